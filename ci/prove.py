@@ -1,8 +1,6 @@
-"""Prove the models of a repository in its continuous integration, for action.yml and ci/gitlab.yml.
-
-`prove.py prepare` says what to cache where, and `prove.py run` proves. Inputs come in environment variables,
-never in a command line, so that nothing in them is taken for a command. Standard library only.
-"""
+"""Prove the models of a repository in its continuous integration, for action.yml and ci/gitlab.yml. `prove.py
+prepare` says what to cache where, and `prove.py run` proves. Inputs come in environment variables, never in a
+command line, so that nothing in them is taken for a command. Standard library only."""
 
 import hashlib
 import json

@@ -1,7 +1,7 @@
 """The command line of the reports: `tritonproof report` or `python -m reports`, then a command.
 
-Each command is a parser in `_parser` and a function that gives the exit status. Packages that not every
-command needs are imported in these functions.
+A command is a parser in `_parser` and a function that returns the exit status, and imports what others do not
+need.
 """
 
 import argparse
@@ -12,22 +12,14 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from reports import export, history, plots, readme, sources
 from reports.plots import Theme
 from reports.record import atomic, commands, files
-from reports.record.arguments import (
-    INPUT,
-    Parser,
-    UsageError,
-    count,
-    path,
-    status_of_unreadable,
-    with_fix,
-)
+from reports.record.arguments import INPUT, Parser, UsageError, count, path, status_of_unreadable, with_fix
 from reports.record.files import RecordError
 from reports.record.folders import matching
 from reports.record.sanitize import cut, path_text, quoted, visible
@@ -39,14 +31,12 @@ from reports.text.publishable import Publishable, name_of, of_files, read_all
 
 _LONGEST_ERROR = 20_000
 """Characters: a line for each of a hundred damaged records."""
-_PACKAGES = {"markdown_it": "markdown-it-py"}
-"""The package that brings a module, where the two have different names."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0; 1 if `readme --check` found a difference; 4 for what
-    cannot be read, written or done as asked; 6 where some of the records cannot be read and the others are
-    shown; 10 or 12 if `compare` or `trend` failed by --fail-on."""
+    """Run a command; returns the exit status: 0; 1 if `readme --check` found a difference; 4 for what cannot
+    be read, written or done as asked; 6 if some records could not be read and the others were shown; 10 or 12
+    if `compare` or `trend` failed by --fail-on."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command is None:
@@ -57,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = options.run(options)
         sys.stdout.flush()
+        return status
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -64,17 +55,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused(with_fix(error))
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
-        package = _PACKAGES.get(module, module)
+        package = {"markdown_it": "markdown-it-py"}.get(module, module)
         return _refused(f"this needs {package}: {sys.executable} -m pip install {package}")
     except (UsageError, RecordError) as error:
         return _refused(str(error))
     except MemoryError:
         return _refused("there is not enough memory for these records. Select fewer with -k")
-    return status
 
 
 def _refused(why: str) -> int:
-    """Say why, in lines that a terminal only shows, whatever names and values are in them."""
+    """Say why, without control characters, whatever names and values are in it."""
     print(f"error: {cut(visible(why), _LONGEST_ERROR)}", file=sys.stderr)
     return INPUT
 
@@ -83,19 +73,23 @@ def _refused(why: str) -> int:
 
 
 def _chosen(options: argparse.Namespace) -> tuple[list[Publishable], int]:
-    """The records that the options select, and the exit status of a command that shows them: it tells of
-    records that cannot be read, which are named. Raises UsageError if there is none to show."""
+    """The records that the options select, and the exit status, which tells of records that cannot be read.
+    These are named on standard error. Raises UsageError if there is none to show."""
     every = files.read_folder(options.results)
     if not every.records:
         every.all()
         raise UsageError(f"{options.results}: no records (TARGET/CASE.json). Measure some: {commands.run()}")
     records = of_files(every.records, anonymous=options.anonymous)
     status = status_of_unreadable(why for path, why in every.unreadable.items() if options.k in path.stem)
-    found = [one for one in records if options.k in name_of(one)]
-    if not found:
-        names = ", ".join(map(name_of, records))
-        raise UsageError(f"{options.results}: no case has {options.k!r} in its name. There are: {names}")
-    return found, status
+    chosen = [one for one in records if options.k in name_of(one)]
+    if not chosen:
+        raise _no_case(options, options.results, map(name_of, records))
+    return chosen, status
+
+
+def _no_case(options: argparse.Namespace, folder: Path, names: Iterable[str]) -> UsageError:
+    there = ", ".join(dict.fromkeys(names))
+    return UsageError(f"{folder}: no case has {options.k!r} in its name. There are: {there}")
 
 
 def _themes(options: argparse.Namespace) -> Sequence[Theme]:
@@ -166,7 +160,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _name_left_out(records: Sequence[Publishable]) -> None:
-    """Name each case whose speed may not be shown, with the reason."""
+    """Name each case whose speed may not be shown, and why."""
     for one in records:
         if one.hidden:
             print(f"{name_of(one)}: {one.no_speed}", file=sys.stderr)
@@ -206,8 +200,7 @@ def _trend(options: argparse.Namespace) -> int:
             "other machines measured."
         )
     if not found:
-        names = ", ".join(dict.fromkeys(one.case for one in every))
-        raise UsageError(f"{folder}: no case has {options.k!r} in its name. There are: {names}")
+        raise _no_case(options, folder, (one.case for one in every))
     print(trend.table(found))
     for theme in _themes(options) if options.output is not None else ():
         place = options.output / f"trend-{theme}.svg"
@@ -229,8 +222,7 @@ def _history(folder: Path) -> list[history.Row]:
 
 
 def _add(folder: Path, given: Sequence[Path]) -> int:
-    """Add the measurements of what is given; returns the exit status, which tells of records that cannot be
-    read."""
+    """Add the given measurements; returns the exit status, which tells of records that cannot be read."""
     unreadable: list[str] = []
     for source in given:
         rows = _history(source if matching(source, f"*{history.SUFFIX}") else history.folder_of(source))
@@ -300,9 +292,9 @@ def _readme(options: argparse.Namespace) -> int:
 
 
 def _number(text: str, least: float, below: float, what: str) -> float:
-    """A number from `least` on and below another, which `what` says."""
+    """A number from `least` to below another; `what` says this in words."""
     try:
-        value = float(text[:40])
+        value = float(text)
     except ValueError:
         value = math.nan
     if not least <= value < below:
@@ -356,175 +348,132 @@ def _parser() -> Parser:
     subparsers = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
 
     def add(
-        run: Callable[[argparse.Namespace], int], shared: str, description: str, **texts: Any
+        run: Callable[[argparse.Namespace], int], shared: str, about: str, **texts: Any
     ) -> Callable[..., Any]:
-        """Add a command, named like the function that runs it and listed with its description's first
-        sentence; returns what adds an option of its own."""
-        first = description.partition(". ")[0].removesuffix(".").replace("\n", " ")
+        """Add a command with its function's name; its first sentence is its line in the list of commands.
+        Returns what adds an option of its own."""
+        first = about.partition(". ")[0].removesuffix(".").replace("\n", " ")
         listed = first[0].lower() + first[1:]
         command = subparsers.add_parser(
-            run.__name__.removeprefix("_"), help=listed, description=description, **texts
+            run.__name__.removeprefix("_"), help=listed, description=about, **texts
         )
         for name in shared.split():
             command.add_argument(name, **_SHARED[name])
         command.set_defaults(run=run)
         return command.add_argument
 
-    add(
-        _tables,
-        "--results -k --anonymous --format",
-        "Print a summary of all cases, then the tables of each case, grouped by target.",
-    )
+    about = "Print a summary of all cases, then the tables of each case, grouped by target."
+    add(_tables, "--results -k --anonymous --format", about)
 
-    option = add(
-        _html,
-        "--results -k --anonymous",
+    about = (
         "Write all records as one HTML page. It needs no network and no other file: which configuration to "
         "deploy, all cases to filter and sort, and of each case its tables, worst samples, configuration and "
-        "machine.",
+        "machine."
     )
-    page = {"default": Path("report.html"), "help": "the file to write (default: %(default)s)"}
-    option("--output", type=path, metavar="FILE", **page)
+    option = add(_html, "--results -k --anonymous", about)
+    note = "the file to write (default: %(default)s)"
+    option("--output", type=path, default=Path("report.html"), metavar="FILE", help=note)
 
-    option = add(
-        _plots,
-        "--results -k --anonymous --theme",
-        "Draw the plots of each case and those of all cases side by side. Prints the names of the files.",
-    )
-    pictures = {"default": Path(readme.PLOTS), "help": "the folder for the pictures (default: %(default)s)"}
-    option("--output", type=path, metavar="DIR", **pictures)
+    about = "Draw the plots of each case and those of all cases side by side. Prints the names of the files."
+    option = add(_plots, "--results -k --anonymous --theme", about)
+    note = "the folder for the pictures (default: %(default)s)"
+    option("--output", type=path, default=Path(readme.PLOTS), metavar="DIR", help=note)
     option("--format", choices=("svg", "png"), default="svg", help="the kind of file (default: %(default)s)")
-    option(
-        "--latency-budget-ms",
-        type=_milliseconds,
-        metavar="MS",
-        help="draw a line at this latency (default: the budget of the case's search, if it had one)",
-    )
+    note = "draw a line at this latency (default: the budget of the case's search, if it had one)"
+    option("--latency-budget-ms", type=_milliseconds, metavar="MS", help=note)
 
-    add(
-        _csv,
-        "--results -k --anonymous",
-        "Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit.",
+    about = (
+        "Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit."
     )
+    add(_csv, "--results -k --anonymous", about)
 
-    option = add(
-        _export,
-        "--results -k --anonymous",
+    about = (
         "Print the records as JSON for a service that tracks benchmarks. It is read by Bencher's adapter "
         "`json`, or by github-action-benchmark's tools `customBiggerIsBetter` (throughput, scores) and "
         "`customSmallerIsBetter` (p99 latency, errors). A case that has not passed is exported without its "
-        "speed and named on standard error.",
+        "speed and named on standard error."
     )
-    services = " or ".join(export.FORMATS)
-    option(
-        "--format", required=True, choices=export.FORMATS, metavar="FORMAT", help=f"what reads it: {services}"
-    )
+    option = add(_export, "--results -k --anonymous", about)
+    note = f"what reads it: {' or '.join(export.FORMATS)}"
+    option("--format", required=True, choices=export.FORMATS, metavar="FORMAT", help=note)
 
-    option = add(
-        _compare,
-        "-k --format",
+    about = (
         "Print what changed from A to B, and from A to every further argument. That is the setup, the "
-        "accuracy sample by sample, and the speed as a ratio with its interval.",
-        epilog="To compare the records with NVIDIA's published figures: "
-        f"{commands.tool('reports', 'published')}",
+        "accuracy sample by sample, and the speed as a ratio with its interval."
     )
-    option(
-        "records",
-        type=path,
-        nargs="*",
-        metavar="A B",
-        help="folders of records, or single record files; A is what the others are compared with",
+    published = commands.tool("reports", "published")
+    epilog = f"To compare the records with NVIDIA's published figures: {published}"
+    option = add(_compare, "-k --format", about, epilog=epilog)
+    note = "folders of records, or single record files; A is what the others are compared with"
+    option("records", type=path, nargs="*", metavar="A B", help=note)
+    note = (
+        "exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy "
+        "is shown to be worse or a case no longer passes, and with 4 if nothing can be compared or the "
+        "machines differ"
     )
-    option(
-        "--fail-on",
-        choices=("worse",),
-        help="exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an "
-        "accuracy is shown to be worse or a case no longer passes, and with 4 if nothing can be compared or "
-        "the machines differ",
-    )
-    option(
-        "--allow-slowdown",
-        type=_percent,
-        default=0.0,
-        metavar="PERCENT",
-        help="how much slower a point may be before it counts as slower (default: 0)",
-    )
+    option("--fail-on", choices=("worse",), help=note)
+    note = "how much slower a point may be before it counts as slower (default: 0)"
+    option("--allow-slowdown", type=_percent, default=0.0, metavar="PERCENT", help=note)
 
-    option = add(
-        _trend,
-        "--results -k --history --theme",
+    about = (
         "Show how the figures changed over time, and between which commits. The table has the throughput, "
         "p99 latency, served / in process ratio and accuracy of every case, separately for each machine, "
-        "with the lasting changes (steps) that were found.",
+        "with the lasting changes (steps) that were found."
     )
-    option(
-        "--add",
-        type=path,
-        nargs="+",
-        default=[],
-        metavar="FOLDER",
-        help="first add the measurements of records or histories of other machines or CI jobs, each once",
-    )
+    option = add(_trend, "--results -k --history --theme", about)
+    note = "first add the measurements of records or histories of other machines or CI jobs, each once"
+    option("--add", type=path, nargs="+", default=[], metavar="FOLDER", help=note)
     option("--output", type=path, metavar="DIR", help="also draw the history, as DIR/trend-{light,dark}.svg")
-    option(
-        "--join-hosts",
-        action="store_true",
-        help="treat hosts with the same machine stamp as one machine, for runs that each have a container of "
-        "their own",
+    note = "treat hosts with the same machine stamp as one, for runs that each have a container of their own"
+    option("--join-hosts", action="store_true", help=note)
+    note = (
+        "exit with 10 if a speed has a step for the worse within the latest runs (--within), and with 12 if "
+        "an accuracy has one"
     )
-    option(
-        "--fail-on",
-        choices=("step",),
-        help="exit with 10 if a speed has a step for the worse within the latest runs (--within), and with "
-        "12 if an accuracy has one",
+    option("--fail-on", choices=("step",), help=note)
+    note = (
+        "how many of the latest runs of a series --fail-on looks at. A step is found only some runs after "
+        "its commit, and only after tens of runs if measurements vary much (default: %(default)s)"
     )
-    option(
-        "--within",
-        type=count,
-        default=50,
-        metavar="N",
-        help="how many of the latest runs of a series --fail-on looks at. A step is found only some runs "
-        "after its commit, and only after tens of runs if measurements vary much (default: %(default)s)",
-    )
-    accepted = "--fail-on ignores the steps up to this commit, which have been accepted"
-    option("--known", metavar="COMMIT", help=accepted)
+    option("--within", type=count, default=50, metavar="N", help=note)
+    note = "--fail-on ignores the steps up to this commit, which have been accepted"
+    option("--known", metavar="COMMIT", help=note)
 
-    option = add(
-        _merge,
-        "--anonymous",
+    about = (
         "Join the records of several machines or CI jobs in a new folder, with the files that belong to "
         "them. Parts of one case become one record. Nothing is written where they contradict each other: a "
-        "target on different machines, a case with two builds, or different figures of the same thing.",
+        "target on different machines, a case with two builds, or different figures of the same thing."
     )
+    option = add(_merge, "--anonymous", about)
     option("records", type=path, nargs="+", metavar="A", help="folders of records, or single record files")
-    new = "the folder to write, which has to be new or empty"
-    option("--output", type=path, required=True, metavar="DIR", help=new)
+    note = "the folder to write, which has to be new or empty"
+    option("--output", type=path, required=True, metavar="DIR", help=note)
 
-    add(
-        _published,
-        "--results -k --anonymous --format",
+    about = (
         "Compare the records with the figures that NVIDIA published. These are of the same model, format, "
         "accelerator, precision and load points, on a case's own GPU if there are any, else on every GPU. "
-        "Settings that differ are named.",
+        "Settings that differ are named."
     )
+    add(_published, "--results -k --anonymous --format", about)
 
-    option = add(
-        _readme,
-        "--results",
-        "Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes.",
-        epilog="A region lies between two lines of markers:\n\n<!-- tritonproof:summary -->\n<!-- "
-        f"/tritonproof:summary -->\n\nMarkers:\n{readme.overview()}\n\nA plot draws the latency budget with "
-        "which its marker ends, such as 10ms, or\nelse the budget of the case's search.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    about = (
+        "Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes."
     )
-    file = {"default": Path("README.md"), "help": "the markdown file (default: %(default)s)"}
-    option("file", nargs="?", type=path, metavar="FILE", **file)
-    check = "write nothing, show what differs, and exit with status 1 if anything does"
-    option("--check", action="store_true", help=check)
-    folder = "the folder for the pictures (default: where the region's picture is, else 'plots' beside FILE)"
-    option("--plots", type=path, metavar="DIR", help=folder)
-    hosts = "keep the names of hosts and the UUIDs of GPUs, which are otherwise left out"
-    option("--hosts", action="store_true", help=hosts)
+    epilog = (
+        "A region lies between two lines of markers:\n\n<!-- tritonproof:summary -->\n<!-- "
+        f"/tritonproof:summary -->\n\nMarkers:\n{readme.overview()}\n\nA plot draws the latency budget with "
+        "which its marker ends, such as 10ms, or\nelse the budget of the case's search."
+    )
+    lines = argparse.RawDescriptionHelpFormatter
+    option = add(_readme, "--results", about, epilog=epilog, formatter_class=lines)
+    note = "the markdown file (default: %(default)s)"
+    option("file", nargs="?", type=path, default=Path("README.md"), metavar="FILE", help=note)
+    note = "write nothing, show what differs, and exit with status 1 if anything does"
+    option("--check", action="store_true", help=note)
+    note = "the folder for the pictures (default: where the region's picture is, else 'plots' beside FILE)"
+    option("--plots", type=path, metavar="DIR", help=note)
+    note = "keep the names of hosts and the UUIDs of GPUs, which are otherwise left out"
+    option("--hosts", action="store_true", help=note)
     return parser
 
 

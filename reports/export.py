@@ -28,38 +28,41 @@ def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
 
 def _rows(record: Publishable) -> list[dict[str, Any]]:
     case = _case(record)
-    return [
+    measured = [
         *(
-            case | _origin(record, at.origin) | at.measured | {"why_no_speed": record.no_speed}
+            _origin(record, at.origin) | at.measured | {"why_no_speed": record.no_speed}
             for at in record.hidden
         ),
         *(
-            case | _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
+            _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
             for load in record.loads
         ),
     ]
+    return [case | {name: value for name, value in row.items() if value is not None} for row in measured]
 
 
 def _origin(record: Publishable, one: schema.Origin | None) -> dict[str, Any]:
-    uuids = one.gpu_uuids if one else record.machine.gpu_uuids
-    found: dict[str, Any] = {"host": one.host or None if one else None, "gpu_uuids": " ".join(uuids) or None}
-    if one is not None:
-        found |= {"run": one.run, "run_started": one.started, "commit": one.commit, "clean": one.clean}
-    return {name: value for name, value in found.items() if value is not None}
+    if one is None:
+        return {"gpu_uuids": " ".join(record.machine.gpu_uuids) or None}
+    return {
+        "host": one.host or None,
+        "gpu_uuids": " ".join(one.gpu_uuids) or None,
+        "run": one.run,
+        "run_started": one.started,
+        "commit": one.commit,
+        "clean": one.clean,
+    }
 
 
 def _case(record: Publishable) -> dict[str, Any]:
-    case, serving, score = record.case, record.serving, main_score(record)
+    case, machine, serving, score = record.case, record.machine, record.serving, main_score(record)
     is_on_gpu = case.target not in ("cpu", schema.REMOTE)
+    device = machine.gpu if is_on_gpu else machine.cpu
     return {
         "case": schema.case_id(case),
         **structs.asdict(case),
         "gpus": case.gpus if is_on_gpu else None,
-        "device": None
-        if record.machine.is_client
-        else record.machine.gpu
-        if is_on_gpu
-        else record.machine.cpu,
+        "device": None if machine.is_client else device,
         "server": serving.kind if serving else None,
         "backend": serving.backend if serving else None,
         "passed": not record.no_speed,
@@ -72,32 +75,22 @@ def _cost(record: Publishable, load: schema.Load) -> dict[str, Any]:
     paid = cost(record, load)
     if paid is None:
         return {}
-    return {
-        "price_per_hour": record.price_per_hour,
-        "cost_per_million": paid.per_million,
-        "cost_of": paid.of,
-    }
+    price = record.price_per_hour
+    return {"price_per_hour": price, "cost_per_million": paid.per_million, "cost_of": paid.of}
 
 
 def _beside(record: Publishable, load: schema.Load) -> dict[str, Any]:
     """The point compared with another build, and with the same artifact in process if that was measured."""
-    found: dict[str, Any] = {}
-    if load.comparison is not None:
-        found["comparison_reference"] = load.comparison.reference
+    found: dict[str, Any] = {"comparison_reference": load.comparison.reference if load.comparison else None}
     for one in record.efficiency:
         if schema.place(load) == (one.scenario, one.batch, one.concurrency, 0.0, ""):
-            found |= {
-                **bounds("in_process", "_per_s", one.in_process_per_s),
-                "in_process_batch": one.in_process_batch,
-                **ratio_bounds("in_process_ratio", one.ratio),
-                "fraction_of_peak": fraction_of_peak(one),
-            }
+            found |= bounds("in_process", "_per_s", one.in_process_per_s)
+            found |= {"in_process_batch": one.in_process_batch, **ratio_bounds("in_process_ratio", one.ratio)}
+            found["fraction_of_peak"] = fraction_of_peak(one)
             if one.beside is not None:
-                found |= {
-                    "reference_format": one.beside.reference,
-                    **ratio_bounds("reference_ratio", one.beside.ratio),
-                }
-    return {name: value for name, value in found.items() if value is not None}
+                found["reference_format"] = one.beside.reference
+                found |= ratio_bounds("reference_ratio", one.beside.ratio)
+    return found
 
 
 # --- services ----------------------------------------------------------------------------------------------
@@ -143,15 +136,12 @@ FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
 
 def _points(*records: Publishable) -> list[tuple[str, schema.Load]]:
     """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
-    return [
-        (
-            f"{schema.case_id(record.case)} {load.scenario} "
-            f"{schema.point_id(*schema.place(load)[1:3], load.request_rate_per_s, load.arrivals)}",
-            load,
-        )
-        for record in records
-        for load in record.loads
-    ]
+    found = []
+    for record in records:
+        for load in record.loads:
+            point = schema.point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals)
+            found.append((f"{schema.case_id(record.case)} {load.scenario} {point}", load))
+    return found
 
 
 def _scores(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]:

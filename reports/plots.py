@@ -174,23 +174,23 @@ def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) 
     if record.no_speed:
         raise NothingToShowError(record.no_speed)
     loads = [load for load in record.loads if load.scenario == "online"]
-    if len(loads) < 2:
-        number = "Only one online load point has been measured: no curve." if loads else ""
-        raise NothingToShowError(number or "No online load point has been measured.")
+    if not loads:
+        raise NothingToShowError("No online load point has been measured.")
+    if len(loads) == 1:
+        raise NothingToShowError("Only one online load point has been measured: no curve.")
     percentile = search.percentile if search else "p99"
-    points = [(_kind_of_load(load), _point(load, percentile)) for load in sorted(loads, key=_load_size)]
-    kinds = grouped(points, lambda one: one[0])
-    lines = {kind: [point for _, point in found] for kind, found in kinds.items()}
+    kinds = grouped(sorted(loads, key=_load_size), _kind_of_load)
+    lines = {kind: [_point(load, percentile) for load in some] for kind, some in kinds.items()}
     winner = None
     if search is not None and verdict_of(search) != "failed" and not record.no_winner:
         winner = _point(search.load, percentile)
     budget_ms = budget_ms if budget_ms is not None else search.budget_ms if search else None
     first, *_, last = (point for line in lines.values() for point in line)
-    gist = "; ".join(
-        f"{one.name}: {THROUGHPUT.text(one.throughput_per_s.value)}, {percentile} "
-        f"{LATENCY.text(one.latency_ms.value)}"
+    ends = (
+        (one.name, THROUGHPUT.text(one.throughput_per_s.value), LATENCY.text(one.latency_ms.value))
         for one in (first, last)
     )
+    gist = "; ".join(f"{name}: {throughput}, {percentile} {latency}" for name, throughput, latency in ends)
     notes = _notes(records, [code for load in loads for code in _codes(load)])
     if any(load.latency_ms[percentile].open_above for load in loads):
         notes.append("Arrow: open above, the requests are too few for an upper end.")
@@ -305,10 +305,8 @@ def _kind_of_load(load: Load) -> str:
 
 
 def _short_name(record: Publishable) -> str:
-    """Format, accelerator, precision and the number of GPUs; the rest of the name is the panel's title."""
-    case = record.case
-    parts = (case.format, case.accelerator, case.precision, f"{case.gpus}gpus" if case.gpus > 1 else "")
-    return "-".join(part for part in parts if part)
+    """Format, accelerator, precision and the number of GPUs; the panel's title has the rest."""
+    return name_of(record).removeprefix(f"{record.case.target}-{record.case.model}-")
 
 
 def _model(record: Publishable, records: Sequence[Publishable]) -> str:

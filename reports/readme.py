@@ -1,10 +1,11 @@
 """Keeps the marked regions of a markdown file in step with records; all other text stays as it is.
 
-A region is the text between two markers that each stand on a line of their own, outside of code fences: a
-table, a sentence, or a picture, which lies in a file of its own.
+A region is the text between two markers, each on a line of its own and outside of code fences: a table, a
+sentence, or a picture, which has a file of its own.
 """
 
 import difflib
+import functools
 import html
 import os
 import re
@@ -19,11 +20,7 @@ from reports import plots
 from reports.plots import NothingToShowError, Theme
 from reports.record import commands, files, safe_open
 from reports.record.sanitize import one_line
-from reports.tables.case import (
-    case_section,
-    configuration_list,
-    parameters_table,
-)
+from reports.tables.case import case_section, configuration_list, parameters_table
 from reports.tables.points import comparison_table, efficiency_section, points_table, resources_table
 from reports.tables.rendering import markdown
 from reports.tables.summary import machine_blocks, summary
@@ -35,13 +32,12 @@ from reports.text.search import search_paragraph
 
 # --- markers -----------------------------------------------------------------------------------------------
 
+_COMPARISON = "the speed of load points beside another build"
+
 OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Publishable]], list[Block]]]] = {
     "machine": ("what the records were measured on", machine_blocks),
     "summary": ("a row per case: is it right, and how fast at its best", summary),
-    "comparison": (
-        "the speed of load points beside another build",
-        lambda records: [comparison_table(records)],
-    ),
+    "comparison": (_COMPARISON, lambda records: [comparison_table(records)]),
 }
 """What each marker of all records shows, and what makes it."""
 
@@ -49,40 +45,30 @@ OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
     "case": ("all that follows, under headings", case_section),
     "configuration": (
         "what was served, on what and by what",
-        lambda record: [configuration_list(record, _scenario(record))],
+        lambda one: [configuration_list(one, _scenario(one))],
     ),
-    "parameters": (
-        "the settings on the server",
-        lambda record: [parameters_table(record, _scenario(record))],
-    ),
-    "offline": ("throughput and latency by batch", lambda record: [points_table(record, "offline")]),
+    "parameters": ("the settings on the server", lambda one: [parameters_table(one, _scenario(one))]),
+    "offline": ("throughput and latency by batch", lambda one: [points_table(one, "offline")]),
     "online": (
         "throughput and latency with its components by concurrency",
-        lambda record: [points_table(record, "online")],
+        lambda one: [points_table(one, "online")],
     ),
     "use": (
         "energy, GPU and cost by load point",
-        lambda record: [record.no_speed, *(resources_table(record, one) for one in ("offline", "online"))],
+        lambda one: [one.no_speed, resources_table(one, "offline"), resources_table(one, "online")],
     ),
-    "accuracy": ("the scores after each stage", lambda record: [sentence(accuracy_sentence(record))]),
+    "accuracy": ("the scores after each stage", lambda one: [sentence(accuracy_sentence(one))]),
     "efficiency": (
         "throughput beside that in process, and beside the machine's peak",
-        lambda record: [record.no_speed, *efficiency_section(record)],
+        lambda one: [one.no_speed, *efficiency_section(one)],
     ),
-    "comparison": (
-        "the speed of load points beside another build",
-        lambda record: [comparison_table([record])],
-    ),
-    "search": (
-        "the fastest configuration within a latency budget",
-        lambda record: [search_paragraph(record)],
-    ),
+    "comparison": (_COMPARISON, lambda one: [comparison_table([one])]),
+    "search": ("the fastest configuration within a latency budget", lambda one: [search_paragraph(one)]),
 }
 """What each marker of one case shows, and what makes it."""
 
 FOREIGN = ("support",)
-"""Regions whose content does not come from records: `support` is written by `python -m
-docs.support_table`."""
+"""Regions that do not come from records: `python -m docs.support_table` writes `support`."""
 
 EXAMPLE = """\
 <!-- tritonproof:machine -->
@@ -94,15 +80,13 @@ EXAMPLE = """\
 <!-- tritonproof:case {case} -->
 <!-- /tritonproof:case {case} -->"""
 
-_QUOTED = 300
-"""Characters of a page that an error shows: a whole marker of a case, and where it differs from one."""
 _LARGEST_MS = 86_400_000
-"""Milliseconds that a latency budget is below: a day."""
+"""A latency budget is below a day."""
 _PLOT = re.compile(r"plot (?P<plot>\S+)(?: (?!\S+ms\b)(?P<case>\S+))?(?: (?P<budget>\d+(?:\.\d+)?)ms)?")
 
 
 class ReadmeError(Exception):
-    """A file whose regions cannot be written; the message names the line and the fix."""
+    """The regions of a file cannot be written; the message names the line and the fix."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +100,8 @@ class Ask:
 
 
 def asked_by(name: str) -> Ask:
-    """A marker's name taken apart: `summary`, `offline CASE_ID`, `plot NAME CASE_ID 10ms`; a ValueError says
-    what is wrong with it and what to write."""
+    """What a marker such as `summary`, `offline CASE_ID` or `plot NAME CASE_ID 10ms` asks for; a ValueError
+    says what is wrong with it and what to write."""
     name = " ".join(name.split())
     kind, _, case = name.partition(" ")
     if found := _PLOT.fullmatch(name):
@@ -156,21 +140,17 @@ def overview() -> str:
         *((f"plot {name}{case[plot.of]}", plot.shows) for name, plot in plots.PLOTS.items()),
     ]
     width = max(len(form) for form, _ in lines)
-    indent = " " * (width + 4)
-    return "\n".join(
-        textwrap.fill(shows, 79, initial_indent=f"  {form:{width}}  ", subsequent_indent=indent)
-        for form, shows in lines
-    )
+    wrap = functools.partial(textwrap.fill, width=79, subsequent_indent=" " * (width + 4))
+    return "\n".join(wrap(shows, initial_indent=f"  {form:{width}}  ") for form, shows in lines)
 
 
 def _scenario(record: Publishable) -> str:
-    """The scenario whose settings are shown: online where it was measured, which has settings of the batcher
-    too."""
+    """The scenario whose settings are shown: online if it was measured, as only that has the batcher's."""
     return "online" if any(load.scenario == "online" for load in record.loads) else "offline"
 
 
 def _quoted(part: str) -> str:
-    return one_line(part, _QUOTED)
+    return one_line(part, 300)  # a whole marker of a case, and where it differs from one
 
 
 # --- pictures ----------------------------------------------------------------------------------------------
@@ -189,7 +169,7 @@ class PictureFile(NamedTuple):
     theme: Theme
 
     def is_in_step(self) -> bool:
-        """Whether the file is there, whole, and shows what its records say."""
+        """Whether the file is whole and shows what its records say."""
         try:
             text = safe_open.content(self.path).decode(errors="replace")
         except OSError:
@@ -203,44 +183,34 @@ class PictureFile(NamedTuple):
 def picture_name(
     plot: str, case: str, theme: Theme, budget_ms: float | None = None, ending: str = "svg"
 ) -> str:
-    """The name of a picture's file; `case` is empty where it shows several."""
+    """The name of a picture's file; `case` is empty if it shows several."""
     budget = f"{budget_ms:g}ms" if budget_ms is not None else ""
     return f"{'-'.join(filter(None, (case, plot, budget, theme)))}.{ending}"
 
 
 def link_to(folder: Path, file: Path) -> str:
     """The folder as a link from a markdown file."""
-    return quote(
-        Path(os.path.relpath(os.path.realpath(folder), Path(os.path.realpath(file)).parent)).as_posix()
-    )
+    return quote(os.path.relpath(os.path.realpath(folder), Path(os.path.realpath(file)).parent))
 
 
 def _picture(region: "Region", records: Sequence[Publishable], folder: str | None) -> str:
-    """HTML that shows the picture in the reader's theme, with its gist for those who do not see it; or the
-    sentence that says why there is none."""
+    """HTML that shows the picture in the reader's theme, with its gist as alternative text; or the sentence
+    that says why there is none."""
     asked, shown = region.asked, _SHOWN.search(region.body)
     try:
         chart = plots.chart(asked.plot, records, asked.budget_ms)
     except NothingToShowError as error:
         return markdown([str(error)])
     link = (shown["folder"] if shown else PLOTS) if folder is None else folder
-    light, dark = (
-        f"{link}/{picture_name(asked.plot, asked.case, theme, asked.budget_ms)}"
-        for theme in ("light", "dark")
-    )
-    return "\n".join(
-        [
-            "<picture>",
-            f'  <source media="(prefers-color-scheme: dark)" srcset="{dark}">',
-            f'  <img alt="{html.escape(chart.alternative)}" src="{light}">',
-            "</picture>",
-        ]
+    light, dark = (picture_name(asked.plot, asked.case, theme, asked.budget_ms) for theme in plots.THEMES)
+    return (
+        f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="{link}/{dark}">\n'
+        f'  <img alt="{html.escape(chart.alternative)}" src="{link}/{light}">\n</picture>'
     )
 
 
 def pictures(text: str, records: Sequence[Publishable], beside: Path) -> list[PictureFile]:
-    """The pictures that a text in step with `records` shows, once each; `beside` is the folder the text lies
-    in."""
+    """The pictures that a text in step with `records` shows, once each; `beside` is the text's folder."""
     found = {}
     for region in _regions(text, records):
         shown, asked = _SHOWN.search(region.body), region.asked
@@ -265,7 +235,7 @@ _PARTS = re.compile(
 """Code, in which what looks like a marker is text, and regions."""
 _MARKER = re.compile(r"(?<![`\\])<!--\s*/?tritonproof:[^\n]*")
 _CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
-"""Code within a line: with it, and where a backslash stands before it, what looks like a marker is text."""
+"""Code within a line. What looks like a marker is text in it, and after a backslash."""
 
 
 @dataclass(frozen=True)
@@ -285,8 +255,7 @@ class Region:
 
 
 def text_of(file: Path) -> str:
-    """The text of a markdown file; raises ReadmeError where it is not UTF-8, OSError where the file cannot be
-    read."""
+    """The text of a markdown file; raises ReadmeError if it is not UTF-8, OSError if it cannot be read."""
     try:
         return safe_open.given(file).decode()
     except UnicodeDecodeError as error:
@@ -294,23 +263,17 @@ def text_of(file: Path) -> str:
 
 
 def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -> str:
-    """`text` with every region rendered anew; raises ReadmeError where that is not possible.
-
-    `folder` is the link to the pictures. Without it a region that shows one already keeps its folder, and
-    another gets PLOTS.
-    """
+    """`text` with every region rendered anew; raises ReadmeError if that is not possible. `folder` links to
+    the pictures; without it a region with a picture keeps its folder, and another gets PLOTS."""
     return _rewritten(_split(text, records), lambda region: _body(region, records, folder))
 
 
 def with_region(text: str, name: str, body: str) -> str:
-    """`text` with the regions of one name replaced by `body`, which comes from elsewhere than records; raises
-    ReadmeError where there is none."""
+    """`text` with `body` in the regions of one name; raises ReadmeError if there is none."""
     parts = _split(text, ())
     if not any(isinstance(part, Region) and part.name == name for part in parts):
-        raise ReadmeError(
-            f"no markers of {name}. Paste <!-- tritonproof:{name} --> and <!-- /tritonproof:{name} -->, a "
-            "line each"
-        )
+        markers = f"<!-- tritonproof:{name} --> and <!-- /tritonproof:{name} -->"
+        raise ReadmeError(f"no markers of {name}. Paste {markers}, a line each")
     return _rewritten(parts, lambda region: _framed(region, body) if region.name == name else region.body)
 
 
@@ -320,7 +283,7 @@ def drifted(text: str, records: Sequence[Publishable], folder: str | None = None
 
 
 def difference(text: str, synced: str, limit: int = 40) -> str:
-    """A unified diff from `text` to `synced`, of at most `limit` lines."""
+    """A unified diff from `text` to `synced` of at most `limit` lines."""
     lines = difflib.unified_diff(text.splitlines(), synced.splitlines(), "file", "records", n=1, lineterm="")
     shown = list(lines)
     more = [f"... and {len(shown) - limit} more lines"] if len(shown) > limit else []
@@ -328,7 +291,6 @@ def difference(text: str, synced: str, limit: int = 40) -> str:
 
 
 def _rewritten(parts: Sequence[str | Region], body: Callable[[Region], str]) -> str:
-    """The text of these parts, each region with the body that it is to have."""
     return "".join(
         part if isinstance(part, str) else f"{part.opening}{body(part)}{part.closing}" for part in parts
     )
@@ -339,7 +301,7 @@ def _regions(text: str, records: Sequence[Publishable]) -> list[Region]:
 
 
 def _split(text: str, records: Sequence[Publishable]) -> list[str | Region]:
-    """The text as pieces and regions; joined again they give the same text."""
+    """The text as pieces and regions, which joined give the same text."""
     parts: list[str | Region] = []
     place = 0
     for found in _PARTS.finditer(text):
@@ -364,7 +326,7 @@ def _region(found: re.Match[str]) -> Region:
 
 
 def _without_markers(text: str, start: int, end: int) -> str:
-    """The part of a text between two places; raises ReadmeError where a marker stands in it."""
+    """The part of a text between two places; raises ReadmeError if it has a marker."""
     part = text[start:end]
     outside_code = _CODE.sub(lambda found: " " * len(found[0]), part)
     if stray := _MARKER.search(outside_code):
@@ -387,16 +349,17 @@ def _body(region: Region, records: Sequence[Publishable], folder: str | None) ->
     asked, of = region.asked, _records(region, records)
     if asked.plot:
         return _framed(region, _picture(region, of, folder))
-    shows, blocks = (
-        (OF_CASE[asked.kind][0], OF_CASE[asked.kind][1](of[0]))
-        if asked.case
-        else (OF_ALL[asked.kind][0], OF_ALL[asked.kind][1](of))
-    )
+    if asked.case:
+        shows, of_case = OF_CASE[asked.kind]
+        blocks = of_case(of[0])
+    else:
+        shows, of_all = OF_ALL[asked.kind]
+        blocks = of_all(of)
     return _framed(region, markdown(blocks) or f"Nothing has been measured to show {shows}.")
 
 
 def _framed(region: Region, text: str) -> str:
-    """The text with the line ends of the file, and an empty line before and after it."""
+    """The text with the line ends of the file, between two empty lines."""
     return "".join(f"{line}{region.end}" for line in ("", *text.split("\n"), ""))
 
 

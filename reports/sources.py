@@ -23,6 +23,8 @@ class Stored:
 
 @dataclass(frozen=True)
 class Source:
+    """One argument of a command."""
+
     name: str
     """The argument as given."""
     letter: str

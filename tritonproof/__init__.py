@@ -1,8 +1,6 @@
-"""The suite as an installed package: the command `tritonproof`, and pytest's option --triton-prove.
-
-The wheel has the repository's tree in the folder suite/. Its packages have general names, such as fixtures,
-so only a process of the suite's own imports them.
-"""
+"""The suite as an installed package: the command `tritonproof`, and pytest's option --triton-prove. The wheel
+has the repository's tree in the folder suite/. Its packages have general names, such as fixtures, so only a
+process of the suite's own imports them."""
 
 from pathlib import Path
 

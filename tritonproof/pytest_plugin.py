@@ -1,8 +1,6 @@
 """pytest's option --triton-prove DIR: the tests of a Triton model repository beside those of any other suite.
-
 All selected tests of the suite run in a process of its own, once, and get the outcomes they had there.
-Without the option nothing is imported and no test is added.
-"""
+Without the option nothing is imported and no test is added."""
 
 import subprocess
 import sys

@@ -1,5 +1,6 @@
-"""What changed between the records of one run and those of another: setup, accuracy and speed, as values."""
+"""What changed from one set of records to another, as values: setup, accuracy and speed."""
 
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,26 +32,24 @@ class PointChange:
     before: schema.Load
     after: schema.Load
     ratio: schema.Estimate | None
-    """Speed after over before: throughput, or at a given request rate the inverse of the mean latency; None
-    of too few passes."""
+    """Speed after over before, which at a request rate is the inverse of the mean latency; None of too few
+    passes."""
     verdict: schema.Verdict = "not shown"
-    """Whether the point is shown to be faster (passed) or slower (failed) than before, among all points of
-    both."""
+    """Whether, among all points of both, this one is shown to be faster (passed) or slower (failed)."""
     chances: tuple[float, float] = (1.0, 1.0)
-    """The chance of a point as slow, and as fast, as this one, where nothing has changed."""
+    """The chance of a point as slow, and as fast, as this one if nothing has changed."""
 
 
 @dataclass(frozen=True)
 class ScoreChange:
-    """One metric of the served model; a score is None where the record does not have the metric."""
+    """One metric of the served model; a score is None if the record lacks the metric."""
 
     metric: str
     better: Literal["higher", "lower"]
     before: schema.Score | None
     after: schema.Score | None
-    pairs: Paired | None
-    why_unpaired: str
-    """Why the scores are not compared sample by sample; empty where they are."""
+    pairs: Paired | str
+    """The samples that both scored; or why the scores are not compared sample by sample."""
 
 
 @dataclass(frozen=True)
@@ -62,38 +61,35 @@ class CaseChange:
     setup: Sequence[Setting]
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
-    """The load points that both measured; empty where either may show no speed."""
+    """The load points that both measured; empty if either may show no speed."""
     only_before: Sequence[schema.LoadSetting]
     only_after: Sequence[schema.LoadSetting]
 
 
 @dataclass(frozen=True)
 class Changes:
-    """The comparison of one source with the first one."""
+    """The comparison of one source with the first, with the names of cases that only one of them has."""
 
     before: Source
     after: Source
     cases: Sequence[CaseChange]
     only_before: Sequence[str]
-    """The names of the cases that the first source alone has."""
     only_after: Sequence[str]
-    """The names of the cases that the other source alone has."""
 
 
 def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Changes:
-    """Every case that both have. Raises RecordError where there is none, or a file of samples is damaged.
-
-    A point counts as slower that is shown to be slower by more than the fraction `allowed_slowdown`.
-    Two single records are compared whatever their names, if they are of one model: formats, or GPUs.
-    """
+    """Compare every case that both have, or two single records of one model. A point is slower if it is shown
+    to be slower by more than the fraction `allowed_slowdown`. Raises RecordError if there is nothing to
+    compare, or a file of samples is damaged."""
     if before.is_file and after.is_file:
         pairs = [_single(before, after)]
     else:
         pairs = [(one, after.records[name]) for name, one in before.records.items() if name in after.records]
     if not pairs:
+        names, others = (first_of([*source.records], 3) for source in (after, before))
         raise RecordError(
-            f"{after.name}: has no case in common with {before.name}. It has {_names(after)}; {before.name} "
-            f"has {_names(before)}. To compare different cases of one model, give two record files."
+            f"{after.name}: has no case in common with {before.name}. It has {names}; {before.name} has "
+            f"{others}. To compare different cases of one model, give two record files."
         )
     cases = [_case(first, second, 1 - allowed_slowdown) for first, second in pairs]
     paired_names = {schema.case_id(one.record.case) for pair in pairs for one in pair}
@@ -115,10 +111,6 @@ def _single(before: Source, after: Source) -> tuple[Stored, Stored]:
             "model."
         )
     return first, second
-
-
-def _names(source: Source) -> str:
-    return first_of([*source.records], 3)
 
 
 def _case(before: Stored, after: Stored, slowest: float) -> CaseChange:
@@ -150,36 +142,33 @@ def _point(before: schema.Load, after: schema.Load, slowest: float) -> PointChan
 
 
 def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
-    """The cases with what each point shows among all: any of them is wrong in at most FALSE_ALARMS of all
-    comparisons, of slower points and of faster ones each."""
+    """The cases with what each point shows among all: of slower points and of faster ones, any is wrong in at
+    most FALSE_ALARMS of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
-    slower, faster = (
-        shown_by_holm([point.chances[side] for point in measured], FALSE_ALARMS) for side in (0, 1)
-    )
-    shown: dict[int, schema.Verdict] = {
-        id(point): "failed" if is_slower else "passed"
-        for point, is_slower, is_faster in zip(measured, slower, faster, strict=True)
-        if is_slower or is_faster
-    }
+    slower, faster = (shown_by_holm([one.chances[side] for one in measured], FALSE_ALARMS) for side in (0, 1))
+    verdicts: dict[int, schema.Verdict] = {id(one): "passed" for one in itertools.compress(measured, faster)}
+    verdicts |= {id(one): "failed" for one in itertools.compress(measured, slower)}
     return [
-        replace(case, points=[replace(one, verdict=shown.get(id(one), "not shown")) for one in case.points])
+        replace(
+            case, points=[replace(one, verdict=verdicts.get(id(one), one.verdict)) for one in case.points]
+        )
         for case in cases
     ]
 
 
 def _score_changes(before: Stored, after: Stored) -> list[ScoreChange]:
-    """Every metric of either record, with the samples that both scored in pairs. Raises RecordError where a
-    file of samples is damaged."""
+    """Every metric of either record, with the samples that both scored in pairs. Raises RecordError if a file
+    of samples is damaged."""
     first, second = (
         {score.metric: score for score in stored.record.accuracy.scores} if stored.record.accuracy else {}
         for stored in (before, after)
     )
     served = [_served(stored) for stored in (before, after)]
     found = []
-    for metric, score in (first | {name: one for name, one in second.items() if name not in first}).items():
-        why, by_id = _of_metric(metric, served, (before, after))
-        pairs = None if why else paired(by_id[0], by_id[1], score.better)
-        found.append(ScoreChange(metric, score.better, first.get(metric), second.get(metric), pairs, why))
+    for metric in dict.fromkeys((*first, *second)):
+        better = (first.get(metric) or second[metric]).better
+        pairs = _paired(metric, better, served, (before, after))
+        found.append(ScoreChange(metric, better, first.get(metric), second.get(metric), pairs))
     return found
 
 
@@ -187,19 +176,17 @@ Served = Mapping[str, Mapping[str, float]] | str
 """The served score of each sample, by metric and id; or why there are none."""
 
 
-def _of_metric(
-    metric: str, served: Sequence[Served], stored: Sequence[Stored]
-) -> tuple[str, list[Mapping[str, float]]]:
-    """Why the samples of a metric cannot be compared in pairs, empty where they can, and the scores of both
-    sides by id."""
+def _paired(metric: str, better: str, served: Sequence[Served], stored: Sequence[Stored]) -> Paired | str:
+    """The samples of a metric in pairs, or why they cannot be compared so."""
     by_id: list[Mapping[str, float]] = []
     for one, found in zip(stored, served, strict=True):
         if isinstance(found, str):
-            return found, []
+            return found
         if metric not in found:
-            return f"{one.letter} has no {metric} of each sample", []
+            return f"{one.letter} has no {metric} of each sample"
         by_id.append(found[metric])
-    return "" if by_id[0].keys() & by_id[1].keys() else "no sample is in both", by_id
+    first, second = by_id
+    return paired(first, second, better) if first.keys() & second.keys() else "no sample is in both"
 
 
 def _served(stored: Stored) -> Served:
@@ -212,31 +199,26 @@ def _served(stored: Stored) -> Served:
     found = per_sample.of_ledger(record, record.accuracy, path)
     if found is None:
         return f"the samples beside the record of {letter} are of another build or ledger"
-    return {
-        metric: dict(zip(found.ids, stages["served"], strict=True))
-        for metric, stages in found.scores.items()
-        if "served" in stages
-    }
+    served = {metric: stages["served"] for metric, stages in found.scores.items() if "served" in stages}
+    return {metric: dict(zip(found.ids, scores, strict=True)) for metric, scores in served.items()}
 
 
 _MAY_DIFFER = ("machine.gpu_driver", "machine.gpu_uuids")
-"""What one changes of a machine to see the effect of."""
+"""What one changes of a machine to see the effect."""
 
 
 def exit_status(changes: Changes) -> int:
-    """The exit status by what changed. Raises UsageError where the records allow no verdict: what compares
-    nothing would look like what found nothing worse."""
+    """The exit status by what changed. Raises UsageError if the records allow no verdict, as to compare
+    nothing would look like finding nothing worse."""
     names = f"{changes.before.name} and {changes.after.name}"
     setup = {one.name for case in changes.cases for one in case.setup} - {*_MAY_DIFFER}
     if any(name.startswith("machine.") for name in setup):
         raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
     points = [point for case in changes.cases for point in case.points if point.ratio is not None]
-    pairs = [score.pairs for case in changes.cases for score in case.scores if score.pairs is not None]
+    pairs = [one.pairs for case in changes.cases for one in case.scores if isinstance(one.pairs, Paired)]
     fails_now = any(one.after.record.no_speed and not one.before.record.no_speed for one in changes.cases)
     if fails_now or any(one.verdict == "failed" for one in pairs):
         return ACCURACY
     if not points and not pairs:
-        raise UsageError(
-            f"compare: {names} have no load point and no sample in common that could be compared"
-        )
+        raise UsageError(f"compare: {names} have no load point and no sample in common to compare")
     return SPEED if any(point.verdict == "failed" for point in points) else 0

@@ -1,30 +1,28 @@
-"""What changed between records as tables and sentences, with what is shown to be worse in bold and what is
-better in italics."""
+"""What changed between records, as tables and sentences: worse in bold, better in italics."""
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 
 from reports.compare.changes import CaseChange, Changes, PointChange, ScoreChange
 from reports.compare.paired_scores import Paired
 from reports.compare.setup import Setting
-from reports.record import quantities
+from reports.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, P_VALUE, RATIO, THROUGHPUT
 from reports.record.ratio import FALSE_ALARMS
-from reports.record.schema import Load, Mark, Record, Score
-from reports.sources import Source
+from reports.record.schema import Estimate, Load, Mark, Record, Score
+from reports.sources import Source, Stored
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import metric_text, unmeasured
-from reports.text.inline import bold, italic, joined
-from reports.text.labels import counted, days_text, first_of, full_point
+from reports.text.inline import bold, code, italic, joined
+from reports.text.labels import counted, days_text, first_of, full_point, grouped
 from reports.text.publishable import name_of
 
 _SHOWN_IDS = 5
 _SPEED = {"failed": bold("slower"), "passed": italic("faster"), "not shown": "no difference shown"}
 _ACCURACY = {"failed": bold("worse"), "passed": italic("better"), "not shown": "no difference shown"}
-"""How a verdict is written: worse in bold, better in italics."""
 _SPEEDS = (bold("slower"), italic("faster"), "too few passes")
-"""The words whose number is in the cell of a case, of all its load points, in this order."""
+"""The words that a case's cell counts among its load points, in this order."""
 _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown", "no sample changed")
-"""The words for a metric. The cell of a case with several metrics has the first of these that is true of
-one."""
+"""The words for a metric; a case's cell has the first that is true of one of its metrics."""
 
 
 def document(changes: Sequence[Changes]) -> list[Block]:
@@ -41,11 +39,7 @@ def _part(changes: Changes) -> list[Block]:
         *_shared(changes, common),
         _summary(changes.cases, common),
         *_legend(changes),
-        *_only(
-            (before.letter, [f"`{name}`" for name in changes.only_before]),
-            (after.letter, [f"`{name}`" for name in changes.only_after]),
-            between=", ",
-        ),
+        *_only(", ", (before, map(code, changes.only_before)), (after, map(code, changes.only_after))),
         *(block for case in changes.cases for block in _case(case, common)),
     ]
 
@@ -57,8 +51,9 @@ def _origin(source: Source) -> str:
     return f"{source.letter}: {source.name}, {counted(len(source.records), 'case')}{measured}"
 
 
-def _only(*sides: tuple[str, Sequence[str]], between: str = "; ") -> list[str]:
-    return [f"Only in {letter}: {between.join(names)}." for letter, names in sides if names]
+def _only(between: str, *sides: tuple[Source | Stored, Iterable[str]]) -> list[str]:
+    listed = [(side.letter, between.join(names)) for side, names in sides]
+    return [f"Only in {letter}: {names}." for letter, names in listed if names]
 
 
 # --- all cases ---------------------------------------------------------------------------------------------
@@ -77,13 +72,13 @@ def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
 
 
 def _settings(settings: Iterable[Setting]) -> str:
-    """Settings that differ, each with its value before and after: `versions.torch 2.12.0 → 2.13.0; ...`."""
+    """Each setting with its value before and after: `versions.torch 2.12.0 → 2.13.0; ...`."""
     return "; ".join(f"{one.name} {one.before} → {one.after}" for one in settings)
 
 
 def _summary(cases: Sequence[CaseChange], common: Sequence[Setting]) -> Table:
-    def setup(case: CaseChange) -> str:
-        return ", ".join(one.name for one in case.setup if one not in common) or quantities.NOTHING
+    def setup(case: CaseChange) -> str | None:
+        return ", ".join(one.name for one in case.setup if one not in common) or None
 
     columns: list[Column[CaseChange]] = [
         Column("Case", _case_name),
@@ -104,8 +99,8 @@ def _accuracy_cell(case: CaseChange) -> str:
     return joined([found, italic("passes now")], ", ") if passes == [False, True] else found
 
 
-def _score_word(pairs: Paired | None) -> str:
-    if pairs is None:
+def _score_word(pairs: Paired | str) -> str:
+    if isinstance(pairs, str):
         return "not paired"
     return _ACCURACY[pairs.verdict] if pairs.lost or pairs.gained else "no sample changed"
 
@@ -119,12 +114,11 @@ def _speed_cell(case: CaseChange) -> str:
 
 
 def _speed_word(point: PointChange) -> str:
-    """Whether a load point is shown to be slower or faster."""
     return "too few passes" if point.ratio is None else _SPEED[point.verdict]
 
 
 def _legend(changes: Changes) -> list[str]:
-    """The meanings of the words in the tables, as far as they are used."""
+    """What the words in the tables mean, as far as they are used."""
     before, after = changes.before.letter, changes.after.letter
     points = [point for case in changes.cases for point in case.points]
     blocks = []
@@ -133,25 +127,23 @@ def _legend(changes: Changes) -> list[str]:
             f"Speed: the ratio is {after} over {before}, with Welch's 95 % interval of the passes on record, "
             f"of each point by itself; slower and faster are what is shown among {len(points)} points, so "
             "that chance alone calls any of them slower, or any of them faster, in at most "
-            f"{quantities.GIVEN_SHARE.text(FALSE_ALARMS)} of all comparisons (Holm's correction). It covers "
-            "what varied while each was measured, not what the machine changed in between: `--against` "
-            "measures both in turns."
+            f"{GIVEN_SHARE.text(FALSE_ALARMS)} of all comparisons (Holm's correction). It covers what varied "
+            "while each was measured, not what the machine changed in between: `--against` measures both in "
+            "turns."
         )
-    if any(score.pairs for case in changes.cases for score in case.scores):
+    if any(isinstance(score.pairs, Paired) for case in changes.cases for score in case.scores):
         blocks.append(
             "Accuracy: of the samples that both scored. Lost are those scored worse; the difference has a 95 "
             "% interval (Newcombe's of scores of 0 and 1, else Student's), p is that of the exact test by "
             "McNemar or of flipped signs, and a difference is shown where both say so."
         )
-    reasons: dict[str, list[str]] = {}
-    for case in changes.cases:
-        for why in dict.fromkeys(score.why_unpaired for score in case.scores if score.why_unpaired):
-            reasons.setdefault(why, []).append(f"`{_case_name(case)}`")
-    return blocks + [
-        f"Not paired by sample, so that the scores alone are shown: {why}: "
-        f"{'all cases' if len(names) == len(changes.cases) else ', '.join(names)}."
-        for why, names in reasons.items()
-    ]
+    reasons = [(one.pairs, f"`{_case_name(case)}`") for case in changes.cases for one in case.scores]
+    for why, unpaired in grouped(reasons, operator.itemgetter(0)).items():
+        if isinstance(why, str):
+            names = dict.fromkeys(name for _, name in unpaired)
+            which = "all cases" if len(names) == len(changes.cases) else ", ".join(names)
+            blocks.append(f"Not paired by sample, so that the scores alone are shown: {why}: {which}.")
+    return blocks
 
 
 # --- one case ----------------------------------------------------------------------------------------------
@@ -161,13 +153,13 @@ def _case(case: CaseChange, common: Sequence[Setting]) -> list[Block]:
     own = [one for one in case.setup if one not in common]
     unscored = [f"{stored.letter} {unmeasured(stored.record)}" for stored in (case.before, case.after)]
     scores = [_score(one, case) for one in case.scores] or [f"Accuracy: {', '.join(unscored)}"]
-    sides = ((case.before, case.only_before), (case.after, case.only_after))
+    before, after = (map(full_point, loads) for loads in (case.only_before, case.only_after))
     return [
         Heading(_case_name(case), 2),
         Bullets([*([f"Setup: {_settings(own)}"] if own else []), *scores]),
         *_hidden(case),
         _points(case),
-        *_only(*((stored.letter, list(map(full_point, loads))) for stored, loads in sides)),
+        *_only("; ", (case.before, before), (case.after, after)),
     ]
 
 
@@ -182,25 +174,18 @@ def _hidden(case: CaseChange) -> list[str]:
 
 
 def _score(change: ScoreChange, case: CaseChange) -> str:
-    """`top-1: 98.2 % → 97.8 %, ...` and the ids of samples that changed."""
+    """`top-1: 98.2 % → 97.8 %, ...`, and the ids of samples that changed."""
     values = [_value(change.before, case.before.record), _value(change.after, case.after.record)]
     line = f"{change.metric}: {' → '.join(values)}"
     pairs = change.pairs
-    if pairs is None:
+    if isinstance(pairs, str):
         return line
-    remarks = [
-        f"{what} {first_of([f'`{name}`' for name in names], _SHOWN_IDS)}"
-        for what, names in (("lost", pairs.lost), ("gained", pairs.gained))
-        if names
-    ]
-    remarks += [
-        f"{count} only in {stored.letter}"
-        for count, stored in ((pairs.only_first, case.before), (pairs.only_second, case.after))
-        if count
-    ]
-    return joined(
-        [f"{line};", _paired(change, pairs), *([f"({'; '.join(remarks)})"] if remarks else [])], " "
-    )
+    ids = {"lost": list(map(code, pairs.lost)), "gained": list(map(code, pairs.gained))}
+    alone = ((pairs.only_first, case.before), (pairs.only_second, case.after))
+    remarks = [f"{what} {first_of(names, _SHOWN_IDS)}" for what, names in ids.items() if names]
+    remarks += [f"{count} only in {stored.letter}" for count, stored in alone if count]
+    listed = [f"({'; '.join(remarks)})"] if remarks else []
+    return joined([f"{line};", _paired(change, pairs), *listed], " ")
 
 
 def _value(score: Score | None, record: Record) -> str:
@@ -210,8 +195,8 @@ def _value(score: Score | None, record: Record) -> str:
 def _paired(change: ScoreChange, pairs: Paired) -> str:
     if not pairs.lost and not pairs.gained:
         return f"the same on each of {pairs.samples} samples in both"
-    difference = quantities.METRIC_CHANGES[change.better].text_with_interval(pairs.difference)
-    p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {quantities.P_VALUE.text(pairs.p_value)}"
+    difference = METRIC_CHANGES[change.better].text_with_interval(pairs.difference)
+    p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {P_VALUE.text(pairs.p_value)}"
     counts = f"of {pairs.samples} samples in both {len(pairs.lost)} lost and {len(pairs.gained)} gained"
     return joined([f"{counts}, difference {difference}, {p_value}:", _ACCURACY[pairs.verdict]], " ")
 
@@ -222,7 +207,7 @@ def _points(case: CaseChange) -> Table:
         Column("Load point", lambda point: full_point(point.before), narrow="Load point"),
         _throughput(before, lambda point: point.before),
         _throughput(after, lambda point: point.after),
-        Column(f"{after} / {before}", _ratio, quantities.RATIO, narrow=f"{after} / {before}"),
+        Column(f"{after} / {before}", _ratio, RATIO, narrow=f"{after} / {before}"),
         _p99(before, lambda point: point.before),
         _p99(after, lambda point: point.after),
         Column("Speed", _speed_word, narrow="Speed"),
@@ -236,19 +221,16 @@ def _points(case: CaseChange) -> Table:
 
 
 def _throughput(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
+    def take(point: PointChange) -> Estimate:
+        return side(point).throughput_per_s
+
     title = f"infer/s, {letter}"
-    return Column(
-        title,
-        lambda point: side(point).throughput_per_s,
-        quantities.THROUGHPUT,
-        is_starred=True,
-        narrow=title,
-    )
+    return Column(title, take, THROUGHPUT, is_starred=True, narrow=title)
 
 
 def _p99(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
-    return Column(f"p99 (ms), {letter}", lambda point: side(point).latency_ms.get("p99"), quantities.LATENCY)
+    return Column(f"p99 (ms), {letter}", lambda point: side(point).latency_ms.get("p99"), LATENCY)
 
 
 def _ratio(point: PointChange) -> Cell:
-    return figure(quantities.RATIO, point.ratio, "interval", 1.0)
+    return figure(RATIO, point.ratio, "interval", 1.0)

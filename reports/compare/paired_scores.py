@@ -20,24 +20,22 @@ class Paired:
     samples: int
     """How many samples both runs have."""
     only_first: int
-    """How many samples the first run alone has."""
+    """How many samples only the first run has."""
     only_second: int
-    """How many samples the second run alone has."""
     difference: Estimate
     """Mean score of the second run less that of the first."""
     p_value: float
-    """The chance of a difference as large, if it were up to chance which run each sample's score is from."""
+    """The chance of a difference as large if chance decided which run each sample's score is from."""
     lost: Sequence[str]
-    """Ids of those the second run scored worse, the largest changes first."""
+    """Ids of samples that the second run scored worse, the largest changes first."""
     gained: Sequence[str]
     verdict: Verdict
-    """Whether the second run is shown to be better (passed) or worse (failed): where the interval leaves out
-    0 and the test's chance is below 5 %."""
+    """Whether the second run is shown to be better (passed) or worse (failed): the interval leaves out 0, and
+    the p-value is below 5 %."""
 
 
 def paired(before: Mapping[str, float], after: Mapping[str, float], better: str) -> Paired:
-    """Compare scores by sample id, on the ids that both have: at least one; `better` is `higher` or
-    `lower`."""
+    """Compare scores by sample id, of which at least one is in both; `better` is `higher` or `lower`."""
     ids = [name for name in before if name in after]
     first, second = (np.array([scores[name] for name in ids], float) for scores in (before, after))
     change = second - first
@@ -47,6 +45,8 @@ def paired(before: Mapping[str, float], after: Mapping[str, float], better: str)
     gain = change if better == "higher" else -change
     order = np.argsort(-np.abs(gain), kind="stable")
     verdict: Verdict = "passed" if gain.mean() > 0 else "failed"
+    if difference.low <= 0 <= difference.high or p_value >= 1 - CONFIDENCE:
+        verdict = "not shown"
     return Paired(
         samples=len(ids),
         only_first=len(before) - len(ids),
@@ -55,25 +55,19 @@ def paired(before: Mapping[str, float], after: Mapping[str, float], better: str)
         p_value=p_value,
         lost=tuple(ids[i] for i in order if gain[i] < 0),
         gained=tuple(ids[i] for i in order if gain[i] > 0),
-        verdict="not shown"
-        if difference.low <= 0 <= difference.high or p_value >= 1 - CONFIDENCE
-        else verdict,
+        verdict=verdict,
     )
 
 
 def mcnemar(change: np.ndarray) -> float:
-    """McNemar's exact test: of the samples that changed, as many became right as wrong but for chance."""
+    """McNemar's exact test: by chance, as many of the samples that changed became right as wrong."""
     gained, changed = int((change > 0).sum()), int((change != 0).sum())
     return float(stats.binomtest(gained, changed).pvalue) if changed else 1.0
 
 
 def sign_flips(change: np.ndarray) -> float:
-    """The permutation test of a mean of paired differences: what exact McNemar is for scores that are not 0
-    or 1.
-
-    It tests the mean, which is what the metric is; Wilcoxon's ranks can lie on the other side of it. All
-    flips of up to 13 differences, else a fixed draw.
-    """
+    """The permutation test of a mean of paired differences, for scores that are not 0 or 1: all flips of
+    up to 13 differences, else a fixed draw. Wilcoxon's test is of ranks, which may disagree with the mean."""
     differing = change[change != 0]
     if len(differing) < 2:  # flipping one changes nothing
         return 1.0
@@ -90,39 +84,35 @@ def sign_flips(change: np.ndarray) -> float:
 
 
 def student(change: np.ndarray) -> Estimate:
-    """The mean of paired differences with Student's interval; of one sample it is boundless."""
+    """The mean of paired differences with Student's interval, which is boundless for a single sample."""
     mean = float(change.mean())
     if not change.any():
         return Estimate(0.0, 0.0, 0.0, CONFIDENCE)
     if len(change) < 2:
         return Estimate(mean, -np.inf, np.inf, CONFIDENCE)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(change) - 1) * stats.sem(change))
-    return Estimate(mean, mean - half, mean + half, CONFIDENCE)
+    interval = stats.ttest_1samp(change, 0).confidence_interval(CONFIDENCE)
+    return Estimate(mean, float(interval.low), float(interval.high), CONFIDENCE)
 
 
 def newcombe(first: np.ndarray, second: np.ndarray) -> Estimate:
-    """The difference of two paired proportions with the hybrid score interval (Newcombe, 1998, method 10).
-
-    It keeps its width where few samples or none changed, which would leave other intervals none.
-    """
-    count = len(first)
-    shares = second.mean(), first.mean()
-    (low2, high2), (low1, high1) = (_wilson(int(scores.sum()), count) for scores in (second, first))
+    """The difference of two paired proportions with the hybrid score interval (Newcombe, 1998, method 10),
+    which keeps a width even if few samples or none changed."""
+    (share1, low1, high1), (share2, low2, high2) = map(_wilson, (first, second))
     correlation = _phi(first, second)
-    below, above = (shares[0] - low2, high1 - shares[1]), (high2 - shares[0], shares[1] - low1)
-    down, up = (np.sqrt(max(0.0, a**2 - 2 * correlation * a * b + b**2)) for a, b in (below, above))
-    value = float(shares[0] - shares[1])
-    return Estimate(value, value - float(down), value + float(up), CONFIDENCE)
+    below, above = (share2 - low2, high1 - share1), (high2 - share2, share1 - low1)
+    down, up = (float(np.sqrt(max(0.0, a**2 - 2 * correlation * a * b + b**2))) for a, b in (below, above))
+    value = share2 - share1
+    return Estimate(value, value - down, value + up, CONFIDENCE)
 
 
-def _wilson(count: int, samples: int) -> tuple[float, float]:
-    interval = stats.binomtest(count, samples).proportion_ci(CONFIDENCE, method="wilson")
-    return float(interval.low), float(interval.high)
+def _wilson(scores: np.ndarray) -> tuple[float, float, float]:
+    """The share of ones, with its interval."""
+    interval = stats.binomtest(int(scores.sum()), len(scores)).proportion_ci(CONFIDENCE, method="wilson")
+    return float(scores.mean()), float(interval.low), float(interval.high)
 
 
 def _phi(first: np.ndarray, second: np.ndarray) -> float:
-    """The correlation of the two, with Newcombe's correction for continuity where it is positive; 0 of a
-    constant."""
+    """Their correlation, with Newcombe's correction for continuity if it is positive; 0 of a constant."""
     both, neither = int((first * second).sum()), int(((1 - first) * (1 - second)).sum())
     only_first, only_second = int((first > second).sum()), int((second > first).sum())
     scale = float(np.sqrt(float(first.sum()) * float(second.sum()) * (1 - first).sum() * (1 - second).sum()))

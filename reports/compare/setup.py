@@ -9,22 +9,21 @@ from msgspec import structs
 from reports.record.schema import Record
 
 _BUILD = ("digest", "weights", "format", "engine")
-"""The fields of a build that are settings; the time and the size of a build are results."""
+"""The fields of a build that are settings; its time and size are results."""
 _DIGEST_LENGTH = 12
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Part of the setup that differs."""
+    """A setting that differs."""
 
     name: str
-    """The name of the setting, such as `versions.torch`."""
+    """Such as `versions.torch`."""
     before: str
     after: str
 
 
 def differing(before: Record, after: Record) -> list[Setting]:
-    """The settings of case, machine, versions, server, deployment and build that are not equal in both."""
     first, second = _setup(before), _setup(after)
     return [
         Setting(name, first.get(name, "none"), second.get(name, "none"))
@@ -54,7 +53,7 @@ def _setup(record: Record) -> Mapping[str, str]:
 
 
 def setting_text(value: Any) -> str:
-    """A setting as a reader knows it: on and off, or its parts side by side; `none` where there is none."""
+    """A setting as a reader knows it: on and off, or its parts side by side; `none` if there is none."""
     if value is None:
         return "none"
     if isinstance(value, bool):

@@ -1,5 +1,4 @@
-"""What the HTML page shows of one case: blocks of tables and sentences, its curve, its worst samples, and its
-files."""
+"""What the HTML page shows of a case: tables and sentences, its curve, its worst samples, and its files."""
 
 import base64
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from reports.text.search import search_paragraph
 
 _LARGEST_CONFIG_BYTES = 2**20  # those of this suite are below 4 KiB
 _FEWEST_POINTS = 3
-"""A curve of fewer load points shows no more than their table does."""
+"""A curve of fewer load points shows no more than their table."""
 
 
 class Status(NamedTuple):
@@ -33,12 +32,11 @@ class Status(NamedTuple):
     level: Literal["good", "care", "bad"]
     word: str
     why: str = ""
-    """A sentence; empty where the case has passed."""
+    """A sentence; empty if the case has passed."""
 
 
 def section_of(record: Publishable, results: Path) -> dict[str, Any]:
-    """Everything that the template shows of a case; raises RecordError where a file beside its record is
-    damaged."""
+    """What the template shows of a case; raises RecordError if a file beside its record is damaged."""
     search = record.search
     return {
         "record": record,
@@ -62,7 +60,6 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
 
 
 def status_of(record: Publishable) -> Status:
-    """Passed, passed without an accuracy, searched alone, or not proven."""
     if record.search is not None and record.accuracy is None and not (record.loads or record.hidden):
         return Status("care", "search only", "Nothing but a search was measured; what it found stands below.")
     if record.no_speed:
@@ -75,31 +72,25 @@ def status_of(record: Publishable) -> Status:
 
 
 def _curve(record: Publishable) -> tuple[str, str] | None:
-    """Latency over throughput: the address that holds the picture itself, and its alternative text.
-
-    As a picture, an SVG loads nothing, runs nothing and shares no ids with the page.
-    """
+    """Latency over throughput: the picture as a data URL, so that the SVG loads and runs nothing and shares
+    no ids with the page, and its alternative text."""
     if sum(load.scenario == "online" for load in record.loads) < _FEWEST_POINTS:
         return None
     chart = plots.chart("throughput-latency", [record])
-    return (
-        f"data:image/svg+xml;base64,{base64.b64encode(plots.draw_for_both(chart)).decode()}",
-        chart.alternative,
-    )
+    data = base64.b64encode(plots.draw_for_both(chart)).decode()
+    return f"data:image/svg+xml;base64,{data}", chart.alternative
 
 
 def _worst(found: SampleScores | None, accuracy: Accuracy | None) -> list[tuple[Sample, str]] | None:
     if found is None or accuracy is None:
         return None
     places = {name: place for place, name in enumerate(found.ids)}
-    return [
-        (one, _scores(found, accuracy, places[one.id]) if one.id in places else "") for one in found.worst
-    ]
+    worst = [(one, places.get(one.id)) for one in found.worst]
+    return [(one, "" if place is None else _scores(found, accuracy, place)) for one, place in worst]
 
 
 def _scores(found: SampleScores, accuracy: Accuracy, place: int) -> str:
-    """`F1: framework 100 %, converted 100 %, served 40 %`, of each metric in the ledger; once where all are
-    equal."""
+    """`F1: framework 100 %, converted 100 %, served 40 %` of each metric, or one value if all are equal."""
     parts = []
     for score in accuracy.scores:
         stages = found.scores.get(score.metric, {})
@@ -116,8 +107,7 @@ def _published(record: Publishable) -> Sequence[Block]:
 
 
 def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
-    """Title and text of the configurations of the case and of a search's winner, as far as they lie beside
-    the record."""
+    """Title and text of those configurations of the case and a search's winner that lie beside the record."""
     path = files.path_of(record.case, results)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search:  # which names the file, but never has another one shown
@@ -134,6 +124,5 @@ def _read(file: Path, folder: Path) -> str | None:
     except OSError as error:
         raise files.RecordError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise files.RecordError(
-            f"{file}: not UTF-8 text ({error.reason}). Delete it and measure the case again."
-        ) from error
+        why = f"not UTF-8 text ({error.reason}). Delete it and measure the case again."
+        raise files.RecordError(f"{file}: {why}") from error

@@ -1,5 +1,4 @@
-"""What the page opens on: which configuration of each model to deploy, whether it is right, how fast, and at
-what cost."""
+"""The start of the page: the configuration of each model to deploy, its accuracy, speed and cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +23,12 @@ from reports.text.speed import (
 
 @dataclass(frozen=True)
 class Choice:
-    """A configuration that may be deployed, as plain text; what is a sequence has a line for each."""
+    """A configuration that may be deployed, as plain text; a sequence has a line for each item."""
 
     name: str
     format: str
     why: str
-    """How its speed compares with that of others; empty where that is not known."""
+    """How its speed compares with that of others; empty if that is not known."""
     status: Status
     right: Sequence[str]
     """The score, and its limit."""
@@ -45,9 +44,9 @@ class Answer:
     model: str
     where: str
     choices: Sequence[Choice]
-    """The fastest that is right, or those that are not told apart; empty where that is not known."""
+    """The fastest right ones that are not told apart; empty if that is not known."""
     remarks: str
-    """What keeps the answer from being whole."""
+    """What the answer lacks."""
     wrong: Sequence[tuple[str, Status]]
     """The cases that are not proven to be right, by name."""
 
@@ -110,8 +109,7 @@ def _why(record: Publishable, equal: int, usable: int, group: Sequence[Publishab
     beside = reference(record)
     if beside is not None and beside.reference == case_id(record.case):
         return "no other is shown to be faster"
-    others = "other" if equal == 2 else "others"
-    alike = f"; not shown to be faster or slower than the {others}" if equal > 1 else ""
+    alike = f"; not shown to be faster or slower than the other{'s' * (equal > 2)}" if equal > 1 else ""
     return beside_reference(record, group) + alike
 
 
@@ -124,8 +122,7 @@ def _speed(best: Load) -> list[str]:
 
 
 def _cost(record: Publishable, best: Load) -> list[str]:
-    """Money, energy, and the share of the speed in process that is left when it is served, as far as they are
-    known."""
+    """Money, energy, and the share of the speed in process that serving leaves, as far as they are known."""
     price = cost(record, best)
     energy = best.gpu.energy_j_per_1000 if best.gpu else None
     said = [f"{COST.cell(price.per_million)} per million {price.of}"] if price else []

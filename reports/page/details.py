@@ -1,4 +1,4 @@
-"""Tables that the HTML page has beyond the published ones: intervals, the ledger, and the machine."""
+"""What only the HTML page shows of a case: every interval, the ledger, and where it was measured."""
 
 from collections.abc import Sequence
 
@@ -34,8 +34,7 @@ _INTERVALS: Sequence[Column[Load]] = (
 
 
 def intervals_blocks(record: Publishable, scenario: str) -> list[Block]:
-    """Every estimate of the load points with its interval, and how much was measured; empty without
-    points."""
+    """Every estimate of the load points with its interval, and the amount of measuring; empty without any."""
     loads = [at.load for at in points_of(record, scenario)]
     said = f"In brackets {confidence_levels(loads)} confidence intervals."
     return [table(_INTERVALS, loads, notes=[said])] if loads else []
@@ -112,16 +111,14 @@ def _conversion_sentence(record: Record) -> str:
     found = record.conversion
     if found is None:
         return "The converted model was not compared with the framework."
-    return (
-        f"Converted model in process against the framework, on {COUNT.text(found.samples)} samples: "
-        f"{correctness.parity_text(found)}; {'passed' if found.passed else 'failed'}."
-    )
+    how = f"Converted model in process against the framework, on {COUNT.text(found.samples)} samples"
+    return f"{how}: {correctness.parity_text(found)}; {'passed' if found.passed else 'failed'}."
 
 
 def _ledger(accuracy: Accuracy) -> list[Block]:
+    samples, requests = COUNT.text(accuracy.samples), COUNT.text(accuracy.requests)
     return [
-        f"{COUNT.text(accuracy.samples)} samples, sent in {COUNT.text(accuracy.requests)} requests of mixed "
-        "batch sizes with many in flight.",
+        f"{samples} samples, sent in {requests} requests of mixed batch sizes with many in flight.",
         table(_LEDGER, accuracy.scores),
         table(_DISAGREEMENTS, accuracy.disagreements),
         _outputs_table("the same file in process", accuracy.outputs),
@@ -130,10 +127,7 @@ def _ledger(accuracy: Accuracy) -> list[Block]:
 
 
 def origin_blocks(record: Record) -> list[Block]:
-    build, updated = record.build, record.updated or "unknown"
-    size, time = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
-    said = (
-        f"Built in {time}: {size} of {build.weights}, digest {build.digest}. The record was last changed at "
-        f"{updated}."
-    )
-    return [*machine_blocks([record]), *serving_blocks([record]), said]
+    build, size = record.build, SIZE.text(record.build.size_mib)
+    built = f"Built in {DURATION.text(build.build_time_s)}: {size} of {build.weights}, digest {build.digest}."
+    changed = f"The record was last changed at {record.updated or 'unknown'}."
+    return [*machine_blocks([record]), *serving_blocks([record]), f"{built} {changed}"]

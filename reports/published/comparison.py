@@ -1,5 +1,6 @@
-"""Records beside the figures that NVIDIA published, in a section per case with a table per published GPU."""
+"""Records beside the figures that NVIDIA published: a section per case, with a table per published GPU."""
 
+import itertools
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
@@ -9,14 +10,12 @@ from reports.record import commands
 from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from reports.record.schema import Estimate, Load, Record
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, table
+from reports.text.inline import code
 from reports.text.labels import confidence_levels, device, full_point, grouped, sequence_length
 from reports.text.publishable import Publishable, name_of
 
-# What a scenario sweeps, and the option of the benchmarks that chooses it.
 _SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concurrencies")}
-
-
-# --- sections ----------------------------------------------------------------------------------------------
+"""What a scenario sweeps, and the option of the benchmarks that sets it."""
 
 
 def document(matches: Sequence[matching.Match]) -> list[Block]:
@@ -50,18 +49,14 @@ def section(match: matching.Match) -> list[Block]:
     intro = f"Measured on {device(record)}; published on {labels}."
     if not matching.is_same_gpu(record, rows[0]):
         intro += " It is other hardware, and the ratios hold that too."
-    tables = [block for group in matching.groups(match) for block in _of_gpu(record, group)]
+    by_gpu = grouped(rows, lambda row: row["gpu"])
+    tables = [block for group in by_gpu.values() for block in _of_gpu(record, group)]
     return [intro, *tables, *_unmatched(match)]
 
 
 class _Pair(NamedTuple):
     load: Load
     row: matching.PublishedRow
-
-    @property
-    def throughput(self) -> Estimate | None:
-        """The throughput over the published one."""
-        return _ratio(self.load.throughput_per_s, self.row["throughput_per_s"])
 
 
 def _ratio(measured: Estimate | None, published: float | None) -> Estimate | None:
@@ -89,7 +84,12 @@ _COLUMNS: Sequence[Column[_Pair]] = (
     Column("Load point", lambda pair: full_point(pair.load)),
     Column("Inferences/second", lambda pair: pair.load.throughput_per_s, THROUGHPUT, is_starred=True),
     Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
-    Column("Ratio", lambda pair: pair.throughput, RATIO, "interval"),
+    Column(
+        "Ratio",
+        lambda pair: _ratio(pair.load.throughput_per_s, pair.row["throughput_per_s"]),
+        RATIO,
+        "interval",
+    ),
     *_of_latency("p99"),
     *_of_latency("avg"),
 )
@@ -97,19 +97,17 @@ _COLUMNS: Sequence[Column[_Pair]] = (
 
 def _of_gpu(record: Publishable, rows: Sequence[matching.PublishedRow]) -> list[Block]:
     """Heading, differences and table for one published GPU; empty without pairs."""
-    found = [_Pair(at, row) for at, row in matching.pairs(record, rows) if isinstance(at, Load)]
+    row, found = rows[0], list(itertools.starmap(_Pair, matching.pairs(record, rows)))
     if not found:
         return []
-    row = rows[0]
     lines = [f"Differs: {_all_differences(record, [pair.row for pair in found])}"]
     if row["sequence_length"]:
         measured = sequence_length(record).replace("-", "not recorded")
         lines.append(f"Sequence length: {measured}, published {row['sequence_length']}")
-    score = score_percent_of(record, row["metric"])
-    if score is not None:
-        lines.append(
-            f"{row['metric']}: {SCORE.text(score / 100)} served, {row['score_percent']:g} % published"
-        )
+    for score in record.accuracy.scores if record.accuracy else ():
+        if score.metric == row["metric"]:
+            served = SCORE.text(score.served)
+            lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
     points = table(
         _COLUMNS, found, name=lambda pair: full_point(pair.load), marks=lambda pair: pair.load.marks
     )
@@ -117,7 +115,7 @@ def _of_gpu(record: Publishable, rows: Sequence[matching.PublishedRow]) -> list[
 
 
 def _all_differences(record: Record, rows: Sequence[matching.PublishedRow]) -> str:
-    """The differences of all rows, each once; one of a single scenario says so where there are both."""
+    """The differences of all rows, each once; where there are both scenarios, one of a single one says so."""
     found: dict[str, set[str]] = {}
     for row in rows:
         for difference in differences(record, row):
@@ -130,21 +128,16 @@ def _all_differences(record: Record, rows: Sequence[matching.PublishedRow]) -> s
     return "; ".join(parts) or "nothing that both sides state"
 
 
-# --- what has no counterpart -------------------------------------------------------------------------------
-
-
 def not_compared(matches: Sequence[matching.Match]) -> list[str]:
     """A line for each reason why cases have no published counterpart, with their names."""
     missing = grouped((one for one in matches if one.missing), lambda one: one.missing)
     return [
-        f"{', '.join(f'`{name_of(one.record)}`' for one in found)}: {reason}"
-        for reason, found in missing.items()
+        f"{', '.join(code(name_of(one.record)) for one in alike)}: {why}" for why, alike in missing.items()
     ]
 
 
 def _unmatched(match: matching.Match) -> list[str]:
-    """A line for the points that were measured alone, and one for those published alone with their
-    command."""
+    """A line on the points that are only measured, and one on those only published, with their command."""
     record = match.record
     measured, figures = set(matching.measured_points(record)), set(map(matching.point_of, match.rows))
     lines = [] if measured & figures else ["No load point was both measured and published."]
@@ -166,13 +159,12 @@ def _listed(points: Set[matching.PointKey]) -> str:
 
 
 def _sizes(points: Iterable[matching.PointKey], scenario: str) -> str:
-    """Batch sizes offline, concurrencies online."""
-    place = 1 if scenario == "offline" else 2
+    place = 1 if scenario == "offline" else 2  # of batch sizes, and of concurrencies
     return ",".join(map(str, sorted({one[place] for one in points if one[0] == scenario})))
 
 
 def _how(record: Record, figures: Set[matching.PointKey], alone: Set[matching.PointKey]) -> str:
-    """The command that measures published points; results join a record only at the same largest batch."""
+    """The command that measures published points: anew where they need a larger batch than the record has."""
     largest = max((batch for _, batch, _ in alone), default=0)
     grows = largest > record.deployment.max_batch_size
     command = commands.run(f"-k {name_of(record)}")
@@ -184,15 +176,6 @@ def _how(record: Record, figures: Set[matching.PointKey], alone: Set[matching.Po
     return f"Measure them, with the other options of the case's run: `{command}`"
 
 
-# --- what is not alike -------------------------------------------------------------------------------------
-
-
-def score_percent_of(record: Record, metric: str | None) -> float | None:
-    """The served score of the published metric; records hold fractions."""
-    scores = record.accuracy.scores if record.accuracy and metric else ()
-    return next((100 * score.served for score in scores if score.metric == metric), None)
-
-
 _SETTINGS = {
     "max_batch_size": ("max batch size", ("offline", "online")),
     "instances": ("instances", ("offline", "online")),
@@ -200,11 +183,11 @@ _SETTINGS = {
     "max_queue_delay_us": ("max queue delay in µs", ("online",)),
     "preferred_batch_sizes": ("preferred batch sizes", ("online",)),
 }
-"""Settings that both sides may state, with the scenarios they act in: offline the dynamic batcher is off."""
+"""Settings that both sides may state, and the scenarios they act in: offline, the dynamic batcher is off."""
 
 
 def differences(record: Record, row: matching.PublishedRow) -> list[str]:
-    """What is not alike, measured first; a setting that the source leaves out is no difference."""
+    """What differs, measured first; a setting that the source leaves out is no difference."""
     found = []
     if not matching.is_same_gpu(record, row):
         found.append(f"hardware {device(record)}, published {row['gpu_label']}")

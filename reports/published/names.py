@@ -10,9 +10,6 @@ from reports.record.schema import COMPONENTS
 
 FOLDER = Path(__file__).parent / "names"
 
-_PARTS = ("parameters", "configuration", "columns")
-_DEFAULT = "resnet50"
-_MICRO = "-micro"
 _COLUMNS = {
     "precision": "precision",
     "backend accelerator": "accelerator",
@@ -26,8 +23,7 @@ _COLUMNS = {
     **{name.replace("_", " "): f"{name}_ms" for name in COMPONENTS},
     **{f"{name} latency": f"latency_{name}_ms" for name in ("p50", "p90", "p95", "p99", "avg")},
 }
-"""Printed names of columns, in lower case and without `(ms)`, and what reports.published.COLUMNS calls
-them."""
+"""The names in reports.published.COLUMNS by those in print, in lower case and without `(ms)`."""
 
 
 @dataclass(frozen=True)
@@ -35,30 +31,26 @@ class Names:
     """The names in the tables of one model and scenario, as printed and in their order."""
 
     parameters: tuple[str, ...]
-    """Settings that the scenario's tables share; empty where each table has all of its own."""
+    """Settings that the scenario's tables share; empty if each table lists all of its own."""
     configuration: tuple[str, ...]
-    """Settings beside each table; some stand only where they apply."""
+    """Settings beside each table; some appear only where they apply."""
     columns: tuple[str, ...]
 
 
 @functools.cache
 def names_of(model: str, scenario: str) -> Names:
-    """The published names for a model's tables; a micro model has those of its full one.
-
-    A model without publication has ResNet50's; a scenario without one has the model's other scenario's.
-    """
-    path = FOLDER / f"{model.removesuffix(_MICRO)}.csv"
+    """The published names for a model's tables. A micro model uses those of its full size, an unpublished
+    model ResNet50's, and an unpublished scenario those of the model's other scenario."""
+    path = FOLDER / f"{model.removesuffix('-micro')}.csv"
     if not is_plain(model) or not path.exists():
-        path = FOLDER / f"{_DEFAULT}.csv"
+        path = FOLDER / "resnet50.csv"
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    of_scenario = [row for row in rows if row["scenario"] == scenario] or rows
-    return Names(
-        *(tuple(row["name"] for row in of_scenario if row["part"] == part) for part in _PARTS),
-    )
+    chosen = [row for row in rows if row["scenario"] == scenario] or rows
+    parts = ("parameters", "configuration", "columns")
+    return Names(*(tuple(row["name"] for row in chosen if row["part"] == part) for part in parts))
 
 
 def column_of(name: str) -> str:
-    """The column of reports.published.COLUMNS that a table's column of this printed name is; KeyError where
-    it is none."""
+    """The name in reports.published.COLUMNS of a column with this printed name; KeyError if there is none."""
     return _COLUMNS[name.lower().removesuffix("(ms)").strip()]

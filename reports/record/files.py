@@ -95,7 +95,7 @@ def parse(
         raise RecordError(f"{path}: {why}. Delete the file and measure the case again.") from error
 
 
-class _Versioned(msgspec.Struct):
+class _Versioned(msgspec.Struct):  # what every file has, in any version of its schema
     schema: int
 
 

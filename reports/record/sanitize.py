@@ -34,6 +34,7 @@ _MARKUP = re.compile(
 
 
 def is_printable(name: str) -> bool:
+    """Whether a name can stand in records and in a line of any output."""
     return _CONTROL.search(name) is None
 
 
@@ -70,21 +71,17 @@ def in_markdown(text: str, longest: int = LONGEST) -> str:
     """The text on one line of markdown, where it is read as it stands: it makes no table, HTML, link or
     picture. Only code between single backticks is rendered."""
     line = one_line(text, longest)
-    # Where backticks stand alone and in pairs, each second one ends what the one before began; else none
-    # does.
+    # If backticks stand alone and in pairs, each second one ends what the one before began.
     has_code = line.count("`") % 2 == 0 and "``" not in line
     parts = _CODE.split(line) if has_code else [line]
     line = "".join(
-        part.replace("|", "\\|") if has_code and part.startswith("`") else _escaped(part) for part in parts
+        part.replace("|", "\\|") if has_code and part.startswith("`") else _MARKUP.sub(r"\\\g<0>", part)
+        for part in parts
     )
     beginning = re.match(r"\d{1,9}(?=[.)]\s)", line)
     if beginning:
         return f"{beginning[0]}\\{line[beginning.end() :]}"
     return f"\\{line}" if re.match(r">|(?:#{1,6}|[-+])\s", line) else line
-
-
-def _escaped(text: str) -> str:
-    return _MARKUP.sub(lambda found: f"\\{found[0]}", text)
 
 
 def quoted(value: object) -> str:

@@ -1,4 +1,4 @@
-"""How the benchmarks of a run ended, collected from all workers, and the exit status that this comes to."""
+"""How the benchmarks of a run ended, collected from all workers, and the exit status."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from reports.record.arguments import ACCURACY, INPUT, LEAK, SPEED, UNREADABLE
+from reports.text.labels import counted
 
+ExitCode = pytest.ExitCode
 STATUS = {"input": INPUT, "speed": SPEED, "infrastructure": LEAK, "accuracy": ACCURACY}
-"""The status of a run whose tests failed, by the kind of failure. Of several kinds the highest counts, so
-that a failure that may be gone in the next run (speed), or samples of another model that cannot be used
-(input), never hide one that is the model's own (accuracy)."""
+"""The status of a run whose tests failed, by the kind of failure. The highest of several counts, so that a
+failure that the next run may not have (speed), or unusable samples of another model (input), never hide the
+model's own (accuracy)."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,9 @@ class Failure:
     sentence: str
     """What was wrong, as the terminal shows it."""
     file: str | None
-    """The test's file, relative to pytest's root; None where the worker ended with the test."""
+    """The test's file, relative to pytest's root; None if the worker ended with the test."""
     line: int | None
-    """The line of the test in its file, counted from 1; None where there is no file."""
+    """The line of the test in its file, counted from 1; None without a file."""
 
 
 @dataclass(eq=False)
@@ -44,8 +46,8 @@ class Outcomes:
     missing: list[str] = field(default_factory=list)
     """A sentence for each file that was asked for and could not be written."""
     unreadable: Sequence[str] = ()
-    """A sentence for each record of the run that its tables lack, as it cannot be read."""
-    status: int = pytest.ExitCode.OK
+    """A sentence for each record that the tables lack, as it cannot be read."""
+    status: int = ExitCode.OK
     """The exit status of the run, once it has ended."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -77,44 +79,38 @@ def worst_first(failures: Sequence[Failure]) -> list[Failure]:
 
 
 def status_of(own: int, outcomes: Outcomes) -> int:
-    """The exit status for pytest's `own`, in which 1 (tests failed) is replaced by the kind of failure. A run
-    whose tests were all skipped has proven nothing: its status is 5, as if no test had been selected. A file
-    that was asked for and is missing counts as a broken machine does."""
+    """The exit status for pytest's `own`, whose 1 (tests failed) becomes that of the kind of failure. A run
+    whose tests were all skipped has proven nothing: its status is 5, as if it had selected no test. A missing
+    file that was asked for counts like a broken machine."""
     kinds = {failure.kind for failure in outcomes.failures}
-    if "input" in kinds and own == pytest.ExitCode.INTERRUPTED:
-        own = pytest.ExitCode.TESTS_FAILED
-    if outcomes.missing and own in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+    if "input" in kinds and own == ExitCode.INTERRUPTED:
+        own = ExitCode.TESTS_FAILED
+    if outcomes.missing and own in (ExitCode.OK, ExitCode.TESTS_FAILED):
         kinds.add("infrastructure")
-        own = pytest.ExitCode.TESTS_FAILED
-    if own == pytest.ExitCode.TESTS_FAILED and kinds and not outcomes.others_failed:
+        own = ExitCode.TESTS_FAILED
+    if own == ExitCode.TESTS_FAILED and kinds and not outcomes.others_failed:
         return max(STATUS[kind] for kind in kinds)
-    if own == pytest.ExitCode.OK and outcomes.unreadable:
+    if own == ExitCode.OK and outcomes.unreadable:
         return UNREADABLE
-    if own == pytest.ExitCode.OK and outcomes.skipped and not outcomes.passed:
-        return pytest.ExitCode.NO_TESTS_COLLECTED
+    if own == ExitCode.OK and outcomes.skipped and not outcomes.passed:
+        return ExitCode.NO_TESTS_COLLECTED
     return own
 
 
 def status_sentence(outcomes: Outcomes) -> str:
     """`exit status 12, accuracy: 2 failed for accuracy, 1 for speed`; empty for a status of pytest's own."""
     names = {code: name for name, code in STATUS.items()}
-    status = int(outcomes.status)
+    status, said = int(outcomes.status), ""
     if status in names and (outcomes.failures or outcomes.missing):
-        counts = Counter(failure.kind for failure in outcomes.failures)
-        kinds = sorted(counts, key=STATUS.__getitem__, reverse=True)
-        parts = [f"{counts[kind]} failed for {kind}" for kind in kinds]
-        if missing := len(outcomes.missing):
-            parts.append(f"{missing} {'file' if missing == 1 else 'files'} could not be written")
-        return f"exit status {status}, {names[status]}: {', '.join(parts)}"
-    if status == UNREADABLE:
-        return f"exit status {status}, records: {len(outcomes.unreadable)} of this run cannot be read"
-    if status == pytest.ExitCode.INTERRUPTED:
-        return (
-            f"exit status {status}: ended before its end, so that it has proven what is shown here and no "
-            "more"
-        )
-    if status == pytest.ExitCode.NO_TESTS_COLLECTED and outcomes.skipped:
-        return (
-            f"exit status {status}: nothing was proven, all of {outcomes.skipped.total()} tests were skipped"
-        )
-    return ""
+        counts = Counter(failure.kind for failure in worst_first(outcomes.failures))
+        parts = [f"{count} failed for {kind}" for kind, count in counts.items()]
+        if outcomes.missing:
+            parts.append(f"{counted(len(outcomes.missing), 'file')} could not be written")
+        said = f", {names[status]}: {', '.join(parts)}"
+    elif status == UNREADABLE:
+        said = f", records: {len(outcomes.unreadable)} of this run cannot be read"
+    elif status == ExitCode.INTERRUPTED:
+        said = ": ended before its end, so that it has proven what is shown here and no more"
+    elif status == ExitCode.NO_TESTS_COLLECTED and outcomes.skipped:
+        said = f": nothing was proven, all of {outcomes.skipped.total()} tests were skipped"
+    return f"exit status {status}{said}" if said else ""

@@ -1,5 +1,4 @@
-"""What a run leaves behind: the history of its measurements, its summary on the terminal and for continuous
-integration, and its exit status."""
+"""What a run leaves behind: its history, its summary on the terminal and for CI, and its exit status."""
 
 import os
 import shutil
@@ -28,18 +27,16 @@ _OUTCOMES = pytest.StashKey[Outcomes]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tritonproof")
-    group.addoption(
-        "--summary",
-        metavar="FILE",
-        help="Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions "
-        "they are appended to the file that GITHUB_STEP_SUMMARY names.",
+    summary = (
+        "Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions they "
+        "are appended to the file that GITHUB_STEP_SUMMARY names."
     )
-    group.addoption(
-        "--history",
-        metavar="DIR",
-        help="The folder of the history, which keeps a row for each measurement, of which the reports make a "
-        "trend. Default: reports/history, or DIR/history with --results DIR.",
+    group.addoption("--summary", metavar="FILE", help=summary)
+    history = (
+        "The folder of the history, which keeps a row for each measurement, of which the reports make a "
+        "trend. Default: reports/history, or DIR/history with --results DIR."
     )
+    group.addoption("--history", metavar="DIR", help=history)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -143,8 +140,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
 
 
 def _record_paths(terminalreporter: Any) -> list[Path]:
-    """The files of the records, in the order of their names, from all workers: each test names its own by the
-    property `record`."""
+    """The files of the records from all workers, in the order of their names."""
     results = Path(terminalreporter.config.option.results).absolute()
     reports = (report for of_kind in terminalreporter.stats.values() for report in of_kind)
     properties = (one for report in reports for one in getattr(report, "user_properties", ()))
@@ -152,7 +148,7 @@ def _record_paths(terminalreporter: Any) -> list[Path]:
 
 
 def written_records(terminalreporter: Any) -> tuple[list[Publishable], list[str]]:
-    """The records that the run wrote, and a sentence for each that was deleted or damaged since."""
+    """The records that the run wrote, and a sentence for each that has since been deleted or damaged."""
     found: list[Publishable] = []
     wrong: list[str] = []
     for path in _record_paths(terminalreporter):
@@ -164,16 +160,15 @@ def written_records(terminalreporter: Any) -> tuple[list[Publishable], list[str]
 
 
 def further_tables(config: Any, records: Sequence[Publishable]) -> list[Table]:
-    """The tables that a run shows beside its summary: those of what its options asked for. Its records may
-    hold more, from runs before."""
+    """The tables beside the summary that the run's options ask for; earlier runs may have recorded more."""
     option = config.option
-    found = (
+    every = (
         (option.against is not None or option.against_triton is not None, comparison_table),
         (_compares_repositories(option), against_table),
         (option.thresholds is not None, budget_table),
         (option.soak is not None, soak_table),
     )
-    return [made for is_asked_for, make in found if is_asked_for and (made := make(records))]
+    return [made for is_asked_for, make in every if is_asked_for and (made := make(records))]
 
 
 def _compares_repositories(option: Any) -> bool:
@@ -181,8 +176,7 @@ def _compares_repositories(option: Any) -> bool:
 
 
 def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: Sequence[str]) -> None:
-    """Print the summary of the records, as it is in files, or on a terminal in its width; and where to find
-    more."""
+    """Print the summary of the records, on a terminal in its width, and where to find more."""
     if not records and not wrong:
         return
     terminalreporter.section("summary")
@@ -194,8 +188,6 @@ def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: S
     width = shutil.get_terminal_size().columns
     terminalreporter.write_line(terminal_text(blocks, width) if terminalreporter.isatty else markdown(blocks))
     folders = sorted({commands.as_typed(path.parent.parent) for path in _record_paths(terminalreporter)})
+    tables = commands.tool("reports", f"tables --results {folders[0]}")
     terminalreporter.write_line("")
-    terminalreporter.write_line(
-        f"records: {', '.join(folders)}; all tables: "
-        f"{commands.tool('reports', f'tables --results {folders[0]}')}"
-    )
+    terminalreporter.write_line(f"records: {', '.join(folders)}; all tables: {tables}")

@@ -1,14 +1,13 @@
-"""Models of a repository beside those that they are to replace, or beside themselves on another Triton: a
-table, and whether it is safe to upgrade."""
+"""Whether it is safe to upgrade: models beside those they are to replace, or themselves on another Triton."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
 from reports.record.quantities import COUNT, DURATION, RATIO, RELATIVE_ERROR, SIZE
-from reports.record.schema import BesideOther, Comparison, Verdict, verdict_of
+from reports.record.schema import Comparison, ServedSide, Verdict, verdict_of
 from reports.record.verdicts import dearer
-from reports.tables.points import p99_cell
+from reports.tables.points import p99_cell, speed_cell
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import apart_text
 from reports.text.inline import code
@@ -20,18 +19,20 @@ _NAMES_SHOWN = 8
 
 class _Beside(NamedTuple):
     record: Publishable
-    found: BesideOther
+    warnings: Sequence[str]
+    reference: str
+    here: ServedSide
+    there: ServedSide
 
 
 def _compared(record: Publishable) -> list[Comparison]:
-    """The speed of each load point beside the other's; none where no speed may be shown."""
+    """The comparison of each load point; none if the record may show no speed."""
     return [one.comparison for one in record.loads if one.comparison is not None]
 
 
 def verdict_on(record: Publishable) -> tuple[Verdict, str]:
-    """Whether a model may replace the other, and why not: it may where all of its answers are right and the
-    same, no load point is slower or has a longer p99, it costs about as much, and its log warns of nothing
-    new."""
+    """Whether a model may replace the other, and why not: it may if all answers are right and the same, no
+    load point is slower or has a longer p99, it costs about as much, and its log has no new warning."""
     if record.no_speed:
         differs = any(one.gate == "other" and one.wrong for one in record.gates)
         return "failed", "answers differ" if differs else "answers are wrong"
@@ -54,26 +55,24 @@ def verdict_on(record: Publishable) -> tuple[Verdict, str]:
 
 
 def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skipped: int) -> str:
-    """Whether it is safe to upgrade, by the records of a run and the tests of it that failed."""
+    """Whether it is safe to upgrade, by the records of a run and those of its tests that failed."""
     beside = {name_of(one): verdict_on(one) for one in records if one.against is not None}
     bad = {name: why for name, (verdict, why) in beside.items() if verdict == "failed"}
     for test in failed:
         case = test.partition("[")[2].rstrip("]")
         if not any(case.startswith(name) for name in bad):
             bad[case or test] = f"{test.partition('[')[0]} failed"
-    left_out = (
-        f" {counted(skipped, 'test')} skipped: the reasons say what was not compared." if skipped else ""
-    )
+    left_out = ""
+    if skipped:
+        left_out = f" {counted(skipped, 'test')} skipped: the reasons say what was not compared."
     if bad:
         return f"Not safe to upgrade: {_listed(bad)}.{left_out}"
     if not beside:
         return f"Nothing says whether it is safe to upgrade: no model was compared.{left_out}"
     if not_shown := {name: why for name, (verdict, why) in beside.items() if verdict == "not shown"}:
         return f"It is not shown that it is safe to upgrade: {_listed(not_shown)}.{left_out}"
-    return (
-        "Safe to upgrade: the same answers, and none slower or dearer (models compared: "
-        f"{len(beside)}).{left_out}"
-    )
+    safe = "Safe to upgrade: the same answers, and none slower or dearer"
+    return f"{safe} (models compared: {len(beside)}).{left_out}"
 
 
 def _listed(reasons: Mapping[str, str]) -> str:
@@ -86,17 +85,14 @@ def _apart(one: _Beside) -> str | None:
 
 
 def _least_ratio(one: _Beside) -> Cell | None:
-    if not (compared := _compared(one.record)):
-        return None
-    least = min(compared, key=lambda found: found.ratio.value)
-    return figure(RATIO, least.ratio, "interval", 1 - least.allowed_slowdown)
+    least = min(_compared(one.record), key=lambda found: found.ratio.value, default=None)
+    return speed_cell(least) if least else None
 
 
 def _largest_p99(one: _Beside) -> Cell | None:
-    known = [
-        (ratio.value, found) for found in _compared(one.record) if (ratio := found.p99_ratio) is not None
-    ]
-    return p99_cell(max(known, key=lambda each: each[0])[1]) if known else None
+    known = [found for found in _compared(one.record) if found.p99_ratio]
+    largest = max(known, key=lambda found: found.p99_ratio.value if found.p99_ratio else 0, default=None)
+    return p99_cell(largest) if largest else None
 
 
 def _mib(used: float | None) -> Cell | None:
@@ -105,40 +101,33 @@ def _mib(used: float | None) -> Cell | None:
 
 _COLUMNS: Sequence[Column[_Beside]] = (
     Column("Case", lambda one: code(name_of(one.record)), narrow="Case"),
-    Column("To replace", lambda one: one.found.reference),
-    Column(
-        "Triton", lambda one: " for ".join(dict.fromkeys((one.found.here.triton, one.found.there.triton)))
-    ),
+    Column("To replace", lambda one: one.reference),
+    Column("Triton", lambda one: " for ".join(dict.fromkeys((one.here.triton, one.there.triton)))),
     Column("Answers apart", _apart, is_right=True, narrow="Apart"),
-    Column("Noise", lambda one: one.found.here.noise, RELATIVE_ERROR, is_optional=True),
-    Column("Noise there", lambda one: one.found.there.noise, RELATIVE_ERROR, is_optional=True),
-    Column("Precision shown", lambda one: one.found.here.precision.upper() or None, is_optional=True),
-    Column("Precision there", lambda one: one.found.there.precision.upper() or None, is_optional=True),
+    Column("Noise", lambda one: one.here.noise, RELATIVE_ERROR, is_optional=True),
+    Column("Noise there", lambda one: one.there.noise, RELATIVE_ERROR, is_optional=True),
+    Column("Precision shown", lambda one: one.here.precision.upper() or None, is_optional=True),
+    Column("Precision there", lambda one: one.there.precision.upper() or None, is_optional=True),
     Column("Least speed, ratio", _least_ratio, RATIO, is_optional=True),
     Column("Largest p99, ratio", _largest_p99, RATIO, is_optional=True),
-    Column("Ready in (s)", lambda one: ready_s(one.found.here), DURATION),
-    Column("Ready there", lambda one: ready_s(one.found.there), DURATION),
-    Column("Memory (MiB)", lambda one: _mib(memory_bytes(one.found.here)), SIZE, is_optional=True),
-    Column("Memory there", lambda one: _mib(memory_bytes(one.found.there)), SIZE, is_optional=True),
-    Column("GPU memory (MiB)", lambda one: _mib(gpu_memory_bytes(one.found.here)), SIZE, is_optional=True),
-    Column("GPU memory there", lambda one: _mib(gpu_memory_bytes(one.found.there)), SIZE, is_optional=True),
-    Column("New warnings", lambda one: len(one.found.warnings), COUNT),
+    Column("Ready in (s)", lambda one: ready_s(one.here), DURATION),
+    Column("Ready there", lambda one: ready_s(one.there), DURATION),
+    Column("Memory (MiB)", lambda one: _mib(memory_bytes(one.here)), SIZE, is_optional=True),
+    Column("Memory there", lambda one: _mib(memory_bytes(one.there)), SIZE, is_optional=True),
+    Column("GPU memory (MiB)", lambda one: _mib(gpu_memory_bytes(one.here)), SIZE, is_optional=True),
+    Column("GPU memory there", lambda one: _mib(gpu_memory_bytes(one.there)), SIZE, is_optional=True),
+    Column("New warnings", lambda one: len(one.warnings), COUNT),
     Column("Verdict", lambda one: verdict_on(one.record)[1], narrow="Verdict"),
 )
 
 
 def against_table(records: Sequence[Publishable]) -> Table:
-    """A row for each model that was set beside the one that it is to replace; its new warnings stand
-    below."""
-    found = [_Beside(one, one.against) for one in records if one.against is not None]
-    warnings = Bullets(
-        [
-            f"{code(name_of(one.record))} newly warns: {code(said)}"
-            for one in found
-            for said in one.found.warnings
-        ]
-    )
-    return table(_COLUMNS, found, notes=[_MEANING, warnings] if found else [])
+    """A row for each model that was compared with the one it is to replace; below it, its new warnings."""
+    compared = [(one, one.against) for one in records if one.against is not None]
+    found = [_Beside(one, to.warnings, to.reference, to.here, to.there) for one, to in compared]
+    warnings = [(name_of(one.record), said) for one in found for said in one.warnings]
+    listed = Bullets([f"{code(name)} newly warns: {code(said)}" for name, said in warnings])
+    return table(_COLUMNS, found, notes=[_MEANING, listed] if found else [])
 
 
 _MEANING = (
@@ -148,7 +137,7 @@ _MEANING = (
 
 
 def against_section(record: Publishable) -> list[Block]:
-    """Heading and table of one case; empty where it was set beside nothing."""
+    """Heading and table of one case; empty if it was compared with no other."""
     if record.against is None:
         return []
     return [Heading(f"Beside {record.against.reference}", 4), against_table([record])]

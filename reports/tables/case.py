@@ -1,5 +1,4 @@
-"""All blocks of one case: what was served and how, its load points, what serving costs, what a search found,
-and a soak."""
+"""All blocks of one case: what was served and how, its load points, the cost of serving, a search, a soak."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -14,7 +13,6 @@ from reports.tables.points import (
     comparison_table,
     composing_table,
     efficiency_section,
-    points_of,
     points_table,
     resources_table,
 )
@@ -88,7 +86,6 @@ class _Grown(NamedTuple):
     growth: Growth
 
     def used(self, value: float) -> Cell:
-        """How much was used."""
         if self.growth.unit == "bytes":
             return figure(SIZE, value / 2**20, with_unit=True)
         return Cell(COUNT.text(value), value)
@@ -111,45 +108,39 @@ _SOAK: Sequence[Column[_Grown]] = (
 
 
 def soak_table(records: Sequence[Publishable]) -> Table:
-    return table(
-        _SOAK,
-        [
-            _Grown(one, one.soak, growth)
-            for one in records
-            if one.soak is not None
-            for growth in one.soak.growth
-        ],
-    )
+    soaks = [(one, one.soak) for one in records if one.soak is not None]
+    return table(_SOAK, [_Grown(one, soak, growth) for one, soak in soaks for growth in soak.growth])
 
 
 def soak_section(record: Publishable) -> list[Block]:
-    """Heading, table and what is said beside it, of one case; empty where there was no soak."""
+    """Heading, table and notes of one case; empty if there was no soak."""
     soak = record.soak
     if soak is None:
         return []
+    how = (
+        "What was used is read between passes, with no request in flight; growth is of the second half of "
+        f"the requests, of the last two thirds of the loadings, with its {confidence_text(soak)} interval."
+    )
     said = [
-        f"{labels.full_point(soak)}: {length_text(soak)}. What was used is read between passes, with no "
-        "request in flight; growth is of the second half of the requests, of the last two thirds of the "
-        f"loadings, with its {confidence_text(soak)} interval."
-        if soak.growth
-        else f"{labels.full_point(soak)}: {length_text(soak)}. Nothing was watched.",
-        *filter(None, [speed_text(soak)]),
+        f"{labels.full_point(soak)}: {length_text(soak)}. {how if soak.growth else 'Nothing was watched.'}",
+        speed_text(soak),
         *soak.not_watched,
     ]
-    return [Heading("Soak", 4), soak_table([record]), " ".join(map(labels.sentence, said))]
+    return [Heading("Soak", 4), soak_table([record]), " ".join(map(labels.sentence, filter(None, said)))]
 
 
 # --- what the gates found ----------------------------------------------------------------------------------
+
+
+def _apart(one: AnswerGate) -> str | None:
+    return correctness.apart_text(one.same) + correctness.remarks(one.same) if one.same else None
+
 
 _GATES: Sequence[Column[AnswerGate]] = (
     Column("Without labels", lambda one: GATES.get(one.gate, one.gate)),
     Column("Tried", lambda one: one.tried),
     Column("Requests", lambda one: one.requests, COUNT),
-    Column(
-        "Apart at most",
-        lambda one: correctness.apart_text(one.same) + correctness.remarks(one.same) if one.same else None,
-        is_right=True,
-    ),
+    Column("Apart at most", _apart, is_right=True),
     Column("Verdict", lambda one: one.wrong or "passed"),
 )
 
@@ -161,17 +152,12 @@ def gates_table(found: Sequence[AnswerGate]) -> Table:
 # --- what was served, on what and how, by the names that NVIDIA published ----------------------------------
 
 _BATCHER = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
-"""What the dynamic batcher goes by; BERT's tables leave it out, as only its offline scenario was
-published."""
-
-_F1 = "SQuAD v1.1 F1 Score"
+"""The dynamic batcher's settings. BERT's tables lack them, as only its offline scenario was published."""
 
 
 def parameters_table(record: Publishable, scenario: str) -> Table:
-    """The settings that hold for every row of the scenario, `offline` or `online`.
-
-    A model whose source has all settings in one table has them here, and none in `configuration_list`.
-    """
+    """The settings of every row of a scenario. For a model whose source has them all in one table,
+    `configuration_list` has none."""
     published = names_of(record.case.model, scenario)
     names = published.parameters or published.configuration
     if scenario == "online":
@@ -180,7 +166,7 @@ def parameters_table(record: Publishable, scenario: str) -> Table:
 
 
 def configuration_list(record: Publishable, scenario: str) -> Bullets:
-    """What was served, on what and by what, what its start took, and how right it is."""
+    """What was served, on what and by what, how long its start took, and how right it is."""
     serving, deployment = record.serving, record.deployment
     options = (
         ("CUDA graphs", deployment.cuda_graphs),
@@ -189,26 +175,23 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         ("FP32 in TF32", deployment.tf32 is True),
         ("FP32 without TF32", deployment.tf32 is False),
     )
-    published = names_of(record.case.model, scenario)
+    published, served_by = names_of(record.case.model, scenario), ""
+    if serving:
+        served_by = (
+            f"{serving.kind} server, {labels.server_name(serving.triton)}, {serving.backend} backend, "
+            f"shared memory: {serving.shared_memory}"
+        )
+    measured = (record.updated.partition("T")[0], labels.measured_text([record]))
     lines = [
         ("Case", f"`{name_of(record)}`"),
         *(_settings(record, scenario, published.configuration) if published.parameters else ()),
         ("Options", ", ".join(name for name, on in options if on)),
-        (
-            "Served by",
-            f"{serving.kind} server, {labels.server_name(serving.triton)}, {serving.backend} backend, "
-            f"shared memory: {serving.shared_memory}"
-            if serving
-            else "",
-        ),
+        ("Served by", served_by),
         ("Start", _start(record, scenario)),
         ("Warm-up", warm_up_text(record.warm_up) if record.warm_up else ""),
         ("Accuracy", correctness.accuracy_sentence(record)),
         ("Requests", record.build.requests),
-        (
-            "Measured",
-            "; ".join(filter(None, (record.updated.partition("T")[0], labels.measured_text([record])))),
-        ),
+        ("Measured", "; ".join(filter(None, measured))),
     ]
     return Bullets([as_is(f"{name}: {text(value)}") for name, value in lines if value])
 
@@ -224,16 +207,14 @@ def _own_name(record: Record, name: str) -> str:
     """The published name, unless it would not be true of this case."""
     if name == "GPU":
         return {"cpu": "CPU", REMOTE: "Hardware"}.get(record.case.target, name)
-    if name == _F1 and record.case.model.endswith("-micro"):
+    if name == "SQuAD v1.1 F1 Score" and record.case.model.endswith("-micro"):
         return "F1 Score"  # on data of its own
     return name
 
 
 def _setting(record: Record, scenario: str, name: str, beside: Collection[str]) -> str:
-    """The value of a setting by its name in `reports/published/names`, in lower case; empty where it does not
-    apply.
-
-    What the settings beside it say is left out of it."""
+    """The value of a setting by its name in `reports/published/names`, in lower case, without what the
+    settings beside it say; empty if the setting does not apply."""
     of, deployment = record.case, record.deployment
     is_bound = of.format == "tf-trt" and "model binding" in beside
     variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(of.format, "")
@@ -286,7 +267,7 @@ def _start(record: Publishable, scenario: str) -> str:
     if start is None:
         return ""
     server = f"server {DURATION.text(start.server_s)}, " if start.server_s is not None else ""
-    warm_ups = [at.load.warm_up_s for at in points_of(record, scenario)]
+    warm_ups = [load.warm_up_s for load in record.loads if load.scenario == scenario]
     longest = f", warm-up under load {DURATION.text(max(warm_ups))} at most" if warm_ups else ""
     first = LATENCY.text(start.first_request_ms)
     return f"{server}model load {DURATION.text(start.load_s)}, first request {first}{longest}"

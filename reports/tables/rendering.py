@@ -1,12 +1,12 @@
-"""Tables and what stands between them as markdown, HTML, CSV, JSON and for a terminal.
+"""Tables, and the text between them, as markdown, HTML, CSV and JSON and for a terminal.
 
-Text of whatever origin is escaped here, once. pandas, rich and markdown-it-py are imported where they are
-used.
+Text of whatever origin is escaped here, once. pandas, rich and markdown-it-py are imported where needed.
 """
 
 import dataclasses
 import functools
 import io
+import itertools
 import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from html import escape as html_escape
 from typing import TYPE_CHECKING, Any
 
 from reports.record.sanitize import in_json, one_line
-from reports.tables.table import Block, Bullets, Heading, Row, Table
+from reports.tables.table import Block, Bullets, Cell, Heading, Row, Table
 from reports.text.inline import LONGEST, Emphasised, as_is, plain, text
 
 if TYPE_CHECKING:
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _FORMULA = ("=", "+", "-", "@")
-"""What a spreadsheet would compute, wherever it comes from."""
-
+"""How a text begins that a spreadsheet would compute."""
 
 # --- markdown ----------------------------------------------------------------------------------------------
 
 
 def markdown(blocks: Iterable[Block]) -> str:
-    """The blocks as markdown with aligned tables."""
     return "\n\n".join(part for block in blocks if block for part in _markdown(block))
 
 
@@ -47,7 +45,7 @@ def _markdown(block: Block) -> Iterator[str]:
 
 
 def below(table: Table) -> list[Block]:
-    """What stands below a table: what its columns mean, what its marks say, and its notes."""
+    """The text below a table: what its columns mean, what its marks say, and its notes."""
     marked = [as_is("Marked points (*):")] if table.is_starred and table.remarks else []
     return [one for one in (table.legend, *marked, Bullets(table.remarks), *table.notes) if one]
 
@@ -62,7 +60,7 @@ def _grid(table: Table) -> str:
 
 
 def _sides(table: Table) -> list[bool]:
-    """Whether the cells of each title stand on the right."""
+    """Whether the cells of each title are aligned right."""
     return [*(one.is_number for one in table.columns), False][: len(table.titles)]
 
 
@@ -77,8 +75,8 @@ def _padded(cells: Sequence[str], widths: Sequence[int], is_right: Sequence[bool
 
 
 def html(blocks: Iterable[Block], level: int = 3) -> str:
-    """The blocks as HTML, their highest heading as `<h3>` or of another level. A number is the `data-value`
-    of its cell, to sort by; no name found in a file becomes a link, a picture or HTML."""
+    """The blocks as HTML, with their highest heading at a level. A cell's number is its `data-value`, to sort
+    by; no name in a record becomes a link, a picture or HTML."""
     shown = [block for block in blocks if block]
     highest = min((block.level for block in shown if isinstance(block, Heading)), default=level)
     return "\n".join(part for block in shown for part in _html(block, level - highest))
@@ -91,32 +89,29 @@ def _html(block: Block, lower: int) -> Iterator[str]:
     elif isinstance(block, Bullets):
         yield "<ul>\n" + "\n".join(f"<li>{inline_html(line)}</li>" for line in block.lines) + "\n</ul>"
     elif isinstance(block, Table):
-        yield f'<div class="wrap">{html_table(block)}</div>'
+        yield f'<div class="wrap">{_html_table(block)}</div>'
         yield from (part for below in below(block) for part in _html(below, lower))
     else:
         yield f"<p>{inline_html(block)}</p>"
 
 
-def html_table(table: Table) -> str:
+def _html_table(table: Table) -> str:
     sides = [' class="number"' if right else "" for right in _sides(table)]
-    heads = "".join(
-        f"<th{side}>{inline_html(one)}</th>" for side, one in zip(sides, table.titles, strict=True)
-    )
+    heads = [f"<th{side}>{inline_html(one)}</th>" for side, one in zip(sides, table.titles, strict=True)]
     rows = []
     for row, texts in zip(table.rows, table.texts, strict=True):
         values = ["" if cell.value is None else f' data-value="{cell.value!r}"' for cell in row.cells]
-        values += [""] * (len(texts) - len(values))
         cells = [
             f"<td{side}{value}>{inline_html(said)}</td>"
-            for side, value, said in zip(sides, values, texts, strict=True)
+            for side, value, said in itertools.zip_longest(sides, values, texts, fillvalue="")
         ]
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    body = "\n".join(rows)
-    return f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    head, body = "".join(heads), "\n".join(rows)
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
 
 def inline_html(said: str) -> str:
-    """A text on one line as HTML: code and what is emphasised, and nothing else."""
+    """A text on one line as HTML, with nothing but code and emphasis."""
     if not isinstance(said, Emphasised) and "`" not in said:  # as nearly all cells are
         return html_escape(one_line(said, LONGEST))
     return _inline_parser().renderInline(text(said))
@@ -133,43 +128,40 @@ def _inline_parser() -> "MarkdownIt":
 
 
 def as_json(blocks: Iterable[Block]) -> str:
-    """Every table with the headings that it stands under: its columns, its rows by title, and what stands
-    below it."""
+    """Every table with the headings above it: its columns, its rows by title, and its notes."""
     found = [{"section": section} | _json(one) for section, one in _sections(blocks)]
     return in_json(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 def _json(table: Table) -> dict[str, Any]:
     columns = [
-        {
-            "title": one.title,
-            "unit": one.quantity.unit if one.quantity else None,
-            "meaning": one.meaning or None,
-        }
+        {"title": one.title, "unit": one.quantity and one.quantity.unit, "meaning": one.meaning or None}
         for one in table.columns
     ]
+    titles = [one.title for one in table.columns]
     rows = [
         {
-            "cells": {
-                column.title: plain(cell.text)
-                if cell.value is None
-                else {name: value for name, value in vars(cell).items() if value is not None}
-                for column, cell in zip(table.columns, row.cells, strict=True)
-            },
+            "cells": dict(zip(titles, map(_json_cell, row.cells), strict=True)),
             "marks": [{"code": one.code, "text": one.text} for one in row.marks],
         }
         for row in table.rows
     ]
-    return {"columns": columns, "rows": rows, "notes": list(_sentences(table))}
+    notes = [note.lines if isinstance(note, Bullets) else [note] for note in (table.legend, *table.notes)]
+    return {
+        "columns": columns,
+        "rows": rows,
+        "notes": [plain(one) for lines in notes for one in lines if one],
+    }
 
 
-def _sentences(table: Table) -> Iterator[str]:
-    for note in (table.legend, *table.notes):
-        yield from map(plain, note.lines if isinstance(note, Bullets) else filter(None, [note]))
+def _json_cell(cell: Cell) -> str | dict[str, Any]:
+    if cell.value is None:
+        return plain(cell.text)
+    return {name: value for name, value in vars(cell).items() if value is not None}
 
 
 def as_csv(blocks: Iterable[Block]) -> str:
-    """All tables below each other, with the headings that each stands under in the first column."""
+    """All tables below each other, with the headings above each in the first column."""
     import pandas as pd
 
     rows = [{"Section": section} | _named(one, row) for section, one in _sections(blocks) for row in one.rows]
@@ -177,7 +169,7 @@ def as_csv(blocks: Iterable[Block]) -> str:
 
 
 def _named(table: Table, row: Row) -> dict[str, Any]:
-    """The values of a row by title, each with its bounds; the text where there is no value."""
+    """The values of a row by title, each with its bounds; the text if there is no value."""
     found: dict[str, Any] = {}
     for column, cell in zip(table.columns, row.cells, strict=True):
         found[column.title] = plain(cell.text) if cell.value is None else cell.value
@@ -187,8 +179,7 @@ def _named(table: Table, row: Row) -> dict[str, Any]:
 
 
 def csv_text(frame: "pd.DataFrame") -> str:
-    """The rows as CSV; a text that begins like a formula has an apostrophe before it, which makes it a text
-    to a spreadsheet."""
+    """The rows as CSV, with an apostrophe before each text that a spreadsheet would take for a formula."""
     cells = frame.map(_csv_cell)
     cells.columns = [_csv_cell(name) for name in frame.columns]
     return cells.to_csv(index=False)
@@ -202,7 +193,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _sections(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
-    """Every table, and the headings that it stands under."""
+    """Every table, and the headings above it."""
     under: dict[int, str] = {}
     for block in blocks:
         if isinstance(block, Heading):
@@ -216,8 +207,7 @@ def _sections(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
 
 
 def show(blocks: Iterable[Block], console: "Console") -> None:
-    """Print the blocks. A table that is too wide has the columns that are asked for most, or a paragraph for
-    each row."""
+    """Print the blocks. A table that is too wide has its most important columns, or a paragraph per row."""
     from rich.markdown import Markdown
 
     is_first = True
@@ -240,30 +230,19 @@ def terminal_text(blocks: Iterable[Block], width: int) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
 
 
-def console_of_output() -> "Console":
-    """The terminal: bold stands for worse, italics for better."""
-    from rich.console import Console
-    from rich.theme import Theme
-
-    return Console(
-        theme=Theme({"markdown.strong": "bold red", "markdown.em": "green", "markdown.code": "cyan"})
-    )
-
-
 def _show_table(table: Table, console: "Console") -> None:
     from rich.markdown import Markdown
 
-    shown = table
+    shown, narrow = table, _narrowed(table)
     if _width(table) <= console.width:
         console.print(Markdown(_grid(table)))
-    elif lines := _narrow(table, console.width):
-        narrow = [one for one in table.columns if one.narrow is not None]
-        shown = dataclasses.replace(
-            table, columns=[dataclasses.replace(one, title=one.narrow or one.title) for one in narrow]
-        )
-        console.print("\n".join(lines), markup=False, highlight=False)
     else:
-        console.print("\n".join(_folded(table, console.width)), markup=False, highlight=False)
+        lines = _lines(narrow) if narrow.columns else []
+        if lines and max(map(len, lines)) <= console.width:
+            shown = dataclasses.replace(table, columns=narrow.columns)  # all cells: a rank needs its ratio
+        else:
+            lines = list(_folded(table, console.width))
+        console.print("\n".join(lines), markup=False, highlight=False)
     further = below(shown)
     if further and not isinstance(further[0], Bullets):
         console.print()
@@ -276,26 +255,27 @@ def _width(table: Table) -> int:
     return sum(max(map(len, cells)) + 2 for cells in zip(*lines, strict=True))
 
 
-def _narrow(table: Table, width: int) -> list[str]:
-    """The columns that have a narrow title, of which the first is a heading where rows share its cells;
-    nothing where there are none, or where they are too wide too."""
-    kept = [place for place, one in enumerate(table.columns) if one.narrow is not None]
-    if not kept:
-        return []
-    columns = [table.columns[place] for place in kept]
-    letters = range(len(table.columns), len(table.titles))
-    rows = [[plain(cells[place]) for place in (*kept, *letters)] for cells in table.texts]
-    titles = [*(one.narrow or "" for one in columns), *("" for _ in letters)]
-    sides = [*(one.is_number for one in columns), *(False for _ in letters)]
+def _narrowed(table: Table) -> Table:
+    """The columns that have a narrow title, under that title."""
+    columns = [dataclasses.replace(one, title=one.narrow) for one in table.columns if one.narrow is not None]
+    kept = [one.narrow is not None for one in table.columns]
+    rows = [dataclasses.replace(row, cells=[*itertools.compress(row.cells, kept)]) for row in table.rows]
+    return dataclasses.replace(table, columns=columns, rows=rows)
+
+
+def _lines(table: Table) -> list[str]:
+    """The table without rules. Where rows share their first cell, it is a heading above them."""
+    rows = [[plain(cell) for cell in cells] for cells in table.texts]
+    titles = [one.title for one in table.columns]
+    titles += [""] * (len(table.titles) - len(titles))  # the letters of notes need none
     has_heads = len({row[0] for row in rows}) < len(rows)
     start = 1 if has_heads else 0
     widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=True)]
-    gaps = ["  " if title else " " for title in titles]
-    gaps[start] = ""
+    gaps = ["", *("  " if title else " " for title in titles[start + 1 :])]
 
     def line(cells: Sequence[str]) -> str:
-        padded = _padded(cells[start:], widths[start:], sides[start:])
-        return "".join(map("".join, zip(gaps[start:], padded, strict=True))).rstrip()
+        padded = _padded(cells[start:], widths[start:], _sides(table)[start:])
+        return "".join(map("".join, zip(gaps, padded, strict=True))).rstrip()
 
     lines, head = [line(titles)], ""
     for row in rows:
@@ -303,21 +283,21 @@ def _narrow(table: Table, width: int) -> list[str]:
             head = row[0]
             lines.append(head)
         lines.append(line(row))
-    return lines if max(map(len, lines)) <= width else []
+    return lines
 
 
 def _folded(table: Table, width: int) -> Iterator[str]:
-    """A paragraph for each row, which begins with its first cell and names the column of each other one."""
+    """A paragraph for each row: its first cell, then each other one after the title of its column."""
     _, *titles = map(plain, table.titles)
     for row in table.texts:
         first, *others = map(plain, row)
-        said = [
+        named = [
             f"{title}: {cell}" for title, cell in zip(titles, others, strict=True) if cell not in ("", "-")
         ]
-        yield textwrap.fill("; ".join([first, *said]), width, subsequent_indent="   ")
+        yield textwrap.fill("; ".join([first, *named]), width, subsequent_indent="   ")
 
 
-# --- any of them -------------------------------------------------------------------------------------------
+# --- any form ----------------------------------------------------------------------------------------------
 
 RENDERINGS: Mapping[str, Callable[[Sequence[Block]], str]] = {
     "markdown": markdown,
@@ -325,12 +305,16 @@ RENDERINGS: Mapping[str, Callable[[Sequence[Block]], str]] = {
     "json": as_json,
     "csv": as_csv,
 }
-"""The renderings to standard output by name; `show` prints to a terminal."""
 
 
 def print_as(form: str, blocks: Sequence[Block]) -> None:
     """Print the blocks in a form: one of RENDERINGS, or `terminal`."""
-    if form == "terminal":
-        show(blocks, console_of_output())
-    else:
+    if form != "terminal":
         print(RENDERINGS[form](blocks).rstrip("\n"))
+        return
+    from rich.console import Console
+    from rich.theme import Theme
+
+    # Bold text says what is worse, italics what is better.
+    styles = {"markdown.strong": "bold red", "markdown.em": "green", "markdown.code": "cyan"}
+    show(blocks, Console(theme=Theme(styles)))

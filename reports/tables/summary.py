@@ -1,13 +1,14 @@
-"""The summary of a target, one row per case: is it right, how fast is it at its best, and beside what is
-that."""
+"""The summary of a target, a row per case: is it right, and how fast is it at its best."""
 
+import dataclasses
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from reports.published.matching import published_ratio
 from reports.record.quantities import LATENCY, METRICS, RATIO, THROUGHPUT
-from reports.record.schema import Efficiency, Load, Machine, Mark, Record, Score, Serving, case_id
+from reports.record.schema import Efficiency, Estimate, Load, Machine, Mark, Record, Score, Serving, case_id
 from reports.tables.points import Point, cost_cell, price_sentence
 from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
 from reports.text import correctness
@@ -29,7 +30,7 @@ from reports.text.speed import best_load, ranked, ranks, reference, reference_na
 
 
 class Best(NamedTuple):
-    """A case, its score, and its fastest load point; None where it has none that may be shown."""
+    """A case, its score, and its fastest load point; None if it has none that may be shown."""
 
     record: Publishable
     score: Score | None
@@ -38,8 +39,7 @@ class Best(NamedTuple):
 
 
 def summary(records: Sequence[Publishable]) -> list[Block]:
-    """A table per target, one row per case; below it what its columns mean, who served, and what to be
-    careful of."""
+    """A table per target, one row per case, with notes on its columns, its servers and what needs care."""
     targets = grouped(records, lambda record: record.case.target)
     if len(targets) == 1:
         return [summary_table(records)]
@@ -57,101 +57,52 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
     ]
     searches = ((name_of(one), search_paragraph(one)) for one in records)
     is_priced = any(cost_cell(Point(one.record, one.load)).value for one in found if one.load)
-    return table(
-        summary_columns(found),
-        found,
-        name=lambda one: name_of(one.record),
-        marks=_marks,
-        notes=[
-            *(f"`{case}`: {paragraph}" for case, paragraph in searches if paragraph),
-            price_sentence(records) if is_priced else "",
-            *serving_blocks(records),
-        ],
-    )
+    notes = [
+        *(f"`{case}`: {paragraph}" for case, paragraph in searches if paragraph),
+        price_sentence(records) if is_priced else "",
+        *serving_blocks(records),
+    ]
+    columns = summary_columns(found)
+    return table(columns, found, name=lambda one: name_of(one.record), marks=_marks, notes=notes)
 
 
 def summary_columns(found: Sequence[Best]) -> Sequence[Column[Best]]:
     """The columns with what they mean for these cases. A new column is a line here."""
     loads = [one.load for one in found if one.load]
-    is_open = any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms)
+    unbounded = ""
+    if any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms):
+        unbounded = f", with a {_OPEN} where the requests were too few for an upper bound of it"
+    levels = confidence_levels(loads)
+    best = f"the best of a case's load points, ± half the width of its {levels} confidence interval"
     records = [one.record for one in found]
-    references = " or ".join(reference_names(records, records))
+    names = " or ".join(reference_names(records, records))
+    turns = f"over {names} of the same model, each at its best, measured in turns, with its 95 % interval"
+    optional = functools.partial(Column[Best], is_optional=True)
     return (
         Column("Model", lambda one: one.record.case.model, narrow="Model"),
         Column("Format", lambda one: format_text(one.record), narrow="Format"),
         Column("Precision", lambda one: one.record.case.precision.upper(), narrow=""),
         Column("Accuracy", _accuracy, narrow="Accuracy"),
-        Column("Floor", _floor, is_optional=True),
-        Column(
-            "Inferences/second",
-            lambda one: one.load.throughput_per_s if one.load else None,
-            THROUGHPUT,
-            "half width",
-            is_optional=True,
-            narrow="Infer/s",
-            meaning="the best of a case's load points, ± half the width of its "
-            f"{confidence_levels(loads)} confidence interval",
-        ),
-        Column(
-            "At",
-            lambda one: point(one.load) if one.load else None,
-            is_optional=True,
-            meaning="a batch is of the offline scenario, a concurrency of the online one",
-        ),
-        Column(
-            "P99 (ms)",
-            _p99,
-            LATENCY,
-            is_optional=True,
-            narrow="p99, ms",
-            meaning="the latency there"
-            + (
-                f", with a {_OPEN} where the requests were too few for an upper bound of it"
-                if is_open
-                else ""
-            ),
-        ),
-        Column(
-            "Rank",
-            lambda one: None if one.rank is None else Cell(str(one.rank), one.rank),
-            is_optional=True,
-            is_right=True,
-            narrow="#",
-            meaning="one more than how many formats of the model are shown to be faster; those whose "
-            "intervals meet share it",
-        ),
-        Column(
-            "Ratio to reference",
-            _to_reference,
-            RATIO,
-            is_optional=True,
-            meaning=f"over {references} of the same model, each at its best, measured in turns, with its 95 "
-            "% interval",
-        ),
-        Column(
-            "Ratio to published",
-            lambda one: published_ratio(one.record, one.load) if one.load else None,
-            RATIO,
-            is_optional=True,
-            meaning="over NVIDIA's figure for the same GPU, format, precision and load point; the report "
-            "`published` says what else differs",
-        ),
-        Column(
-            "Ratio to in process",
-            _to_in_process,
-            RATIO,
-            is_optional=True,
-            meaning="over the same artifact without a server, measured in turns, with its 95 % interval",
-        ),
-        Column(
-            "Cost per million correct",
-            lambda one: cost_cell(Point(one.record, one.load)) if one.load else None,
-            is_optional=True,
-            is_right=True,
-        ),
+        optional("Floor", _floor),
+        optional("Inferences/second", _rate, THROUGHPUT, "half width", narrow="Infer/s", meaning=best),
+        optional("At", _at, meaning="a batch is of the offline scenario, a concurrency of the online one"),
+        optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms", meaning=f"the latency there{unbounded}"),
+        optional("Rank", _rank, is_right=True, narrow="#", meaning=_RANK),
+        optional("Ratio to reference", _to_reference, RATIO, meaning=turns),
+        optional("Ratio to published", _to_published, RATIO, meaning=_TO_PUBLISHED),
+        optional("Ratio to in process", _to_in_process, RATIO, meaning=_TO_IN_PROCESS),
+        optional("Cost per million correct", _cost, is_right=True),
     )
 
 
+_RANK = (
+    "one more than how many formats of the model are shown to be faster; those whose intervals meet share it"
+)
+_TO_PUBLISHED = (
+    "over NVIDIA's figure for the same GPU, format, precision and load point; the report `published` says "
+    "what else differs"
+)
+_TO_IN_PROCESS = "over the same artifact without a server, measured in turns, with its 95 % interval"
 _OPEN = "+"
 """The sign of a p99 latency whose interval is open above."""
 
@@ -172,12 +123,24 @@ def _floor(one: Best) -> Cell | None:
     return Cell(f"{said}{correctness.metric_text(one.score, limit.value)}", value)
 
 
+def _rate(one: Best) -> Estimate | None:
+    return one.load.throughput_per_s if one.load else None
+
+
+def _at(one: Best) -> str | None:
+    return point(one.load) if one.load else None
+
+
 def _p99(one: Best) -> Cell | None:
     p99 = one.load.latency_ms.get("p99") if one.load else None
     if p99 is None:
         return None
     cell = figure(LATENCY, p99)
-    return Cell(cell.text + (_OPEN if p99.open_above else ""), cell.value, cell.low, cell.high)
+    return dataclasses.replace(cell, text=f"{cell.text}{_OPEN}") if p99.open_above else cell
+
+
+def _rank(one: Best) -> Cell | None:
+    return None if one.rank is None else Cell(str(one.rank), one.rank)
 
 
 def _to_reference(one: Best) -> Cell | None:
@@ -189,38 +152,46 @@ def _to_reference(one: Best) -> Cell | None:
     return Cell("reference", cell.value) if is_reference else cell
 
 
-def _beside_in_process(one: Best) -> Efficiency | None:
-    """The case beside the artifact in process: at its best point, else at another."""
-    found = one.record.efficiency if one.load else ()
-    return next((beside for beside in found if _is_of(beside, one.load)), next(iter(found), None))
+def _to_published(one: Best) -> Estimate | None:
+    return published_ratio(one.record, one.load) if one.load else None
 
 
-def _is_of(beside: Efficiency, load: Load | None) -> bool:
-    here = None if load is None else (load.scenario, load.batch, load.concurrency)
-    return here == (beside.scenario, beside.batch, beside.concurrency)
+def _where(at: Load | Efficiency) -> tuple[str, int, int]:
+    return at.scenario, at.batch, at.concurrency
+
+
+def _in_process(one: Best) -> Efficiency | None:
+    """The comparison with the artifact in process at the case's best point, else at another."""
+    if one.load is None:
+        return None
+    best = [at for at in one.record.efficiency if _where(at) == _where(one.load)]
+    return next(iter((*best, *one.record.efficiency)), None)
 
 
 def _to_in_process(one: Best) -> Cell | None:
-    """The ratio, with the point where it is not the row's."""
-    beside = _beside_in_process(one)
-    if beside is None:
+    """The ratio, with the point if it is not the row's."""
+    compared = _in_process(one)
+    if compared is None or one.load is None:
         return None
-    cell = figure(RATIO, beside.ratio, "interval")
-    if _is_of(beside, one.load):
-        return cell
-    where = size(beside.scenario, beside.batch, beside.concurrency)
-    return Cell(f"{cell.text}, {where}", cell.value, cell.low, cell.high)
+    cell, where = figure(RATIO, compared.ratio, "interval"), _where(compared)
+    return (
+        cell if where == _where(one.load) else dataclasses.replace(cell, text=f"{cell.text}, {size(*where)}")
+    )
+
+
+def _cost(one: Best) -> Cell | None:
+    return cost_cell(Point(one.record, one.load)) if one.load else None
 
 
 def _marks(one: Best) -> list[Mark]:
-    """What a reader should know about a case and its cells cannot hold. A sentence is its own code."""
+    """What a reader should know about a case beyond its cells. A sentence is its own code."""
     record, sentences = one.record, []
     if record.no_speed and (record.hidden or not search_paragraph(record)):
         sentences.append(record.no_speed)
     if one.score is None and correctness.has_random_weights(record):
         sentences.append(f"{correctness.unmeasured(record)}.")
     sentences += filter(None, [version_note(record)])
-    measured = [found.marks for found in (one.load, _beside_in_process(one)) if found is not None]
+    measured = [found.marks for found in (one.load, _in_process(one)) if found is not None]
     return [*(Mark(said, said) for said in sentences), *itertools.chain(*measured)]
 
 
@@ -228,8 +199,7 @@ def _marks(one: Best) -> list[Mark]:
 
 
 def machine_blocks(records: Sequence[Record]) -> list[Block]:
-    """The machine the records were measured on, a list by case if there was more than one; the GPUs, and the
-    runs."""
+    """The machine, the GPUs and the runs that the records come from, by case if there were several."""
     stamps = grouped(records, lambda record: machine_text(record.machine))
     gpus = grouped(records, lambda record: tuple(record.machine.gpu_uuids))
     alone = f" Used was {_uuids(next(iter(gpus)))}." if len(gpus) == 1 and any(gpus) else ""
@@ -247,7 +217,7 @@ def machine_blocks(records: Sequence[Record]) -> list[Block]:
 
 
 def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
-    """The server and backend that answered; a list by case if there was more than one."""
+    """The server and backend that answered, by case if there were several."""
     servers = grouped(records, lambda record: _serving(record.serving))
     if len(servers) == 1:
         return [sentence(next(iter(servers)))]
@@ -255,13 +225,9 @@ def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
 
 
 def _by_case(said: Mapping[str, Sequence[Record]]) -> Bullets:
-    """What is said of some cases, a line each."""
-    return Bullets(
-        [
-            as_is(f"{', '.join(f'`{name_of(one)}`' for one in cases)}: {text(what)}.")
-            for what, cases in said.items()
-        ]
-    )
+    """A line for each thing that is said of some cases."""
+    names = {what: ", ".join(f"`{name_of(one)}`" for one in cases) for what, cases in said.items()}
+    return Bullets([as_is(f"{cases}: {text(what)}.") for what, cases in names.items()])
 
 
 def _uuids(uuids: Sequence[str]) -> str:
@@ -272,11 +238,8 @@ def machine_text(machine: Machine) -> str:
     gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     elsewhere = "a server elsewhere, asked from " if machine.is_client else ""
-    sentence = (
-        f"{elsewhere}{gpu}{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB memory; "
-        f"{machine.system}"
-    )
-    return f"{sentence}; {versions}" if versions else sentence
+    cpu = f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB memory"
+    return "; ".join(filter(None, (f"{elsewhere}{gpu}{cpu}", machine.system, versions)))
 
 
 def _serving(serving: Serving | None) -> str:

@@ -1,11 +1,9 @@
-"""A table as a value: its columns, its rows, and what a reader has to know of them.
+"""A table as a value: columns, rows and notes, which `reports.tables.rendering` writes in every form.
 
-`reports.tables.rendering` writes it as markdown, HTML, CSV, JSON and for a terminal. Rows are made of records
-that came through `reports.text.publishable`, and a figure whose interval is too wide is no part of its cell,
-so that no rendering can show what may not be shown.
+Rows come from records that passed `reports.text.publishable`, and a cell leaves out a figure whose interval
+is too wide, so no rendering can show what may not be shown.
 """
 
-import dataclasses
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +15,12 @@ from reports.text.labels import grouped, letter
 
 Item = TypeVar("Item")
 Style = Literal["value", "interval", "half width"]
-"""How an estimate is written: alone, with its interval in brackets, or with half the width of that."""
+"""How an estimate is written: alone, with its interval in brackets, or with half the interval's width."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a reader sees, and the number behind it: in its quantity's unit, None where there is none or it is
-    not shown."""
+    """What a reader sees, and the number behind it in its quantity's unit; None if it is not shown."""
 
     text: str
     value: float | None = None
@@ -32,7 +29,7 @@ class Cell:
 
 
 Taken = str | int | float | Estimate | Cell | None
-"""What a column takes of an item: a Cell where it is written in a way of its own."""
+"""What a column takes of an item: a Cell if it is written in a way of its own."""
 
 
 def figure(
@@ -42,8 +39,8 @@ def figure(
     *apart_from: float,
     with_unit: bool = False,
 ) -> Cell:
-    """The cell of a figure, with its unit or under a title that has that, and with the digits that tell it
-    apart from others."""
+    """The cell of a figure, with the digits that tell it apart from others, and with its unit if the title
+    does not have that."""
     if taken is None:
         return Cell(NOTHING)
     if not isinstance(taken, Estimate):
@@ -67,30 +64,27 @@ def _in_unit(quantity: Quantity, value: float) -> float:
 
 @dataclass(frozen=True)
 class Column(Generic[Item]):
-    """A title, what the column takes of an item, and the quantity that this is; of text where there is
-    none."""
+    """A title, what the column takes of an item, and the quantity of this; None for text."""
 
     title: str
     take: Callable[[Item], Taken]
     quantity: Quantity | None = None
     style: Style = "value"
     meaning: str = ""
-    """What stands below the table on the column, as a sentence without its end."""
+    """What the legend below the table says of the column, without a full stop."""
     is_starred: bool = False
-    """Whether a cell has the star of a row with marks."""
+    """Whether the column has the star of rows with marks."""
     is_optional: bool = False
-    """Whether the column is left out where it has nothing to show."""
+    """Whether the column is left out if it has nothing to show."""
     with_unit: bool = False
-    """Whether cells have the unit, which the title does not say."""
+    """Whether cells have the unit, as the title does not."""
     is_right: bool | None = None
-    """Whether cells stand on the right; by default those of quantities do."""
+    """Whether cells are aligned right; by default those of quantities are."""
     narrow: str | None = None
-    """The title in a terminal that is too narrow for the whole table; None where the column is left out
-    there."""
+    """The title in a terminal that is too narrow for all columns; None if it leaves this one out."""
 
     @property
     def is_number(self) -> bool:
-        """Whether cells stand on the right."""
         return self.quantity is not None if self.is_right is None else self.is_right
 
     def cell(self, item: Item) -> Cell:
@@ -106,7 +100,7 @@ class Column(Generic[Item]):
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of an item, its name, and why its figures are to be read with care."""
+    """The cells of an item, its name, and why a reader should take care with its figures."""
 
     cells: Sequence[Cell]
     name: str = ""
@@ -115,7 +109,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows, and sentences for below them. It is false without rows."""
+    """Columns, rows and the notes below them. It is false without rows."""
 
     columns: Sequence[Column[Any]]
     rows: Sequence[Row]
@@ -126,7 +120,7 @@ class Table:
 
     @property
     def legend(self) -> str:
-        """What the columns mean, and why some figures are not shown."""
+        """What the columns mean, and why some figures are left out."""
         said = [f"{one.title}: {one.meaning}." for one in self.columns if one.meaning]
         if said and any(cell.text.startswith(NOT_SHOWN) for row in self.rows for cell in row.cells):
             said.append(f"A ratio whose interval is wider than a factor of {WIDEST_RATIO:g} is not shown.")
@@ -134,16 +128,15 @@ class Table:
 
     @property
     def is_starred(self) -> bool:
-        """Whether marks are told by a star and the name of the row; else by letters that rows may share."""
+        """Whether a star refers to a row's marks by the row's name; else letters do, which rows may share."""
         return any(one.is_starred for one in self.columns)
 
     @property
     def remarks(self) -> list[str]:
-        """What the marks of its rows say, a line each."""
+        """What the marks of the rows say, a line each."""
         if self.is_starred:
-            return [
-                f"{row.name}: {'; '.join(one.text for one in row.marks)}" for row in self.rows if row.marks
-            ]
+            marked = [row for row in self.rows if row.marks]
+            return [f"{row.name}: {'; '.join(one.text for one in row.marks)}" for row in marked]
         return [f"{letter(place)}: {said}" for place, said in enumerate(self._sentences.values())]
 
     @property
@@ -153,20 +146,16 @@ class Table:
     @property
     def texts(self) -> list[list[str]]:
         letters = {kind: letter(place) for place, kind in enumerate(self._sentences)}
-        return [
-            [
-                *(
-                    f"{cell.text}*" if column.is_starred and row.marks else cell.text
-                    for column, cell in zip(self.columns, row.cells, strict=True)
-                ),
-                *(
-                    [", ".join(dict.fromkeys(letters[mark.code] for mark in row.marks))]
-                    if self._has_letters
-                    else []
-                ),
+        found = []
+        for row in self.rows:
+            texts = [
+                f"{cell.text}*" if column.is_starred and row.marks else cell.text
+                for column, cell in zip(self.columns, row.cells, strict=True)
             ]
-            for row in self.rows
-        ]
+            if self._has_letters:
+                texts.append(", ".join(dict.fromkeys(letters[mark.code] for mark in row.marks)))
+            found.append(texts)
+        return found
 
     @property
     def _has_letters(self) -> bool:
@@ -174,8 +163,7 @@ class Table:
 
     @property
     def _sentences(self) -> Mapping[str, str]:
-        """One sentence for each code, in the order of the rows: what all say alike, else what the code
-        means."""
+        """A sentence per code, in the order of the rows: what all its marks say, else what the code means."""
         found = {}
         marks = [mark for row in self.rows for mark in row.marks]
         for code, alike in grouped(marks, operator.attrgetter("code")).items():
@@ -192,22 +180,19 @@ def table(
     marks: Callable[[Item], Iterable[Mark]] = lambda _item: (),
     notes: Sequence["str | Bullets"] = (),
 ) -> Table:
-    """The table of some items, without the optional columns that have nothing to show."""
-    rows = [Row([one.cell(item) for one in columns], name(item), tuple(marks(item))) for item in items]
+    """The table of some items, without optional columns that have nothing to show."""
+    items = list(items)
     kept = [
-        place
-        for place, column in enumerate(columns)
-        if not column.is_optional or any(row.cells[place].text not in (NOTHING, "") for row in rows)
+        column
+        for column in columns
+        if not column.is_optional or any(column.cell(item).text not in (NOTHING, "") for item in items)
     ]
-    return Table(
-        [columns[place] for place in kept],
-        [dataclasses.replace(row, cells=[row.cells[place] for place in kept]) for row in rows],
-        [note for note in notes if note],
-    )
+    rows = [Row([one.cell(item) for one in kept], name(item), tuple(marks(item))) for item in items]
+    return Table(kept, rows, [note for note in notes if note])
 
 
 def table_of_texts(titles: Sequence[str], rows: Iterable[Sequence[str]], is_right: str = "") -> Table:
-    """A table of texts; `is_right` has an `r` in the place of each column that stands on the right."""
+    """A table of texts; `is_right` has an `r` in the place of each column that is aligned right."""
     columns: list[Column[Sequence[str]]] = [
         Column(title, operator.itemgetter(place), is_right=is_right[place : place + 1] == "r")
         for place, title in enumerate(titles)
@@ -217,16 +202,12 @@ def table_of_texts(titles: Sequence[str], rows: Iterable[Sequence[str]], is_righ
 
 @dataclass(frozen=True)
 class Heading:
-    """The heading of what follows."""
-
     text: str
     level: int
 
 
 @dataclass(frozen=True)
 class Bullets:
-    """A list."""
-
     lines: Sequence[str]
 
     def __bool__(self) -> bool:
@@ -234,4 +215,4 @@ class Bullets:
 
 
 Block = Table | Heading | Bullets | str
-"""A part of a document; a string is a paragraph. What is empty is left out."""
+"""A part of a document; a string is a paragraph. Renderings leave out empty ones."""

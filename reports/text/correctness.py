@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from reports.record import schema
-from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR
+from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR, Quantity
 
 # --- conversion and scores ---
 
@@ -88,12 +88,7 @@ def tightest(score: schema.Score) -> schema.Limit | None:
 
 def _disagreement(one: schema.Disagreement) -> str:
     lost = f" ({one.lost} lost, {one.gained} gained)" if one.count else ""
-    share = (
-        f", {AGREEMENT.text(1 - one.agreement)} of their parts"
-        if one.count and one.agreement > 1 - one.count
-        else ""
-    )
-    return f"{one.count} between {' and '.join(one.between)}{lost or share}"
+    return f"{one.count} between {' and '.join(one.between)}{lost}"
 
 
 def has_random_weights(record: schema.Record) -> bool:
@@ -141,21 +136,22 @@ def conversion_failure(conversion: schema.Parity | None) -> str | None:
 
 def parity_text(conversion: schema.Parity) -> str:
     """Each comparison with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
+    costs = " times what the precision itself costs this model"
     found = [
-        ("relative error {}", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit),
-        (
-            "mean error {} times what the precision itself costs this model",
-            RATIO,
-            conversion.error_in_costs,
-            conversion.error_in_costs_limit,
-        ),
-        ("agreement {}", AGREEMENT, conversion.agreement, conversion.agreement_limit),
+        ("relative error", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit, ""),
+        ("mean error", RATIO, conversion.error_in_costs, conversion.error_in_costs_limit, costs),
+        ("agreement", AGREEMENT, conversion.agreement, conversion.agreement_limit, ""),
     ]
     return "; ".join(
-        said.format(quantity.text(value)) + ("" if limit is None else f", limit {quantity.text(limit)}")
-        for said, quantity, value, limit in found
+        f"{name} {_limited(quantity, value, limit, of)}"
+        for name, quantity, value, limit, of in found
         if value is not None
     )
+
+
+def _limited(quantity: Quantity, value: float, limit: float | None, of: str = "") -> str:
+    """`50 % of one sample's, limit 1 %`."""
+    return f"{quantity.text(value)}{of}" + ("" if limit is None else f", limit {quantity.text(limit)}")
 
 
 def _is_unmet(one: schema.Disagreement) -> bool:
@@ -163,31 +159,22 @@ def _is_unmet(one: schema.Disagreement) -> bool:
 
 
 def _agreement_failure(one: schema.Disagreement) -> str:
-    return (
-        f"{' and '.join(one.between)} decide differently "
-        f"(agreement {AGREEMENT.text(one.agreement)}, limit {AGREEMENT.text(one.agreement_limit or 0.0)})"
-    )
+    agreement = _limited(AGREEMENT, one.agreement, one.agreement_limit)
+    return f"{' and '.join(one.between)} decide differently (agreement {agreement})"
 
 
 def _output_failure(one: schema.OutputDifference) -> str:
     if one.kind == "differing":
-        how = f"{AGREEMENT.text(one.mean)} of its integers differ, limit {AGREEMENT.text(one.mean_limit)}"
+        how = _limited(AGREEMENT, one.mean, one.mean_limit, " of its integers differ")
         if one.largest > one.largest_limit:
-            how += (
-                f", and {AGREEMENT.text(one.largest)} of one sample's, limit "
-                f"{AGREEMENT.text(one.largest_limit)}"
-            )
+            how += ", and " + _limited(AGREEMENT, one.largest, one.largest_limit, " of one sample's")
     else:
-        how = (
-            f"on the mean {RELATIVE_ERROR.text(one.mean)}, limit {RELATIVE_ERROR.text(one.mean_limit)}; at "
-            f"most {RELATIVE_ERROR.text(one.largest)} of the spread, limit "
-            f"{RELATIVE_ERROR.text(one.largest_limit)}"
-        )
+        mean = _limited(RELATIVE_ERROR, one.mean, one.mean_limit)
+        largest = _limited(RELATIVE_ERROR, one.largest, one.largest_limit, " of the spread")
+        how = f"on the mean {mean}; at most {largest}"
     if one.compared < one.compared_limit:
-        how += (
-            f"; compared on {AGREEMENT.text(one.compared)} of the samples, limit "
-            f"{AGREEMENT.text(one.compared_limit)}, as integers beside it differ on the others"
-        )
+        share = _limited(AGREEMENT, one.compared, one.compared_limit, " of the samples")
+        how += f"; compared on {share}, as integers beside it differ on the others"
     place = f"sample {one.sample}: expected {one.expected:.6g}, given {one.given:.6g}"
     return f"{how}; worst in {place}; {one.source}" if one.sample else f"{how}; {one.source}"
 
@@ -217,10 +204,8 @@ def wrong_text(found: schema.VerifiedAnswers | None, where: str) -> str:
     first = found.first_wrong
     if first is None:
         return text
-    return (
-        f"{text}, the first to sample {first.sample}: {first.output} is {first.given}, and {first.expected} "
-        f"{found.held_to}"
-    )
+    wrong = f"{first.output} is {first.given}, and {first.expected} {found.held_to}"
+    return f"{text}, the first to sample {first.sample}: {wrong}"
 
 
 def verified_answers(loads: Sequence[schema.Load]) -> str:
@@ -237,29 +222,26 @@ def verified_answers(loads: Sequence[schema.Load]) -> str:
         seen += f" ({COUNT.text(left_out)} by their integers alone, as a few of these differ)"
     if wrong:
         return f"{seen}: {COUNT.text(wrong)} were wrong."
+    if verified < 30:
+        return f"{seen}, none was wrong."
     # Of so many right ones in a row: 1 - 0.05 ** (1 / n) is less than 3 / n (the rule of three).
-    rare = (
-        f": with 95 % confidence fewer than one in {COUNT.text(verified // 3)} is" if verified >= 30 else ""
-    )
-    return f"{seen}, none was wrong{rare}."
+    rare = f"with 95 % confidence fewer than one in {COUNT.text(verified // 3)} is"
+    return f"{seen}, none was wrong: {rare}."
 
 
 def conversation_text(found: schema.Conversation) -> str:
-    asked = (
-        f"a sequence of {found.requests} "
-        f"requests{', alone as the model takes one at a time' if found.alone else ''}"
-        if found.kind == "sequence"
-        else f"{found.requests} requests"
-    )
+    asked = f"{found.requests} requests"
+    if found.kind == "sequence":
+        asked = f"a sequence of {asked}{', alone as the model takes one at a time' if found.alone else ''}"
     answers = f"{COUNT.text(found.answers)} answers to {asked}"
     return f"{answers}, {'the same again' if found.passed else found.difference}"
 
 
 def conversation_failure(found: schema.Conversation | None) -> str:
     """The difference between two rounds of the same requests; empty if there is none."""
-    return (
-        f"answers depend on more than what is asked: {found.difference}" if found and not found.passed else ""
-    )
+    if found is None or found.passed:
+        return ""
+    return f"answers depend on more than what is asked: {found.difference}"
 
 
 def same_answers_text(found: schema.SameAnswers) -> str:
@@ -300,13 +282,11 @@ def apart_text(found: schema.SameAnswers) -> str:
 
 
 def gate_text(found: schema.AnswerGate) -> str:
-    said = [found.tried]
-    if found.same is not None and not found.wrong:
-        said.append(
-            f"answers differ {'by' if found.same.relative_difference is not None else 'in'} at most "
-            f"{apart_text(found.same)}{remarks(found.same)}"
-        )
-    return ", ".join(said)
+    same = found.same
+    if same is None or found.wrong:
+        return found.tried
+    how = "by" if same.relative_difference is not None else "in"
+    return f"{found.tried}, answers differ {how} at most {apart_text(same)}{remarks(same)}"
 
 
 def gate_failures(found: Sequence[schema.AnswerGate]) -> list[str]:

@@ -61,13 +61,9 @@ def publishable(record: Record) -> Publishable:
         fields |= {"loads": (), "efficiency": (), "warm_up": None}
         if record.soak is not None:
             fields["soak"] = structs.replace(record.soak, end_over_begin=None, requests_per_s=None)
-    hidden = [_hidden(load) for load in record.loads] if no_speed else []
-    return Publishable(
-        **fields | {"search": search},
-        no_speed=no_speed,
-        no_winner=no_winner,
-        hidden=tuple(hidden),
-    )
+    hidden = tuple(map(_hidden, record.loads)) if no_speed else ()
+    fields |= {"search": search}
+    return Publishable(**fields, no_speed=no_speed, no_winner=no_winner, hidden=hidden)
 
 
 def read_all(results: Path, *, anonymous: bool = False) -> list[Publishable]:
@@ -82,49 +78,35 @@ def of_files(found: Mapping[Path, Record], *, anonymous: bool = False) -> list[P
 
 
 def _why_no_speed(record: Record) -> str:
+    failures = _failures(record)
+    return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
+
+
+def _failures(record: Record) -> list[str]:
+    """What hides the speed of a record, as parts of a sentence."""
     if record.failures:
-        return f"No throughput is shown: {', and '.join(correctness.stage_failures(record))}."
-    failures = [
+        return correctness.stage_failures(record)
+    accuracy = record.accuracy
+    answers = [
         f"{failure} ({full_point(load)})"
         for load in record.loads
         if (failure := correctness.wrong_answers(load))
     ]
-    failures += correctness.gate_failures(record.gates)
+    answers += correctness.gate_failures(record.gates)
     if record.soak is not None and (failure := correctness.wrong_text(record.soak.answers, "in the soak")):
-        failures.append(failure)
+        answers.append(failure)
     if record.build.as_found:
-        failures += [] if record.accuracy is None else correctness.ledger_failures(record.accuracy)
-        failures = [
-            *failures,
-            *filter(None, [correctness.conversation_failure(record.conversation)]),
-            *_unheld(record),
-        ]
-        return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
-    converted = record.conversion is not None and record.conversion.passed
-    kept = record.accuracy is None or record.accuracy.passed
-    measured = record.accuracy is not None and record.accuracy_missing is None
-    if not (converted and kept and (measured or correctness.has_random_weights(record))):
-        failures = [
-            *filter(None, [correctness.conversion_failure(record.conversion)]),
-            *_accuracy_failures(record),
-            *failures,
-        ]
-    return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
-
-
-def _unheld(record: Record) -> list[str]:
-    """The first load point without verified answers, for a model that is served as found."""
-    unseen = [load for load in record.loads if load.answers is None]
-    return [f"answers under load were not compared ({full_point(unseen[0])})"] if unseen else []
-
-
-def _accuracy_failures(record: Record) -> list[str]:
-    accuracy = record.accuracy
-    missing = correctness.main_score(record) is None and not correctness.has_random_weights(record)
-    failures = [f"accuracy was {correctness.unmeasured(record)}"] if missing else []
-    if accuracy is None or accuracy.passed:
-        return failures
-    return failures + correctness.ledger_failures(accuracy)
+        answers += correctness.ledger_failures(accuracy) if accuracy else []
+        answers += filter(None, [correctness.conversation_failure(record.conversation)])
+        unseen = [full_point(load) for load in record.loads if load.answers is None]
+        return answers + [f"answers under load were not compared ({point})" for point in unseen[:1]]
+    failures = [*filter(None, [correctness.conversion_failure(record.conversion)])]
+    is_random = correctness.has_random_weights(record)
+    if not is_random and correctness.main_score(record) is None:
+        failures.append(f"accuracy was {correctness.unmeasured(record)}")
+    if accuracy is not None and not accuracy.passed:
+        failures += correctness.ledger_failures(accuracy)
+    return failures + answers
 
 
 def _search(record: Record) -> tuple[Search | None, str]:
@@ -153,10 +135,8 @@ def _search(record: Record) -> tuple[Search | None, str]:
         request_rate_per_s=None,
         arrivals=None,
     )
-    budget = LATENCY_BUDGET.text(search.budget_ms)
-    return structs.replace(
-        search, load=load, lead=None, goodput_per_s=None
-    ), f"The winner within {budget} is not proven. {why}"
+    hidden = structs.replace(search, load=load, lead=None, goodput_per_s=None)
+    return hidden, f"The winner within {LATENCY_BUDGET.text(search.budget_ms)} is not proven. {why}"
 
 
 def _hidden(load: Load) -> HiddenPoint:

@@ -7,11 +7,7 @@ from reports.record.schema import Growth, Soak, Verdict
 from reports.record.verdicts import too_wide
 
 _GIB = 2.0**30
-VERDICT_WORDS: Mapping[Verdict, str] = {
-    "passed": "no leak",
-    "failed": "leak",
-    "not shown": "not shown",
-}
+VERDICT_WORDS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "not shown": "not shown"}
 
 
 def leaks(soak: Soak) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import structs
 
 from reports.record.quantities import INTEGER_WORK_RATE, LATENCY, RATIO, SHARE, SHARE_OF_SPEED, WORK_RATE
-from reports.record.schema import BesideReference, Efficiency, Load, Record, WarmUp
+from reports.record.schema import BesideReference, Efficiency, Load, Machine, Record, Serving, WarmUp
 from reports.record.verdicts import mark_codes, too_wide
 from reports.text.correctness import main_score
 from reports.text.labels import format_text, grouped
@@ -106,12 +106,9 @@ def _parts(one: Efficiency, precision: str) -> list[str]:
         peak = rate.text(one.peak_flops_per_s.value)
         parts.append(f"{SHARE.text(fraction)} of the machine's {precision.upper()} peak of {peak}")
     beside = one.beside
-    if (
-        beside is not None and beside.ratio.low < beside.ratio.high
-    ):  # without a width it is the reference itself
-        shown = RATIO.is_shown(beside.ratio)
+    if beside is not None and beside.ratio.low < beside.ratio.high:  # it is not the reference itself
         ratio = f"{RATIO.cell_with_interval(beside.ratio)} times {beside.reference}"
-        parts.append(ratio if shown else too_wide(beside.reference))
+        parts.append(ratio if RATIO.is_shown(beside.ratio) else too_wide(beside.reference))
     return parts
 
 
@@ -119,10 +116,8 @@ def warm_up_text(found: WarmUp) -> str:
     """The first request after a load, and the slowest of those after it."""
     first, later = LATENCY.text(found.first_ms[-1]), LATENCY.text(found.later_ms[-1])
     again = "" if found.passed else f"; slow after each of {len(found.first_ms)} loads"
-    return (
-        f"first request of batch {found.batch} after a load {first}, the slowest of the next twenty "
-        f"{later}{again}"
-    )
+    said = f"first request of batch {found.batch} after a load {first}"
+    return f"{said}, the slowest of the next twenty {later}{again}"
 
 
 def fraction_of_peak(one: Efficiency) -> float | None:
@@ -135,19 +130,13 @@ def fraction_of_peak(one: Efficiency) -> float | None:
 
 
 _LIBRARIES = {
-    "onnxruntime": "onnxruntime",
-    "pytorch": "torch",
-    "tensorrt": "tensorrt",
-    "tensorflow": "tensorflow",
-}
-"""The library of each native backend, as Serving.versions names it."""
-_DISTRIBUTIONS = {
-    "onnxruntime": ("ONNX Runtime", "onnxruntime-gpu", "onnxruntime"),
-    "torch": ("PyTorch", "torch"),
+    "onnxruntime": ("ONNX Runtime", "onnxruntime", "onnxruntime-gpu"),
+    "pytorch": ("PyTorch", "torch"),
     "tensorrt": ("TensorRT", "tensorrt", "tensorrt-cu12", "tensorrt-cu13"),
     "tensorflow": ("TensorFlow", "tensorflow", "tensorflow-cpu"),
 }
-"""The library's name, and the PyPI distributions that this machine may have it from."""
+"""The library of each native backend: its name, and its distributions on PyPI, of which Serving.versions has
+the first and this machine any."""
 
 
 def version_note(record: Record) -> str:
@@ -156,15 +145,15 @@ def version_note(record: Record) -> str:
     serving = record.serving
     if serving is None or not record.efficiency or serving.backend not in _LIBRARIES:
         return ""
-    names = [_LIBRARIES[serving.backend], *(["tensorrt"] if record.case.accelerator == "trt" else [])]
-    found = [_version_note(name, serving.versions.get(name), record) for name in dict.fromkeys(names)]
+    backends = [serving.backend, *(["tensorrt"] if record.case.accelerator == "trt" else [])]
+    found = [_version_note(backend, serving, record.machine) for backend in dict.fromkeys(backends)]
     return " ".join(filter(None, found))
 
 
-def _version_note(name: str, there: str | None, record: Record) -> str:
-    label, *distributions = _DISTRIBUTIONS[name]
-    versions = record.machine.versions
-    here = next((versions[one] for one in distributions if one in versions), None)
+def _version_note(backend: str, serving: Serving, machine: Machine) -> str:
+    label, *distributions = _LIBRARIES[backend]
+    there = serving.versions.get(distributions[0])
+    here = next((machine.versions[one] for one in distributions if one in machine.versions), None)
     if there is None:
         return f"The server's version of {label} is not known, so the ratio may be to another one in process."
     if here is not None and _is_same_version(there, here):

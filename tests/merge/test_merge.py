@@ -103,12 +103,7 @@ def test_later_record_replaces_earlier_results(tmp_path: Path) -> None:
     old = {"loads": WHOLE.loads[:3], "updated": "2026-03-01T00:00:00+00:00"}
     starts = (Start("offline", 9.0, 9.0, 9.0, samples.origin(run=2)),)
     build = structs.replace(WHOLE.build, build_time_s=1.0)
-    new = {
-        "loads": WHOLE.loads[3:],
-        "starts": starts,
-        "build": build,
-        "updated": "2026-03-02T00:00:00+00:00",
-    }
+    new = {"loads": WHOLE.loads[3:], "starts": starts, "build": build, "updated": "2026-03-02T00:00:00+00:00"}
     first, second = shards(tmp_path, new, old)
     for number, folder in enumerate((first, second)):
         (folder / "a40" / LOGS).write_text(str(number))

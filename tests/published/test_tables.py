@@ -12,7 +12,7 @@ from reports.published.comparison import differences, document, section
 from reports.published.matching import PublishedRow, match, pairs, published_ratio
 from reports.record.schema import Case, Deployment, Estimate, Load, Record, Serving
 from reports.tables.table import Bullets, Table
-from reports.text.publishable import HiddenPoint, publishable
+from reports.text.publishable import publishable
 from tests import samples
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
@@ -33,7 +33,7 @@ def case_on(name: str, *loads: Load, **changes: Any) -> Record:
     return samples.record(**(fields | changes))
 
 
-def beside(record: Record) -> list[tuple[Load | HiddenPoint, PublishedRow]]:
+def beside(record: Record) -> list[tuple[Load, PublishedRow]]:
     """Each load point with the published rows that it stands beside."""
     found = match(publishable(record))
     return list(pairs(found.record, found.rows))

@@ -1,5 +1,4 @@
-"""How files are opened and written: only regular ones, whole or not at all, and a killed run leaves nothing
-for good."""
+"""Files are opened only if regular, and written whole or not at all; a killed run leaves nothing for good."""
 
 import os
 import signal

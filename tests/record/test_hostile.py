@@ -1,5 +1,4 @@
-"""Records of another's making: each command refuses one in a sentence, or shows it without doing what it
-says."""
+"""Foreign records: each command refuses one in a sentence, or shows it without obeying it."""
 
 import json
 import os
@@ -44,18 +43,9 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
         '{"value": 1.0, "low": 1.2, "high": 0.9}',
     ),
     "a ratio below zero": (("loads", 0, "comparison", "ratio"), '{"value": -1, "low": -2, "high": 0}'),
-    "a growth beyond its interval": (
-        ("soak", "growth", 0, "slope"),
-        '{"value": -9000, "low": 1, "high": 2}',
-    ),
-    "a speed that ends below zero": (
-        ("soak", "end_over_begin"),
-        '{"value": -1, "low": -2, "high": 1}',
-    ),
-    "a goodput outside its interval": (
-        ("search", "goodput_per_s"),
-        '{"value": 5, "low": 1, "high": 2}',
-    ),
+    "a growth beyond its interval": (("soak", "growth", 0, "slope"), '{"value": -9000, "low": 1, "high": 2}'),
+    "a speed that ends below zero": (("soak", "end_over_begin"), '{"value": -1, "low": -2, "high": 1}'),
+    "a goodput outside its interval": (("search", "goodput_per_s"), '{"value": 5, "low": 1, "high": 2}'),
     "NaN": (("build", "size_mib"), "NaN"),
     "a size beyond any": (("build", "size_mib"), "1e300"),
     "an unknown key": (("latency",), "1"),

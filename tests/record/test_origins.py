@@ -1,5 +1,4 @@
-"""What readers are told of where measurements come from, and what they are not told where names are left
-out."""
+"""Outputs name the origin of measurements, and nothing of it where names are left out."""
 
 import json
 from collections.abc import Callable

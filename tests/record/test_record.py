@@ -107,8 +107,7 @@ def test_damaged_and_copied_records_are_named(path: Path, tmp_path: Path) -> Non
 
 
 def required(value: Any, above: Keys = ()) -> Iterator[Keys]:
-    """The way to every field of a struct in `value` that a file must have; the first item of a list or a
-    mapping stands for all."""
+    """The keys to every required field of a struct; the first item of a list or mapping stands for all."""
     if isinstance(value, msgspec.Struct):
         for field in structs.fields(value):
             if field.required:

@@ -1,15 +1,9 @@
-"""What a comparison and a latency budget show, in words: which sentence stands for which verdict, and when no
-ratio is said."""
+"""Comparisons and latency budgets: the sentence for each verdict, and no ratio that is too uncertain."""
 
 from typing import Any
 
 from reports.record.schema import Comparison, Estimate, LatencyBudget
-from reports.record.verdicts import (
-    comparison_text,
-    comparison_verdict,
-    speed_failures,
-    too_wide,
-)
+from reports.record.verdicts import comparison_text, comparison_verdict, speed_failures, too_wide
 from tests import samples
 
 

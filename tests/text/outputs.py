@@ -10,14 +10,7 @@ import pytest
 
 from reports import plots, readme
 from reports.record import files
-from reports.record.schema import (
-    CertifiedPercentile,
-    Estimate,
-    LatencyBudget,
-    Record,
-    Soak,
-    case_id,
-)
+from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Record, Soak, case_id
 from reports.run import job_summary, plugin
 from reports.run.outcomes import Outcomes
 from tests import samples

@@ -1,5 +1,4 @@
-"""What readers are shown of a model that was served as it was found: speed where its answers are those it
-gives alone."""
+"""A model that is served as found shows its speed if its answers under load are those it gives alone."""
 
 from typing import Any
 

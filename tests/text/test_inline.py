@@ -36,8 +36,7 @@ HOSTILE = [
     "`a[0]|b` `c`",
     "*bold*_too_",
 ]
-"""What would become HTML, a picture, a link, a cell, a block or a colour, also where it is half escaped
-before."""
+"""Text that would become HTML, a picture, a link, a cell, a block or a colour, also half escaped."""
 
 LIVE = {
     "html_inline",

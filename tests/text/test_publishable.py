@@ -10,11 +10,7 @@ import pytest
 from msgspec import structs
 
 from reports.record import files
-from reports.record.schema import (
-    Estimate,
-    Record,
-    case_id,
-)
+from reports.record.schema import Estimate, Record, case_id
 from reports.run import job_summary, plugin
 from reports.run.outcomes import Outcomes
 from reports.text.publishable import publishable
@@ -30,6 +26,7 @@ def missed_floor() -> Record:
 NOT_PROVEN: dict[str, Callable[[], Record]] = {
     "below its floor": missed_floor,
     "no accuracy": lambda: planted(accuracy=None),
+    "a ledger without a score": lambda: planted(accuracy=samples.accuracy(scores=())),
     "accuracy of no use": lambda: planted(accuracy_missing="no data set was given"),
     "not compared with the framework": lambda: planted(conversion=None),
     "a wrong answer under load": lambda: structs.replace(
@@ -80,8 +77,7 @@ RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
 
 
 def with_ratios(low: float, high: float) -> Record:
-    """A case that is proven right and has one ratio everywhere: to in process, to another build, to the
-    runner-up."""
+    """A proven case with one ratio everywhere: to in process, to another build, to the runner-up."""
     ratio = Estimate(2.1654, low, high)
     compared = samples.comparison(ratio=ratio)
     one = planted()

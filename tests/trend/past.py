@@ -1,8 +1,5 @@
-"""Histories for the tests: rows of a case over many runs, and noise as that of records.
-
-`python -m tests.trend.past DIR` writes a year's: 200 series of 1,000 runs, 3 % steps in a quarter of them, 88
-MB.
-"""
+"""Histories with the noise of real records. `python -m tests.trend.past DIR` writes a year's: 200 series of
+1,000 runs, 3 % steps in a quarter of them, 88 MB."""
 
 import datetime
 import sys
@@ -54,8 +51,8 @@ def stepped(runs: int, at: int, factor: float, spread: float = 0.004, seed: int 
 
 
 def machine(generator: np.random.Generator, runs: int, spread: float, memory: float) -> np.ndarray:
-    """What a machine does to all its figures from run to run, as a logarithm: noise of which so much is left
-    a run later, [runs]."""
+    """A machine's effect on all its figures, as a logarithm: noise with this correlation from run to run,
+    [runs]."""
     fresh = generator.normal(0, spread * np.sqrt(1 - memory**2), runs)
     found = np.empty(runs)
     found[0] = generator.normal(0, spread)

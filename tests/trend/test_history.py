@@ -1,5 +1,4 @@
-"""The history on disk: every measurement once, nothing lost and nothing half written, whoever adds at the
-same time."""
+"""The history on disk has every measurement once and whole, whoever adds at the same time."""
 
 import json
 import subprocess
