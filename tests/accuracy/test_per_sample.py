@@ -43,9 +43,6 @@ def worst(case: Case, of: Samples, three: Stages, *, labelled: bool = True) -> l
     return items_to_inspect(case, of, three, score_each_sample(case, of, three, labelled=labelled))
 
 
-# --- which are the worst -----------------------------------------------------------------------------------
-
-
 def error(_kept: object, _labels: np.ndarray, _framework: object) -> np.ndarray:
     return np.array([0.1, 0.3, 0.2, 0.9, 0.1, 0.1])
 
@@ -90,9 +87,6 @@ def test_worst_samples_are_listed(one: Case, served: np.ndarray, labelled: bool,
     found = worst(one, of, stages(LABELS, LABELS, served), labelled=labelled)
 
     assert [item for item, _why in found] == items
-
-
-# --- the file ----------------------------------------------------------------------------------------------
 
 
 def a_file(**changes: object) -> per_sample.SampleScores:

@@ -18,9 +18,6 @@ from tests.accuracy.answering_client import COUNT, Answer, Connect
 CASE = toy.case()
 
 
-# --- batches ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("largest", [1, 2, 8, 128])
 @pytest.mark.parametrize("count", [1, 7, 500])
 def test_mixed_batches_cover_samples_once_and_repeat(count: int, largest: int) -> None:
@@ -42,9 +39,6 @@ def test_no_more_bytes_are_in_flight_than_allowed(connect: Connect, monkeypatch:
 
     assert max(client.sizes) <= 6
     assert 2 <= client.most_rows_in_flight <= 6
-
-
-# --- answers ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("has_labels", [True, False])

@@ -36,9 +36,6 @@ def test_refusing_transport_is_named() -> None:
     assert "gRPC with shared memory" in found.wrong
 
 
-# --- shared memory ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("batched", "more"), [(True, {}), (False, {}), (True, {"MORE": ROWS})])
 def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[str, np.ndarray]) -> None:
     """Each of several inputs has a place of its own in the region."""

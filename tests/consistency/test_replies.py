@@ -50,9 +50,6 @@ def test_replies_keep_request_order() -> None:
     assert contents == [(2 * ROWS[sample]).tobytes() for sample in (2, 0)]
 
 
-# --- requests in flight -------------------------------------------------------------------------------------
-
-
 def test_requested_number_of_requests_is_in_flight() -> None:
     now = SimpleNamespace(count=0, most=0)
     lock = threading.Lock()

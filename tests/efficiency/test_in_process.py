@@ -66,9 +66,6 @@ def run_once(build: BuiltModel, batch: int = 1) -> None:
         worker.batches_per_s(batch, 0, 1)
 
 
-# --- the worker ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("backend", "spinning"), [("onnxruntime", True), ("pytorch", False), ("python", False)]
 )
@@ -253,9 +250,6 @@ def test_failing_worker_is_an_error_with_its_output(
         run_once(build)
     assert said in str(caught.value)
     assert caught.value.where == str(build.case)
-
-
-# --- the peak ----------------------------------------------------------------------------------------------
 
 
 SIZE = 1024

@@ -53,9 +53,6 @@ def test_certified_bound_covers_percentile_in_99_of_100_runs(percent: float, req
     assert np.mean(np.array(bounds) >= truth) > 0.9806
 
 
-# --- --certify ----------------------------------------------------------------------------------------------
-
-
 PLAN = MeasuringPlan(certify=99)
 
 

@@ -37,9 +37,6 @@ def run(tmp_path: Path, generator: Generator) -> Take:
     return run
 
 
-# --- good runs ---------------------------------------------------------------------------------------------
-
-
 def test_a_run_yields_timestamps_and_components(run: Take) -> None:
     found = run()
 
@@ -96,9 +93,6 @@ def test_rate_is_sent_by_schedule(run: Take, generator: Generator, arrivals: Any
     part = found.steady
     assert part.latencies_ms == pytest.approx(np.full(len(part.latencies_ms), LATENCY_MS))
     assert part.slips_ms == pytest.approx(np.zeros(len(part.latencies_ms)), abs=1e-3)
-
-
-# --- bad runs ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

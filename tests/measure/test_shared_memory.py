@@ -203,9 +203,6 @@ def test_full_shared_memory_is_an_error_before_use(
     assert not seen.keys
 
 
-# --- perf_analyzer's own ------------------------------------------------------------------------------------
-
-
 USING = """\
 import mmap, sys
 with open(sys.argv[1], "r+b") as file:

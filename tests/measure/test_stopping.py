@@ -124,9 +124,6 @@ def test_measured_requests_count_toward_certification() -> None:
     assert stopping.requests_missing(side(*[10] * 8), plan) == 0
 
 
-# --- windows ------------------------------------------------------------------------------------------------
-
-
 def test_window_holds_a_whole_request() -> None:
     # Of two latencies one request always starts and ends within them; a little more is for the clock.
     assert 2 * 0.4 < stopping.window_for(0.4) < 2.5 * 0.4

@@ -67,9 +67,6 @@ def test_record_order_does_not_matter() -> None:
     assert sorted(part.latencies_ms) == sorted(same.latencies_ms)
 
 
-# --- an open loop ------------------------------------------------------------------------------------------
-
-
 def scheduled(
     due_ms: Sequence[float], sent_ms: Sequence[float], ended_ms: Sequence[float], closed_ms: float
 ) -> Timeline:

@@ -162,9 +162,6 @@ def test_checks_of_a_point_add_up_and_keep_first_fault() -> None:
     assert together([]) is None
 
 
-# --- between the passes -------------------------------------------------------------------------------------
-
-
 class Asked:
     """Who is asked, which notes for how many seconds."""
 
@@ -203,9 +200,6 @@ def test_nothing_is_checked_without_reference_answers() -> None:
     asked = Asked()
     assert [run.answers for run in runs_of(asked, 2, check=None)] == [None, None]
     assert not asked.seconds
-
-
-# --- on a real server ---------------------------------------------------------------------------------------
 
 
 _HALF_WRONG = """

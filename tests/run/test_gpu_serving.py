@@ -18,7 +18,7 @@ from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import locks
 from fixtures.plugin import selection
-from fixtures.run import case_settings, efficiency, model_run
+from fixtures.run import efficiency, model_run, serving
 from fixtures.serve.releases import Image
 from fixtures.spec import Case, Deployment
 from reports.record.schema import Estimate
@@ -122,7 +122,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     (other_machine := tmp_path / "machine").mkdir()  # so that no test waits for what is measured on this one
     monkeypatch.setattr(locks, "machine", lambda: other_machine)
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
-    monkeypatch.setattr(case_settings, "serve", serve)
+    monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
     monkeypatch.setattr(best_point, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_what: Opened())
