@@ -122,7 +122,7 @@ def test_repeated_looks_raise_few_alarms(
     assert least_slower <= slower / TRIALS <= most_slower
 
 
-def test_at_most_1_of_100_self_comparisons_calls_a_point_slower() -> None:
+def test_self_comparisons_rarely_call_a_point_slower() -> None:
     """Runs of 12 points in two sweeps, at the very limit. By its own 95 % interval some point is called
     slower in a run of six; corrected for the number of points in one of a hundred, and a true slow-down of 10
     % is found nearly always."""

@@ -53,7 +53,7 @@ def test_filterbank_is_librosas() -> None:
     assert not bank[:, 372:].any()  # nothing above 8 kHz
 
 
-def test_a_spectrogram_is_the_logarithm_of_banded_magnitudes() -> None:
+def test_spectrogram_is_log_of_banded_magnitudes() -> None:
     audio = np.random.default_rng(0).normal(0, 0.1, 5000).astype(np.float32)
     mel = spectrogram.log_mel(audio)
     assert mel.shape == (80, 1 + 5000 // 256)
@@ -146,7 +146,7 @@ def test_evaluation_is_test_part_without_long_texts(dataset: Path) -> None:
     assert tuple(utterances.speech("evaluation", dataset / "around").ids) == SHORT
 
 
-def test_references_are_the_recordings_spectrograms(dataset: Path) -> None:
+def test_references_are_spectrograms_of_recordings(dataset: Path) -> None:
     labels = utterances.speech("evaluation", dataset).labels
     assert len(labels) == 2
     expected = np.random.default_rng(1).integers(-8000, 8000, 4000) / 32768

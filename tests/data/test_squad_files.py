@@ -64,7 +64,7 @@ def test_non_squad_file_is_refused(text: str, tmp_path: Path) -> None:
         ("[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\nof\nthe\n", None),
     ],
 )
-def test_a_vocabulary_is_read_line_by_line(
+def test_vocabulary_is_read_line_by_line(
     content: str, tokens: tuple[str, ...] | None, tmp_path: Path
 ) -> None:
     path = tmp_path / "vocab.txt"

@@ -62,7 +62,7 @@ def test_too_little_memory_for_a_model_is_said(
 
 
 @pytest.mark.parametrize(("free", "state"), [(8, "problem"), (64, "warning"), (2048, "ok")])
-def test_too_little_shared_memory_is_a_warning_or_a_problem(
+def test_low_shared_memory_is_a_warning_or_problem(
     free: int, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=free * 2**20))

@@ -22,7 +22,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn
         yield found
 
 
-def test_each_test_runs_once_on_its_hardware_and_is_recorded(cluster: StandIn) -> None:
+def test_each_test_runs_once_on_its_hardware(cluster: StandIn) -> None:
     cluster.add("A100", "T4", "cpu")
 
     status, text = ended(cluster.start(*MICRO, "--target", "a100,t4,cpu"))

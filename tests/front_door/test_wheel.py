@@ -89,7 +89,7 @@ def test_invalid_arguments_end_with_status_4(call: Call, arguments: tuple[str, .
 @pytest.mark.parametrize(
     "arguments", [("--help",), ("report", "--help"), ("new", "--help"), ("doctor", "--help")]
 )
-def test_help_names_the_installed_command(call: Call, arguments: tuple[str, ...]) -> None:
+def test_help_names_installed_command(call: Call, arguments: tuple[str, ...]) -> None:
     done = call("tritonproof", *arguments)
 
     assert done.stdout.startswith("usage: tritonproof")

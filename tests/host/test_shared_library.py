@@ -34,7 +34,7 @@ def test_gpu_code_is_read_with_architectures(tmp_path: Path) -> None:
         (None, True),
     ],
 )
-def test_machine_code_runs_on_its_major_capability_and_ptx_later(
+def test_machine_code_needs_same_major_capability_unlike_ptx(
     capability: tuple[int, int] | None, runs: bool
 ) -> None:
     code = GpuCode(frozenset({75, 80}), frozenset({120}))

@@ -147,7 +147,7 @@ def test_warm_up_is_found(warm_up: int) -> None:
 @pytest.mark.parametrize(
     ("slow", "cut"), [(0, 0), (10, 10), (30, 30), (100, 100), (200, 200), (210, None), (280, None)]
 )
-def test_warm_up_is_cut_if_it_ends_in_first_half(slow: int, cut: int | None) -> None:
+def test_warm_up_in_first_half_is_cut(slow: int, cut: int | None) -> None:
     """400 latencies in forty batches, those of the warm-up five times as long."""
     assert estimates.warm_up_end(np.where(np.arange(400) < slow, 5.0, 1.0)) == cut
 

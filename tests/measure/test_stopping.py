@@ -48,7 +48,7 @@ STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
         (side(*STEADY, 10, 10), MeasuringPlan(budget_s=1e3, certify=99), True),  # by then it is certified
     ],
 )
-def test_point_is_done_when_interval_is_narrow_or_budget_spent(
+def test_point_ends_on_narrow_interval_or_spent_budget(
     found: Measured, plan: MeasuringPlan, done: bool
 ) -> None:
     assert stopping.until_known(plan)(PointState(found)) is done

@@ -152,7 +152,7 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
     assert near.at_least(0.01).of("SECOND") == (0.01, 2e-4)
 
 
-def test_checks_of_a_point_add_up_and_keep_first_fault() -> None:
+def test_checks_add_up_and_keep_first_fault() -> None:
     right, broken = verify(CHECK, [answer()], 0.5), verify(CHECK, [answer(changed(0, 0, np.nan))], 0.5)
     found = together([right, broken, right])
 

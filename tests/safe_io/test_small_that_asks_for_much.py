@@ -156,7 +156,7 @@ MUCH: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("what", MUCH)
-def test_small_file_with_large_demand_is_refused_in_little_memory(what: str, tmp_path: Path) -> None:
+def test_small_file_with_large_demand_is_refused_cheaply(what: str, tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(InputError) as raised:

@@ -50,7 +50,7 @@ def test_answers_are_checked_only_in_proofs() -> None:
     assert proving.calls
 
 
-def test_proof_takes_entries_in_both_orders_and_spends_its_budget() -> None:
+def test_proof_runs_both_orders_and_spends_its_budget() -> None:
     generator, loaded = toy.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
     first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
     entries = [Entry(first, 3), Entry(second, 1)]

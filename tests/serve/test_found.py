@@ -118,7 +118,7 @@ def test_model_that_does_not_load_is_named_with_reason(
 
 
 @pytest.mark.parametrize(("name", "kind"), [("choosy", NotAvailableError), ("faulty", ProofError)])
-def test_rejected_invented_inputs_ask_for_samples_only_if_shape_is_open(
+def test_rejected_invented_inputs_may_ask_for_samples(
     server: Server, found: dict[str, FoundModel], name: str, kind: type[ProofError]
 ) -> None:
     _, model = load(server, found, name)
@@ -256,7 +256,7 @@ def test_oversized_row_is_refused(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("needed", ["IN", "MORE"])
-def test_optional_input_is_omitted_once_and_needing_it_is_a_fault(needed: str) -> None:
+def test_optional_input_must_be_omissible(needed: str) -> None:
     server = Asked(2, needed=needed)
     inputs = Tensor("IN", "FP32", (2,)), Tensor("MORE", "FP32", (2,), optional=True)
     if needed == "MORE":

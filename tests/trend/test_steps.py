@@ -51,7 +51,7 @@ def test_step_has_size_and_surrounding_runs() -> None:
     assert step.is_worse
 
 
-def test_more_latency_is_worse_and_less_is_better() -> None:
+def test_higher_latency_is_worse() -> None:
     for factor, is_worse in ((1.1, True), (0.9, False)):
         values = past.stepped(60, 40, factor)
         rows = [past.row(n, figures={"latency_p99_ms": (v, v, v)}) for n, v in enumerate(values)]
