@@ -115,8 +115,7 @@ class Found:
 
 
 def read_all(results: Path) -> list[Record]:
-    """Every record below `results`, by name. Raises RecordError as `read_folder`, and if one is
-    unreadable."""
+    """Every record below `results`, by name. Raises RecordError, also if one of them is unreadable."""
     return list(read_folder(results).all().values())
 
 
