@@ -1,5 +1,4 @@
-"""Conversations: a model that takes one sequence at a time is never asked with two, as the server would keep
-the second back until it gives up the first, and every answer is as declared."""
+"""Conversations keep a model's limit of concurrent sequences, and undeclared answers are errors."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Parity: the converted model against the framework, by each output's values and by all decisions."""
+"""Parity of a converted model with the framework, by the values of each output and by decisions."""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Nine in ten faults of a conversion that do at least twice what the precision itself costs are noticed."""
+"""Nine in ten conversion faults of at least twice the precision's own cost are found."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Conversions are held to what the precision itself costs the model, measured without the converter."""
+"""The limit of a conversion is the precision's own cost, measured without the converter."""
 
 import copy
 import dataclasses

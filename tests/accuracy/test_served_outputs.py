@@ -1,4 +1,4 @@
-"""Every output of a served model against that of the same file in process, used by a metric or not."""
+"""Every served output is compared with the same file in process, whether or not a metric uses it."""
 
 import functools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The evaluation data by a model in this process: every sample counts, and nothing wrong passes."""
+"""Evaluation in process: every sample counts, and wrong outputs are errors."""
 
 from typing import Any
 

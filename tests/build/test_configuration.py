@@ -1,4 +1,4 @@
-"""The model's configuration holds what was asked for."""
+"""The model configuration has every requested setting."""
 
 from typing import Any
 

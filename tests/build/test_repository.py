@@ -1,4 +1,4 @@
-"""The model repository: built once, reused by content, never half."""
+"""The model repository builds once, reuses builds by content, and never keeps a partial one."""
 
 import dataclasses
 import errno

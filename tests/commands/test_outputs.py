@@ -1,5 +1,4 @@
-"""Where the commands of the reports write: whatever lies there, it stays what it is, and what is wrong names
-it."""
+"""The output paths of report commands: existing files are kept, and errors name the path."""
 
 import os
 from collections.abc import Callable

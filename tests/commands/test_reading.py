@@ -1,5 +1,4 @@
-"""Which records the commands read: all of them the same, and what cannot be read is named and never passed
-over in silence."""
+"""All report commands read records alike and name those that they cannot read."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""What each command of the suite ends with where it was given what it cannot use: the status that a run has
-for it."""
+"""Commands end with the exit status of a run when their arguments are wrong."""
 
 import subprocess
 import sys

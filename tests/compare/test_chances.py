@@ -1,5 +1,4 @@
-"""Ratios and chances of passes that were not paired: what a limit means, and what passes without any spread
-do."""
+"""Ratios and p-values of unpaired passes: the meaning of limits, and passes without spread."""
 
 import numpy as np
 import pytest

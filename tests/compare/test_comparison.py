@@ -1,4 +1,4 @@
-"""Two builds measured in turns, neither of them real: when it is settled, and how it is said."""
+"""Two simulated builds are compared in turns until the result is settled."""
 
 import math
 

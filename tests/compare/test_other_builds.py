@@ -1,4 +1,4 @@
-"""What --against takes: folders of builds, commits and checkouts; and the options of comparisons."""
+"""The values of --against: folders of builds, commits and checkouts."""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,5 +1,4 @@
-"""The p99 latency of a build beside the other's: a longer tail is found where the speed is the same, and an
-honest one raises no alarm."""
+"""A longer p99 tail is found even if speed is equal, and an equal tail raises no alarm."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Two runs' scores of the same samples: exact tests and intervals, by known figures and by simulation."""
+"""Paired scores of two runs: exact tests and intervals, against known values and simulation."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The ratio of two speeds: intervals that hold, verdicts, and how often it is looked at. By simulation."""
+"""The ratio of two speeds, by simulation: coverage of intervals, verdicts, repeated looks."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Records of two runs side by side: what differs, which verdicts they support, and what may not be shown."""
+"""Records of two runs side by side: differences, verdicts, and what may not be shown."""
 
 from collections.abc import Sequence
 from pathlib import Path

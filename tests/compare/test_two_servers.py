@@ -1,4 +1,4 @@
-"""Two builds on two real servers are compared. The verdict is certain on a busy machine too."""
+"""Two builds on two real servers. The verdict holds on a busy machine too."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Faults that need no ground truth, in a real server: each gate finds its own, and no sound model's."""
+"""Faults on a real server that need no labels: each gate finds its own, and sound models pass."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Samples sent again, in flight and in batches, to models whose answers depend on it."""
+"""Samples are repeated, in flight and in batches, on models whose answers depend on it."""
 
 import dataclasses
 from collections.abc import Callable

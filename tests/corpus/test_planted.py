@@ -1,4 +1,4 @@
-"""Planted faults are found by the tests that are there for them, and honest models pass."""
+"""Each planted fault fails its test, and honest models pass."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""LJSpeech: its text as symbols, its files, its mel spectrograms, and how two spectrograms are compared."""
+"""LJSpeech: symbols of its text, its files, mel spectrograms and their comparison."""
 
 import itertools
 import wave

@@ -1,4 +1,4 @@
-"""SQuAD's file and a vocabulary as they are read, and the invented questions that stand in for them."""
+"""Reading SQuAD and vocabulary files, and the invented questions used without them."""
 
 import json
 from collections.abc import Callable

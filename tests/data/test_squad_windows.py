@@ -1,4 +1,4 @@
-"""SQuAD as BERT reads and answers it, against an implementation written apart from the product."""
+"""SQuAD preprocessing and answers of BERT, against an independent implementation."""
 
 import numpy as np
 import pytest

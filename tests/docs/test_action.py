@@ -1,5 +1,4 @@
-"""The GitHub Action and GitLab's include: what they give is taken, what users write stays text, and their
-steps run."""
+"""The GitHub Action and the GitLab include: inputs, quoting and steps."""
 
 import itertools
 import json

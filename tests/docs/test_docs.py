@@ -1,5 +1,4 @@
-"""The documentation is in step with the code: its links lead somewhere, its options exist, its codes are
-all."""
+"""Links, options, marks and environments in the documentation exist."""
 
 import ast
 import re

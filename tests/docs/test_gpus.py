@@ -1,5 +1,4 @@
-"""The page on GPUs and their packages says what pyproject.toml, tox.ini and the packages' own libraries
-say."""
+"""docs/gpus.md agrees with pyproject.toml, tox.ini and the libraries of the packages."""
 
 import re
 from collections.abc import Iterator

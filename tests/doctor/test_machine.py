@@ -1,4 +1,4 @@
-"""Cores, other load, memory, shared memory and disks: too little of any is reported before a run."""
+"""Cores, load, memory, shared memory and disks: shortages are reported."""
 
 import os
 import shutil

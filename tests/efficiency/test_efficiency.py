@@ -1,5 +1,4 @@
-"""The served throughput beside the same artifact in process and beside another format: the turns, which
-point, and what is recorded."""
+"""Served throughput beside in-process throughput and another format: turns, points, records."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""A build's own runtime in a process of its own, and the machine's peak in another."""
+"""The in-process worker, and the measurement of the machine's peak."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""Records as other services read them."""
+"""Records in the formats of other services."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Runs on real clusters of Ray, on this machine, whose nodes sleep in place of measuring."""
+"""Runs on real local Ray clusters whose nodes sleep instead of measuring."""
 
 import os
 import signal

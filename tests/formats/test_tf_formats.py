@@ -1,4 +1,4 @@
-"""The TensorFlow formats compute what the framework computes, quietly, and fail aloud where they cannot."""
+"""TensorFlow formats match the framework, stay silent, and fail with an error."""
 
 import ctypes.util
 import dataclasses

@@ -1,4 +1,4 @@
-"""What is in a TorchScript artifact: its weights' layout, no fixed device, nothing too new for servers."""
+"""TorchScript artifacts: weight layout, no fixed device, no operators too new for servers."""
 
 import dataclasses
 import subprocess

@@ -1,4 +1,4 @@
-"""A checkpoint whose weights no training leaves is refused, with the file, the tensor and what to do."""
+"""Checkpoints with impossible weights are refused with file, tensor and fix."""
 
 from collections.abc import Callable
 from pathlib import Path

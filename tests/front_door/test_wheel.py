@@ -1,4 +1,4 @@
-"""The wheel: its content, its command and its pytest option, in a folder without the checkout."""
+"""The wheel outside of a checkout: content, command and pytest option."""
 
 import os
 import subprocess

@@ -1,5 +1,4 @@
-"""Files of somebody else's making: each is read, or refused in a sentence that names it; nothing else ever
-happens."""
+"""Hostile files are read, or refused in a sentence that names them."""
 
 import hashlib
 import json

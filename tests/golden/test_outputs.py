@@ -1,5 +1,4 @@
-"""What the commands give for the committed records is what it was: a line changes on purpose, or not at
-all."""
+"""Outputs for the committed records equal the golden files."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Folders of a run are this user's alone, and those of a killed run go."""
+"""Scratch folders are private, and those of killed runs are removed."""
 
 import os
 import signal

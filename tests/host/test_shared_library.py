@@ -1,4 +1,4 @@
-"""What a library links to is what the dynamic linker's tool says; the GPUs of its code decide what runs."""
+"""Linked versions and GPU architectures of shared libraries."""
 
 from pathlib import Path
 

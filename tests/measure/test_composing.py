@@ -1,4 +1,4 @@
-"""What the models that a model calls did in its requests, from the server's statistics around each run."""
+"""Times of the models that a model calls, from server statistics around each run."""
 
 from types import SimpleNamespace
 from typing import Any

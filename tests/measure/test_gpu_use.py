@@ -1,4 +1,4 @@
-"""What a point records of the GPU that it used: figures and throttling, by a stand-in for NVML."""
+"""GPU use of a load point on a stand-in for NVML: figures and throttling."""
 
 import dataclasses
 import os

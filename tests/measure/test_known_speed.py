@@ -1,4 +1,4 @@
-"""Real servers of known speed under the real load generator. All assertions hold on a busy machine too."""
+"""Real servers of known speed under the real load generator. All hold on a busy machine too."""
 
 import os
 import threading

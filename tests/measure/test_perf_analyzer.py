@@ -1,4 +1,4 @@
-"""One run of the load generator: what it is told, and what becomes of its good and bad runs."""
+"""One run of the load generator: its command line, and its good and bad runs."""
 
 import base64
 import dataclasses

@@ -1,4 +1,4 @@
-"""How long the windows of a pass are, and when a load point is done: rules on runs that are invented."""
+"""Stopping rules on invented runs: window lengths, and when a load point is done."""
 
 import dataclasses
 

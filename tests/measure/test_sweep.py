@@ -1,4 +1,4 @@
-"""Load points measured in turns: in which order, for how long, and what is kept. No server is needed."""
+"""Load points measured in turns without a server: order, duration and results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

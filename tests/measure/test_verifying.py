@@ -1,4 +1,4 @@
-"""Answers under load against those in process, between the passes of a real server too."""
+"""Answers under load against those in process, also between the passes of a real server."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""What a model's file imports from its own folder decides the build as the file itself does."""
+"""Code that a model file imports from its folder is part of the build."""
 
 import dataclasses
 from pathlib import Path

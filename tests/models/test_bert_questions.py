@@ -1,4 +1,4 @@
-"""The questions that BERT is asked: SQuAD's with the checkpoint's vocabulary, or invented ones."""
+"""The questions for BERT: SQuAD with the checkpoint's vocabulary, or invented ones."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""FastPitch's metrics by hand, and what it says without weights or texts of a user's."""
+"""Metrics of FastPitch by hand, and its behaviour without weights or texts."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every key of NVIDIA's full-size checkpoints comes to its place or is left out by name."""
+"""Every key of NVIDIA's full-size checkpoints is loaded or left out by name."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every micro size: its committed weights keep its limits, and a fault costs it a limit or its parity."""
+"""Micro models: committed weights keep their limits, and faults break a limit or parity."""
 
 import copy
 import functools

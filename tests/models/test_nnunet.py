@@ -1,4 +1,4 @@
-"""nnU-Net: its arithmetic, the checkpoints that it loads or refuses, and mean Dice."""
+"""nnU-Net: its arithmetic, checkpoints and mean Dice."""
 
 from collections.abc import Mapping
 from pathlib import Path

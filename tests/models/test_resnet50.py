@@ -1,4 +1,4 @@
-"""ResNet50 v1.5: its arithmetic, the layouts of its checkpoints, and ImageNet as it sees it."""
+"""ResNet50 v1.5: its arithmetic, checkpoint layouts and ImageNet preprocessing."""
 
 from collections.abc import Mapping
 from pathlib import Path

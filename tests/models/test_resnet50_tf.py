@@ -1,4 +1,4 @@
-"""ResNet50 v1.5 in TensorFlow: its arithmetic, the checkpoints that it loads or refuses, and its images."""
+"""ResNet50 v1.5 in TensorFlow: its arithmetic, checkpoints and images."""
 
 import shutil
 from collections.abc import Callable, Mapping

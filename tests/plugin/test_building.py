@@ -1,4 +1,4 @@
-"""What belongs to a model is made once for all of its cases, and gone before the next model's."""
+"""Weights and framework answers are made once per model and released before the next."""
 
 import re
 from pathlib import Path

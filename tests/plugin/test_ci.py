@@ -1,4 +1,4 @@
-"""What continuous integration sees of a run: exit status, JUnit's XML, job summary, annotations."""
+"""Output for continuous integration: exit status, JUnit XML, job summary, annotations."""
 
 import json
 import os

@@ -1,5 +1,4 @@
-"""Which GPUs a run uses on a machine with several, by a stand-in for NVML: one kind, as many as asked for, no
-others."""
+"""GPU selection with several GPUs, on a stand-in for NVML: one kind, as many as requested."""
 
 import os
 from collections.abc import Iterator

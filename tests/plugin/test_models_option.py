@@ -1,4 +1,4 @@
-"""--models: which tests there are of models that lie elsewhere, and what other options know of them."""
+"""--models: the tests of models outside of the suite."""
 
 from pathlib import Path
 

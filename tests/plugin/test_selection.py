@@ -1,4 +1,4 @@
-"""Cases are honest: which there are on which hardware, which run unasked, and in which order."""
+"""Cases by hardware, default selection and order."""
 
 import gc
 import importlib.metadata

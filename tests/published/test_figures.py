@@ -1,4 +1,4 @@
-"""The published figures are whole, and agree with each other."""
+"""The published figures are complete and consistent."""
 
 import csv
 from pathlib import Path

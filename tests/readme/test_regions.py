@@ -1,5 +1,4 @@
-"""The regions of a markdown file: rendered anew with their pictures, all else untouched, drift found, errors
-with their line."""
+"""Regions of a markdown file: rendered with pictures, drift found, errors with their line."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Results join the record they belong to, and no other; nothing that was measured is lost."""
+"""Results are added to their own record without loss."""
 
 import functools
 import subprocess

@@ -1,4 +1,4 @@
-"""When is a first request after a load slow, and what does a model_warmup promise?"""
+"""Slow first requests after a load, and the promise of model_warmup."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A small file may ask for more memory or time than any machine has: it is refused by what it declares."""
+"""Small files that declare huge contents are refused."""
 
 import gzip
 import json

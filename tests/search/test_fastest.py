@@ -1,4 +1,4 @@
-"""The search on simulated servers: it finds the optimum, keeps the budget, and takes few measurements."""
+"""The search on simulated servers finds the optimum within budget in few measurements."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""What the search takes of a server, by the seam of all measuring."""
+"""The search measures a server through the common seam."""
 
 import contextlib
 import dataclasses

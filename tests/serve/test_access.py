@@ -1,4 +1,4 @@
-"""A real Triton that takes TLS, or asks for a header, over every connection that the suite makes."""
+"""A real Triton with TLS or a required header, over every connection of the suite."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Which backend of a server serves a format, what it is started with, and what it cannot serve."""
+"""The backend that serves a format, server options, and unsupported cases."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""What a server answers is limited in size and checked before it is used, and every question to it ends."""
+"""Server answers are limited in size and checked, and every request ends."""
 
 import contextlib
 import dataclasses

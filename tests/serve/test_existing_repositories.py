@@ -1,4 +1,4 @@
-"""Models of existing repositories on a real Triton: loaded untouched, asked, or refused with a reason."""
+"""Models of existing repositories on a real Triton: loaded unchanged, or refused with a reason."""
 
 from collections.abc import Iterator
 from pathlib import Path

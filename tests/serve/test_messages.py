@@ -1,4 +1,4 @@
-"""Is a tensor of each of Triton's types as long in a request as the suite reckons, and the same again?"""
+"""Tensors of every Triton type have the computed size and round trip."""
 
 import numpy as np
 import pytest

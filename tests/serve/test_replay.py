@@ -1,4 +1,4 @@
-"""Sequences, and models that give any number of answers, on a real Triton and on one that forgets."""
+"""Sequences and decoupled models on a real Triton and on a faulty one."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Of a server's log an error shows why the server ended, however much was written after that."""
+"""The excerpt of a server's log shows why the server ended."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which growth is a leak, and what is not shown: by traces of known growth, and by real servers'."""
+"""Leak verdicts on traces of known growth and of real servers."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""One value, five renderings: what is in a table is in all of them, and what is not shown is in none."""
+"""All renderings of a table have the same content and hide the same values."""
 
 import csv
 import dataclasses

@@ -1,4 +1,4 @@
-"""A soak in tables, in words, on the page and in records."""
+"""A soak in tables, sentences, on the page and in records."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Steps in noisy histories: those that were planted are found where they are, and no others."""
+"""Planted steps in noisy histories are found in place, and no others."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Labels in common files, and metrics by their names."""
+"""Label files and metrics by name."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""ONNX files of networks without batches, and of networks that take and give texts."""
+"""ONNX files without a batch axis, and with strings."""
 
 from pathlib import Path
 from typing import Any

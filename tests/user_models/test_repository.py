@@ -1,4 +1,4 @@
-"""The models of a repository, by their files alone."""
+"""The models of a repository, read from its files."""
 
 from pathlib import Path
 

@@ -1,5 +1,4 @@
-"""A server that is killed in the middle of a case, in whole runs: its case fails, and the next one has its
-own."""
+"""Whole runs whose server is killed: its case fails, and the next one has its own server."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The models of a real server that is not Triton: MLServer, with a model of this test's own."""
+"""MLServer in place of Triton, with a model of this test."""
 
 import json
 import subprocess

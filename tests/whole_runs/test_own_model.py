@@ -1,5 +1,4 @@
-"""A model that is written by fixtures.new is proven and measured as it is, where it lies, and is the one of
-the page."""
+"""A model written by fixtures.new passes unchanged and is the example of the page."""
 
 import importlib
 import re

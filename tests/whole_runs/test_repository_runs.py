@@ -1,5 +1,4 @@
-"""Whole runs over a user's repository: an ensemble that is right, and a model whose answers hang on others'
-requests."""
+"""Whole runs over a user's repository: a right ensemble, and a model that leaks between requests."""
 
 from pathlib import Path
 

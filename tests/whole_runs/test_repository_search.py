@@ -1,5 +1,4 @@
-"""A search of a user's repository: what is proposed is faster, changes no answer, and lies in a diff beside
-the record."""
+"""A search of a user's repository proposes a faster configuration as a diff."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whole runs of the suite: what they print, what they record, and what pytest's own plugins make of them."""
+"""Whole runs: output, records, and results of pytest plugins."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What bad use of the suite gets: one readable error, the right exit status, and nothing measured."""
+"""Wrong usage ends with one readable error and its exit status, without measurements."""
 
 import re
 from pathlib import Path
