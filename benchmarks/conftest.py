@@ -16,8 +16,7 @@ from reports.text.correctness import gate_text, wrong_answers
 _KERNELS_DIFFER = ("in-flight", "batches")
 """The gates in which the server computes samples in batches of other sizes than alone."""
 _OF_HALVES = 0.01
-"""How far answers of half precision may be apart there, as a share of the spread: ten units in the last place
-of FP16."""
+"""How far answers of half precision may be apart there, as a share of the spread: ten ulps of FP16."""
 
 
 @pytest.fixture
@@ -28,8 +27,8 @@ def prove_speed(
     benchmark: Any,
     entry: Callable[[Any, Measurement], str],
 ) -> Callable[[], None]:
-    """Measure the test's load point; raises AccuracyError where an answer was wrong, SpeedError where it is
-    shown to be slower than asked for, or its latency to be beyond its budget."""
+    """Measure the test's load point; raises AccuracyError if an answer is wrong, SpeedError if it is shown to
+    be slower than asked for or its latency to be beyond its budget."""
 
     def prove() -> None:
         measured = run.measure(point, recorder.loads)
@@ -44,8 +43,7 @@ def prove_speed(
 
 @pytest.fixture
 def prove_gate(run: CaseRun, recorder: Recorder) -> Callable[[str], None]:
-    """`prove_gate("batches")` records what the gate finds, and raises AccuracyError if something was
-    wrong."""
+    """`prove_gate("batches")` records what the gate finds, and raises AccuracyError if something is wrong."""
 
     def prove(gate: str) -> None:
         deployed, found = run.same_answers(gate)
@@ -56,13 +54,11 @@ def prove_gate(run: CaseRun, recorder: Recorder) -> Callable[[str], None]:
             return
         apart = None if found.same is None else found.same.relative_difference
         if run.as_found and gate in _KERNELS_DIFFER and apart is not None and apart <= _OF_HALVES:
-            raise AccuracyError(
-                found.wrong,
-                where=shown or None,
-                fix="its rows depend on the rows beside them, unless it computes in less than FP32 inside "
-                "and rounds them to FP32 at its end: where that is so, say --tolerance "
-                f"{run.case.model.name}={_OF_HALVES:g}",
+            fix = (
+                "its rows depend on the rows beside them, unless it computes in less than FP32 inside and "
+                f"rounds them to FP32 at its end: if so, say --tolerance {run.case.model.name}={_OF_HALVES:g}"
             )
+            raise AccuracyError(found.wrong, where=shown or None, fix=fix)
         raise run.wrong(found.wrong, where=shown or None)
 
     return prove

@@ -21,8 +21,7 @@ def test_same_answer_in_flight(prove_gate: ProveGate) -> None:
 
 @pytest.mark.stage("answers")
 def test_same_answer_in_batches(prove_gate: ProveGate) -> None:
-    """A sample gets the same answer alone and in batches of every size, at any place and beside any
-    others."""
+    """A sample gets the same answer alone and in batches of every size, at any place, beside any others."""
     prove_gate("batches")
 
 

@@ -1,5 +1,4 @@
-"""A model that takes sequences, or gives any number of answers to a request, answers the same messages in the
-same way again."""
+"""A model of sequences, or with any number of answers, answers the same messages in the same way again."""
 
 import pytest
 

@@ -10,8 +10,7 @@ from reports.text.correctness import conversion_failure
 
 @pytest.mark.stage("conversion")
 def test_conversion(run: CaseRun, recorder: Recorder) -> None:
-    """The relative error and the share of equal decisions are within the tolerance, and within what the
-    precision itself costs the model."""
+    """The error and the share of equal decisions are within the tolerance and the cost of the precision."""
     case, parity = run.case, run.parity
     recorder.keep(None, conversion=parity)
     found = []

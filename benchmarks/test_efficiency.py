@@ -1,5 +1,4 @@
-"""Compares the server at its best load point with the same artifact in process, and with the machine's
-peak."""
+"""Compares the server at its best load point with the same artifact in process and the machine's peak."""
 
 import pytest
 
@@ -11,8 +10,7 @@ from reports.text.speed import efficiency_text
 @pytest.mark.load
 @pytest.mark.stage("efficiency")
 def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
-    """Measures the ratio of served to in-process throughput, in turns, and the fraction of the machine's peak
-    that is reached."""
+    """Measures the ratio of served to in-process throughput, in turns, and the fraction of the peak."""
     deployed, found = run.efficiency()
     recorder.keep(deployed.serving, efficiency=tuple(found))
     recorder.figure(efficiency_text(found, run.case.precision))

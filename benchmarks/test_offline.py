@@ -8,6 +8,5 @@ import pytest
 @pytest.mark.load
 @pytest.mark.stage("offline")
 def test_offline(prove_speed: Callable[[], None]) -> None:
-    """Measures throughput and latency at one batch size, and fails if the model is shown to be slower than
-    asked for."""
+    """Measures throughput and latency at a batch size; fails if it is shown to be slower than asked for."""
     prove_speed()

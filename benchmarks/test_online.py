@@ -8,6 +8,6 @@ import pytest
 @pytest.mark.load
 @pytest.mark.stage("online")
 def test_online(prove_speed: Callable[[], None]) -> None:
-    """Measures throughput and latency with one number of requests in flight or at one request rate, and fails
-    if the model is shown to be slower than asked for."""
+    """Measures throughput and latency at a concurrency or a request rate; fails if it is shown to be slower
+    than asked for."""
     prove_speed()

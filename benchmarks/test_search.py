@@ -1,5 +1,4 @@
-"""Searches for the configuration with the highest throughput within a latency budget, and proves that it is
-still right."""
+"""Searches for the configuration of the highest throughput within a latency budget, and proves it right."""
 
 import pytest
 from msgspec import structs

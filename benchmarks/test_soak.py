@@ -1,5 +1,4 @@
-"""Keeps the server under load for a long time and loads the model again and again, to see whether its use of
-resources grows. Runs only with --soak TIME."""
+"""Keeps the server under load and reloads the model, to see what grows. Runs only with --soak TIME."""
 
 import pytest
 
@@ -13,8 +12,7 @@ from reports.text.soak import leaks, soak_text, unknown
 @pytest.mark.load
 @pytest.mark.stage("soak")
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
-    """Nothing leaks, neither with each request nor with each loading of the model, and every answer that is
-    verified is right."""
+    """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
     found, deployed = run.soak()
     recorder.keep(deployed.serving, soak=found)
     if wrong := wrong_text(found.answers, "in the soak"):
@@ -22,9 +20,6 @@ def test_soak(run: CaseRun, recorder: Recorder) -> None:
     if leaking := leaks(found):
         raise ProofError("; ".join(leaking), where=run.case)
     if not_shown := unknown(found, "request"):
-        raise NotAvailableError(
-            "; ".join(not_shown),
-            where=run.case,
-            fix="soak it for longer, or while the machine does less else",
-        )
+        fix = "soak it for longer, or while the machine does less else"
+        raise NotAvailableError("; ".join(not_shown), where=run.case, fix=fix)
     recorder.figure(soak_text(found))

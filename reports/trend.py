@@ -1,8 +1,6 @@
 """How each figure of the history changed from run to run, and its steps: lasting changes of the level.
-
 ruptures proposes steps, and the noise model decides. tests/trend simulates how many are found and how many
-are false: docs/trend.md.
-"""
+are false: docs/trend.md."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -134,14 +132,18 @@ def steps(values: np.ndarray, usual: float) -> list[tuple[int, float, float]]:
         if not passing:
             break
         kept = np.delete(kept, range(*passing[0]))
-    x, found = x[kept], []
-    for start, at, end in zip(ends, ends[1:], ends[2:], strict=False):
-        before, after = x[max(start, at - _NEIGHBOURS) : at], x[at : min(end, at + _NEIGHBOURS)]
-        change = float(after.mean() - before.mean())
-        error = spread * math.sqrt(1 / len(before) + 1 / len(after))
-        if abs(change) >= THRESHOLD * error:
-            found.append((int(kept[at]), change, error))
-    return found
+    while len(ends) > 2:
+        found = []
+        for start, at, end in zip(ends, ends[1:], ends[2:], strict=False):
+            before = x[kept[max(start, at - _NEIGHBOURS) : at]]
+            after = x[kept[at : min(end, at + _NEIGHBOURS)]]
+            error = spread * math.sqrt(1 / len(before) + 1 / len(after))
+            found.append((int(kept[at]), float(after.mean() - before.mean()), error))
+        worth = [abs(change) / error for _, change, error in found]
+        if min(worth) >= THRESHOLD:
+            return found
+        del ends[1 + worth.index(min(worth))]
+    return []
 
 
 def _calmed(values: np.ndarray, usual: float) -> tuple[np.ndarray, float]:
@@ -160,8 +162,7 @@ def _calmed(values: np.ndarray, usual: float) -> tuple[np.ndarray, float]:
     for length in (length for length in (5, 10, 20) if len(calm) >= 10 * length):
         means = calm[len(calm) % length :].reshape(-1, length).mean(axis=1)
         lasting.append(_spread(np.diff(means)) * math.sqrt(length / 2))
-    squares = [max(lasting) ** 2, (2 * of_one) ** 2]
-    return calm, math.sqrt(np.average(squares, weights=[len(calm), 20]))
+    return calm, math.sqrt(np.average([max(lasting) ** 2, 4 * of_one**2], weights=[len(calm), 20]))
 
 
 def _spread(differences: np.ndarray) -> float:
