@@ -65,7 +65,7 @@ def test_both_builds_of_a_pair_share_windows() -> None:
     assert len(counted) == 1, "long enough for requests of the slower one"
 
 
-def test_slower_than_other_build_is_found() -> None:
+def test_slowdown_against_other_build_is_found() -> None:
     one = compared(in_pairs(18.0)[0])
     assert one.verdict == "slower"
     assert one.ratio.value == pytest.approx(0.9, rel=0.02)

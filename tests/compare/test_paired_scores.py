@@ -42,7 +42,7 @@ def test_sign_flips_agree_with_t_test_on_normal_noise() -> None:
     assert sign_flips(change) == pytest.approx(stats.ttest_1samp(change, 0).pvalue, abs=0.02)
 
 
-def test_mean_interval_is_students() -> None:
+def test_mean_interval_matches_student_t() -> None:
     change = np.array([0.1, -0.2, 0.4, 0.3])
     found = stats.ttest_1samp(change, 0).confidence_interval(0.95)
     assert (student(change).low, student(change).high) == pytest.approx((found.low, found.high))
@@ -114,7 +114,7 @@ def test_equal_runs_rarely_differ() -> None:
     [(10, 20, 20, 0), (30, 5, 3, 12), (1, 0, 8, 41), (0, 1, 6, 43)],
     ids=["seldom alike", "mostly alike", "few right in the first", "hardly any right"],
 )
-def test_proportion_interval_is_newcombes(
+def test_proportion_interval_matches_newcombe(
     both: int, first_alone: int, second_alone: int, neither: int
 ) -> None:
     """Method 10 with its continuity correction, which is for correlations above 0 alone (Newcombe, 1998)."""

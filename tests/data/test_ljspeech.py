@@ -41,7 +41,7 @@ def test_text_encodes_to_published_symbols() -> None:
     assert alphabet.encode('a_b"~*c') == [38, 39, 40], "what is no symbol is left out, and so is the padding"
 
 
-def test_filterbank_is_librosas() -> None:
+def test_filterbank_matches_librosa() -> None:
     # librosa 0.11: filters.mel(sr=22050, n_fft=1024, n_mels=80, fmin=0, fmax=8000)
     bank = spectrogram.filterbank()
     assert bank.shape == (80, 513)

@@ -252,7 +252,7 @@ def test_goodput_counts_answers_in_time() -> None:
 
 
 @pytest.mark.parametrize("passes", [2, 3, 6])
-def test_interval_of_mean_is_students(passes: int) -> None:
+def test_interval_of_mean_matches_student_t(passes: int) -> None:
     means = np.array([10.0, 11.0, 9.5, 10.2, 10.4, 9.9])[:passes]
     parts = passes_of([np.full(50, mean) for mean in means])
 

@@ -35,7 +35,7 @@ def test_second(run):
 """
 
 
-def test_weights_and_framework_answers_are_computed_once_per_model(tmp_path: Path) -> None:
+def test_weights_are_loaded_once_per_model(tmp_path: Path) -> None:
     file = tmp_path / "test_of_models.py"
     file.write_text(TESTS)
     words = (

@@ -83,7 +83,7 @@ def test_sequence_is_independent_of_another_sequence(models: tuple[Server, dict[
     assert "beside another sequence" in leaks.difference
 
 
-def test_decoupled_model_gets_single_request_conversations(models: tuple[Server, dict[str, Model]]) -> None:
+def test_sequence_of_one_request_may_have_several_answers(models: tuple[Server, dict[str, Model]]) -> None:
     server, by_name = models
 
     assert sized(server, by_name["down"], None).samples
