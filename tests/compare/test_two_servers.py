@@ -1,4 +1,4 @@
-"""Two builds on two real servers are compared. The verdict is certain on a busy machine too."""
+"""Two builds on two real servers. The verdict holds on a busy machine too."""
 
 import contextlib
 import os
@@ -57,7 +57,7 @@ def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Compar
     return outcome.load.comparison
 
 
-def test_a_slower_build_is_found(make_build: MakeBuild, tmp_path: Path) -> None:
+def test_slower_build_is_found(make_build: MakeBuild, tmp_path: Path) -> None:
     """Each request sleeps for 60 ms in one and for 5 ms in the other."""
     name = f"toy{os.getpid()}"  # names its shared memory too
     mine = make_build(tmp_path / "mine", name, SLEEPING.format(seconds=0.06))
