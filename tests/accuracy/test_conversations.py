@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.accuracy.same_replay import compare_conversations
+from fixtures.accuracy.conversations import compare_conversations
 from fixtures.errors import AccuracyError
 from fixtures.models import all_models
 from fixtures.serve.replay import Answers, Message

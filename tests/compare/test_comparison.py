@@ -7,10 +7,10 @@ import pytest
 
 from fixtures.against.comparison import OtherBuild
 from fixtures.errors import ProofError
-from fixtures.measure import measured, sweep
+from fixtures.measure import point_state, sweep
 from fixtures.measure.job import Job
+from fixtures.measure.measurement import Measurement, Outcome, outcomes
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.measure.to_record import Measurement, Outcome, outcomes
 from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison
 from tests import toy
@@ -35,7 +35,7 @@ def in_pairs(
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
     job = toy.job(LoadPoint("offline", 1, 1), "mine")
-    state = measured.against(measured.begin(job), job.server, "theirs", OTHER)
+    state = point_state.against(point_state.begin(job), job.server, "theirs", OTHER)
     plan = plan or MeasuringPlan(budget_s=60)
     return outcomes(sweep.measure([state], plan, take=load.take), plan)[job.point], load
 

@@ -25,7 +25,7 @@ from types import SimpleNamespace
 import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.host.origin import origin
-from fixtures.measure.to_record import Measurement
+from fixtures.measure.measurement import Measurement
 from fixtures.plugin.recorder import Recorder
 from reports.record.schema import Start
 from tests import samples

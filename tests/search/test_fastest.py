@@ -14,7 +14,7 @@ from msgspec import structs
 
 from fixtures.errors import ProofError
 from fixtures.measure import estimates
-from fixtures.measure.measured import Measured, PointState
+from fixtures.measure.point_state import Measured, PointState
 from fixtures.measure.timeline import Steady
 from fixtures.search import candidates, fastest, proof
 from fixtures.search.candidates import Candidate, Goal, Space

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from fixtures.measure.job import Job
-from fixtures.measure.measured import PointState
+from fixtures.measure.point_state import PointState
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import candidates, on_server
 from fixtures.search.candidates import Candidate, Goal

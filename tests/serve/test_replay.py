@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.accuracy.same_replay import compare_conversations
+from fixtures.accuracy.conversations import compare_conversations
 from fixtures.errors import ProofError
 from fixtures.serve.found import sized
 from fixtures.serve.launch import serve

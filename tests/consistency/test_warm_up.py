@@ -7,7 +7,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.run.warming import first_beside_later, promised_batch
+from fixtures.consistency.warm_up import first_beside_later, promised_batch
 
 LATER = [0.001] * 19 + [0.002]
 
