@@ -245,8 +245,7 @@ def same_answers_text(found: schema.SameAnswers) -> str:
 
 
 def remarks(found: schema.SameAnswers) -> str:
-    """Remarks on answers that pass: that they are noisy, that some were not compared, or that nothing tells
-    them apart; may be empty."""
+    """Remarks on passing answers: noisy, not all compared, or not told apart; may be empty."""
     said = []
     if found.relative_difference is not None and found.relative_difference > NOISY:
         said.append(f"noisy: most models stay below {NOISY:g}")

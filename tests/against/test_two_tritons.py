@@ -10,7 +10,7 @@ import pytest
 from fixtures.serve import wheels
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
-from reports.record.verdicts import dearer
+from reports.record.verdicts import costlier
 from reports.run.outcomes import STATUS
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
@@ -52,21 +52,21 @@ def run(tritonserver: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.campaign
-def test_a_model_that_answers_alike_on_both_passes_and_its_speeds_are_compared(run: Run) -> None:
+def test_equal_answers_pass_and_speeds_are_compared(run: Run) -> None:
     record = run.record("cpu-alike-asis")
 
     assert [(one.gate, one.wrong) for one in record.gates] == [("other", "")], run.text
     assert record.against is not None
     assert record.against.here.triton == record.against.there.triton != ""
     assert record.against.there.used["memory of its stubs"] > 0
-    assert dearer(record.against) == []
+    assert costlier(record.against) == []
     assert [one.comparison is not None for one in record.loads] == [True]
     logs = [run.results / f"cpu/cpu-alike-asis{other}.server.log" for other in ("", ".against")]
     assert len({log.read_text().count("Started GRPCInferenceService") for log in logs}) == 1
 
 
 @pytest.mark.campaign
-def test_an_answer_that_another_triton_gives_is_found(run: Run) -> None:
+def test_different_answer_on_another_triton_is_found(run: Run) -> None:
     (found,) = run.record("cpu-apart-asis").gates
 
     assert found.wrong
@@ -74,7 +74,7 @@ def test_an_answer_that_another_triton_gives_is_found(run: Run) -> None:
     assert "Not safe to upgrade: cpu-apart-asis (answers differ)" in run.text
 
 
-def test_two_servers_that_run_already_are_compared_and_left_as_they_are(tmp_path: Path) -> None:
+def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> None:
     formulas = {"alike": ("2 * values",) * 2, "apart": ("2 * values", "2 * values * np.float32(1.0001)")}
     with contextlib.ExitStack() as stack:
         addresses = []

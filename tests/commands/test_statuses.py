@@ -1,5 +1,4 @@
-"""What each command of the suite ends with where it was given what it cannot use: the status that a run has
-for it."""
+"""Commands end with the exit status of a run when their arguments are wrong."""
 
 import subprocess
 import sys
@@ -22,7 +21,7 @@ ROOT = Path(__file__).parents[2]
     ],
     ids=lambda command: command[-1],
 )
-def test_every_command_ends_with_the_status_of_bad_input_for_an_option_that_it_has_not(
+def test_unknown_option_ends_every_command_with_status_4(
     command: tuple[str, ...],
 ) -> None:
     ended = subprocess.run(

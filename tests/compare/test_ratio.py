@@ -1,4 +1,4 @@
-"""The ratio of two speeds: intervals that hold, verdicts, and how often it is looked at. By simulation."""
+"""The ratio of two speeds, by simulation: coverage of intervals, verdicts, repeated looks."""
 
 import math
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def speeds(
 
 @pytest.mark.parametrize("count", [6, 8, 16, 40])
 @pytest.mark.parametrize("noise", NOISES)
-def test_the_interval_of_pairs_holds_the_true_ratio(noise: str, count: int) -> None:
+def test_paired_interval_covers_true_ratio(noise: str, count: int) -> None:
     generator = np.random.default_rng(count)
     held = 0
     for _trial in range(TRIALS):
@@ -56,7 +56,7 @@ def test_the_interval_of_pairs_holds_the_true_ratio(noise: str, count: int) -> N
 
 
 @pytest.mark.parametrize(("mine", "theirs"), [(5, 5), (6, 12), (30, 30)])
-def test_the_interval_of_records_holds_the_true_ratio(mine: int, theirs: int) -> None:
+def test_unpaired_interval_covers_true_ratio(mine: int, theirs: int) -> None:
     generator = np.random.default_rng(mine)
     held = 0
     for _trial in range(TRIALS):
@@ -68,7 +68,7 @@ def test_the_interval_of_records_holds_the_true_ratio(mine: int, theirs: int) ->
     assert 0.935 <= held / TRIALS <= 0.97
 
 
-def test_scipy_finds_the_same_bounds() -> None:
+def test_rank_bounds_match_scipy() -> None:
     generator = np.random.default_rng(0)
     mine, theirs = speeds(generator, NOISES["normal"], 0.96, 13)
     ratio = paired_ratio(mine, theirs)
@@ -84,7 +84,7 @@ def test_scipy_finds_the_same_bounds() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_passes_without_any_spread_have_a_ratio_too() -> None:
+def test_passes_without_spread_have_a_ratio() -> None:
     alike = unpaired_ratio([95.0] * 3, [100.0] * 3)
     assert (alike.low, alike.value, alike.high) == pytest.approx((0.95, 0.95, 0.95))
     assert paired_ratio([95.0] * 6, [100.0] * 6).high == pytest.approx(0.95)
@@ -109,7 +109,7 @@ def compared(mine: np.ndarray, theirs: np.ndarray, other: OtherBuild) -> Compari
 @pytest.mark.parametrize(
     ("true", "most_slower", "least_slower"), [(1.0, 0.003, 0.0), (0.97, 0.02, 0.0), (0.95, 1.0, 0.6)]
 )
-def test_looking_often_raises_few_alarms(
+def test_repeated_looks_raise_few_alarms(
     noise: str, true: float, most_slower: float, least_slower: float
 ) -> None:
     """A build as fast raises none, one exactly at the limit hardly any, and one 5 % slower is found."""
@@ -122,7 +122,7 @@ def test_looking_often_raises_few_alarms(
     assert least_slower <= slower / TRIALS <= most_slower
 
 
-def test_of_100_whole_runs_beside_themselves_one_at_most_calls_a_point_slower() -> None:
+def test_self_comparisons_rarely_call_a_point_slower() -> None:
     """Runs of 12 points in two sweeps, at the very limit. By its own 95 % interval some point is called
     slower in a run of six; corrected for the number of points in one of a hundred, and a true slow-down of 10
     % is found nearly always."""
@@ -149,7 +149,7 @@ def test_of_100_whole_runs_beside_themselves_one_at_most_calls_a_point_slower() 
     assert slower.count("slower") > 0.9 * len(slower)
 
 
-def test_points_that_are_measured_together_share_what_the_first_do_not_need() -> None:
+def test_points_measured_together_share_unused_chance() -> None:
     """Two points at a chance that is too much for one of 12 alone, but not once the others of its sweep are
     shown."""
     base = compare_pairs([0.9] * 20, [1.0] * 20, OtherBuild("HEAD~1", 0.03, points=2), 60.0)
@@ -160,7 +160,7 @@ def test_points_that_are_measured_together_share_what_the_first_do_not_need() ->
 
 
 @pytest.mark.parametrize("count", [8, 12, 20])
-def test_scipy_finds_the_same_chances(count: int) -> None:
+def test_paired_chances_match_scipy(count: int) -> None:
     generator = np.random.default_rng(count)
     mine, theirs = np.exp(generator.normal([[-0.04], [0.0]], 0.05, (2, count)))
     differences = np.log(mine) - np.log(theirs) - np.log(0.97)
@@ -179,18 +179,18 @@ def test_scipy_finds_the_same_chances(count: int) -> None:
         (1.10, 1.20, "passed"),
     ],
 )
-def test_a_verdict_needs_the_whole_interval_on_one_side(low: float, high: float, expected: str) -> None:
+def test_verdict_needs_whole_interval_on_one_side(low: float, high: float, expected: str) -> None:
     assert verdict(Estimate((low + high) / 2, low, high), 0.03) == expected
 
 
-def test_the_seconds_that_would_settle_it_are_those_that_narrow_the_interval_enough() -> None:
+def test_seconds_to_settle_narrow_interval_enough() -> None:
     limit = 0.97
     half = 2 * math.log(1 / limit)  # twice as far as the limit is, so four times the time is needed
     ratio = Estimate(1.0, math.exp(-half), math.exp(half))
     assert seconds_to_settle(ratio, 0.03, 30.0) == pytest.approx(90.0)
 
 
-def test_seconds_to_settle_at_the_limit_are_capped_and_none_once_settled() -> None:
+def test_seconds_to_settle_are_capped_and_absent_once_settled() -> None:
     assert seconds_to_settle(Estimate(0.97, 0.9, 1.0), 0.03, 30.0) == MOST_SECONDS_TO_SETTLE
     assert seconds_to_settle(Estimate(0.9701, 0.9, 1.0), 0.03, 30.0) == MOST_SECONDS_TO_SETTLE
     assert seconds_to_settle(Estimate(0.9, 0.89, 0.91), 0.03, 30.0) is None

@@ -1,4 +1,4 @@
-"""Planted faults are found by the tests that are there for them, and honest models pass."""
+"""Each planted fault fails its test, and honest models pass."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,19 +41,17 @@ def _found(folder: Path, chosen: Sequence[Planted], *options: str) -> Mapping[st
 
 
 @pytest.mark.parametrize("model", FAULTS, ids=[one.name for one in FAULTS])
-def test_a_planted_fault_is_found(model: Planted, found: Mapping[str, Found]) -> None:
+def test_planted_fault_is_found(model: Planted, found: Mapping[str, Found]) -> None:
     found[model.name].hold_to(model.expected)
 
 
 @pytest.mark.parametrize("model", CONTROLS, ids=[one.name for one in CONTROLS])
-def test_an_honest_model_passes(model: Planted, found: Mapping[str, Found]) -> None:
+def test_honest_model_passes(model: Planted, found: Mapping[str, Found]) -> None:
     found[model.name].hold_to(model.expected)
 
 
 @pytest.mark.parametrize("model", UNDER_LOAD, ids=[one.name for one in UNDER_LOAD])
-def test_a_speed_is_shown_of_right_answers_alone(
-    model: Planted, found_under_load: Mapping[str, Found]
-) -> None:
+def test_speed_is_shown_only_of_right_answers(model: Planted, found_under_load: Mapping[str, Found]) -> None:
     found = found_under_load[model.name]
     found.hold_to(model.expected)
     assert found.record is not None

@@ -1,5 +1,4 @@
-"""The documentation is in step with the code: its links lead somewhere, its options exist, its codes are
-all."""
+"""Links, options, marks and environments in the documentation exist."""
 
 import ast
 import re
@@ -26,7 +25,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"], ids=name)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_resolves(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if "://" in link:
             continue
@@ -36,7 +35,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-def test_every_option_of_a_command_exists(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_documented_option_exists(capsys: pytest.CaptureFixture[str]) -> None:
     command = r"tox run -e benchmarks(?:-[a-z0-9-]+)? -- ((?:.*\\\n)*.*)"
     named = {
         option
@@ -49,14 +48,14 @@ def test_every_option_of_a_command_exists(capsys: pytest.CaptureFixture[str]) ->
     assert named <= set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", help_text(capsys), re.MULTILINE))
 
 
-def test_the_pages_are_listed_in_the_readme() -> None:
+def test_readme_lists_all_pages() -> None:
     text = (ROOT / "README.md").read_text()
 
     for page in PAGES:
         assert page.name == "README.md" or f"]({name(page)})" in text
 
 
-def test_every_mark_is_explained() -> None:
+def test_every_mark_is_documented() -> None:
     text = (ROOT / "docs" / "reading.md").read_text()
 
     assert dict(re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE)) == MARKS
@@ -71,7 +70,7 @@ def environments() -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_environments_of_tox_exist(page: Path) -> None:
+def test_documented_tox_environments_exist(page: Path) -> None:
     named = set(re.findall(r"tox run (?:-r )?-e ([a-z0-9-]+)", page.read_text()))
 
     assert named <= environments()
@@ -89,7 +88,7 @@ def without_ci_jobs(page: Path) -> str:
     return re.sub(r"^```yaml\n.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
-def test_tox_is_called_as_the_readme_installs_it() -> None:
+def test_tox_commands_use_the_installed_path() -> None:
     """A fix that is typed as it stands must not end in `tox: command not found`."""
     said = [*((name(page), without_ci_jobs(page)) for page in PAGES), *own_messages()]
     elsewhere = {where for where, text in said if re.search(r"(?<![\w./-])tox (run|exec) ", text)}
@@ -98,7 +97,7 @@ def test_tox_is_called_as_the_readme_installs_it() -> None:
     assert elsewhere == set()
 
 
-def test_messages_leave_to_one_module_how_a_command_is_typed() -> None:
+def test_only_listed_modules_spell_tox_commands() -> None:
     """An installed suite has no tox; what is left runs in a checkout alone."""
     elsewhere = {where for where, text in own_messages() if ".venv/bin/tox" in text}
 

@@ -88,7 +88,7 @@ def place(tmp_path: Path, household: Household, shared: Path) -> Iterator[Place]
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-def test_a_run_survives(scenario: Scenario, place: Place, has_own_memory: bool) -> None:
+def test_run_survives_fault(scenario: Scenario, place: Place, has_own_memory: bool) -> None:
     if reason := scenario.needs():
         pytest.skip(reason)
     before = {*_MEMORY.iterdir(), *ROOT.iterdir()}

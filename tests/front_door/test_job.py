@@ -1,4 +1,4 @@
-"""The Kubernetes Job: its fields are those of Kubernetes, and it runs what the image has."""
+"""The Kubernetes Job is valid and runs a command of the image."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import yaml
 JOB = Path(__file__).parents[2] / "ci" / "job.yaml"
 
 
-def test_the_job_is_one_of_kubernetes() -> None:
+def test_job_validates_against_kubernetes_schema() -> None:
     job = yaml.safe_load(JOB.read_text())
 
     kubernetes_validate.validate(job, kubernetes_validate.latest_version(), strict=True)

@@ -1,5 +1,4 @@
-"""Files of somebody else's making: each is read, or refused in a sentence that names it; nothing else ever
-happens."""
+"""Hostile files are read, or refused in a sentence that names them."""
 
 import hashlib
 import json
@@ -177,9 +176,7 @@ MANY = settings(ALWAYS, max_examples=2000)
     "effort", [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.campaign)]
 )
 @pytest.mark.parametrize("name", PARSERS)
-def test_a_file_that_is_not_right_is_read_or_refused_in_a_sentence(
-    name: str, effort: settings, tmp_path: Path
-) -> None:
+def test_hostile_file_is_read_or_refused_in_one_sentence(name: str, effort: settings, tmp_path: Path) -> None:
     parser = PARSERS[name]
     right = tmp_path / "right"
     right.mkdir()

@@ -1,5 +1,4 @@
-"""What the commands give for the committed records is what it was: a line changes on purpose, or not at
-all."""
+"""Outputs for the committed records equal the golden files."""
 
 import pytest
 
@@ -11,7 +10,7 @@ def given() -> dict[str, str]:
     return outputs()
 
 
-def test_every_output_of_the_committed_records_is_the_golden_one(given: dict[str, str]) -> None:
+def test_outputs_of_committed_records_match_golden_files(given: dict[str, str]) -> None:
     """Where this is meant to change, `python -m tests.golden.outputs` writes them anew, and the commit says
     why."""
     golden = {

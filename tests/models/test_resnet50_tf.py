@@ -1,4 +1,4 @@
-"""ResNet50 v1.5 in TensorFlow: its arithmetic, the checkpoints that it loads or refuses, and its images."""
+"""ResNet50 v1.5 in TensorFlow: its arithmetic, checkpoints and images."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -134,7 +134,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[State, Path]:
     return state, folder
 
 
-def test_a_published_folder_gives_the_reference_networks_outputs(published: tuple[State, Path]) -> None:
+def test_published_folder_matches_reference_outputs(published: tuple[State, Path]) -> None:
     state, folder = published
     assert (len(state), len(of_training(state))) == (267, 161 + 4)
     images = np.random.default_rng(1).uniform(0, 255, (1, 224, 224, 3)).astype(np.float32)
@@ -168,7 +168,7 @@ def folder(prefix: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_folder_prefix_and_index_file_name_the_same_checkpoint(small: State, prefix: Path) -> None:
+def test_folder_prefix_and_index_name_same_checkpoint(small: State, prefix: Path) -> None:
     read = [tf1_checkpoint.read_checkpoint(path) for path in (prefix.parent, prefix, Path(f"{prefix}.index"))]
     assert len({digest for _, _, digest in read}) == 1
     for state, name, _ in read:
@@ -214,7 +214,7 @@ def two_without_a_list(folder: Path) -> Path:
         lambda folder: folder / "weights.safetensors",
     ],
 )
-def test_what_is_no_whole_checkpoint_is_refused(spoil: Callable[[Path], Path], folder: Path) -> None:
+def test_incomplete_checkpoint_is_refused(spoil: Callable[[Path], Path], folder: Path) -> None:
     path = spoil(folder)
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
         MICRO.load(path)
@@ -230,7 +230,7 @@ def test_what_is_no_whole_checkpoint_is_refused(spoil: Callable[[Path], Path], f
         ),  # what training adds is known by its whole name
     ],
 )
-def test_a_variable_that_does_not_fit_is_named(
+def test_variable_that_does_not_fit_is_named(
     key: str, values: np.ndarray, small: State, tmp_path: Path
 ) -> None:
     path = save(small | {key: values}, tmp_path / "model.ckpt")
@@ -241,7 +241,7 @@ def test_a_variable_that_does_not_fit_is_named(
 # --- images -------------------------------------------------------------------------------------------------
 
 
-def test_random_weights_are_seeded_and_give_sane_outputs() -> None:
+def test_random_weights_are_seeded_with_sane_outputs() -> None:
     weights = FULL.load(None)
     assert not weights.trained
     assert weights.origin == f"random, seed {network.SEED}"
@@ -255,7 +255,7 @@ def test_random_weights_are_seeded_and_give_sane_outputs() -> None:
     np.testing.assert_allclose(stem, generator.normal(0, (2 / 147) ** 0.5, (7, 7, 3, 64)), rtol=1e-5)
 
 
-def test_images_are_the_files_own_pixels_in_rgb_with_the_labels_of_their_synsets(tmp_path: Path) -> None:
+def test_images_keep_pixels_and_synset_labels(tmp_path: Path) -> None:
     for number in range(1000):
         (tmp_path / f"n{number:08d}").mkdir()
     pixels = np.random.default_rng(0).integers(0, 256, (2, 256, 256, 3), np.uint8)

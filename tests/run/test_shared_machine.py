@@ -1,5 +1,4 @@
-"""What loads or starts something shares the machine with other builds, and never goes on beside a
-measurement."""
+"""Loading and starting share the machine, and never overlap a measurement."""
 
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def test_all(run):
 """
 
 
-def test_loading_and_starting_share_the_machine_and_what_runs_does_not(tmp_path: Path) -> None:
+def test_loading_shares_the_machine_and_running_does_not(tmp_path: Path) -> None:
     file = tmp_path / "test_of_machine.py"
     file.write_text(TESTS)
 

@@ -1,4 +1,4 @@
-"""What the search takes of a server, by the seam of all measuring."""
+"""The search measures a server through the common seam."""
 
 import contextlib
 import dataclasses
@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from fixtures.measure.job import Job
-from fixtures.measure.measured import PointState
+from fixtures.measure.point_state import PointState
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import candidates, on_server
 from fixtures.search.candidates import Candidate, Goal
@@ -37,7 +37,7 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> RealBench
     )
 
 
-def test_answers_are_looked_at_in_proofs_alone() -> None:
+def test_answers_are_checked_only_in_proofs() -> None:
     looking, proving = toy.LoadGenerator(), toy.LoadGenerator()
     bench = dataclasses.replace(bench_of(looking, []), take_pass=proving.take)
     candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
@@ -50,7 +50,7 @@ def test_answers_are_looked_at_in_proofs_alone() -> None:
     assert proving.calls
 
 
-def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget() -> None:
+def test_proof_runs_both_orders_and_spends_its_budget() -> None:
     generator, loaded = toy.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
     first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
     entries = [Entry(first, 3), Entry(second, 1)]
@@ -63,7 +63,7 @@ def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget(
     assert all(run.steady.latencies_ms[0] == 1.0 for run in states[0].mine.passes)
 
 
-def test_what_is_found_is_recorded_in_the_record_s_own_words() -> None:
+def test_search_result_is_summarized_for_the_record() -> None:
     goal, plan = Goal(7, 99), MeasuringPlan()
     for verdict, said in (("passed", "within"), ("not shown", "not shown"), ("failed", "beyond")):
         one = proven(cast(Verdict, verdict), 100.0)

@@ -1,5 +1,4 @@
-"""A whole run of an exported transformer: with its tokenizer, texts and labels, and nothing of it written in
-Python."""
+"""A whole run of an exported transformer with tokenizer, texts and labels, without Python code."""
 
 import json
 from pathlib import Path
@@ -74,7 +73,7 @@ def export(folder: Path) -> list[str]:
 
 
 @pytest.mark.campaign
-def test_an_exported_folder_is_proven_and_measured_with_texts_and_labels(tmp_path: Path) -> None:
+def test_exported_folder_is_measured_with_texts_and_labels(tmp_path: Path) -> None:
     export_folder = tmp_path / "export"
     labels = export(export_folder)
     (export_folder / "labels.csv").write_text("\n".join(labels))

@@ -1,4 +1,4 @@
-"""The model that fixtures.new writes is the one of the page, and so is what one changes in it."""
+"""A model written by fixtures.new is the example of the page, and what the page changes in it passes."""
 
 import importlib
 import re
@@ -37,7 +37,7 @@ def python_of(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_shows_the_end_of_the_file_and_figures_of_its_recipe(page: str, biopsy: Path) -> None:
+def test_page_shows_code_and_score_of_new_model(page: str, biopsy: Path) -> None:
     """The score in the text of the limit is the one that the page shows."""
     shown_there, _ = python_of(page)
     (stated,) = re.findall(r"reaches ([\d.]+) %", shown_there)
@@ -47,7 +47,7 @@ def test_the_page_shows_the_end_of_the_file_and_figures_of_its_recipe(page: str,
 
 
 @pytest.mark.campaign
-def test_a_network_of_one_s_own_is_proven_in_the_file_that_is_changed_as_the_page_says(
+def test_own_network_passes_when_edited_as_documented(
     page: str, biopsy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its labels are its own decisions, so that each is right."""

@@ -1,4 +1,4 @@
-"""When is a first request after a load slow, and what does a model_warmup promise?"""
+"""Slow first requests after a load, and the promise of model_warmup."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.run.warming import first_beside_later, promised_batch
+from fixtures.consistency.warm_up import first_beside_later, promised_batch
 
 LATER = [0.001] * 19 + [0.002]
 
@@ -22,7 +22,7 @@ LATER = [0.001] * 19 + [0.002]
         ([0.5, 0.5, 0.005], False, 3),
     ],
 )
-def test_a_first_request_is_slow_when_it_is_after_each_of_three_loads(
+def test_first_request_is_slow_only_after_three_loads(
     firsts: Sequence[float], passed: bool, loads: int
 ) -> None:
     times = iter([second for first in firsts for second in (first, *LATER)])
@@ -43,7 +43,7 @@ def test_a_first_request_is_slow_when_it_is_after_each_of_three_loads(
         ([], None),
     ],
 )
-def test_a_warm_up_promises_something_for_requests_of_its_shape(
+def test_warmup_promises_only_for_matching_shape(
     warm_ups: Sequence[tuple[int, int]], promised: int | None
 ) -> None:
     text = "".join(

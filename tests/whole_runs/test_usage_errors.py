@@ -1,4 +1,4 @@
-"""What bad use of the suite gets: one readable error, the right exit status, and nothing measured."""
+"""Wrong usage ends with one readable error and its exit status, without measurements."""
 
 import re
 from pathlib import Path
@@ -19,9 +19,7 @@ MODELS = classifier.MODELS
 """A file of a model whose samples take no time."""
 
 
-def test_a_worse_model_fails_the_gate_and_shows_no_speed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worse_model_fails_gate_and_shows_no_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, worse = tmp_path / "own.py", tmp_path / "worse.onnx"
     own.write_text(OWN)
     monkeypatch.setattr(classifier, "WEIGHTS", np.array([[1, -1], [1, -1], [1, -1], [-1, 1]], np.float32))
@@ -38,7 +36,7 @@ def test_a_worse_model_fails_the_gate_and_shows_no_speed(
     assert "worse.onnx, sha256" in done.record(GIVEN).build.weights
 
 
-def test_a_bad_checkpoint_stops_the_run_with_one_error(tmp_path: Path) -> None:
+def test_bad_checkpoint_stops_run_with_one_error(tmp_path: Path) -> None:
     broken = tmp_path / "broken.pt"
     broken.write_bytes(b"PK\x03\x04 cut short")
     options = ("-k", "resnet50-micro and onnx", "--checkpoint", f"resnet50-micro={broken}")
@@ -48,7 +46,7 @@ def test_a_bad_checkpoint_stops_the_run_with_one_error(tmp_path: Path) -> None:
     assert "Traceback" not in done.text
 
 
-def test_a_server_that_is_not_there_is_one_error(given: tuple[str, ...], tmp_path: Path) -> None:
+def test_unreachable_server_is_one_error(given: tuple[str, ...], tmp_path: Path) -> None:
     options = (*given, "-k", f"{GIVEN} and b001-c001", "--triton", "127.0.0.1:1")
     done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
     assert done.status == STATUS["infrastructure"]
