@@ -15,7 +15,7 @@ from fixtures.models import all_models
 from fixtures.serve.replay import Answers, Message
 from fixtures.serve.server import Server
 from fixtures.spec import Model, Samples, Tensor
-from fixtures.user_models.existing import sequences_at_once
+from fixtures.user_models.repository_model import sequences_at_once
 
 MODEL = dataclasses.replace(
     all_models()[0], outputs=(Tensor("OUT", "FP32", (1,)),), batched=True, exchange="sequence"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.build.repository import content_of
-from fixtures.model_files.beside import code_beside
+from fixtures.model_files.local_imports import code_beside
 from tests import toy
 from tests.conftest import DEPLOYMENT
 

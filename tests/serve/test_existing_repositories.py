@@ -19,9 +19,9 @@ from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import Arrays, LoadPoint, Model, Tensor
-from fixtures.user_models.existing import declared, with_config
-from fixtures.user_models.linked import link_repository
 from fixtures.user_models.repository import FoundModel, models_in
+from fixtures.user_models.repository_links import link_repository
+from fixtures.user_models.repository_model import declared, with_config
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 
 
