@@ -53,7 +53,7 @@ def test_fewer_cores_than_are_visible_are_a_warning(
 @pytest.mark.parametrize(
     ("free", "state", "named"), [(2.0, "warning", ""), (9.0, "ok", "nnunet"), (20.0, "ok", "")]
 )
-def test_too_little_memory_for_a_model_is_said(
+def test_low_memory_names_affected_models(
     free: float, state: str, named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "free_memory_gib", lambda: free)

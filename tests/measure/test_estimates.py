@@ -302,7 +302,7 @@ def test_passes_without_variation_count_all_requests() -> None:
     assert (found.low, found.high) == pytest.approx((scipys.low, scipys.high), rel=0.01)
 
 
-def test_p99_interval_is_open_above_below_368_requests() -> None:
+def test_p99_interval_is_open_under_368_requests() -> None:
     """0.99 to the power of 368 is a fortieth: so often not even the slowest of them exceeds the p99."""
     for count, is_open in ((366, True), (370, False)):
         half = np.arange(count / 2)
