@@ -1,9 +1,9 @@
-"""The documentation is in step with the code: its links lead somewhere, its options exist, its codes are
-all."""
+"""The documentation is in step with the code: its links lead somewhere, and its options and codes exist."""
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -77,12 +77,16 @@ def test_environments_of_tox_exist(page: Path) -> None:
     assert named <= environments()
 
 
-def own_messages() -> Iterator[tuple[str, str]]:
+@functools.cache
+def own_messages() -> Sequence[tuple[str, str]]:
     """The texts of the code that speaks to users, beside their files."""
-    for folder in ("fixtures", "reports"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            texts = (one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.Constant))
-            yield from ((name(path), one.value) for one in texts if isinstance(one.value, str))
+    return [
+        (name(path), one.value)
+        for folder in ("fixtures", "reports")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for one in ast.walk(ast.parse(path.read_text()))
+        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    ]
 
 
 def without_ci_jobs(page: Path) -> str:
