@@ -1,5 +1,4 @@
-"""Where the commands of the reports write: whatever lies there, it stays what it is, and what is wrong names
-it."""
+"""What the commands of the reports write: what lies there stays what it is, and an error names it."""
 
 import os
 from collections.abc import Callable

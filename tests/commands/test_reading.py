@@ -1,5 +1,4 @@
-"""Which records the commands read: all of them the same, and what cannot be read is named and never passed
-over in silence."""
+"""All commands read the same records, and name those that they cannot read."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""What each command of the suite ends with where it was given what it cannot use: the status that a run has
-for it."""
+"""The exit status of each command for input that it cannot use: that of a run."""
 
 import subprocess
 import sys

@@ -1,5 +1,4 @@
-"""Ratios and chances of passes that were not paired: what a limit means, and what passes without any spread
-do."""
+"""Ratios and chances of unpaired passes: what a limit means, and what passes without any spread do."""
 
 import numpy as np
 import pytest
@@ -78,8 +77,7 @@ def test_the_speed_of_a_pass_is_its_throughput_and_at_a_rate_the_inverse_of_its_
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.98])
 def test_an_interval_of_ranks_is_as_wide_as_its_confidence_asks(confidence: float) -> None:
-    """The narrowest of those by ranks whose chance to miss on either side is half of what is left, by
-    counting all signs."""
+    """The narrowest by ranks that misses on a side with half of the chance left, by counting all signs."""
     generator = np.random.default_rng(3)
     logs = generator.normal(0, 0.1, 8)
     ratio = paired_ratio(np.exp(logs), np.ones(8), confidence)

@@ -123,9 +123,8 @@ def test_looking_often_raises_few_alarms(
 
 
 def test_of_100_whole_runs_beside_themselves_one_at_most_calls_a_point_slower() -> None:
-    """Runs of 12 points in two sweeps, at the very limit. By its own 95 % interval some point is called
-    slower in a run of six; corrected for the number of points in one of a hundred, and a true slow-down of 10
-    % is found nearly always."""
+    """Runs of 12 points in two sweeps, at the very limit. By its own 95 % interval some point is slower in a
+    run of six; corrected for their number, in one of 100. A true slow-down of 10 % is nearly always found."""
     generator, other = np.random.default_rng(9), OtherBuild("itself", 0.03, points=12)
 
     def run(true: float) -> list[Comparison]:
@@ -150,8 +149,7 @@ def test_of_100_whole_runs_beside_themselves_one_at_most_calls_a_point_slower() 
 
 
 def test_points_that_are_measured_together_share_what_the_first_do_not_need() -> None:
-    """Two points at a chance that is too much for one of 12 alone, but not once the others of its sweep are
-    shown."""
+    """Two points at a chance that is too large for one of 12, but not once the rest of the sweep is shown."""
     base = compare_pairs([0.9] * 20, [1.0] * 20, OtherBuild("HEAD~1", 0.03, points=2), 60.0)
     weak = structs.replace(base, chance=0.008, verdict="not shown", ratio=Estimate(0.9, 0.85, 0.96))
     assert [one.verdict for one in together([weak])] == ["not shown"]

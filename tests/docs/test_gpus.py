@@ -1,5 +1,4 @@
-"""The page on GPUs and their packages says what pyproject.toml, tox.ini and the packages' own libraries
-say."""
+"""The page on GPUs and their packages agrees with pyproject.toml, tox.ini and the packages' libraries."""
 
 import re
 from collections.abc import Iterator

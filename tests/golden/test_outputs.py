@@ -1,5 +1,4 @@
-"""What the commands give for the committed records is what it was: a line changes on purpose, or not at
-all."""
+"""The output of the commands for the committed records changes on purpose, or not at all."""
 
 import pytest
 
@@ -12,8 +11,7 @@ def given() -> dict[str, str]:
 
 
 def test_every_output_of_the_committed_records_is_the_golden_one(given: dict[str, str]) -> None:
-    """Where this is meant to change, `python -m tests.golden.outputs` writes them anew, and the commit says
-    why."""
+    """If they are to change, `python -m tests.golden.outputs` writes them anew, and the commit says why."""
     golden = {
         path.name: path.read_text()
         for path in FOLDER.iterdir()

@@ -1,5 +1,4 @@
-"""Measured figures beside the published ones: which rows a case meets, their ratios, what differs, and what
-has no counterpart."""
+"""Measured figures beside the published ones: which rows a case meets, their ratios, and what differs."""
 
 import re
 from typing import Any
