@@ -56,8 +56,7 @@ def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:
 
 def _source(argument: Path, letter: str, substring: str) -> Source:
     records: dict[str, Stored] = {}
-    paths = record_files(argument)
-    found = files.read_each(paths)
+    found = files.read_each(record_files(argument))
     for path, record in (found.records or found.all()).items():
         stored = Stored(publishable(record), path, letter)
         name = case_id(record.case)

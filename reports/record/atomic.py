@@ -82,8 +82,7 @@ def check_folder(path: Path) -> None:
 
 
 def obstacle(folder: Path) -> tuple[Path, str] | None:
-    """What prevents writing into a folder that need not exist: the path, which may be a parent, and a
-    predicate for a sentence. None if nothing does."""
+    """The path that prevents writing into a folder, which need not exist, and why; None if nothing does."""
     place = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
     # Those of Path raise where they may not look.
     if not os.path.exists(place):  # noqa: PTH110
@@ -106,8 +105,7 @@ def named(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unfinished_folder(output: Path) -> Iterator[Path]:
-    """A new folder beside `output` whose content is put in place by renaming; removes what is left of it, and
-    leftovers of killed processes."""
+    """A new folder beside `output`, to be renamed into place; what is left of it is removed afterwards."""
     make_folder(output.parent)
     remove_leftovers(output.parent)
     with named(output):

@@ -32,8 +32,7 @@ def install(extra: str) -> str:
 
 
 def packages(environment: str = "benchmarks", *, anew: bool = False) -> str:
-    """The command that installs the packages of a tox environment, such as benchmarks-gpu-trt; `anew` if they
-    cannot be added to the installed ones."""
+    """The command that installs a tox environment's packages, `anew` if installed ones conflict."""
     if not IS_INSTALLED:
         return f".venv/bin/tox run {'-r ' * anew}-e {environment}"
     factors = environment.split("-")

@@ -16,8 +16,7 @@ def of_conversion(conversion: schema.Parity) -> Figures:
 
 
 def of_accuracy(accuracy: schema.Accuracy) -> Figures:
-    """Each metric after each stage with its tightest limit, such as `top-1_served_percent`, and the number of
-    decisions that differ between stages."""
+    """Each metric after each stage (`top-1_served_percent`), its tightest limit, and differing decisions."""
     found: Figures = {"evaluated_samples": accuracy.samples}
     for score in accuracy.scores:
         stages = {"served": score.served, "converted": score.converted, "framework": score.framework}
@@ -149,8 +148,7 @@ def _named(score: schema.Score, **values: float | None) -> Figures:
 
 
 def bounds(name: str, unit: str, estimate: schema.Estimate) -> Figures:
-    """A value with its interval: `throughput_per_s`, `throughput_low_per_s`, and `throughput_high_per_s`
-    unless the interval is open above."""
+    """`throughput_per_s`, `throughput_low_per_s`, and, unless open above, `throughput_high_per_s`."""
     high = None if estimate.open_above else estimate.high
     return _known(
         **{f"{name}{unit}": estimate.value, f"{name}_low{unit}": estimate.low, f"{name}_high{unit}": high}

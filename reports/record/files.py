@@ -115,8 +115,7 @@ class Found:
 
 
 def read_all(results: Path) -> list[Record]:
-    """Every record below `results` by name, without superseded ones. Raises RecordError as `read_folder`
-    does, and for an unreadable file."""
+    """Every record below `results`, by name. Raises RecordError, also if one of them is unreadable."""
     return list(read_folder(results).all().values())
 
 
@@ -172,8 +171,7 @@ def record_paths_in(folder: Path) -> list[Path]:
 
 
 def _begins_as_record(path: Path) -> bool:
-    """Whether a file looks like a record and not like that of another program, such as pytest-benchmark. An
-    unreadable one may be a record."""
+    """Whether a file looks like a record, not like one of pytest-benchmark's; true if unreadable."""
     try:
         with safe_open.opened(path) as file:
             return re.match(rb'\s*\{\s*"case"\s*:', file.read(100)) is not None

@@ -54,8 +54,7 @@ class Quantity:
         return self._with_unit(self._written(value, self._spec(value), ","))
 
     def cell_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
-        """`12.3 (11.9 to 12.8)`, all with the digits of the value, `12.3 (11.9 or more)` if open above, or
-        `not shown`; see `apart` and `widest`."""
+        """`12.3 (11.9 to 12.8)`, `12.3 (11.9 or more)` or `not shown`; see `apart` and `widest`."""
         return self._with_interval(estimate, apart_from, "", "")
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float) -> str:

@@ -1,5 +1,4 @@
-"""The ratio of two speeds with its interval, and how surely one is slower: for passes in pairs or of two
-times, for one comparison or many."""
+"""Ratios of speeds with intervals, and how surely one is slower: of passes in pairs, or of two times."""
 
 import functools
 from collections.abc import Sequence

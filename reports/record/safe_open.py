@@ -1,5 +1,4 @@
-"""Opens records and the files beside them so that a foreign folder, such as an artifact of somebody's CI job,
-shows nothing but its own content."""
+"""Opens files so that a foreign folder, such as somebody's CI artifact, shows only its own content."""
 
 import contextlib
 import errno

@@ -1,7 +1,5 @@
-"""Makes foreign text, such as a server's error or a value of a record, fit to be shown anywhere.
-
-Escaping for markdown, which is written on both sides of the records, is here; that for CSV, pages and
-annotations is at their own borders."""
+"""Makes foreign text, such as a server's error or a value of a record, fit to be shown anywhere. Markdown,
+written on both sides of the records, is escaped here; CSV, pages and annotations at their own borders."""
 
 import functools
 import re

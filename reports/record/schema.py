@@ -210,8 +210,7 @@ class ServedSide(Struct, frozen=True):
     precision: Text
     """The precision of the floats in the answers; empty for FP32, and where the answers do not tell."""
     noise: NotNegative | None
-    """How far the answer to a repeated request typically is from the first, as a share of the spread; None
-    where requests are not single ones."""
+    """The typical change of a repeated request's answer, as a share of the spread; None for conversations."""
     loads_s: tuple[NotNegative, ...]
     """Seconds of each load of the model with its first answer, in turns with the other's."""
     used: ByName[NotNegative]
@@ -307,8 +306,7 @@ class Parity(Struct, frozen=True):
     agreement: Number | None
     """The mean fraction of equal decisions per sample; None for a model that decides nothing."""
     agreement_limit: Number | None
-    """The least agreement that passes; None if nothing is decided, and for random weights, whose decisions
-    are ties that any rounding breaks."""
+    """The least that passes; None if nothing is decided, and for random weights, whose decisions are ties."""
     passed: bool
     origin: Origin | None = None
     precision_cost: Number | None = None
@@ -338,6 +336,11 @@ class Disagreement(Struct, frozen=True):
     agreement: Number
     """The mean fraction of equal decisions per sample."""
     agreement_limit: Number | None
+
+
+def agrees(one: Disagreement) -> bool:
+    """Whether two stages decide alike as often as they must."""
+    return one.agreement_limit is None or one.agreement >= one.agreement_limit
 
 
 class Limit(Struct, frozen=True):
@@ -402,8 +405,7 @@ class Accuracy(Struct, frozen=True):
     """None if nothing was sent in several ways."""
     origin: Origin | None = None
     outputs: tuple[OutputDifference, ...] = ()
-    """How far each output of the served model is from the converted model's in process; empty for a model
-    that is served as found."""
+    """The differences from the converted model in process; empty for a model that is served as found."""
 
 
 class AnswerGate(Struct, frozen=True):
@@ -445,8 +447,7 @@ class VerifiedAnswers(Struct, frozen=True):
     """Seconds between the passes, which count in no throughput."""
     first_wrong: WrongAnswer | None = None
     held_to: Literal["in process", "alone"] = "in process"
-    """The reference. in process: the converted model in process; alone: the server's own answers to the same
-    samples, one request at a time."""
+    """in process: compared with the converted model; alone: with the server's answers to single requests."""
     left_out: Count = 0
     """Answers whose floating-point outputs were not compared, as some of their integers differ."""
 
@@ -660,8 +661,7 @@ class Load(Struct, frozen=True):
     answers: VerifiedAnswers | None = None
     """None where no answer was looked at."""
     repeated_speed: Estimate | None = None
-    """The speed of one sample repeated over that of new samples, in turns, at the fastest point of a
-    scenario; None elsewhere, and for long requests."""
+    """The speed of a repeated sample over that of new ones at the fastest point; None for long requests."""
     composing: tuple[ComposingModel, ...] = ()
     """What the models that this one calls did in its requests."""
     origin: Origin | None = None
@@ -776,8 +776,7 @@ class Search(Struct, frozen=True):
     goodput_per_s: Estimate | None = None
     """Answers per second within the budget, from when each was due; None for a search of throughput."""
     rates: Count | None = None
-    """The measured request rates, over all configurations; None for a search of throughput. The winner's rate
-    and arrivals are in `load`."""
+    """Request rates that were measured, over all configurations; None for a search of throughput."""
     varied: Text = ""
     """The repository's model whose configuration was varied: the case's or one that it calls; else empty."""
     diff: Text = ""
@@ -894,8 +893,7 @@ class Record(Struct, frozen=True):
     price_per_hour: Number | None = None
     """In any currency."""
     stage_seconds: ByName[Number] = field(default_factory=dict)
-    """Mean seconds of a stage's tests in the run that measured it last, with starting the server and without
-    converting the model (`build.build_time_s`)."""
+    """Mean seconds of a stage's tests in their last run, with starting the server, without converting."""
     updated: Text = ""
     """The time of the last change, in UTC, ISO 8601."""
     schema: Count = SCHEMA

@@ -65,10 +65,7 @@ def _of_accuracy(ledger: schema.Accuracy, where: str) -> Problems:
             yield f"{where}.scores[{number}].passed", f"true, although {one.served:g} misses a limit"
     parts = {
         "scores": all(one.passed for one in ledger.scores),
-        "disagreements": all(
-            one.agreement_limit is None or one.agreement >= one.agreement_limit
-            for one in ledger.disagreements
-        ),
+        "disagreements": all(map(schema.agrees, ledger.disagreements)),
         "outputs": all(map(schema.within_limits, ledger.outputs)),
         "same_answers": ledger.same_answers is None or ledger.same_answers.passed,
     }

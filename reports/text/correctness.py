@@ -22,21 +22,21 @@ def score_text(score: schema.Score) -> str:
     )
 
 
-def _score_failure(score: schema.Score, limit: schema.Limit) -> str:
-    """A missed limit and the score, with enough decimals to tell them apart."""
-    served, value = METRICS[score.better].apart(score.served, limit.value)
-    place = "below its floor" if score.better == "higher" else "above its ceiling"
-    return f"served {score.metric} {served} is {place} of {value} ({limit.source})"
-
-
 def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
     """A sentence for each score, pair of stages and output that misses its limit; empty if all hold."""
     failures = []
     for score in accuracy.scores:
         limit = tightest(score)  # which is missed where any is
         if limit is not None and not schema.meets(score.better, score.served, limit.value):
-            failures.append(_score_failure(score, limit))
-    failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
+            served, value = METRICS[score.better].apart(score.served, limit.value)
+            place = "below its floor" if score.better == "higher" else "above its ceiling"
+            failures.append(f"served {score.metric} {served} is {place} of {value} ({limit.source})")
+    failures += [
+        f"{' and '.join(one.between)} decide differently "
+        f"(agreement {_limited(AGREEMENT, one.agreement, one.agreement_limit)})"
+        for one in accuracy.disagreements
+        if not schema.agrees(one)
+    ]
     failures += [
         f"the served output {one.output} is not what the same file gives in process ({_output_failure(one)})"
         for one in accuracy.outputs
@@ -63,14 +63,11 @@ def accuracy_sentence(record: schema.Record) -> str:
 
 
 def _ledger_of(score: schema.Score) -> str:
+    limit = f" ({tightest_text(score)})" if score.limits else ""
+    served = f"{score.metric} {metric_text(score, score.served)}{limit}"
     earlier = (("framework", score.framework), ("converted", score.converted))
     said = [f"{name} {metric_text(score, value)}" for name, value in earlier if value is not None]
-    return ", ".join([_served(score), *said])
-
-
-def _served(score: schema.Score) -> str:
-    limit = tightest_text(score)
-    return f"{score.metric} {metric_text(score, score.served)}" + (f" ({limit})" if limit else "")
+    return ", ".join([served, *said])
 
 
 def tightest_text(score: schema.Score) -> str:
@@ -152,15 +149,6 @@ def parity_text(conversion: schema.Parity) -> str:
 def _limited(quantity: Quantity, value: float, limit: float | None, of: str = "") -> str:
     """`50 % of one sample's, limit 1 %`."""
     return f"{quantity.text(value)}{of}" + ("" if limit is None else f", limit {quantity.text(limit)}")
-
-
-def _is_unmet(one: schema.Disagreement) -> bool:
-    return one.agreement_limit is not None and one.agreement < one.agreement_limit
-
-
-def _agreement_failure(one: schema.Disagreement) -> str:
-    agreement = _limited(AGREEMENT, one.agreement, one.agreement_limit)
-    return f"{' and '.join(one.between)} decide differently (agreement {agreement})"
 
 
 def _output_failure(one: schema.OutputDifference) -> str:
@@ -257,8 +245,7 @@ def same_answers_text(found: schema.SameAnswers) -> str:
 
 
 def remarks(found: schema.SameAnswers) -> str:
-    """Remarks on answers that pass: that they are noisy, that some were not compared, or that nothing tells
-    them apart; may be empty."""
+    """Remarks on passing answers: noisy, not all compared, or not told apart; may be empty."""
     said = []
     if found.relative_difference is not None and found.relative_difference > NOISY:
         said.append(f"noisy: most models stay below {NOISY:g}")

@@ -78,8 +78,7 @@ def format_text(record: Record) -> str:
 
 
 def backend_accelerator(record: Record) -> str:
-    """The accelerator as in published tables: the case's own, or that of its format: CUDA for PyTorch on a
-    GPU, TensorRT for TF-TRT."""
+    """The case's accelerator as in published tables, or its format's: PyTorch's CUDA, TF-TRT's TensorRT."""
     if record.case.accelerator is None and record.case.target not in ("cpu", REMOTE):
         if record.case.format == "tf-trt":
             return _ACCELERATORS["trt"]

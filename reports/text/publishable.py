@@ -40,8 +40,7 @@ class Publishable(Record, frozen=True):
     no_speed: str = ""
     """The reason why the case's speed is hidden; empty if it is shown."""
     no_winner: str = ""
-    """The reason why a search's winner is hidden; empty if it is shown. The search then keeps its aim and its
-    winner's ledger, and its load has no figures."""
+    """The reason why a search's winner is hidden, with all its figures; empty if it is shown."""
     hidden: tuple[HiddenPoint, ...] = ()
     """The load points that are not shown."""
 
@@ -67,8 +66,7 @@ def publishable(record: Record) -> Publishable:
 
 
 def read_all(results: Path, *, anonymous: bool = False) -> list[Publishable]:
-    """Every record below a results folder; raises as `reports.record.files.read_all`. An anonymous one has
-    neither hosts nor UUIDs of GPUs."""
+    """Every record below a results folder, without hosts and UUIDs if anonymous; raises RecordError."""
     return of_files(files.read_folder(results).all(), anonymous=anonymous)
 
 

@@ -58,8 +58,7 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
 
 
 def best_load(record: Publishable) -> Load | None:
-    """The load point of the highest throughput, None for a hidden speed; without the mark of a wide interval,
-    which is shown beside it."""
+    """The point of the highest throughput, if shown, without the mark of a wide interval."""
     best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
     if best is None:
         return None
@@ -135,8 +134,7 @@ _LIBRARIES = {
     "tensorrt": ("TensorRT", "tensorrt", "tensorrt-cu12", "tensorrt-cu13"),
     "tensorflow": ("TensorFlow", "tensorflow", "tensorflow-cpu"),
 }
-"""The library of each native backend: its name, and its distributions on PyPI, of which Serving.versions has
-the first and this machine any."""
+"""Each native backend's library: its name, and its PyPI distributions, the first as in Serving.versions."""
 
 
 def version_note(record: Record) -> str:

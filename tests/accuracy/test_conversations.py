@@ -33,12 +33,12 @@ SAMPLES = Samples(["one", "two"], lambda indices: {"IN": np.array(indices, np.fl
         ("sequence_batching { oldest { max_candidate_sequences: 8 } } instance_group [ { count: 2 } ]", 16),
     ],
 )
-def test_how_many_sequences_a_model_takes_is_in_its_configuration(config: str, at_once: int) -> None:
+def test_concurrent_sequence_limit_follows_configuration(config: str, at_once: int) -> None:
     assert sequences_at_once(text_format.Parse(config, ModelConfig())) == at_once
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_a_second_sequence_comes_only_where_the_model_takes_it(at_once: int) -> None:
+def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
     most = 0
 
     def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
@@ -54,7 +54,7 @@ def test_a_second_sequence_comes_only_where_the_model_takes_it(at_once: int) -> 
 @pytest.mark.parametrize(
     "wrong", [np.zeros((1, 1)), np.zeros((1, 2), np.float32), np.full((1, 1), np.nan, np.float32)]
 )
-def test_an_answer_that_is_not_as_declared_is_found(wrong: np.ndarray) -> None:
+def test_undeclared_conversation_answer_is_an_error(wrong: np.ndarray) -> None:
     def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
         return [[{"OUT": wrong}] for _one in messages]
 

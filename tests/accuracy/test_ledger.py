@@ -70,7 +70,7 @@ def changed(count: int, lost: int, gained: int) -> Stages:
 # --- what it says -------------------------------------------------------------------------------------------
 
 
-def test_the_ledger_holds_each_stage_and_what_neighbours_decide_differently() -> None:
+def test_ledger_holds_stages_and_disagreements() -> None:
     result = ledger(toy.case(), toy.samples(100), stages(95, 93, 96))
 
     (score,) = result.scores
@@ -84,7 +84,7 @@ def test_the_ledger_holds_each_stage_and_what_neighbours_decide_differently() ->
     assert (second.between, second.count, second.lost, second.gained) == (("converted", "served"), 3, 0, 3)
 
 
-def test_rows_of_one_item_are_scored_together() -> None:
+def test_rows_of_an_item_are_scored_together() -> None:
     items = np.array([0, 0, 1, 2, 2, 2])
     rows = Samples([f"row-{i}" for i in range(6)], toy.samples().load, labels="three items", items=items)
 
@@ -102,7 +102,7 @@ def test_rows_of_one_item_are_scored_together() -> None:
 
 
 @pytest.mark.parametrize("scores", [np.ones(99), np.full(100, np.nan)])
-def test_a_metric_without_a_finite_score_for_each_sample_is_an_error(scores: np.ndarray) -> None:
+def test_missing_or_nonfinite_scores_are_an_error(scores: np.ndarray) -> None:
     found = iter([np.ones(100), scores, np.ones(100)])
     case = toy.case(toy.model(metrics=(toy.metric(score=lambda *_arguments: next(found)),)))
 
@@ -113,7 +113,8 @@ def test_a_metric_without_a_finite_score_for_each_sample_is_an_error(scores: np.
 # --- its limits ---------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_decides_otherwise_fails_even_where_its_score_is_as_good() -> None:
+def test_changed_decisions_fail_despite_equal_score() -> None:
+    """A server whose score is as good still fails."""
     result = ledger(toy.case(), toy.samples(100), stages(90, 90, 96))
 
     assert all(score.passed for score in result.scores)
@@ -164,7 +165,7 @@ def test_the_ledger_passes_if_every_limit_is_kept(
         pytest.param("tf32", 500, 1, 0, True, id="tf32 has"),
     ],
 )
-def test_a_loss_fails_where_it_is_larger_than_the_tolerance_and_than_chance(
+def test_loss_fails_only_beyond_tolerance_and_chance(
     precision: str, count: int, lost: int, gained: int, passed: bool
 ) -> None:
     def wrong(kept: Arrays, labels: Any, _framework: Arrays) -> np.ndarray:
@@ -207,7 +208,7 @@ def test_every_metric_is_a_gate() -> None:
 
 
 @pytest.mark.parametrize(("metrics", "scores"), [((toy.metric(), TO_FRAMEWORK), 1), ((toy.metric(),), 0)])
-def test_without_labels_only_what_the_framework_tells_is_asked(metrics: tuple[Any, ...], scores: int) -> None:
+def test_unlabelled_data_is_judged_against_framework_alone(metrics: tuple[Any, ...], scores: int) -> None:
     unlabelled = Samples(toy.samples(100).ids, toy.samples(100).load)
 
     result = ledger(toy.case(toy.model(metrics=metrics)), unlabelled, stages(100, 100, 90), labelled=False)
@@ -217,7 +218,7 @@ def test_without_labels_only_what_the_framework_tells_is_asked(metrics: tuple[An
 
 
 @pytest.mark.parametrize(("floor", "passes"), [(0.95, True), (0.97, False)])
-def test_a_limit_that_is_asked_for_decides_in_place_of_the_model_s_own(floor: float, passes: bool) -> None:
+def test_requested_limit_replaces_model_limit(floor: float, passes: bool) -> None:
     own = {"fp32": Limit(0.5 if not passes else 0.99, "the model's")}
     case = toy.case(toy.model(metrics=(toy.metric(limits=own),)))
 
@@ -228,7 +229,7 @@ def test_a_limit_that_is_asked_for_decides_in_place_of_the_model_s_own(floor: fl
     assert asked == Limit(floor, "agreed")
 
 
-def test_a_floor_that_the_user_gave_is_the_only_one() -> None:
+def test_user_floor_replaces_framework_comparison() -> None:
     metric = toy.metric(limits={"fp32": Limit(0.5, "given")}, beside_framework=False)
     (score,) = ledger(toy.case(toy.model(metrics=(metric,))), toy.samples(100), stages(100, 80, 80)).scores
     assert (score.passed, [one.source for one in score.limits]) == (True, ["given"])
@@ -238,9 +239,7 @@ def test_a_floor_that_the_user_gave_is_the_only_one() -> None:
 
 
 @pytest.mark.parametrize(("error", "passed"), [(0.0, True), (0.9, False)])
-def test_a_ledger_fails_for_an_output_alone_that_is_another_than_in_process(
-    error: float, passed: bool
-) -> None:
+def test_wrong_output_fails_ledger_despite_good_scores(error: float, passed: bool) -> None:
     wanted = np.tile(np.linspace(0.1, 1, 4, dtype=np.float32), (100, 1))
     given = wanted.copy()
     given[7, 3] += np.float32(error)
@@ -266,7 +265,8 @@ def as_found(right: int, asked: dict[str, Limit], *metrics: Any) -> Accuracy:
     return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, asked)
 
 
-def test_a_model_as_found_is_held_to_its_own_limits_unless_others_are_asked_for() -> None:
+def test_served_model_without_reference_keeps_its_own_limits() -> None:
+    """Limits that are asked for replace them."""
     own = toy.metric(limits={"fp32": Limit(0.9, "chosen")})
 
     fine = as_found(95, {}, own)
@@ -295,7 +295,7 @@ def test_a_model_as_found_is_held_to_its_own_limits_unless_others_are_asked_for(
         (False, False, {"--checkpoint toy=PATH", "--dataset toy=PATH"}),
     ],
 )
-def test_what_a_metric_needs_to_mean_something_is_named(
+def test_missing_checkpoint_or_dataset_option_is_named(
     trained: bool, labelled: bool, options: set[str] | None
 ) -> None:
     samples = toy.samples() if labelled else Samples(toy.samples().ids, toy.samples().load)

@@ -103,9 +103,7 @@ def test_an_equal_conversion_passes() -> None:
 
 @pytest.mark.parametrize("only", [0, 2, 4])
 @pytest.mark.parametrize(("share", "passed"), [(0.0005, True), (0.02, False)])
-def test_an_error_in_any_batch_is_a_share_of_the_spread_over_all(
-    share: float, passed: bool, only: int
-) -> None:
+def test_error_is_a_share_of_spread_over_all_batches(share: float, passed: bool, only: int) -> None:
     parity = found(off(share * SPREAD, only=only))
 
     assert parity.relative_error == pytest.approx(share, rel=1e-2)
@@ -113,7 +111,7 @@ def test_an_error_in_any_batch_is_a_share_of_the_spread_over_all(
     assert parity.outputs[0].sample in [f"toy-{row:03d}" for row in range(8 * only, 8 * only + 8)]
 
 
-def test_each_output_is_held_to_its_own_spread() -> None:
+def test_output_error_is_relative_to_its_own_spread() -> None:
     def both_off(one: Arrays, number: int) -> None:
         off(0.5 * SPREAD, LARGE)(one, number)
         off(0.008 * SPREAD)(one, number)
@@ -122,7 +120,7 @@ def test_each_output_is_held_to_its_own_spread() -> None:
     assert found(both_off).relative_error == pytest.approx(0.008, rel=1e-2)
 
 
-def test_an_offset_that_all_samples_share_does_not_hide_an_error() -> None:
+def test_shared_offset_does_not_hide_error() -> None:
     """Outputs of 1000 +- 1: a tenth of what tells them apart is a ten thousandth of the largest."""
 
     def high(inputs: Arrays) -> Arrays:
@@ -132,7 +130,7 @@ def test_an_offset_that_all_samples_share_does_not_hide_an_error() -> None:
     assert not found(off(0.1), of=high).passed
 
 
-def test_an_output_that_is_nothing_but_zeros_allows_rounding_alone() -> None:
+def test_all_zero_output_allows_only_rounding() -> None:
     parity = found(
         off(0.25), of=lambda inputs: {**outputs(inputs), toy.OUTPUT: np.zeros_like(inputs[toy.INPUT])}
     )
@@ -151,13 +149,13 @@ def test_an_output_that_is_nothing_but_zeros_allows_rounding_alone() -> None:
     ],
     ids=["missing", "broadcasts", "another type", "no number"],
 )
-def test_what_cannot_be_compared_is_an_error(name: str, change: Callable[[Arrays], Any]) -> None:
+def test_incomparable_outputs_are_an_error(name: str, change: Callable[[Arrays], Any]) -> None:
     with pytest.raises(AccuracyError) as raised:
         found(lambda one, _number: change(one))
     assert name in str(raised.value)
 
 
-def test_a_sample_that_is_no_number_is_named_wherever_it_is() -> None:
+def test_nonfinite_sample_is_named() -> None:
     with pytest.raises(AccuracyError) as raised:
         found(lambda one, number: one[LARGE].put(13, np.inf) if number == 2 else None)
     assert (LARGE in raised.value.where, "toy-019" in raised.value.where) == (True, True)
@@ -175,7 +173,7 @@ def test_a_sample_that_is_no_number_is_named_wherever_it_is() -> None:
         ((0.2, 1.3), (0.1, 1.0), 2, 0.1),
     ],
 )
-def test_of_several_outputs_the_worst_in_costs_of_its_own_counts(
+def test_worst_output_by_precision_cost_counts(
     errors: tuple[float, float], costs: tuple[float, float], times: float, cost: float
 ) -> None:
     parity = found(shares_off(*errors), emulated=shares_off(*costs), precision="fp16")
@@ -186,9 +184,7 @@ def test_of_several_outputs_the_worst_in_costs_of_its_own_counts(
 
 @pytest.mark.parametrize("unit", [1.0, 1000.0])
 @pytest.mark.parametrize(("of_limit", "passed"), [(0.98, True), (1.02, False)])
-def test_an_error_of_more_costs_than_the_limit_fails_in_any_unit(
-    of_limit: float, passed: bool, unit: float
-) -> None:
+def test_error_above_cost_limit_fails_in_any_unit(of_limit: float, passed: bool, unit: float) -> None:
     def in_unit(inputs: Arrays) -> Arrays:
         return {
             name: unit * values if values.dtype.kind == "f" else values
@@ -220,7 +216,7 @@ def test_the_agreement_has_a_limit(agreement: float, passed: bool) -> None:
     assert parity.passed is passed
 
 
-def test_rows_whose_integers_differ_are_left_out_of_what_is_off_and_of_what_it_is_a_share_of() -> None:
+def test_rows_with_differing_integers_are_left_out_of_error() -> None:
     def longer(one: Arrays, _number: int) -> None:
         one[LENGTH][:4] += 1
         one[toy.OUTPUT][:4] += 100
@@ -244,7 +240,7 @@ def test_rows_whose_integers_differ_are_left_out_of_what_is_off_and_of_what_it_i
     assert by_name[LARGE].compared_limit > 0.8
 
 
-def test_integers_that_no_decision_uses_hide_no_error() -> None:
+def test_unused_integers_hide_no_error() -> None:
     """The length beside the classes is off in most rows, and so are the numbers there."""
 
     def wrong(one: Arrays, _number: int) -> None:
@@ -262,7 +258,7 @@ def test_integers_that_no_decision_uses_hide_no_error() -> None:
 @pytest.mark.parametrize(
     ("gap", "passed"), [(1e-5, True), (0.1, False)], ids=["a tie of the scores", "another class"]
 )
-def test_a_class_may_be_another_only_where_the_scores_beside_it_show_a_tie(gap: float, passed: bool) -> None:
+def test_class_may_differ_only_if_scores_tie(gap: float, passed: bool) -> None:
     """The scores themselves are compared in either case, as the class moves nothing."""
 
     def classified(inputs: Arrays) -> Arrays:
@@ -286,9 +282,8 @@ def test_a_class_may_be_another_only_where_the_scores_beside_it_show_a_tie(gap: 
 
 
 @pytest.mark.parametrize(("wrong", "passed"), [(0, True), (3, False)])
-def test_a_model_of_integers_alone_is_held_to_its_decisions_even_with_random_weights(
-    wrong: int, passed: bool
-) -> None:
+def test_integer_only_model_is_judged_by_decisions(wrong: int, passed: bool) -> None:
+    """Also with random weights."""
     of_labels = toy.model(
         outputs=(Tensor(LENGTH, "INT64", ()),), keep=lambda outputs: outputs, decide=lambda kept: kept[LENGTH]
     )

@@ -50,7 +50,7 @@ def error(_kept: object, _labels: np.ndarray, _framework: object) -> np.ndarray:
 BY_ERROR = toy.case(toy.model(metrics=(toy.metric(name="MSE", score=error, limits={}, better="lower"),)))
 
 
-def test_lost_samples_come_first_then_others_that_differ_then_low_scores() -> None:
+def test_worst_samples_are_ordered_lost_changed_low() -> None:
     framework = with_wrong(0, 1)
     converted = with_wrong(0, 1, 2)
     served = with_wrong(0, 1, 2, 5)
@@ -81,7 +81,7 @@ def test_lost_samples_come_first_then_others_that_differ_then_low_scores() -> No
         "five at most",
     ],
 )
-def test_the_worst_are_shown(one: Case, served: np.ndarray, labelled: bool, items: list[int]) -> None:
+def test_worst_samples_are_listed(one: Case, served: np.ndarray, labelled: bool, items: list[int]) -> None:
     of = toy.samples(COUNT) if labelled else dataclasses.replace(toy.samples(COUNT), labels=None)
 
     found = worst(one, of, stages(LABELS, LABELS, served), labelled=labelled)
@@ -102,7 +102,7 @@ def a_file(**changes: object) -> per_sample.SampleScores:
     return per_sample.SampleScores(**(fields | changes))  # type: ignore[arg-type]
 
 
-def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+def test_samples_file_round_trips(tmp_path: Path) -> None:
     path = per_sample.path_of(records.record().case, tmp_path)
 
     per_sample.write(a_file(), path)
@@ -121,9 +121,7 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
         ({"schema": 99}, "schema"),
     ],
 )
-def test_a_file_that_does_not_fit_together_names_the_key(
-    tmp_path: Path, change: dict[str, object], key: str
-) -> None:
+def test_inconsistent_samples_file_names_the_key(tmp_path: Path, change: dict[str, object], key: str) -> None:
     path = tmp_path / "x.samples.json"
     per_sample.write(a_file(**change), path)
 
@@ -132,9 +130,7 @@ def test_a_file_that_does_not_fit_together_names_the_key(
 
 
 @pytest.mark.parametrize("change", [{"digest": "other"}, {"ids": (), "scores": {}}])
-def test_samples_of_another_build_or_data_set_are_not_the_records(
-    tmp_path: Path, change: dict[str, object]
-) -> None:
+def test_samples_of_another_build_or_dataset_are_ignored(tmp_path: Path, change: dict[str, object]) -> None:
     path = per_sample.path_of(records.record().case, tmp_path)
     per_sample.write(a_file(), path)
     assert per_sample.of_record(records.record(), tmp_path) == a_file()
@@ -144,7 +140,7 @@ def test_samples_of_another_build_or_data_set_are_not_the_records(
     assert per_sample.of_record(records.record(), tmp_path) is None
 
 
-def test_the_winner_of_a_search_has_samples_of_its_own(tmp_path: Path) -> None:
+def test_search_winner_has_own_samples_file(tmp_path: Path) -> None:
     found = records.record().loads[0]
     search = Search(
         10, "p99", records.record().deployment, found, "within", None, 1, 1, 1.0, "x", records.accuracy()

@@ -33,6 +33,6 @@ def test_the_faults_of_every_micro_model_are_noticed(name: str, precision: str) 
     held(findings_of(MODELS[name], precision))
 
 
-def test_every_micro_model_has_its_faults_in_the_table() -> None:
+def test_every_micro_model_has_faults_in_table() -> None:
     micro: list[Model] = [model for model in MODELS.values() if model.micro]
     assert {model.name for model in micro} == set(PRECISIONS)

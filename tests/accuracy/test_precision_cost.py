@@ -58,13 +58,13 @@ def compared(model: Model, precision: str, network: Any) -> Parity:
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 @pytest.mark.parametrize("model", [BERT, SPEECH], ids=lambda model: model.name)
-def test_a_network_cast_to_a_half_costs_what_the_emulation_says(model: Model, precision: str) -> None:
+def test_half_precision_network_costs_what_emulation_predicts(model: Model, precision: str) -> None:
     found = compared(model, precision, in_precision(weights_of(model).network, precision))
     assert found.passed, conversion_failure(found)
     assert found.error_in_costs == pytest.approx(1, abs=0.5)
 
 
-def test_a_dropped_bias_that_the_static_tolerance_lets_pass_is_found() -> None:
+def test_dropped_bias_within_static_tolerance_is_found() -> None:
     """Its effect is some times the precision's own, and a small part of what the format allows."""
     network = copy.deepcopy(weights_of(SPEECH).network)
     with torch.no_grad():
@@ -77,7 +77,7 @@ def test_a_dropped_bias_that_the_static_tolerance_lets_pass_is_found() -> None:
     assert not found.passed
 
 
-def test_fp32_is_held_to_what_its_own_rounding_costs() -> None:
+def test_fp32_is_limited_by_its_rounding_cost() -> None:
     """A LayerNorm with another epsilon is far within the digits that the format allows."""
     network = copy.deepcopy(weights_of(SPEECH).network)
     right = compared(SPEECH, "fp32", network)
@@ -106,7 +106,7 @@ class Two(torch.nn.Module):
         return self.second(self.relu(self.first(x)))
 
 
-def test_eight_bits_cost_more_than_sixteen_and_seven_more_than_eight() -> None:
+def test_emulated_error_grows_as_bits_shrink() -> None:
     """Values change in place as they do in the network: an activation on a copy would be missing."""
     network, x = Two().eval(), torch.linspace(-1, 1, 64).reshape(8, 8)
 
@@ -134,7 +134,7 @@ def test_eight_bits_cost_more_than_sixteen_and_seven_more_than_eight() -> None:
         pytest.param(0, 2, True, id="none, and a near tie"),
     ],
 )
-def test_decisions_are_held_to_as_many_as_the_precision_changes(
+def test_decision_changes_are_limited_by_precision_cost(
     by_precision: int, by_conversion: int, passed: bool
 ) -> None:
     """Masks are all that a segmentation network answers, so that no error of an output says more."""
@@ -187,7 +187,7 @@ def test_integer_sums_are_emulated_on_training_samples_alone() -> None:
 @pytest.mark.parametrize(
     ("dtype", "shown"), [(torch.float32, ""), (torch.float16, "fp16"), (torch.bfloat16, "bf16")]
 )
-def test_a_model_shows_the_half_in_which_it_computes_by_its_last_bits(dtype: torch.dtype, shown: str) -> None:
+def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
     values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
     asked = Closeness(2e-3, 1e-4, 1.0)
 

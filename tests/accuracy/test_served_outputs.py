@@ -66,7 +66,7 @@ def served_ledger(
 THREE = [(toy.OUTPUT, "FP32", (4,)), (SECOND, "FP32", (4,)), (COUNTS, "INT64", (1,))]
 
 
-def test_outputs_that_are_equal_in_process_and_served_pass_and_stand_in_the_ledger(connect: Connect) -> None:
+def test_equal_served_outputs_pass_and_are_recorded(connect: Connect) -> None:
     result = served_ledger(connect, three_outputs)
 
     assert result.passed
@@ -87,7 +87,7 @@ def test_outputs_that_are_equal_in_process_and_served_pass_and_stand_in_the_ledg
         pytest.param(COUNTS, lambda values: values + 1, id="integers moved"),
     ],
 )
-def test_a_fault_in_an_output_that_decides_nothing_is_found(
+def test_fault_in_unused_output_is_found(
     name: str, change: Callable[[np.ndarray], np.ndarray], precision: str, connect: Connect
 ) -> None:
     result = served_ledger(connect, unused(name, change), precision)
@@ -111,7 +111,7 @@ def test_a_server_may_differ_by_what_other_kernels_do(
         assert served_ledger(connect, scaled, precision, Tolerance(0.5, 0.95, "chosen")).passed is passed
 
 
-def test_a_wrong_value_of_an_unused_output_is_named_with_what_was_expected_and_given(
+def test_wrong_value_of_unused_output_names_expected_and_given(
     connect: Connect,
 ) -> None:
     samples = toy.samples(COUNT)
@@ -131,14 +131,15 @@ def test_a_wrong_value_of_an_unused_output_is_named_with_what_was_expected_and_g
     assert (spoilt.expected, spoilt.given) == pytest.approx((0.6, 1.8))
 
 
-def test_an_output_of_another_shape_that_no_metric_uses_is_an_error(connect: Connect) -> None:
+def test_wrong_shape_of_unused_output_is_an_error(connect: Connect) -> None:
     with pytest.raises(AccuracyError, check=lambda error: SECOND in error.what):
         served_ledger(connect, unused(SECOND, lambda values: values[:, :2]))
 
 
-def test_other_integers_in_two_rows_are_near_ties_and_their_other_outputs_are_left_out(
+def test_integers_in_two_rows_may_differ_as_near_ties(
     connect: Connect,
 ) -> None:
+    """The other outputs of these rows are left out."""
     calls = iter([True, True])
 
     def near_tie(inputs: Arrays) -> Arrays:
@@ -153,7 +154,7 @@ def test_other_integers_in_two_rows_are_near_ties_and_their_other_outputs_are_le
     assert next(one for one in result.outputs if one.output == COUNTS).mean == pytest.approx(2 / COUNT)
 
 
-def test_a_few_voxels_of_every_mask_are_more_than_near_ties() -> None:
+def test_few_wrong_voxels_in_every_mask_fail() -> None:
     """Two of 24 masks would be a twelfth of all voxels; two voxels are none."""
     masks = np.random.default_rng(0).integers(0, 4, (24, 10_000))
     other = masks.copy()

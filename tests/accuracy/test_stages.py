@@ -29,7 +29,7 @@ def test_every_sample_counts_whatever_the_batch(batch: int) -> None:
     assert len(stage.kept["classes"]) == COUNT
 
 
-def test_a_model_that_drops_a_sample_is_an_error() -> None:
+def test_dropped_sample_is_an_error() -> None:
     with pytest.raises(AccuracyError, check=lambda error: toy.OUTPUT in error.where):
         evaluate_in_process(
             "converted", toy.model(), lambda one: {toy.OUTPUT: one[toy.INPUT][1:]}, toy.samples(COUNT), 8
@@ -38,7 +38,7 @@ def test_a_model_that_drops_a_sample_is_an_error() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("stage", ["framework", "converted"])
-def test_a_value_that_is_no_number_names_stage_output_and_sample(stage: str, value: float) -> None:
+def test_nonfinite_value_names_stage_output_and_sample(stage: str, value: float) -> None:
     with pytest.raises(AccuracyError) as caught:
         evaluate_in_process(stage, toy.model(), toy.spoilt(value), toy.samples(8), 8)
 
@@ -46,7 +46,7 @@ def test_a_value_that_is_no_number_names_stage_output_and_sample(stage: str, val
     assert (toy.OUTPUT in caught.value.where, "toy-007" in caught.value.where) == (True, True)
 
 
-def test_rows_of_another_length_than_the_first_name_output_and_sample() -> None:
+def test_changed_row_length_names_output_and_sample() -> None:
     """As where a network selects by its data, which the first samples did not show."""
 
     def selecting(inputs: Arrays) -> Arrays:
@@ -68,9 +68,7 @@ def places(network: torch.nn.Module) -> set[str]:
 
 @pytest.mark.parametrize("is_built_anew", [True, False], ids=["built anew", "reused"])
 @pytest.mark.parametrize("device", ["cpu", ELSEWHERE])
-def test_the_reference_is_on_the_device_whether_a_build_is_new_or_reused(
-    device: Any, is_built_anew: bool
-) -> None:
+def test_reference_runs_on_device_for_new_and_reused_builds(device: Any, is_built_anew: bool) -> None:
     model = MODELS["resnet50-micro"]
     weights = model.load(None)
     if is_built_anew:

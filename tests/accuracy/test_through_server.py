@@ -20,7 +20,7 @@ CASE = toy.case()
 
 @pytest.mark.parametrize("largest", [1, 2, 8, 128])
 @pytest.mark.parametrize("count", [1, 7, 500])
-def test_mixed_batches_cover_every_sample_once_and_are_the_same_each_time(count: int, largest: int) -> None:
+def test_mixed_batches_cover_samples_once_and_repeat(count: int, largest: int) -> None:
     batches = list(mixed_batches(count, largest))
 
     assert [index for batch in batches for index in batch] == list(range(count))
@@ -42,7 +42,7 @@ def test_no_more_bytes_are_in_flight_than_allowed(connect: Connect, monkeypatch:
 
 
 @pytest.mark.parametrize("has_labels", [True, False])
-def test_answers_in_any_order_meet_their_own_samples(has_labels: bool, connect: Connect) -> None:
+def test_out_of_order_answers_match_their_samples(has_labels: bool, connect: Connect) -> None:
     client, server = connect()
     labelled = toy.samples(COUNT)
     samples = labelled if has_labels else Samples(labelled.ids, labelled.load)
@@ -57,7 +57,7 @@ def test_answers_in_any_order_meet_their_own_samples(has_labels: bool, connect: 
     assert said[-1] == f"{COUNT} of {COUNT}"
 
 
-def test_the_same_answer_twice_is_an_error(connect: Connect) -> None:
+def test_duplicate_answer_is_an_error(connect: Connect) -> None:
     first: list[str] = []
 
     def repeat(answer: Answer) -> Answer:
@@ -89,7 +89,7 @@ class Cut(Answer):
     ],
     ids=["to no request", "without the output", "of another length", "cut off", "none in time"],
 )
-def test_what_is_no_answer_is_an_error(
+def test_malformed_answer_is_an_error(
     change: Callable[[Answer], Answer | None], connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(through_server, "REQUEST_S", 0.3)
@@ -123,7 +123,7 @@ def spoilt(change: Callable[[np.ndarray], np.ndarray], only: str = "") -> Callab
     ],
     ids=["FP64", "INT64", "texts", "narrower", "nothing", "an axis more", "one number"],
 )
-def test_an_answer_of_another_type_or_shape_is_scored_by_nobody(
+def test_answer_of_wrong_type_or_shape_is_an_error(
     connect: Connect, change: Callable[[np.ndarray], np.ndarray]
 ) -> None:
     _, server = connect(spoilt(change))
@@ -132,14 +132,14 @@ def test_an_answer_of_another_type_or_shape_is_scored_by_nobody(
         evaluate_through_server(server, CASE, toy.samples(COUNT), 2)
 
 
-def test_a_served_value_that_is_no_number_names_its_sample(connect: Connect) -> None:
+def test_nonfinite_served_value_names_its_sample(connect: Connect) -> None:
     _, server = connect(spoilt(lambda values: values * np.nan, only="3"))
 
     with pytest.raises(AccuracyError, check=lambda error: "toy-003" in error.where):
         evaluate_through_server(server, CASE, toy.samples(8), 1)
 
 
-def test_a_server_that_swaps_rows_is_caught_by_the_ledger(connect: Connect) -> None:
+def test_ledger_catches_swapped_rows(connect: Connect) -> None:
     _, server = connect(spoilt(lambda values: values[::-1]))
     samples = toy.samples(COUNT)
     framework, converted = (

@@ -67,7 +67,7 @@ def run(repositories: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("name", ["alike", "noisy", "slower", "dear"])
-def test_a_model_that_answers_as_before_passes(run: Run, name: str) -> None:
+def test_unchanged_answers_pass(run: Run, name: str) -> None:
     (found,) = run.record(f"cpu-{name}-asis").gates
 
     assert (found.gate, found.wrong) == ("other", ""), run.text
@@ -75,7 +75,7 @@ def test_a_model_that_answers_as_before_passes(run: Run, name: str) -> None:
     assert found.same.samples == 64
 
 
-def test_a_ten_thousandth_in_some_rows_is_found_and_fails_the_run(run: Run) -> None:
+def test_small_change_in_some_rows_fails_run(run: Run) -> None:
     (found,) = run.record("cpu-moved-asis").gates
 
     assert found.wrong
@@ -84,9 +84,7 @@ def test_a_ten_thousandth_in_some_rows_is_found_and_fails_the_run(run: Run) -> N
     assert run.status == STATUS["accuracy"]
 
 
-def test_a_wrong_answer_hands_over_what_shows_it(
-    run: Run, repositories: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_wrong_answer_writes_a_reproducer(run: Run, repositories: tuple[Path, Path], tmp_path: Path) -> None:
     """The script finds the difference on the server that has it, and none on the other."""
     folder = run.results / "cpu/cpu-moved-asis.reproducer/other"
     assert {path.name for path in folder.iterdir()} == {
@@ -105,7 +103,7 @@ def test_a_wrong_answer_hands_over_what_shows_it(
     assert ["OUT differs" in one for one in said] == [True, False]
 
 
-def test_what_differs_besides_is_on_record_and_the_run_has_a_verdict(run: Run) -> None:
+def test_costs_and_verdict_are_recorded(run: Run) -> None:
     found = run.record("cpu-alike-asis").against
 
     assert found is not None
@@ -121,7 +119,7 @@ def test_what_differs_besides_is_on_record_and_the_run_has_a_verdict(run: Run) -
     assert "Not safe to upgrade" in run.text
 
 
-def test_a_model_that_costs_more_fails_and_its_warning_is_new(run: Run) -> None:
+def test_costlier_model_fails_with_its_new_warning(run: Run) -> None:
     found = run.record("cpu-dear-asis").against
 
     assert found is not None
@@ -131,7 +129,7 @@ def test_a_model_that_costs_more_fails_and_its_warning_is_new(run: Run) -> None:
     assert "test_no_dearer_than_the_other[cpu-alike-asis] PASSED" in run.text
 
 
-def test_a_model_that_is_5_percent_slower_is_shown_to_be(run: Run) -> None:
+def test_5_percent_slower_model_is_reported_slower(run: Run) -> None:
     one, four = run.record("cpu-slower-asis").loads
 
     assert one.comparison is not None
@@ -139,7 +137,7 @@ def test_a_model_that_is_5_percent_slower_is_shown_to_be(run: Run) -> None:
     assert four.comparison is None, "the other takes batches up to 2"
 
 
-def test_a_model_on_one_side_alone_fails_where_it_is_missed_and_is_new_otherwise(run: Run) -> None:
+def test_missing_model_fails_and_new_model_skips(run: Run) -> None:
     assert "ERROR benchmarks/test_against.py::test_same_answer_as_the_other[cpu-gone-asis]" in run.text
     assert "SKIPPED [2] benchmarks:1: fresh is new" in run.text
     for name in ("gone", "fresh"):
@@ -150,9 +148,7 @@ def test_a_model_on_one_side_alone_fails_where_it_is_missed_and_is_new_otherwise
         )
 
 
-def test_a_missing_model_has_one_test_and_others_all_of_theirs(
-    repositories: tuple[Path, Path], collect: Collect
-) -> None:
+def test_missing_model_has_one_test(repositories: tuple[Path, Path], collect: Collect) -> None:
     new, old = map(str, repositories)
     found = collect("--repository", new, "--against", old, "--target", "cpu")
 

@@ -52,7 +52,7 @@ def run(tritonserver: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.campaign
-def test_a_model_that_answers_alike_on_both_passes_and_its_speeds_are_compared(run: Run) -> None:
+def test_equal_answers_pass_and_speeds_are_compared(run: Run) -> None:
     record = run.record("cpu-alike-asis")
 
     assert [(one.gate, one.wrong) for one in record.gates] == [("other", "")], run.text
@@ -66,7 +66,7 @@ def test_a_model_that_answers_alike_on_both_passes_and_its_speeds_are_compared(r
 
 
 @pytest.mark.campaign
-def test_an_answer_that_another_triton_gives_is_found(run: Run) -> None:
+def test_different_answer_on_another_triton_is_found(run: Run) -> None:
     (found,) = run.record("cpu-apart-asis").gates
 
     assert found.wrong
@@ -74,7 +74,7 @@ def test_an_answer_that_another_triton_gives_is_found(run: Run) -> None:
     assert "Not safe to upgrade: cpu-apart-asis (answers differ)" in run.text
 
 
-def test_two_servers_that_run_already_are_compared_and_left_as_they_are(tmp_path: Path) -> None:
+def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> None:
     formulas = {"alike": ("2 * values",) * 2, "apart": ("2 * values", "2 * values * np.float32(1.0001)")}
     with contextlib.ExitStack() as stack:
         addresses = []

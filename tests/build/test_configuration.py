@@ -30,7 +30,7 @@ def test_the_configuration_holds_every_setting() -> None:
     assert list(config.output[0].dims) == [10]
 
 
-def test_the_offline_scenario_has_no_dynamic_batching_and_is_else_the_same() -> None:
+def test_offline_configuration_only_lacks_dynamic_batching() -> None:
     case = case_with(writing(""))
     online = model_config(case, DEPLOYMENT, native=False)
     offline = model_config(case, DEPLOYMENT, native=False, scenario="offline")
@@ -39,7 +39,7 @@ def test_the_offline_scenario_has_no_dynamic_batching_and_is_else_the_same() -> 
     assert online == offline
 
 
-def test_native_and_python_serving_differ_in_backend_file_and_parameters_alone() -> None:
+def test_native_and_python_differ_in_backend_fields_only() -> None:
     case = case_with(writing(""))
     native, python = (model_config(case, DEPLOYMENT, native=native) for native in (True, False))
     assert (native.backend, python.backend) == ("onnxruntime", "python")
@@ -69,7 +69,7 @@ SCRIPT = next(one for one in all_formats() if one.mnemonic == "ts-script")
     ],
 )
 @pytest.mark.parametrize("setting", ["cuda_graphs", "prefer_nhwc"])
-def test_a_setting_for_gpus_is_heard_or_refused(
+def test_gpu_setting_takes_effect_or_is_refused(
     setting: str, target: Target, format_: Format, accelerator: str | None, native: bool, heard: str
 ) -> None:
     """No record says of what was served what nothing has read."""
@@ -90,9 +90,7 @@ def test_a_setting_for_gpus_is_heard_or_refused(
     "field",
     [one.name for one in structs.fields(DEPLOYMENT) if one.name not in ("cuda_graphs", "prefer_nhwc")],
 )
-def test_every_setting_of_a_deployment_changes_what_the_server_is_told(
-    field: str, scenario: Scenario, native: bool
-) -> None:
+def test_every_deployment_setting_changes_configuration(field: str, scenario: Scenario, native: bool) -> None:
     changes: dict[str, Any] = {
         "max_batch_size": 16,
         "instances": 2,
@@ -111,7 +109,7 @@ def test_every_setting_of_a_deployment_changes_what_the_server_is_told(
     assert (before == after) is of_the_batcher
 
 
-def test_a_gpu_case_has_its_accelerator() -> None:
+def test_gpu_case_configures_accelerator() -> None:
     case = Case(A100, MICRO, ONNX, "trt", "fp16")
     config = model_config(case, DEPLOYMENT, native=True)
     assert config.instance_group[0].kind == pb.ModelInstanceGroup.KIND_GPU
@@ -121,7 +119,7 @@ def test_a_gpu_case_has_its_accelerator() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_gpu_case_is_served_on_its_own_gpus_and_not_on_all_that_the_server_sees(count: int) -> None:
+def test_gpu_case_uses_only_its_own_gpus(count: int) -> None:
     case = Case(recognise("NVIDIA A100"), MICRO, ONNX, None, "fp16", count)
     (group,) = model_config(case, structs.replace(DEPLOYMENT, instances=3), native=True).instance_group
     assert list(group.gpus) == list(range(count))
@@ -141,7 +139,7 @@ def test_a_gpu_case_is_served_on_its_own_gpus_and_not_on_all_that_the_server_see
         (0.5, 1, 1),
     ],
 )
-def test_the_cores_that_a_control_group_pays_for_are_shared_out_among_instances(
+def test_cgroup_cores_are_shared_among_instances(
     quota: float | None, instances: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pod's limit of CPUs is a quota, and its affinity is the whole node."""

@@ -22,7 +22,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
 
 
-def test_every_build_has_a_folder_of_its_own_that_later_runs_find() -> None:
+def test_each_build_has_a_lasting_engine_folder() -> None:
     """Engines are named after a graph's nodes, so those of other weights would be mistaken for each other."""
     folder = Path(engine_folder(CASE, "0f3c"))
     (folder / "kernel.engine").touch()
@@ -30,7 +30,7 @@ def test_every_build_has_a_folder_of_its_own_that_later_runs_find() -> None:
     assert not list(Path(engine_folder(CASE, "77aa")).iterdir())
 
 
-def test_every_tensorrt_and_every_cuda_of_the_driver_has_a_folder_of_its_own(
+def test_each_tensorrt_and_cuda_version_has_an_engine_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """ONNX Runtime fails on an engine of another version, and does not build it anew."""
@@ -45,7 +45,7 @@ def test_every_tensorrt_and_every_cuda_of_the_driver_has_a_folder_of_its_own(
     assert len(folders) == 4
 
 
-def test_nobody_else_can_put_an_engine_there(tmp_path: Path) -> None:
+def test_engine_folder_is_private_to_user(tmp_path: Path) -> None:
     """An engine holds code, which its reader runs."""
     folder = Path(engine_folder(CASE, "0f3c"))
     for one in (folder, folder.parent):
@@ -55,7 +55,7 @@ def test_nobody_else_can_put_an_engine_there(tmp_path: Path) -> None:
         engine_folder(CASE, "77aa")
 
 
-def test_in_a_container_they_are_kept_in_the_container(tmp_path: Path) -> None:
+def test_container_engines_stay_in_the_container(tmp_path: Path) -> None:
     """The models are mounted read-only there, and no folder of this machine is. ONNX Runtime makes the last
     folder of the path alone: the one above must be in every image."""
     folder = Path(engine_folder(CASE, "0f3c", in_container=True))

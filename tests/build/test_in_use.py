@@ -18,9 +18,7 @@ OTHER_WEIGHTS = dataclasses.replace(WEIGHTS, digest="w2")
 
 
 @pytest.mark.parametrize("megabytes", [0, 3])
-def test_another_run_s_build_of_other_weights_does_not_reach_one_in_use(
-    tmp_path: Path, megabytes: int
-) -> None:
+def test_rebuild_does_not_change_a_build_in_use(tmp_path: Path, megabytes: int) -> None:
     before, after = "before" + "." * (megabytes << 20), "after" + "." * (megabytes << 20)
     first = build(case_with(writing(before)), tmp_path)
     with in_use(first) as taken:
@@ -32,7 +30,7 @@ def test_another_run_s_build_of_other_weights_does_not_reach_one_in_use(
         assert [path.name for path in taken.folder.parent.iterdir()] == [str(first.case)], "and no other case"
 
 
-def test_an_edit_of_the_code_in_mid_run_does_not_reach_one_in_use(tmp_path: Path) -> None:
+def test_code_edit_does_not_change_a_build_in_use(tmp_path: Path) -> None:
     built = build(case_with(writing("converted")), tmp_path)
     code = (built.folder / "1" / "runtime.py").read_text()
     with in_use(built) as taken:
@@ -41,7 +39,7 @@ def test_an_edit_of_the_code_in_mid_run_does_not_reach_one_in_use(tmp_path: Path
         assert (taken.folder / "1" / "runtime.py").read_text() == code
 
 
-def test_one_that_was_built_anew_before_it_is_taken_is_refused(tmp_path: Path) -> None:
+def test_build_replaced_before_use_is_refused(tmp_path: Path) -> None:
     first = build(case_with(writing("before")), tmp_path)
     build(case_with(writing("after")), tmp_path, OTHER_WEIGHTS)
     with pytest.raises(ProofError, check=lambda error: error.where == str(first.folder)), in_use(first):
@@ -64,7 +62,7 @@ with in_use(build(case_with(writing("converted")), Path(sys.argv[1]))):
 """
 
 
-def test_nothing_is_left_but_of_a_killed_run_and_that_goes_with_the_next(tmp_path: Path) -> None:
+def test_leftovers_of_killed_run_are_removed(tmp_path: Path) -> None:
     built = build(case_with(writing("converted")), tmp_path)
     with in_use(built):
         pass
@@ -81,7 +79,7 @@ def test_nothing_is_left_but_of_a_killed_run_and_that_goes_with_the_next(tmp_pat
     assert left_in(tmp_path) == []
 
 
-def test_what_nobody_builds_any_more_goes_and_what_is_built_right_now_stays(tmp_path: Path) -> None:
+def test_stale_unfinished_builds_are_removed_and_active_ones_kept(tmp_path: Path) -> None:
     half_made, export = tmp_path / "cpu" / ".unfinished-cpu-a-0", tmp_path / ".against" / ".unfinished-0"
     (half_made / "cpu-a" / "1").mkdir(parents=True)
     export.mkdir(parents=True)
@@ -99,7 +97,7 @@ def test_what_nobody_builds_any_more_goes_and_what_is_built_right_now_stays(tmp_
     assert seen == [[]]
 
 
-def test_one_in_use_is_read_by_whom_the_repository_is_read_by(tmp_path: Path) -> None:
+def test_build_in_use_keeps_repository_permissions(tmp_path: Path) -> None:
     built = build(case_with(writing("converted")), tmp_path)
     for mode in (0o755, 0o700):
         built.folder.parent.chmod(mode)

@@ -52,7 +52,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_build_that_was_changed_is_built_anew(change: str, tmp_path: Path) -> None:
+def test_changed_build_is_rebuilt(change: str, tmp_path: Path) -> None:
     made: list[str] = []
     case = case_with(writing("converted", made))
     built = build(case, tmp_path)
@@ -66,7 +66,7 @@ def test_a_build_that_was_changed_is_built_anew(change: str, tmp_path: Path) -> 
     assert build(case, tmp_path).reused
 
 
-def test_an_artifact_that_is_a_folder_is_held_with_all_it_holds(tmp_path: Path) -> None:
+def test_folder_artifact_is_checked_for_integrity(tmp_path: Path) -> None:
     def convert(_job: ConversionJob, path: Path) -> None:
         (path / "variables").mkdir(parents=True)
         (path / "saved_model.pb").write_bytes(b"graph")

@@ -56,9 +56,10 @@ def test_a_build_is_a_whole_model_folder(tmp_path: Path) -> None:
     assert stored["size_mib"] == built.size_mib
 
 
-def test_an_equal_build_is_reused_and_other_weights_or_another_largest_batch_built_anew(
+def test_equal_build_is_reused(
     tmp_path: Path,
 ) -> None:
+    """Other weights or another largest batch build anew."""
     made: list[str] = []
     case = case_with(writing("converted", made))
     larger = structs.replace(DEPLOYMENT, max_batch_size=8, preferred_batch_sizes=(8,))
@@ -69,7 +70,7 @@ def test_an_equal_build_is_reused_and_other_weights_or_another_largest_batch_bui
     assert not build(case, tmp_path, deployment=larger).reused
 
 
-def test_a_build_is_told_from_one_that_is_outdated_without_loading_weights(tmp_path: Path) -> None:
+def test_outdated_build_is_detected_without_loading_weights(tmp_path: Path) -> None:
     case = case_with(writing("converted", []))
     larger = structs.replace(DEPLOYMENT, max_batch_size=8, preferred_batch_sizes=(8,))
     assert not repository.seems_built(case, DEPLOYMENT, tmp_path)
@@ -82,7 +83,7 @@ def test_a_build_is_told_from_one_that_is_outdated_without_loading_weights(tmp_p
     assert not repository.seems_built(case, DEPLOYMENT, tmp_path)
 
 
-def test_fp32_without_tf32_is_built_anew_and_told_so(tmp_path: Path) -> None:
+def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
     """Engines and generated kernels depend on it; without TF32 the digest of a build does not change."""
     told: list[bool | None] = []
 
@@ -114,7 +115,7 @@ def test_other_settings_change_the_configuration_alone(tmp_path: Path) -> None:
     ("source", "changed"),
     [("model.py", "model.py"), ("__init__.py", "__init__.py"), ("__init__.py", "architecture.py")],
 )
-def test_a_changed_source_is_built_anew(source: str, changed: str, tmp_path: Path) -> None:
+def test_changed_source_is_rebuilt(source: str, changed: str, tmp_path: Path) -> None:
     (tmp_path / source).write_text("a = 1")
     (tmp_path / changed).write_text("a = 1")
     made: list[str] = []
@@ -135,7 +136,7 @@ def test_a_changed_source_is_built_anew(source: str, changed: str, tmp_path: Pat
         (RuntimeError("no such operator"), None, False),
     ],
 )
-def test_a_disk_that_takes_nothing_is_one_error_of_the_folder_and_nothing_is_left(
+def test_disk_error_names_folder_and_leaves_nothing(
     error: Exception, free: int | None, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_job: ConversionJob, path: Path) -> None:
@@ -159,14 +160,14 @@ def worker(tmp_path: Path, seconds: float) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-def test_two_processes_never_build_the_same_thing_twice(tmp_path: Path) -> None:
+def test_parallel_processes_build_once(tmp_path: Path) -> None:
     workers = [worker(tmp_path, seconds=1) for _ in range(2)]
     said = sorted(one.communicate(timeout=60)[0].strip() for one in workers)
     assert said == ["False", "True"]
     assert (tmp_path / "log").read_text() == "made\n"
 
 
-def test_a_build_killed_half_way_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
+def test_killed_build_is_not_reused(tmp_path: Path) -> None:
     killed = worker(tmp_path, seconds=60)
     wait_until((tmp_path / "log").exists)
     killed.send_signal(signal.SIGKILL)

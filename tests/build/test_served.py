@@ -30,7 +30,7 @@ def own_runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "RUNTIMES", folder)
 
 
-def test_serving_and_running_in_process_leave_a_build_as_it_was(own_runtimes: None, tmp_path: Path) -> None:
+def test_serving_leaves_build_unchanged(own_runtimes: None, tmp_path: Path) -> None:
     """Neither the stub, which no environment variable keeps from writing bytecode, nor Python writes any.
 
     A version that somebody puts beside it meanwhile is not served.

@@ -28,7 +28,7 @@ def words_of(command: str, results: Path) -> list[object]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("command", "option"), [("merge", "--output"), ("trend", "--history")])
-def test_what_is_no_folder_is_refused_and_stays(
+def test_non_folder_output_is_refused_and_kept(
     command: str, option: str, kind: str, tmp_path: Path, results: Path, refused: Callable[..., str]
 ) -> None:
     path = tmp_path / "there"
@@ -40,15 +40,13 @@ def test_what_is_no_folder_is_refused_and_stays(
 
 
 @pytest.mark.parametrize("place", ["/dev/full", "x" * 300])
-def test_an_output_that_cannot_be_written_is_named(
+def test_unwritable_output_is_named(
     place: str, tmp_path: Path, results: Path, refused: Callable[..., str]
 ) -> None:
     assert str(tmp_path / place)[:100] in refused("html", "--results", results, "--output", tmp_path / place)
 
 
-def test_a_page_that_goes_to_standard_output_is_all_that_goes_there(
-    results: Path, reports: Reports, tmp_path: Path
-) -> None:
+def test_page_on_stdout_is_alone_there(results: Path, reports: Reports, tmp_path: Path) -> None:
     saved = os.dup(1)
     page = os.open(tmp_path / "page.html", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(page, 1)

@@ -71,7 +71,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize(
     ("reader", "damage"), [*((one, "is cut") for one in SHOWING), *(("tables", one) for one in DAMAGE)]
 )
-def test_what_can_be_read_is_shown_and_the_status_says_that_something_is_missing(
+def test_readable_records_are_shown_and_status_reports_damage(
     reader: str, damage: str, results: Path, reports: Reports
 ) -> None:
     damaged = files.path_of(OTHER.case, results)
@@ -84,7 +84,7 @@ def test_what_can_be_read_is_shown_and_the_status_says_that_something_is_missing
     assert case_id(WHOLE.case) in (Path(PAGE).read_text() if reader == "html" else ended.out)
 
 
-def test_the_page_has_every_case_but_one_whose_samples_are_damaged(results: Path, reports: Reports) -> None:
+def test_page_leaves_out_case_with_damaged_samples(results: Path, reports: Reports) -> None:
     samples_file = files.path_of(WHOLE.case, results).with_suffix(files.SAMPLES_SUFFIX)
     samples_file.write_text("{")
 
@@ -97,9 +97,7 @@ def test_the_page_has_every_case_but_one_whose_samples_are_damaged(results: Path
     assert case_id(WHOLE.case) not in page
 
 
-def test_a_damaged_record_of_a_case_that_nobody_asked_for_is_not_named(
-    results: Path, reports: Reports
-) -> None:
+def test_damaged_record_outside_selection_is_not_named(results: Path, reports: Reports) -> None:
     files.path_of(OTHER.case, results).write_text("{")
 
     ended = reports("tables", "--results", results, "-k", case_id(WHOLE.case))
@@ -108,9 +106,10 @@ def test_a_damaged_record_of_a_case_that_nobody_asked_for_is_not_named(
 
 
 @pytest.mark.parametrize("reader", [*WRITING, "tables"])
-def test_what_would_lose_a_record_for_good_is_refused_and_so_are_damaged_records_alone(
+def test_merge_and_readme_refuse_damaged_records(
     reader: str, results: Path, refused: Callable[..., str]
 ) -> None:
+    """So does a command that only reads, if every record is damaged."""
     for record in (OTHER,) if reader in WRITING else (WHOLE, OTHER):
         files.path_of(record.case, results).write_text("{")
 
@@ -122,7 +121,7 @@ def test_what_would_lose_a_record_for_good_is_refused_and_so_are_damaged_records
 
 @pytest.mark.parametrize("reader", READING)
 @pytest.mark.parametrize("is_link", [True, False], ids=["a linked target", "a record beside the targets"])
-def test_a_folder_of_which_a_part_would_not_be_read_is_refused(
+def test_folder_with_unreadable_parts_is_refused(
     is_link: bool, reader: str, results: Path, refused: Callable[..., str]
 ) -> None:
     place = results / ("t4" if is_link else "x.json")
@@ -134,19 +133,19 @@ def test_a_folder_of_which_a_part_would_not_be_read_is_refused(
     assert refused(*READING[reader](results)).startswith(f"error: {place}: ")
 
 
-def test_a_linked_folder_that_is_given_itself_is_read(results: Path, printed: Callable[..., str]) -> None:
+def test_linked_folder_given_directly_is_read(results: Path, printed: Callable[..., str]) -> None:
     (results.parent / "link").symlink_to(results.parent / "other")
     printed("tables", "--results", results.parent / "link")
     printed("merge", results.parent / "link" / "a40", "--output", results.parent / "out")
     assert len(files.record_paths(results.parent / "out")) == 1
 
 
-def test_how_long_tests_take_is_not_learnt_from_a_linked_folder(results: Path) -> None:
+def test_test_durations_are_not_read_from_linked_folder(results: Path) -> None:
     (results / "t4").symlink_to(results.parent / "other" / "a40")
     assert earlier_durations(results) == {}
 
 
-def test_files_that_are_no_records_are_passed_over(results: Path, printed: Callable[..., str]) -> None:
+def test_non_record_files_are_skipped(results: Path, printed: Callable[..., str]) -> None:
     (results / "after.json").write_text('{"machine_info": {}, "benchmarks": [{"case": 1}]}')
     files.replace(results / "a40" / "a40-of-before.search" / "samples.json", b"{}")
     files.replace(results / "a40" / "superseded" / "old.json", b"{}")

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
     ],
     ids=lambda command: command[-1],
 )
-def test_every_command_ends_with_the_status_of_bad_input_for_an_option_that_it_has_not(
+def test_unknown_option_ends_every_command_with_status_4(
     command: tuple[str, ...],
 ) -> None:
     ended = subprocess.run(

@@ -18,7 +18,7 @@ MINE, THEIRS = [9.0, 9.4, 8.9, 9.2, 9.1], [10.0, 10.3, 9.8, 10.1]
 
 
 @pytest.mark.parametrize("limit", [0.8, 0.9, 0.97])
-def test_a_limit_is_a_share_of_the_others_speed(limit: float) -> None:
+def test_limit_is_a_share_of_other_speed(limit: float) -> None:
     apart = unpaired_chance(MINE, THEIRS, limit)
 
     assert apart == pytest.approx(unpaired_chance(np.array(MINE) / limit, THEIRS, 1.0))
@@ -26,7 +26,7 @@ def test_a_limit_is_a_share_of_the_others_speed(limit: float) -> None:
     assert unpaired_chance(MINE, THEIRS, 0.8) > 0.99 > 0.01 > unpaired_chance(MINE, THEIRS, 0.97)
 
 
-def test_a_limit_of_pairs_is_one_too() -> None:
+def test_paired_limit_is_a_share_of_other_speed() -> None:
     mine = [9.0, 9.4, 8.9, 9.2, 9.1, 9.05]
     theirs = [10.0, 10.3, 9.8, 10.1, 10.2, 9.9]
 
@@ -37,7 +37,7 @@ def test_a_limit_of_pairs_is_one_too() -> None:
     )
 
 
-def test_without_spread_on_either_side_there_is_no_doubt() -> None:
+def test_passes_without_spread_are_certain() -> None:
     assert unpaired_chance([4.0, 4.0], [5.0, 5.0], 1.0) == 0.0
     assert unpaired_chance([5.0, 5.0], [4.0, 4.0], 1.0) == 1.0
     assert unpaired_chance([4.0, 4.0], [5.0, 5.0], 0.5) == 1.0
@@ -46,7 +46,7 @@ def test_without_spread_on_either_side_there_is_no_doubt() -> None:
     assert ratio.low == ratio.value == ratio.high == pytest.approx(0.8)
 
 
-def test_a_ratio_and_its_inverse_say_the_same() -> None:
+def test_ratio_and_inverse_agree() -> None:
     there, back = unpaired_ratio(MINE, THEIRS), unpaired_ratio(THEIRS, MINE)
     assert (there.value, there.low, there.high) == pytest.approx(
         (1 / back.value, 1 / back.high, 1 / back.low)
@@ -59,7 +59,7 @@ def test_a_ratio_and_its_inverse_say_the_same() -> None:
     assert paired_ratio(mine, theirs, 0.5).high < there.high
 
 
-def test_of_many_chances_the_least_has_the_smallest_share_and_the_first_that_fails_ends_it() -> None:
+def test_holm_correction_decides_several_chances() -> None:
     assert shown_by_holm([0.004, 0.012, 0.04], 0.05) == [True, True, True]
     assert shown_by_holm([0.04, 0.004, 0.026], 0.05) == [False, True, False], "0.026 is above a half of 0.05"
     assert shown_by_holm([0.02, 0.03, 0.04], 0.05) == [False, False, False]
@@ -67,7 +67,7 @@ def test_of_many_chances_the_least_has_the_smallest_share_and_the_first_that_fai
     assert shown_by_holm([], 0.05) == []
 
 
-def test_the_speed_of_a_pass_is_its_throughput_and_at_a_rate_the_inverse_of_its_latency() -> None:
+def test_speed_is_throughput_or_inverse_latency_at_a_rate() -> None:
     load = samples.load("online", 2, 100.0)
     at_a_rate = samples.load("online", 0, 100.0, request_rate_per_s=50.0, arrivals="poisson")
 
@@ -91,7 +91,7 @@ def test_an_interval_of_ranks_is_as_wide_as_its_confidence_asks(confidence: floa
     assert ratio.value == pytest.approx(np.exp(np.median(means)))
 
 
-def test_the_chance_of_pairs_is_that_of_as_many_signs_as_low() -> None:
+def test_paired_chance_matches_exact_signed_ranks() -> None:
     logs = np.array([-0.3, 0.1, -0.25, -0.2, 0.05, -0.15])
     ranks = np.array([6, 2, 5, 4, 1, 3])
     above = ranks[logs > 0].sum()
@@ -100,7 +100,7 @@ def test_the_chance_of_pairs_is_that_of_as_many_signs_as_low() -> None:
     assert paired_chance(np.exp(logs), np.ones(6), 1.0) == pytest.approx((sums <= above).mean())
 
 
-def test_passes_that_are_spread_otherwise_on_either_side_are_compared_by_welch() -> None:
+def test_unequal_variances_are_compared_by_welch() -> None:
     mine, theirs = [9.0, 9.8, 8.4, 9.6, 8.9, 9.3], [9.70, 9.71, 9.69]
     found = unpaired_chance(mine, theirs, 1.0)
 

@@ -46,12 +46,12 @@ def compared(outcome: Outcome) -> Comparison:
     return outcome.load.comparison
 
 
-def test_pairs_are_taken_until_it_is_settled() -> None:
+def test_pairs_are_taken_until_settled() -> None:
     one = compared(in_pairs()[0])
     assert (one.verdict, one.passes, one.method) == ("not slower", 8, "interleaved")
 
 
-def test_which_of_a_pair_comes_first_is_chance() -> None:
+def test_order_within_a_pair_is_random() -> None:
     _, load = in_pairs(20 * 0.97, MeasuringPlan(budget_s=30))
     names = [name for name, _, _ in load.calls]
     pairs = {tuple(names[place : place + 2]) for place in range(0, len(names), 2)}
@@ -59,20 +59,20 @@ def test_which_of_a_pair_comes_first_is_chance() -> None:
     assert pairs == {("mine", "theirs"), ("theirs", "mine")}
 
 
-def test_both_builds_of_a_pair_have_the_same_windows() -> None:
+def test_both_builds_of_a_pair_share_windows() -> None:
     _, load = in_pairs(80.0)
     counted = {window_s for _, _, window_s in load.calls[-16:]}
     assert len(counted) == 1, "long enough for requests of the slower one"
 
 
-def test_a_faster_other_build_is_found() -> None:
+def test_slower_than_other_build_is_found() -> None:
     one = compared(in_pairs(18.0)[0])
     assert one.verdict == "slower"
     assert one.ratio.value == pytest.approx(0.9, rel=0.02)
     assert one.reference == "HEAD~1"
 
 
-def test_a_spent_budget_leaves_it_open_and_says_how_much_more() -> None:
+def test_spent_budget_reports_remaining_seconds() -> None:
     one = compared(in_pairs(20 * 0.97, MeasuringPlan(budget_s=7.0))[0])
     assert one.verdict == "not shown"
     assert one.passes == 12, "of 0.6 s each"
@@ -80,11 +80,11 @@ def test_a_spent_budget_leaves_it_open_and_says_how_much_more() -> None:
     assert one.seconds_to_settle > 0
 
 
-def test_six_pairs_are_measured_however_long_they_take() -> None:
+def test_at_least_six_pairs_are_measured() -> None:
     assert compared(in_pairs(plan=MeasuringPlan(budget_s=1.0), elapsed_s=100.0)[0]).passes == 6
 
 
-def test_an_other_build_that_fails_is_the_points_error() -> None:
+def test_failing_other_build_is_an_error_of_the_point() -> None:
     outcome, _ = in_pairs(math.nan)
     assert isinstance(outcome, ProofError)
 

@@ -46,7 +46,7 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
         (at(1000), with_machine(at(900), gpu_uuids=("GPU-2",)), WORSE, 10),
     ],
 )
-def test_the_status_says_what_is_worse(
+def test_exit_status_reports_worse_results(
     tmp_path: Path, before: Record, after: Record, options: Sequence[str], status: int
 ) -> None:
     assert status_of(tmp_path, before, after, *options) == status
@@ -60,7 +60,7 @@ def test_the_status_says_what_is_worse(
     ],
     ids=["worse and slower", "samples alone"],
 )
-def test_a_worse_accuracy_comes_before_all_else(
+def test_worse_accuracy_precedes_other_statuses(
     tmp_path: Path, after: Record, scores: list[float], status: int
 ) -> None:
     store_samples(tmp_path / "before", at(1000), RIGHT)
@@ -70,14 +70,14 @@ def test_a_worse_accuracy_comes_before_all_else(
 
 
 @pytest.mark.parametrize("text", ["-1", "100", "150", "three", "nan"])
-def test_a_slow_down_that_is_no_percentage_is_refused(text: str, tmp_path: Path) -> None:
+def test_invalid_slowdown_percentage_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:
         status_of(tmp_path, at(1000), at(900), f"--allow-slowdown={text}")
     assert ended.value.code == 4
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_several_runs_the_worst_decides_wherever_it_is_named(tmp_path: Path, order: int) -> None:
+def test_worst_of_several_runs_sets_exit_status(tmp_path: Path, order: int) -> None:
     for name, speed in {"before": 1000, "slower": 900, "same": 1000}.items():
         sample.store(tmp_path / name, at(speed))
 

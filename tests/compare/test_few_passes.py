@@ -15,7 +15,7 @@ def among(points: int) -> OtherBuild:
     return OtherBuild("HEAD~1", 0.03, points)
 
 
-def test_six_pairs_show_nothing_among_twelve_points_however_slow_and_twelve_pairs_do() -> None:
+def test_twelve_points_need_twelve_pairs() -> None:
     few = compare_pairs([0.5] * 6, [1.0] * 6, among(12), 60.0)
 
     assert few.verdict == "not shown"
@@ -26,26 +26,26 @@ def test_six_pairs_show_nothing_among_twelve_points_however_slow_and_twelve_pair
     assert enough.passes == 12
 
 
-def test_a_point_alone_is_slower_where_few_pairs_are_enough() -> None:
+def test_one_point_is_settled_by_few_pairs() -> None:
     assert compare_pairs([0.5] * 8, [1.0] * 8, among(1), 60.0).verdict == "slower"
     assert compare_pairs([0.98] * 8, [1.0] * 8, among(1), 60.0).verdict == "not slower"
 
 
 @pytest.mark.parametrize(("points", "looks"), [(1, [16, 32, 64, 128]), (1000, [32, 64, 128])])
-def test_a_look_settles_that_a_build_is_slower_later_among_more_points(points: int, looks: list[int]) -> None:
+def test_first_look_is_later_among_more_points(points: int, looks: list[int]) -> None:
     found = [n for n in range(1, 300) if is_settled([0.5] * n, [1.0] * n, among(points))]
 
     assert found == looks
 
 
-def test_points_without_a_chance_stay_as_they_are() -> None:
+def test_points_without_a_chance_are_unchanged() -> None:
     found = [compare_pairs([0.98] * 8, [1.0] * 8, among(2), 60.0)] * 2
 
     assert together([]) == []
     assert together(found) == found
 
 
-def test_a_slow_down_that_is_shown_takes_no_longer_however_near_its_interval_is() -> None:
+def test_proven_slowdown_needs_no_more_time() -> None:
     """Among few points ranks show what a wider interval would still hold."""
     generator = np.random.default_rng(2)
     shown = 0
@@ -67,7 +67,7 @@ def test_what_many_points_ask_is_what_their_number_divides() -> None:
     assert more_s == pytest.approx(10.0), "one pair more"
 
 
-def test_the_points_of_a_run_that_are_shown_need_no_more_time() -> None:
+def test_proven_points_of_a_run_need_no_more_time() -> None:
     slow = compare_pairs([0.5] * 10, [1.0] * 10, among(12), 60.0)
     assert (slow.verdict, slow.seconds_to_settle is not None) == ("not shown", True)
 

@@ -12,7 +12,7 @@ from tests import samples as sample
 from tests.compare.test_records import CASE, store_samples
 
 
-def test_two_records_of_a_model_are_compared_whatever_their_format(
+def test_records_of_different_formats_are_compared(
     tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
 ) -> None:
     other = structs.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
@@ -26,7 +26,7 @@ def test_two_records_of_a_model_are_compared_whatever_their_format(
 # What cannot be compared.
 
 
-def test_nothing_in_common_is_an_error_with_the_names(
+def test_records_without_common_cases_are_an_error(
     folders: tuple[Path, Path], refused: Callable[..., str]
 ) -> None:
     sample.store(folders[0], sample.record())
@@ -35,7 +35,7 @@ def test_nothing_in_common_is_an_error_with_the_names(
     assert text.startswith(f"error: {folders[1]}: ")
 
 
-def test_one_folder_twice_is_an_error(tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_folder_given_twice_is_an_error(tmp_path: Path, refused: Callable[..., str]) -> None:
     sample.store(tmp_path, sample.record())
     text = refused("compare", tmp_path, tmp_path / "a40" / ".." / "a40" / f"{CASE}.json")
     assert f"{CASE}.json: given twice" in text
@@ -54,7 +54,7 @@ def test_one_folder_twice_is_an_error(tmp_path: Path, refused: Callable[..., str
         ("x.samples.json", "{}"),
     ],
 )
-def test_what_is_no_record_is_named(
+def test_non_record_is_named(
     name: str, content: str | None, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     good, bad = sample.store(tmp_path / "good", sample.record()), tmp_path / name

@@ -28,14 +28,14 @@ from tests.user_models.repositories import contents
         {"against_triton": "local:/no/such/program"},
     ],
 )
-def test_what_cannot_be_compared_with_is_named(given: dict[str, str], tmp_path: Path) -> None:
+def test_invalid_other_build_is_an_error_naming_its_option(given: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         settings(**{name: value.format(empty=tmp_path) for name, value in given.items()})
     assert flag(next(iter(given))) in raised.value.where
     assert raised.value.fix
 
 
-def test_a_folder_that_is_closed_to_this_user_is_told_by_the_option(tmp_path: Path) -> None:
+def test_unreadable_other_build_is_an_error_naming_its_option(tmp_path: Path) -> None:
     folder = tmp_path / "of-another"
     folder.mkdir()
     with closed(folder), pytest.raises(InputError) as raised:
@@ -69,7 +69,7 @@ def models(built: BuiltModel) -> Path:
     return built.folder.parent.parent
 
 
-def test_a_folder_may_be_a_repository_a_targets_or_the_cases_own(built: BuiltModel, models: Path) -> None:
+def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, models: Path) -> None:
     for folder in (models, models / "cpu", built.folder):
         assert other_builds.find(other_builds.parse(str(folder)), built.case) == built.folder
 
@@ -85,7 +85,7 @@ def test_a_cases_folder_may_have_any_name(built: BuiltModel, tmp_path: Path) -> 
         assert (root / str(built.case) / "1" / "runtime.py").is_file()
 
 
-def test_a_case_that_is_not_there_is_an_error_that_says_what_is(built: BuiltModel, models: Path) -> None:
+def test_missing_case_error_lists_available_cases(built: BuiltModel, models: Path) -> None:
     other = dataclasses.replace(built.case, precision="int8")
     for folder in (models, built.folder):
         with pytest.raises(InputError) as raised:
@@ -93,14 +93,14 @@ def test_a_case_that_is_not_there_is_an_error_that_says_what_is(built: BuiltMode
         assert "cpu-toy-raw-fp32" in raised.value.what
 
 
-def test_a_configuration_that_is_none_is_an_error_with_its_place(built: BuiltModel) -> None:
+def test_invalid_configuration_error_names_its_file(built: BuiltModel) -> None:
     (built.folder / "config.pbtxt").write_text("max_batch_size: many")
     with pytest.raises(InputError) as raised:
         other_builds.configuration(built.folder)
     assert "config.pbtxt" in raised.value.where
 
 
-def test_each_is_served_by_its_own_settings_and_differences_have_names(built: BuiltModel) -> None:
+def test_each_build_keeps_own_settings_and_differences_are_named(built: BuiltModel) -> None:
     own = other_builds.configuration(built.folder)
     other = type(own)()
     other.CopyFrom(own)
@@ -152,7 +152,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def test_of_a_shallow_clone_the_rest_of_the_history_is_to_be_fetched(checkout: Path, tmp_path: Path) -> None:
+def test_shallow_clone_error_suggests_fetching_history(checkout: Path, tmp_path: Path) -> None:
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{checkout}", str(shallow))
 
@@ -163,13 +163,13 @@ def test_of_a_shallow_clone_the_rest_of_the_history_is_to_be_fetched(checkout: P
     assert "fetch-depth: 0" in raised.value.fix
 
 
-def test_outside_of_a_repository_the_suite_is_to_be_run_in_one(tmp_path: Path) -> None:
+def test_commit_outside_a_repository_suggests_cloning(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         other_builds.parse("HEAD~1", tmp_path)
     assert "git clone" in raised.value.fix
 
 
-def test_without_git_it_is_to_be_installed(
+def test_missing_git_suggests_installing_git(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -179,7 +179,7 @@ def test_without_git_it_is_to_be_installed(
     assert "install git" in raised.value.fix
 
 
-def test_a_ref_names_a_commit_whose_files_are_kept_apart(checkout: Path, tmp_path: Path) -> None:
+def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) -> None:
     other = other_builds.parse("trunk", checkout)
     commit = git(checkout, "rev-parse", "HEAD")
     assert (other.kind, other.commit, other.text) == ("commit", commit, f"trunk ({commit[:7]})")
@@ -209,9 +209,7 @@ def linked(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("tamper", [replaced, added, linked])
-def test_files_of_a_commit_that_were_tampered_with_are_made_anew(
-    checkout: Path, tmp_path: Path, tamper: Callable[[Path], None]
-) -> None:
+def test_tampered_export_is_replaced(checkout: Path, tmp_path: Path, tamper: Callable[[Path], None]) -> None:
     other = other_builds.parse("trunk", checkout)
     folder = checkouts.export(other, tmp_path / "cache", checkout)
     before = contents(folder)
@@ -230,7 +228,7 @@ def test_a_commit_before_the_benchmarks_is_refused(checkout: Path, tmp_path: Pat
     assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
 
 
-def test_a_checkout_builds_the_case_by_its_own_command_line(
+def test_checkout_builds_case_by_its_own_command(
     built: BuiltModel, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
@@ -243,7 +241,7 @@ def test_a_checkout_builds_the_case_by_its_own_command_line(
         assert repr(argument) in arguments
 
 
-def test_a_checkout_that_cannot_build_it_is_quoted(built: BuiltModel, checkout: Path) -> None:
+def test_failing_checkout_build_is_quoted(built: BuiltModel, checkout: Path) -> None:
     other = other_builds.parse(str(checkout))
     case = dataclasses.replace(built.case, precision="int8")
     with pytest.raises(ProofError) as raised:

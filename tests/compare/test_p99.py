@@ -32,7 +32,7 @@ def measured(generator: np.random.Generator, slow: float, factor: float) -> Comp
     return with_p99(found, p99_ms[0][:count], p99_ms[1][:count])
 
 
-def test_a_longer_tail_fails_the_point_where_its_speed_is_as_the_others() -> None:
+def test_longer_tail_fails_despite_equal_speed() -> None:
     """Two requests of a hundred take half as long again, which makes the build one percent slower."""
     generator = np.random.default_rng(5)
     found = [measured(generator, slow=0.02, factor=1.5) for _ in range(20)]
@@ -44,7 +44,7 @@ def test_a_longer_tail_fails_the_point_where_its_speed_is_as_the_others() -> Non
 
 
 @pytest.mark.parametrize(("slow", "most"), [(0.0, 1), (1.0, 5)], ids=["alike", "all as slow as allowed"])
-def test_a_build_whose_tail_is_no_longer_than_allowed_raises_hardly_an_alarm(slow: float, most: int) -> None:
+def test_allowed_tail_rarely_raises_an_alarm(slow: float, most: int) -> None:
     """Of 400 points, four in each run of which one in a hundred may have an alarm."""
     generator = np.random.default_rng(6)
     found = [measured(generator, slow, factor=1 / 0.97) for _ in range(400)]

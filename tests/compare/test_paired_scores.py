@@ -14,7 +14,7 @@ def scored(*values: float) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("changed", [0.3, 0.05])
-def test_the_interval_of_proportions_holds_the_true_difference(changed: float) -> None:
+def test_proportion_interval_covers_true_difference(changed: float) -> None:
     generator = np.random.default_rng(0)
     held = 0
     for _trial in range(TRIALS):
@@ -25,30 +25,30 @@ def test_the_interval_of_proportions_holds_the_true_difference(changed: float) -
     assert held / TRIALS >= 0.93
 
 
-def test_where_no_sample_changed_the_interval_still_has_a_width() -> None:
+def test_interval_has_width_without_changes() -> None:
     found = newcombe(np.ones(500), np.ones(500))
     assert found.value == 0
     assert found.high == -found.low == pytest.approx(0.0076, abs=1e-4)
 
 
 @pytest.mark.parametrize(("lost", "gained", "p_value"), [(0, 0, 1.0), (5, 0, 0.0625), (8, 1, 20 / 512)])
-def test_mcnemar_counts_the_samples_that_changed_alone(lost: int, gained: int, p_value: float) -> None:
+def test_mcnemar_counts_only_changed_samples(lost: int, gained: int, p_value: float) -> None:
     change = np.array([-1.0] * lost + [1.0] * gained + [0.0] * 100)
     assert mcnemar(change) == pytest.approx(p_value)
 
 
-def test_flipped_signs_agree_with_student_where_the_noise_is_normal() -> None:
+def test_sign_flips_agree_with_t_test_on_normal_noise() -> None:
     change = np.random.default_rng(2).normal(0.1, 1, 300)
     assert sign_flips(change) == pytest.approx(stats.ttest_1samp(change, 0).pvalue, abs=0.02)
 
 
-def test_the_interval_of_a_mean_is_students() -> None:
+def test_mean_interval_is_students() -> None:
     change = np.array([0.1, -0.2, 0.4, 0.3])
     found = stats.ttest_1samp(change, 0).confidence_interval(0.95)
     assert (student(change).low, student(change).high) == pytest.approx((found.low, found.high))
 
 
-def test_one_sample_shows_nothing() -> None:
+def test_one_sample_is_inconclusive() -> None:
     assert paired(scored(0.5), scored(0.9), "higher").verdict == "not shown"
     assert paired(scored(1), scored(0), "higher").verdict == "not shown"
 
@@ -56,7 +56,7 @@ def test_one_sample_shows_nothing() -> None:
 @pytest.mark.parametrize(
     ("better", "verdict", "lost", "gained"), [("higher", "failed", 10, 1), ("lower", "passed", 1, 10)]
 )
-def test_what_is_better_depends_on_the_metric(better: str, verdict: str, lost: int, gained: int) -> None:
+def test_metric_direction_decides_what_is_better(better: str, verdict: str, lost: int, gained: int) -> None:
     before = scored(*[0.8] * 40)
     after = scored(*[0.7] * 10, 0.85, *[0.8] * 29)
     found = paired(before, after, better)
@@ -74,7 +74,7 @@ def test_scores_of_0_and_1_are_compared_by_mcnemar() -> None:
     assert found.lost == tuple(f"sample-{number}" for number in range(8))
 
 
-def test_a_few_changes_the_same_way_are_not_enough() -> None:
+def test_few_changes_in_one_direction_are_inconclusive() -> None:
     """Student's interval alone would show them."""
     after = scored(*[0.4] * 4, *[0.5] * 496)
     found = paired(scored(*[0.5] * 500), after, "higher")
@@ -83,7 +83,7 @@ def test_a_few_changes_the_same_way_are_not_enough() -> None:
     assert found.verdict == "not shown"
 
 
-def test_a_difference_that_one_sample_makes_is_not_shown() -> None:
+def test_difference_by_one_sample_is_inconclusive() -> None:
     """Six changed the same way, which the test finds unlikely; how much, nobody can say."""
     found = paired(scored(*[0.9] * 50), scored(0.0, *[0.899] * 5, *[0.9] * 44), "higher")
     assert found.p_value == pytest.approx(2 / 2**6)
@@ -91,7 +91,7 @@ def test_a_difference_that_one_sample_makes_is_not_shown() -> None:
     assert found.verdict == "not shown"
 
 
-def test_only_samples_of_both_count_and_the_largest_changes_come_first() -> None:
+def test_common_samples_count_and_largest_changes_come_first() -> None:
     before = {"a": 0.9, "b": 0.9, "c": 0.9, "gone": 0.0}
     after = {"new": 1.0, "newer": 1.0, "c": 0.1, "b": 0.5, "a": 0.95}
     found = paired(before, after, "higher")
@@ -99,7 +99,7 @@ def test_only_samples_of_both_count_and_the_largest_changes_come_first() -> None
     assert (found.lost, found.gained) == (("c", "b"), ("a",))
 
 
-def test_runs_that_do_not_differ_are_seldom_said_to() -> None:
+def test_equal_runs_rarely_differ() -> None:
     generator = np.random.default_rng(5)
     shown = 0
     for _trial in range(100):
@@ -114,7 +114,7 @@ def test_runs_that_do_not_differ_are_seldom_said_to() -> None:
     [(10, 20, 20, 0), (30, 5, 3, 12), (1, 0, 8, 41), (0, 1, 6, 43)],
     ids=["seldom alike", "mostly alike", "few right in the first", "hardly any right"],
 )
-def test_the_interval_of_two_proportions_is_newcombes(
+def test_proportion_interval_is_newcombes(
     both: int, first_alone: int, second_alone: int, neither: int
 ) -> None:
     """Method 10 with its continuity correction, which is for correlations above 0 alone (Newcombe, 1998)."""

@@ -44,7 +44,7 @@ def speeds(
 
 @pytest.mark.parametrize("count", [6, 8, 16, 40])
 @pytest.mark.parametrize("noise", NOISES)
-def test_the_interval_of_pairs_holds_the_true_ratio(noise: str, count: int) -> None:
+def test_paired_interval_covers_true_ratio(noise: str, count: int) -> None:
     generator = np.random.default_rng(count)
     held = 0
     for _trial in range(TRIALS):
@@ -56,7 +56,7 @@ def test_the_interval_of_pairs_holds_the_true_ratio(noise: str, count: int) -> N
 
 
 @pytest.mark.parametrize(("mine", "theirs"), [(5, 5), (6, 12), (30, 30)])
-def test_the_interval_of_records_holds_the_true_ratio(mine: int, theirs: int) -> None:
+def test_unpaired_interval_covers_true_ratio(mine: int, theirs: int) -> None:
     generator = np.random.default_rng(mine)
     held = 0
     for _trial in range(TRIALS):
@@ -68,7 +68,7 @@ def test_the_interval_of_records_holds_the_true_ratio(mine: int, theirs: int) ->
     assert 0.935 <= held / TRIALS <= 0.97
 
 
-def test_scipy_finds_the_same_bounds() -> None:
+def test_rank_bounds_match_scipy() -> None:
     generator = np.random.default_rng(0)
     mine, theirs = speeds(generator, NOISES["normal"], 0.96, 13)
     ratio = paired_ratio(mine, theirs)
@@ -84,7 +84,7 @@ def test_scipy_finds_the_same_bounds() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_passes_without_any_spread_have_a_ratio_too() -> None:
+def test_passes_without_spread_have_a_ratio() -> None:
     alike = unpaired_ratio([95.0] * 3, [100.0] * 3)
     assert (alike.low, alike.value, alike.high) == pytest.approx((0.95, 0.95, 0.95))
     assert paired_ratio([95.0] * 6, [100.0] * 6).high == pytest.approx(0.95)
@@ -109,7 +109,7 @@ def compared(mine: np.ndarray, theirs: np.ndarray, other: OtherBuild) -> Compari
 @pytest.mark.parametrize(
     ("true", "most_slower", "least_slower"), [(1.0, 0.003, 0.0), (0.97, 0.02, 0.0), (0.95, 1.0, 0.6)]
 )
-def test_looking_often_raises_few_alarms(
+def test_repeated_looks_raise_few_alarms(
     noise: str, true: float, most_slower: float, least_slower: float
 ) -> None:
     """A build as fast raises none, one exactly at the limit hardly any, and one 5 % slower is found."""
@@ -158,7 +158,7 @@ def test_points_that_are_measured_together_share_what_the_first_do_not_need() ->
 
 
 @pytest.mark.parametrize("count", [8, 12, 20])
-def test_scipy_finds_the_same_chances(count: int) -> None:
+def test_paired_chances_match_scipy(count: int) -> None:
     generator = np.random.default_rng(count)
     mine, theirs = np.exp(generator.normal([[-0.04], [0.0]], 0.05, (2, count)))
     differences = np.log(mine) - np.log(theirs) - np.log(0.97)
@@ -177,18 +177,18 @@ def test_scipy_finds_the_same_chances(count: int) -> None:
         (1.10, 1.20, "passed"),
     ],
 )
-def test_a_verdict_needs_the_whole_interval_on_one_side(low: float, high: float, expected: str) -> None:
+def test_verdict_needs_whole_interval_on_one_side(low: float, high: float, expected: str) -> None:
     assert verdict(Estimate((low + high) / 2, low, high), 0.03) == expected
 
 
-def test_the_seconds_that_would_settle_it_are_those_that_narrow_the_interval_enough() -> None:
+def test_seconds_to_settle_narrow_interval_enough() -> None:
     limit = 0.97
     half = 2 * math.log(1 / limit)  # twice as far as the limit is, so four times the time is needed
     ratio = Estimate(1.0, math.exp(-half), math.exp(half))
     assert seconds_to_settle(ratio, 0.03, 30.0) == pytest.approx(90.0)
 
 
-def test_seconds_to_settle_at_the_limit_are_capped_and_none_once_settled() -> None:
+def test_seconds_to_settle_are_capped_and_absent_once_settled() -> None:
     assert seconds_to_settle(Estimate(0.97, 0.9, 1.0), 0.03, 30.0) == MOST_SECONDS_TO_SETTLE
     assert seconds_to_settle(Estimate(0.9701, 0.9, 1.0), 0.03, 30.0) == MOST_SECONDS_TO_SETTLE
     assert seconds_to_settle(Estimate(0.9, 0.89, 0.91), 0.03, 30.0) is None

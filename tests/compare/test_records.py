@@ -52,7 +52,7 @@ def changed(folders: tuple[Path, Path]) -> Any:
     return change
 
 
-def test_only_the_settings_that_differ_are_named_with_both_values(changed: Any) -> None:
+def test_only_differing_settings_are_listed(changed: Any) -> None:
     before = sample.record()
     after = structs.replace(
         with_machine(before, versions={"python": "3.11.7", "torch": "2.14.0", "onnx": "1.22.0"}),
@@ -87,7 +87,7 @@ def test_only_the_settings_that_differ_are_named_with_both_values(changed: Any) 
         (1100, 0.12, "not shown"),
     ],
 )
-def test_a_difference_of_speed_needs_an_interval_beside_one(
+def test_speed_difference_needs_interval_excluding_one(
     speed: float, spread: float, verdict: str, changed: Any
 ) -> None:
     after = sample.record(loads=(point(speed=speed, passes=passes(speed, spread=spread)),))
@@ -109,7 +109,7 @@ def test_a_difference_of_one_point_by_itself_is_none_among_forty(changed: Any) -
     assert {one.verdict for one in others} == {"not shown"}
 
 
-def test_at_a_request_rate_speed_is_the_inverse_of_the_latency(changed: Any) -> None:
+def test_speed_at_a_rate_is_inverse_latency(changed: Any) -> None:
     """The schedule fixes the throughput."""
 
     def rated(latency_ms: float) -> Record:
@@ -124,13 +124,13 @@ def test_at_a_request_rate_speed_is_the_inverse_of_the_latency(changed: Any) -> 
     assert (one.ratio.value, one.verdict) == (pytest.approx(0.5), "failed")
 
 
-def test_one_pass_has_no_interval_and_no_verdict(changed: Any) -> None:
+def test_single_pass_has_no_interval_or_verdict(changed: Any) -> None:
     single = point(passes=(sample.one_pass(500),))
     (one,) = changed(sample.record(loads=(point(),)), sample.record(loads=(single,))).points
     assert (one.ratio, one.verdict) == (None, "not shown")
 
 
-def test_points_of_one_side_are_kept_apart(changed: Any) -> None:
+def test_unmatched_points_are_listed_by_side(changed: Any) -> None:
     one = changed(sample.record(loads=(point(8), point(1))), sample.record(loads=(point(8), point(16))))
     assert [at.batch for at in one.only_before] == [1]
     assert [at.batch for at in one.only_after] == [16]
@@ -138,7 +138,7 @@ def test_points_of_one_side_are_kept_apart(changed: Any) -> None:
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_a_case_that_fails_on_either_side_shows_no_speed(side: str, shown: Any, changed: Any) -> None:
+def test_failing_case_shows_no_speed(side: str, shown: Any, changed: Any) -> None:
     fine = sample.record(loads=(point(speed=31234.5),))
     wrong = sample.record(loads=(point(speed=31234.5),), accuracy=sample.failed_accuracy())
     both = (wrong, fine) if side == "before" else (fine, wrong)
@@ -172,9 +172,7 @@ def test_scores_of_samples_are_compared_in_pairs(changed: Any, folders: tuple[Pa
     ],
     ids=["no file", "another build", "another metric", "other samples"],
 )
-def test_without_pairs_the_scores_stand_alone_and_the_reason_is_given(
-    changes: Any, changed: Any, folders: tuple[Path, Path]
-) -> None:
+def test_unpaired_scores_state_the_reason(changes: Any, changed: Any, folders: tuple[Path, Path]) -> None:
     store_samples(folders[0], sample.record(), [1.0] * 500)
     if changes is not None:
         store_samples(folders[1], sample.record(), [1.0] * 500, **changes)

@@ -71,7 +71,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return run
 
 
-def test_what_is_sent_is_some_samples_alone_and_two_in_a_batch(gate: Gate) -> None:
+def test_samples_are_sent_alone_and_in_a_pair(gate: Gate) -> None:
     found, sent = gate()
 
     assert (found.wrong, found.requests) == ("", 5)
@@ -115,9 +115,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.parametrize(("to", "named"), [(0, "row-0"), (3, "row-3"), (4, "2 samples")])
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_is_not_as_declared_is_said_with_the_request_it_answers(
-    gate: Gate, name: str, to: int, named: str
-) -> None:
+def test_undeclared_answer_is_named_with_its_request(gate: Gate, name: str, to: int, named: str) -> None:
     change, output = FAULTS[name]
     wrong = gate(change, to)[0].wrong
     assert (output in wrong, named in wrong) == (True, True)
@@ -132,7 +130,7 @@ def test_what_is_not_as_declared_is_said_with_the_request_it_answers(
         (lambda _response: None, (3,), False),
     ],
 )
-def test_a_length_that_is_declared_as_any_may_be_any(
+def test_dynamic_dimension_accepts_any_length(
     gate: Gate, change: Change, shape: tuple[int, ...], passes: bool
 ) -> None:
     assert (gate(change, 0, model(shape))[0].wrong == "") is passes
@@ -147,18 +145,15 @@ def test_a_length_that_is_declared_as_any_may_be_any(
     ],
     ids=["no number", "an output that is lacking", "whole numbers and texts"],
 )
-def test_answers_that_were_given_before_have_to_be_whole_and_finite_too(
-    gate: Gate, changed: Any, named: str
-) -> None:
+def test_earlier_answers_must_be_complete_and_finite(gate: Gate, changed: Any, named: str) -> None:
     gate()  # its answers stand in for the server's
     wrong = declared.declared(model(), given_alone() | changed).wrong
     assert (named in wrong, bool(wrong)) == (True, bool(named))
 
 
 @pytest.mark.parametrize("wrong", [None, 137])
-def test_every_sample_s_answer_has_to_be_finite_not_only_those_that_other_gates_send(
-    gate: Gate, monkeypatch: pytest.MonkeyPatch, wrong: int | None
-) -> None:
+def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch, wrong: int | None) -> None:
+    """Not only those of samples that other gates send."""
     gate()
     ids = [f"row-{n}" for n in range(200)]
     rest = [

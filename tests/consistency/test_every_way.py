@@ -21,7 +21,7 @@ from tests.consistency.answering_servers import (
 
 
 @pytest.mark.parametrize("factor", [2.0, 2.5])
-def test_a_way_that_gives_other_answers_is_named(factor: float) -> None:
+def test_transport_with_different_answers_is_named(factor: float) -> None:
     with web_server(factor) as address, served_by(careful, address) as model:
         found = transports.transports(model, ALONE, shared_memory=False)
 
@@ -29,7 +29,7 @@ def test_a_way_that_gives_other_answers_is_named(factor: float) -> None:
     assert ("HTTP" in found.wrong, "gRPC " in found.wrong.partition(":")[0]) == (factor != 2, False)
 
 
-def test_a_way_that_refuses_is_named() -> None:
+def test_refusing_transport_is_named() -> None:
     with served_by(careful) as model:
         found = transports.transports(model, ALONE, shared_memory=True)
 
@@ -37,7 +37,7 @@ def test_a_way_that_refuses_is_named() -> None:
 
 
 @pytest.mark.parametrize(("batched", "more"), [(True, {}), (False, {}), (True, {"MORE": ROWS})])
-def test_answers_in_shared_memory_are_those_in_messages(batched: bool, more: dict[str, np.ndarray]) -> None:
+def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[str, np.ndarray]) -> None:
     """Each of several inputs has a place of its own in the region."""
     memory = Memory()
     with with_memory(memory, batched=batched) as model:
@@ -51,7 +51,7 @@ def test_answers_in_shared_memory_are_those_in_messages(batched: bool, more: dic
     assert memory.regions == {}, "none is left"
 
 
-def test_an_answer_that_is_another_in_shared_memory_is_found() -> None:
+def test_different_answer_in_shared_memory_is_found() -> None:
     memory = Memory()
 
     def answer(request: Any, context: grpc.ServicerContext) -> Any:

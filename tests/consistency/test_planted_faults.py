@@ -106,7 +106,7 @@ def test_a_sound_model_passes_every_gate(served_with: Load) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_found_by_its_gate(name: str, served_with: Load) -> None:
+def test_fault_is_found_by_its_gate(name: str, served_with: Load) -> None:
     gates, fault = FAULTS[name]
     served = served_with(fault)
     find = gates_of(served, ask_alone(served))
@@ -120,7 +120,7 @@ def test_a_fault_is_found_by_its_gate(name: str, served_with: Load) -> None:
         assert not found["declared"].wrong, "an answer alone is finite and of its shape"
 
 
-def test_with_others_in_flight_a_batch_that_the_server_makes_is_found_too(
+def test_fault_in_server_made_batch_is_found_in_flight(
     served_with: Load,
 ) -> None:
     _gates, fault = FAULTS["rows swapped in batches"]

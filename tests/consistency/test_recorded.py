@@ -58,7 +58,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts
     monkeypatch.setattr(recorded, "ask", ask)
 
 
-def test_answers_come_back_from_their_file_as_they_were(
+def test_recorded_answers_round_trip(
     kept: tuple[Path, RecordedAnswers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, found = kept
@@ -77,7 +77,7 @@ def test_answers_come_back_from_their_file_as_they_were(
     [{"outputs": ROWS + 0.3 * (np.arange(8) == 5)[:, None].astype(np.float32)}, {"texts": TEXTS[::-1]}],
     ids=["a number", "texts"],
 )
-def test_another_answer_than_the_recorded_one_is_found(
+def test_answer_unlike_the_recorded_one_is_found(
     kept: tuple[Path, RecordedAnswers], changed: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answering(monkeypatch, **changed)
@@ -95,7 +95,7 @@ def test_another_answer_than_the_recorded_one_is_found(
     ],
     ids=["neither", "the case's own", "neither of this output", "the case's own of this output"],
 )
-def test_an_output_may_differ_by_what_either_tolerance_lets_it(
+def test_looser_of_two_tolerances_applies_to_recorded_answers(
     kept: tuple[Path, RecordedAnswers],
     near: Closeness,
     of_file: Closeness,
@@ -122,7 +122,7 @@ def test_an_output_may_differ_by_what_either_tolerance_lets_it(
     ],
     ids=["the first sample", "the last sample", "the shape of samples", "another model", "other outputs"],
 )
-def test_answers_of_other_samples_or_another_model_are_refused(
+def test_recorded_answers_of_other_samples_or_model_are_refused(
     kept: tuple[Path, RecordedAnswers], other: ServedModel
 ) -> None:
     path, found = kept
@@ -155,7 +155,7 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_damaged_file_is_refused_with_its_name(fault: str, kept: tuple[Path, RecordedAnswers]) -> None:
+def test_damaged_answers_file_is_refused(fault: str, kept: tuple[Path, RecordedAnswers]) -> None:
     path, _ = kept
     path.write_bytes(FAULTS[fault](path.read_bytes()))
 

@@ -72,7 +72,7 @@ def takes(*sizes: int) -> Server:
     return lambda request: "" if request.inputs[0].shape[0] in sizes else "too many"
 
 
-def test_samples_are_sent_in_turn_in_batches_of_each_declared_size_and_one_more(serve: Any) -> None:
+def test_batches_of_every_size_and_one_more_are_sent(serve: Any) -> None:
     got = serve(takes(1, 2, 3, 4))
     found = refusals.largest_batch(served_model(count=3))
 
@@ -97,7 +97,7 @@ def test_samples_are_sent_in_turn_in_batches_of_each_declared_size_and_one_more(
         (6, (1, 2, 3, 4, 5, 6, 7), 7),
     ],
 )
-def test_a_server_that_takes_other_sizes_than_are_declared_fails(
+def test_undeclared_batch_sizes_fail(
     serve: Any, largest: int, sizes: tuple[int, ...], wrong: int | None
 ) -> None:
     serve(takes(*sizes))
@@ -107,7 +107,7 @@ def test_a_server_that_takes_other_sizes_than_are_declared_fails(
     assert bool(found) is (wrong is not None)
 
 
-def test_a_model_without_batches_has_no_largest_one(serve: Any) -> None:
+def test_model_without_batching_has_no_largest_batch(serve: Any) -> None:
     got = serve(takes())
     found = refusals.largest_batch(served_model(batched=False))
 
@@ -118,7 +118,7 @@ def malformed(served: ServedModel | None = None, first: Alone | None = None) -> 
     return refusals.malformed(served or served_model(), alone() if first is None else first)
 
 
-def test_each_fault_is_tried_and_a_right_request_after_it(serve: Any) -> None:
+def test_each_malformed_request_precedes_a_valid_one(serve: Any) -> None:
     got = serve(fault_in)
     found = malformed()
 
@@ -132,7 +132,7 @@ def test_each_fault_is_tried_and_a_right_request_after_it(serve: Any) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_server_that_answers_one_malformed_request_is_found(serve: Any, fault: str) -> None:
+def test_answered_malformed_request_is_found(serve: Any, fault: str) -> None:
     serve(lambda request: "" if fault_in(request) == fault else fault_in(request))
 
     assert fault in malformed().wrong
@@ -140,7 +140,7 @@ def test_a_server_that_answers_one_malformed_request_is_found(serve: Any, fault:
 
 @pytest.mark.parametrize("harm", ["refuses", "answers otherwise"])
 @pytest.mark.parametrize("number", range(6))
-def test_a_server_that_a_malformed_request_harms_is_found(
+def test_harm_by_malformed_request_is_found(
     serve: Any, monkeypatch: pytest.MonkeyPatch, number: int, harm: str
 ) -> None:
     serve(fault_in)

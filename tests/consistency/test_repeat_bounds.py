@@ -40,7 +40,7 @@ def compared(right: Arrays, given: Arrays, which: Sequence[int], near: Closeness
     [ROWS, TEXTS, np.arange(40).reshape(20, 2), ROWS > 0, ROWS[:, 0], np.zeros((20, 0), np.float32)],
     ids=["floats", "texts", "integers", "truth", "a number for each row", "nothing detected"],
 )
-def test_equal_answers_are_the_same_in_any_order_and_of_any_type(right: np.ndarray) -> None:
+def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
     found = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
 
     assert (found.wrong, found.answers, found.agreement, found.left_out) == (0, 4, 1.0, 0)
@@ -76,7 +76,7 @@ def test_equal_answers_are_the_same_in_any_order_and_of_any_type(right: np.ndarr
         "truth",
     ],
 )
-def test_an_answer_that_differs_is_counted_and_its_sample_named(right: np.ndarray, change: Any) -> None:
+def test_differing_answer_is_counted_and_its_sample_named(right: np.ndarray, change: Any) -> None:
     found = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
 
     assert found.wrong >= 1
@@ -86,7 +86,7 @@ def test_an_answer_that_differs_is_counted_and_its_sample_named(right: np.ndarra
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_rows_that_lie_within_2_percent_of_the_largest_magnitude_are_told_apart(
+def test_faults_within_2_percent_of_magnitude_are_found(
     fault: tuple[Arrays, Fault],
 ) -> None:
     right, spoil = fault
@@ -104,11 +104,11 @@ def test_rows_that_lie_within_2_percent_of_the_largest_magnitude_are_told_apart(
     ],
     ids=["off on the mean", "an output that is gone", "one number for a whole batch"],
 )
-def test_a_row_is_another_answer(right: Arrays, given: Arrays, near: Closeness) -> None:
+def test_wrong_row_is_found(right: Arrays, given: Arrays, near: Closeness) -> None:
     assert compared(right, given, [0], near).wrong == 1
 
 
-def test_answers_of_several_shapes_are_held_to_their_own() -> None:
+def test_answers_of_several_shapes_are_compared_separately() -> None:
     rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
     alone = alone_of(IDS, rows, EXACT)
@@ -146,13 +146,13 @@ def noisy(values: np.ndarray, share: float) -> np.ndarray:
         "FP16",
     ],
 )
-def test_rounding_is_no_other_answer(right: np.ndarray, given: np.ndarray, near: Closeness) -> None:
+def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, near: Closeness) -> None:
     found = compared({"OUT": right}, {"OUT": given}, range(20), near)
 
     assert (found.wrong, found.answers) == (0, 20)
 
 
-def test_samples_whose_answers_rounding_makes_the_same_are_nobody_else_s() -> None:
+def test_rounding_makes_no_mix_up_of_equal_answers() -> None:
     """Saturated probabilities of two samples are nearer than a unit in the last place of FP16."""
     sure = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
     right = np.concatenate([1 - sure[:, :1], sure], axis=1)
@@ -161,7 +161,7 @@ def test_samples_whose_answers_rounding_makes_the_same_are_nobody_else_s() -> No
     assert compared({"OUT": right}, {"OUT": given}, range(20), Closeness(0.05, 0.025, 1.0, 1e-3)).wrong == 0
 
 
-def test_a_class_is_tied_where_the_scores_beside_it_show_it() -> None:
+def test_class_may_differ_only_if_scores_tie() -> None:
     scores, classes = CLASSES["SCORES"].copy(), CLASSES["CLASS"].copy()
     second = scores[3].argsort()[-2]
     scores[3, second] = scores[3].max() - 1e-4
@@ -175,7 +175,7 @@ def test_a_class_is_tied_where_the_scores_beside_it_show_it() -> None:
     assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), NEAR).wrong == 1
 
 
-def test_a_class_that_rounding_alone_chooses_may_be_another_in_every_row() -> None:
+def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
     """Two classes have one score, up to the noise of FP32."""
     scores = np.stack([ROWS[:, 0], ROWS[:, 0], ROWS[:, 0] - 1], axis=1)
     right = {"SCORES": scores, "LABEL": np.zeros((20, 1), np.int64)}
@@ -187,7 +187,8 @@ def test_a_class_that_rounding_alone_chooses_may_be_another_in_every_row() -> No
     assert (wrong(1), wrong(2)) == (0, 20)
 
 
-def test_a_few_integers_of_a_long_output_may_differ_and_what_follows_them_is_left_out() -> None:
+def test_few_integers_of_a_long_output_may_differ() -> None:
+    """The row's other outputs are left out then."""
     masks = np.arange(2000).reshape(20, 100)
     right = {"MASK": masks, "OUT": ROWS}
     near = Closeness(0.01, 0.01, 0.99)
@@ -203,7 +204,7 @@ def test_a_few_integers_of_a_long_output_may_differ_and_what_follows_them_is_lef
     assert of(0, 1.0).wrong == 1
 
 
-def test_the_share_of_integers_that_differ_is_bounded_over_all_rows() -> None:
+def test_differing_integers_are_bounded_over_all_rows() -> None:
     masks = np.arange(2000).reshape(20, 100)
     near = Closeness(0.01, 0.01, 0.99)
 
@@ -214,7 +215,7 @@ def test_the_share_of_integers_that_differ_is_bounded_over_all_rows() -> None:
     assert [wrong(rows) for rows in (6, 7, 20)] == [0, 7, 20]
 
 
-def test_no_limit_makes_the_answer_of_one_sample_that_of_another() -> None:
+def test_swapped_rows_fail_under_any_limit() -> None:
     wide = Closeness(4.0, np.inf, 1.0)
     given = ROWS.copy()
     given[[3, 7]] = ROWS[[7, 3]]
@@ -223,7 +224,7 @@ def test_no_limit_makes_the_answer_of_one_sample_that_of_another() -> None:
     assert compared({"OUT": ROWS}, {"OUT": given}, range(20), wide).wrong == 2
 
 
-def test_no_number_twice_is_the_same_answer() -> None:
+def test_nan_equals_nan() -> None:
     right = np.where(np.arange(4) == 1, np.nan, ROWS)
 
     assert compared({"OUT": right}, {"OUT": right[[3]]}, [3]).wrong == 0
@@ -238,9 +239,7 @@ def test_no_number_twice_is_the_same_answer() -> None:
     [(0.0, LEAST_NOISE), (1e-3, 0.05), (0.5, NEAR.element)],
     ids=["none", "some", "a fault, and no noise"],
 )
-def test_the_noise_of_a_repeated_request_decides_what_nothing_may_change(
-    off_by: float, allowed: float
-) -> None:
+def test_repeated_request_sets_noise_limit(off_by: float, allowed: float) -> None:
     again = [Answer(np.array([n]), {"OUT": noisy(ROWS, off_by)[[n]]}) for n in range(20)]
     alone = alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, NEAR, again)
 
@@ -249,13 +248,13 @@ def test_the_noise_of_a_repeated_request_decides_what_nothing_may_change(
     assert alone.near.element >= alone.same.element
 
 
-def test_a_few_wrong_answers_are_no_noise() -> None:
+def test_few_wrong_answers_are_not_noise() -> None:
     again = [Answer(np.array([n]), {"OUT": ROWS[[n]] + np.float32(n < 5)}) for n in range(20)]
 
     assert alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, NEAR, again).same.element == LEAST_NOISE
 
 
-def test_where_all_samples_get_one_answer_it_is_said_that_nothing_tells_them_apart() -> None:
+def test_equal_answers_for_all_samples_are_reported() -> None:
     def tells_apart(rows: np.ndarray) -> bool:
         return alone_of(IDS, {n: {"OUT": rows[n]} for n in range(20)}, EXACT).tells_apart
 
@@ -268,7 +267,7 @@ def test_where_all_samples_get_one_answer_it_is_said_that_nothing_tells_them_apa
 # --- several ways to send the samples -----------------------------------------------------------------------
 
 
-def test_of_several_ways_the_worst_counts() -> None:
+def test_worst_of_several_transports_counts() -> None:
     good = SameAnswers(8, 40, 1e-6, 1.0, passed=True, sample="a", left_out=1)
     bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", left_out=2)
 
@@ -283,9 +282,8 @@ def test_of_several_ways_the_worst_counts() -> None:
 
 
 @pytest.mark.parametrize(("before", "same"), [(True, False), (False, True), (True, True)])
-def test_a_ledger_holds_where_it_held_before_and_its_samples_get_the_same_answers(
-    before: bool, same: bool
-) -> None:
+def test_failed_same_answers_fail_the_ledger(before: bool, same: bool) -> None:
+    """A ledger that failed before stays failed."""
     ledger = samples.accuracy() if before else samples.failed_accuracy()
     told = SameAnswers(8, 40, 1e-6, 1.0, passed=same, sample="" if same else "row-5")
 

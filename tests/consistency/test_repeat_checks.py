@@ -64,7 +64,7 @@ def test_a_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
         ("in_flight", [([n % 8], 64) for n in range(64)]),
     ],
 )
-def test_each_sample_is_asked_alone(gate: Gate, name: str, asked: list[tuple[list[int], int]]) -> None:
+def test_each_sample_is_sent_alone(gate: Gate, name: str, asked: list[tuple[list[int], int]]) -> None:
     """Repeated in the reverse order: before each request comes another one than before."""
     assert gate(name)[1].asked == asked
 
@@ -77,7 +77,7 @@ def test_each_sample_is_asked_alone(gate: Gate, name: str, asked: list[tuple[lis
         (37, (20,), [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 19, 20, 21, 31, 32, 33, 36, 37]),
     ],
 )
-def test_the_sizes_by_which_kernels_are_chosen_have_those_beside_them(
+def test_tried_batch_sizes_surround_kernel_sizes(
     largest: int, preferred: tuple[int, ...], sizes: list[int]
 ) -> None:
     model = dataclasses.replace(served_model(largest=largest), preferred=preferred)
@@ -94,9 +94,7 @@ def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", GATES)
-def test_an_answer_that_is_another_than_alone_is_told_with_its_sample(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(repeat_checks, "ask", Server(wrong_for_row_5).ask)
 
     found = getattr(repeat_checks, name)(served_model(), alone())
@@ -120,12 +118,12 @@ class Leaking:
 
 
 @pytest.mark.parametrize("share", [0.01, 0.001, 0.0001])
-def test_a_leak_of_the_answer_before_is_found(gate: Gate, share: float) -> None:
+def test_leak_of_previous_answer_is_found(gate: Gate, share: float) -> None:
     assert gate("repeated", Leaking(share), near=WIDE)[0].wrong
     assert not gate("repeated", Leaking(0.0), near=WIDE)[0].wrong
 
 
-def test_the_first_answer_after_a_load_is_held_to_the_others(gate: Gate) -> None:
+def test_first_answer_after_load_is_compared(gate: Gate) -> None:
     right = {"OUT": 2 * ROWS[:1]}
     wrong = {"OUT": 2 * ROWS[:1] * np.float32(1.001)}
 
@@ -156,12 +154,12 @@ def test_the_first_answer_after_a_load_is_held_to_the_others(gate: Gate) -> None
         "an instance that is a thousandth off",
     ],
 )
-def test_what_only_a_batch_does_to_answers_is_found(gate: Gate, fault: Model) -> None:
+def test_batch_faults_are_found_by_batches_gate_alone(gate: Gate, fault: Model) -> None:
     assert "answers differ" in gate("batches", fault, near=WIDE)[0].wrong
     assert gate("repeated", fault, near=WIDE)[0].wrong == ""
 
 
-def test_numbers_that_are_random_are_no_noise_but_a_fault(gate: Gate) -> None:
+def test_random_outputs_are_a_fault(gate: Gate) -> None:
     right, spoil = FAULTS["random scores beside pixel coordinates"]
 
     def answer(samples: np.ndarray, _in_flight: int) -> Arrays:
@@ -170,7 +168,7 @@ def test_numbers_that_are_random_are_no_noise_but_a_fault(gate: Gate) -> None:
     assert gate("repeated", answer, near=WIDE)[0].wrong
 
 
-def test_kernels_that_a_batch_size_chooses_may_round_otherwise(gate: Gate) -> None:
+def test_batch_size_kernels_may_round_differently(gate: Gate) -> None:
     def by_size(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return 2 * ROWS[samples] * np.float32(1 + 1e-7 * len(samples))
 
@@ -184,7 +182,7 @@ def test_kernels_that_a_batch_size_chooses_may_round_otherwise(gate: Gate) -> No
 
 
 @pytest.mark.parametrize("name", GATES)
-def test_an_honest_model_that_is_noisy_is_held_to_its_noise(gate: Gate, name: str) -> None:
+def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
     generator = np.random.default_rng(4)
 
     def noisy(samples: np.ndarray, _in_flight: int) -> np.ndarray:
@@ -193,7 +191,7 @@ def test_an_honest_model_that_is_noisy_is_held_to_its_noise(gate: Gate, name: st
     assert gate(name, noisy, near=WIDE)[0].wrong == ""
 
 
-def test_a_model_of_which_no_answer_could_be_read_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeat_checks, "ask", Server().ask)
 
     assert repeat_checks.reloaded(served_model(), alone_of(IDS, {}, NEAR)).wrong
@@ -231,7 +229,7 @@ def optional_gate(
     return repeat_checks.repeated(toy, alone())
 
 
-def test_a_request_that_leaves_an_optional_input_out_gets_the_same_answer_whatever_was_before_it(
+def test_request_without_optional_input_ignores_earlier_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     last = np.zeros(4, np.float32)

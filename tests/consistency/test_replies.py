@@ -23,7 +23,7 @@ from tests.consistency.answering_servers import ROWS, careful, right, served_by
         (grpc.StatusCode.INTERNAL, "", "INTERNAL"),
     ],
 )
-def test_a_server_that_lives_has_refused_whatever_its_status_says(
+def test_refusal_of_a_live_server_counts_with_any_status(
     code: grpc.StatusCode, words: str, said: str
 ) -> None:
     def refuse(_request: Any, context: grpc.ServicerContext) -> Any:
@@ -37,7 +37,7 @@ def test_a_server_that_lives_has_refused_whatever_its_status_says(
     assert len(reply.refusal) < 400, "a server may say much"
 
 
-def test_replies_come_in_the_order_of_their_requests() -> None:
+def test_replies_keep_request_order() -> None:
     with served_by(careful) as model:
         inputs = [model.job.data.inputs([sample]) for sample in (2, 0)]
         malformed = service_pb2.ModelInferRequest(model_name="toy")
@@ -50,7 +50,7 @@ def test_replies_come_in_the_order_of_their_requests() -> None:
     assert contents == [(2 * ROWS[sample]).tobytes() for sample in (2, 0)]
 
 
-def test_as_many_requests_are_in_flight_as_were_asked_for() -> None:
+def test_requested_number_of_requests_is_in_flight() -> None:
     now = SimpleNamespace(count=0, most=0)
     lock = threading.Lock()
 

@@ -31,7 +31,7 @@ def of(tmp_path: Path) -> reproducer.Case:
     return reproducer.Case("toy", "1 differs", tmp_path / "config.pbtxt", versions, "alone")
 
 
-def test_the_request_and_both_answers_come_back_without_code(of: reproducer.Case, tmp_path: Path) -> None:
+def test_reproducer_round_trips_without_pickle(of: reproducer.Case, tmp_path: Path) -> None:
     folder = tmp_path / "found"
     folder.mkdir()
     (folder / "of-before").touch()
@@ -51,7 +51,7 @@ def test_the_request_and_both_answers_come_back_without_code(of: reproducer.Case
     assert all(one in issue for one in ("toy: 1 differs", "2.51.0", "`b`", "-b 2"))
 
 
-def test_the_request_is_one_that_perf_analyzer_and_the_suite_read(
+def test_reproducer_request_is_readable_by_perf_analyzer_and_suite(
     of: reproducer.Case, tmp_path: Path
 ) -> None:
     reproducer.write(tmp_path / "found", of, MODEL, ROWS, FOUND)
@@ -64,7 +64,7 @@ def test_the_request_is_one_that_perf_analyzer_and_the_suite_read(
     assert first.read()["IN"].shape == (4,)
 
 
-def test_a_model_without_a_batch_axis_is_asked_without_one(of: reproducer.Case, tmp_path: Path) -> None:
+def test_reproducer_respects_missing_batch_axis(of: reproducer.Case, tmp_path: Path) -> None:
     one = {name: values[:1] for name, values in ROWS.items()}
     found = Differing(["a"], 0, FOUND.expected, FOUND.given)
     reproducer.write(tmp_path / "found", of, dataclasses.replace(MODEL, batched=False), one, found)
@@ -73,7 +73,7 @@ def test_a_model_without_a_batch_axis_is_asked_without_one(of: reproducer.Case, 
     assert "ROW, TYPES = 'toy', None" in (tmp_path / "found" / "show.py").read_text()
 
 
-def test_the_first_wrong_answer_is_kept_with_its_request() -> None:
+def test_first_wrong_answer_is_kept_with_its_request() -> None:
     expected = expect(["a", "b", "c"], {"OUT": np.arange(12, dtype=np.float32).reshape(3, 4)})
     given = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
 

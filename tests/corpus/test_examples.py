@@ -22,14 +22,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[one.name for one in EXAMPLES])
-def test_an_example_gets_the_verdict_that_it_deserves(example: Example, run: Run) -> None:
+def test_example_gets_expected_verdict(example: Example, run: Run) -> None:
     run.models[example.name].hold_to(example.expected)
 
 
 @pytest.mark.parametrize(
     "example", [one for one in EXAMPLES if one.expected == verdicts.PASSES], ids=lambda one: one.name
 )
-def test_a_model_that_passes_is_in_the_summary(example: Example, run: Run) -> None:
+def test_passing_model_is_in_summary(example: Example, run: Run) -> None:
     summary = run.text.partition(" summary ")[2]
     assert f"| {example.name} " in summary
     assert run.models[example.name].record is not None

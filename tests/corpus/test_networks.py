@@ -84,14 +84,12 @@ def of_sklearn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=[one.name for one in NETWORKS])
-def test_a_public_network_gets_the_verdict_that_it_deserves(
-    network: Network, of_packages: dict[str, Found]
-) -> None:
+def test_public_network_gets_expected_verdict(network: Network, of_packages: dict[str, Found]) -> None:
     of_packages[network.name].hold_to(network.expected)
 
 
 @pytest.mark.parametrize(("model", "expected"), SKLEARN.items(), ids=SKLEARN)
-def test_a_model_of_scikit_learn_gets_the_verdict_that_it_deserves(
+def test_scikit_learn_model_gets_expected_verdict(
     model: str, expected: Expected, of_sklearn: dict[str, Found]
 ) -> None:
     of_sklearn[model].hold_to(expected)

@@ -51,9 +51,7 @@ def test_an_honest_model_passes(model: Planted, found: Mapping[str, Found]) -> N
 
 
 @pytest.mark.parametrize("model", UNDER_LOAD, ids=[one.name for one in UNDER_LOAD])
-def test_a_speed_is_shown_of_right_answers_alone(
-    model: Planted, found_under_load: Mapping[str, Found]
-) -> None:
+def test_speed_is_shown_only_of_right_answers(model: Planted, found_under_load: Mapping[str, Found]) -> None:
     found = found_under_load[model.name]
     found.hold_to(model.expected)
     assert found.record is not None

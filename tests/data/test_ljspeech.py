@@ -35,13 +35,13 @@ def test_text_is_cleaned_as_published(text: str, cleaned: str) -> None:
     assert spoken == cleaned
 
 
-def test_text_becomes_the_numbers_of_the_published_table() -> None:
+def test_text_encodes_to_published_symbols() -> None:
     assert alphabet.clean("£1,200 or £") == "twelve hundred pounds or "
     assert alphabet.encode("Hi, you-all!") == [45, 46, 6, 11, 62, 52, 58, 1, 38, 49, 49, 2]
     assert alphabet.encode('a_b"~*c') == [38, 39, 40], "what is no symbol is left out, and so is the padding"
 
 
-def test_the_filterbank_is_librosas() -> None:
+def test_filterbank_is_librosas() -> None:
     # librosa 0.11: filters.mel(sr=22050, n_fft=1024, n_mels=80, fmin=0, fmax=8000)
     bank = spectrogram.filterbank()
     assert bank.shape == (80, 513)
@@ -69,7 +69,7 @@ def mel_of(*values: float) -> np.ndarray:
     return np.repeat(np.array([values], np.float32), 80, axis=0)
 
 
-def test_frame_by_frame_a_missing_frame_is_an_error_even_where_it_is_silent() -> None:
+def test_missing_frame_is_an_error_even_if_silent() -> None:
     silent = mel_of(0, spectrogram.SILENCE)
     assert spectrogram.frame_by_frame(silent, silent) == 0
     assert spectrogram.frame_by_frame(silent, mel_of(0)) == pytest.approx(spectrogram.SILENCE**2 / 2)
@@ -92,7 +92,7 @@ def best_path(cost: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize(("rows", "columns"), list(itertools.product((1, 2, 5), (1, 3, 5))))
-def test_alignment_takes_the_best_of_all_paths(rows: int, columns: int) -> None:
+def test_alignment_takes_best_of_all_paths(rows: int, columns: int) -> None:
     generator = np.random.default_rng([rows, columns])
     a, b = generator.normal(size=(80, rows)), generator.normal(size=(80, columns))
     cost = np.square(a.T[:, None] - b.T[None]).mean(axis=2)
@@ -123,14 +123,15 @@ def dataset(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_test_part_is_the_published_500() -> None:
+def test_test_part_is_published_500() -> None:
     part = ljspeech.test_part()
     assert len(part) == 500
     assert {"LJ045-0096", "LJ049-0022", "LJ001-0015"} <= part
     assert not part & {"LJ050-0234", "LJ019-0373", "LJ022-0023"}  # of the training and validation lists
 
 
-def test_evaluation_is_the_test_part_without_long_texts_and_training_is_the_rest(dataset: Path) -> None:
+def test_evaluation_is_test_part_without_long_texts(dataset: Path) -> None:
+    """Training is the rest."""
     samples = utterances.speech("evaluation", dataset)
     assert tuple(samples.ids) == SHORT
     inputs = samples.load([1, 0])
@@ -190,7 +191,7 @@ FAULTS: list[tuple[Callable[[Path], object], str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "at"), FAULTS)
-def test_a_data_set_that_is_not_ljspeech_is_refused(
+def test_other_data_set_is_refused_as_ljspeech(
     spoil: Callable[[Path], object], at: str, dataset: Path
 ) -> None:
     spoil(dataset)
@@ -198,7 +199,7 @@ def test_a_data_set_that_is_not_ljspeech_is_refused(
         list(utterances.speech("evaluation", dataset).labels)
 
 
-def test_a_missing_sound_is_named_before_the_evaluation(dataset: Path) -> None:
+def test_missing_sound_is_an_error_before_evaluation(dataset: Path) -> None:
     path = dataset / "wavs" / f"{SHORT[1]}.wav"
     path.unlink()
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):

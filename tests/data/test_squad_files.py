@@ -24,7 +24,7 @@ def written(content: object, folder: Path) -> Path:
     return path
 
 
-def test_a_file_is_read_as_it_is(content: dict[str, Any], tmp_path: Path) -> None:
+def test_squad_file_is_read_unchanged(content: dict[str, Any], tmp_path: Path) -> None:
     # A paragraph that nothing is asked about may lack its text.
     content["data"][0]["paragraphs"].insert(0, {"qas": []})
     articles = squad_v1.read(written(content, tmp_path))
@@ -50,7 +50,7 @@ def of_questions(spoil: Callable[[list[Any]], object]) -> str:
         of_questions(lambda qas: qas.clear()),
     ],
 )
-def test_a_file_that_is_not_squad_is_refused(text: str, tmp_path: Path) -> None:
+def test_non_squad_file_is_refused(text: str, tmp_path: Path) -> None:
     path = written(text, tmp_path)
     with pytest.raises(InputError, check=lambda error: error.where.startswith(str(path))):
         squad_v1.read(path)
@@ -76,7 +76,7 @@ def test_a_vocabulary_is_read_line_by_line(
         word_pieces.read_vocabulary(path)
 
 
-def test_generated_answers_stand_in_their_paragraphs_where_the_file_says() -> None:
+def test_generated_answers_are_at_stated_positions() -> None:
     for article in invented.as_squad(invented.paragraphs("evaluation"))["data"]:
         for paragraph in article["paragraphs"]:
             for qa in paragraph["qas"]:

@@ -21,7 +21,7 @@ def evaluate(accepted: Mapping[str, list[str]], predictions: Mapping[str, str]) 
     return float(f1), float(exact)
 
 
-def test_the_metric_is_that_of_torchmetrics_where_answers_have_words() -> None:
+def test_metric_matches_torchmetrics() -> None:
     from torchmetrics.functional.text import squad
 
     generator = random.Random(0)
@@ -58,6 +58,8 @@ def test_the_metric_is_that_of_torchmetrics_where_answers_have_words() -> None:
         (None, ["tower"], 0, 0),
     ],
 )
-def test_the_metric_by_hand(prediction: str | None, truths: list[str], f1: float, exact: float) -> None:
+def test_metric_matches_values_by_hand(
+    prediction: str | None, truths: list[str], f1: float, exact: float
+) -> None:
     predictions = {} if prediction is None else {"1": prediction}
     assert evaluate({"1": truths}, predictions) == pytest.approx((f1, exact))

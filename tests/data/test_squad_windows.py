@@ -11,7 +11,7 @@ SMALL = WindowSizes(sequence=96, stride=20, query=24)
 
 
 @pytest.mark.parametrize("sizes", [SMALL, WindowSizes(), WindowSizes(sequence=64, stride=50, query=24)])
-def test_windows_are_those_of_the_original(sizes: WindowSizes) -> None:
+def test_windows_match_the_original(sizes: WindowSizes) -> None:
     data = articles(1)
     reading = prepare(data, VOCABULARY, sizes)
     expected = windows(data, VOCABULARY, sizes)
@@ -30,7 +30,7 @@ def test_windows_are_those_of_the_original(sizes: WindowSizes) -> None:
 
 
 @pytest.mark.parametrize("kind", ["smooth", "ties"])
-def test_answers_are_those_of_the_original_for_any_logits(kind: str) -> None:
+def test_answers_match_the_original_for_any_logits(kind: str) -> None:
     data = articles(3)
     reading = prepare(data, VOCABULARY, SMALL)
     rows = windows(data, VOCABULARY, SMALL)
@@ -58,7 +58,7 @@ def test_an_answer_keeps_the_spelling_of_the_paragraph() -> None:
         assert answers_of.project(normalised, original) == wanted
 
 
-def test_a_question_without_a_valid_span_is_answered_as_the_original_does() -> None:
+def test_question_without_valid_span_is_answered_as_in_original() -> None:
     reading = prepare(articles(4, 1), VOCABULARY, SMALL)
     logits = np.zeros((2, len(reading.windows), SMALL.sequence), np.float32)
     logits[:, :, :20] = 9  # the best 20 are all in the question
@@ -69,7 +69,7 @@ def test_a_question_without_a_valid_span_is_answered_as_the_original_does() -> N
     assert "empty" in answered.values()
 
 
-def test_spans_are_the_best_pair_in_order_and_not_too_long() -> None:
+def test_spans_are_best_ordered_pair_within_length() -> None:
     generator = np.random.default_rng(0)
     starts, ends = generator.normal(0, 1, (2, 40, 128)).astype(np.float32)
     found = answers_of.spans(answers_of.best_positions(starts, ends))
@@ -79,7 +79,7 @@ def test_spans_are_the_best_pair_in_order_and_not_too_long() -> None:
         assert tuple(chosen) == best
 
 
-def test_a_span_that_cannot_be_is_marked() -> None:
+def test_impossible_span_is_marked() -> None:
     starts, ends = np.zeros((2, 1, 64), np.float32)
     starts[:, 40:] = 1
     ends[:, :20] = 1

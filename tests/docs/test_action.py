@@ -40,7 +40,7 @@ def variables() -> dict[str, str]:
     return found
 
 
-def test_what_a_user_writes_is_never_a_part_of_a_command() -> None:
+def test_user_input_is_never_part_of_a_command() -> None:
     """An input in the text of a script is run by the shell, whatever is in it."""
     for step in STEPS:
         assert "${{" not in step.get("run", "")
@@ -48,7 +48,7 @@ def test_what_a_user_writes_is_never_a_part_of_a_command() -> None:
     assert "$[[" not in str(JOB["script"])
 
 
-def test_each_input_is_handed_on_documented_and_the_same_for_both_services() -> None:
+def test_inputs_are_passed_documented_and_equal_for_both_services() -> None:
     given = {re.sub(r"\$\{\{ inputs\.(.+) \}\}", r"\1", one) for one in variables().values()}
     assert set(ACTION["inputs"]) <= given
     table = re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE)
@@ -59,7 +59,7 @@ def test_each_input_is_handed_on_documented_and_the_same_for_both_services() -> 
         assert f"$[[ inputs.{name} ]]" in str(PIPELINE)
 
 
-def test_the_examples_give_inputs_that_there_are() -> None:
+def test_examples_use_existing_inputs() -> None:
     (step,) = [one for one in example("action")["jobs"]["prove"]["steps"] if "tritonproof" in one["uses"]]
     assert set(step["with"]) <= set(ACTION["inputs"])
     (include,) = example("include")["include"]
@@ -67,7 +67,7 @@ def test_the_examples_give_inputs_that_there_are() -> None:
     assert include["remote"].endswith("/ci/gitlab.yml")
 
 
-def test_the_version_is_that_of_the_project() -> None:
+def test_versions_match_the_project() -> None:
     version = project_file()["project"]["version"]
     (step,) = [one for one in example("action")["jobs"]["prove"]["steps"] if "tritonproof" in one["uses"]]
     (include,) = example("include")["include"]
@@ -79,7 +79,7 @@ def test_the_version_is_that_of_the_project() -> None:
     assert re.search(rf"^## {version} - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
-def test_what_later_steps_take_is_what_the_first_says(tmp_path: Path) -> None:
+def test_later_steps_use_outputs_of_the_first(tmp_path: Path) -> None:
     taken = set(re.findall(r"steps\.prepare\.outputs\.([a-z_]+)", (ROOT / "action.yml").read_text()))
     output = tmp_path / "output"
 
@@ -91,9 +91,7 @@ def test_what_later_steps_take_is_what_the_first_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", ["mine=net.onnx", "mine=export"])
-def test_converted_networks_are_looked_for_anew_when_a_file_of_theirs_changes(
-    tmp_path: Path, asked: str
-) -> None:
+def test_changed_network_file_renews_cache_key(tmp_path: Path, asked: str) -> None:
     for folder in (tmp_path, tmp_path / "export" / "onnx"):
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("net.onnx", "net.onnx.data"):
@@ -111,7 +109,7 @@ def test_converted_networks_are_looked_for_anew_when_a_file_of_theirs_changes(
     assert first != second == third
 
 
-def test_converted_models_are_looked_for_anew_when_the_model_changes(tmp_path: Path) -> None:
+def test_changed_model_renews_cache_key(tmp_path: Path) -> None:
     file, output = write(tmp_path / "mine.py", "mine"), tmp_path / "output"
     given = {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path), "PROVE_MODELS": "mine.py"}
     for _time in range(2):
@@ -123,7 +121,7 @@ def test_converted_models_are_looked_for_anew_when_the_model_changes(tmp_path: P
     assert first == second != third
 
 
-def test_the_options_are_pytest_s_and_paths_are_of_the_user_s_repository(
+def test_inputs_become_pytest_options_and_paths_resolve_in_workspace(
     tmp_path: Path, collect: Collect
 ) -> None:
     write(tmp_path / "a" / "mine.py", "mine")
@@ -150,14 +148,14 @@ def test_the_options_are_pytest_s_and_paths_are_of_the_user_s_repository(
     assert not tests & {"test_online", "test_offline", "test_efficiency"}, "speed is not asked for"
 
 
-def test_speed_is_measured_where_it_is_asked_for(tmp_path: Path, collect: Collect) -> None:
+def test_speed_is_measured_only_on_request(tmp_path: Path, collect: Collect) -> None:
     write(tmp_path / "mine.py", "mine")
     given = {"GITHUB_WORKSPACE": str(tmp_path), "PROVE_MODELS": "mine.py", "PROVE_MEASURE": "true"}
 
     assert any("offline" in name for name in collect("--target", "cpu", *prove.options(given)).names)
 
 
-def test_each_option_that_an_input_becomes_is_one_of_the_benchmarks(
+def test_every_input_maps_to_an_existing_option(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     options = {*prove.PATHS.values(), "--onnx"}
@@ -173,7 +171,7 @@ def test_each_option_that_an_input_becomes_is_one_of_the_benchmarks(
         {"PROVE_MODELS": "a.py", "PROVE_ARGUMENTS": "'open"},
     ],
 )
-def test_what_cannot_be_used_is_bad_input_and_installs_nothing(
+def test_invalid_input_is_a_usage_error_and_installs_nothing(
     given: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = prove.run({**given, "PROVE_CACHE": str(tmp_path / "cache")})
@@ -184,7 +182,7 @@ def test_what_cannot_be_used_is_bad_input_and_installs_nothing(
 
 
 @pytest.mark.parametrize(("warn_on", "status"), [("", 10), ("10", 0), ("11, 10", 0), ("1", 10)])
-def test_a_status_that_is_let_pass_is_a_warning(
+def test_allowed_status_is_a_warning(
     warn_on: str, status: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tox = tmp_path / "cache" / "environment" / "tool" / "bin" / "tox"
@@ -213,7 +211,7 @@ def included(inputs: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def test_what_a_user_of_gitlab_writes_arrives_as_it_is(tmp_path: Path) -> None:
+def test_gitlab_inputs_arrive_unchanged(tmp_path: Path) -> None:
     arguments = """--deployment "instances=2" -p 'no:cacheprovider' # not: a comment"""
     found = included(
         {"models": ["a.py", "b: c/d.py"], "selection": 'onnx and not "int8"', "arguments": arguments}
@@ -280,7 +278,7 @@ def run_steps(home: Path, workspace: Path, **inputs: str) -> tuple[int, dict[str
 
 
 @pytest.mark.campaign
-def test_a_repository_with_one_model_file_and_nothing_else_is_proven(tmp_path: Path) -> None:
+def test_repository_with_a_single_model_file_passes(tmp_path: Path) -> None:
     """Installs everything, as the first run on a runner does."""
     workspace, home = tmp_path / "workspace", tmp_path / "home"
     workspace.mkdir()

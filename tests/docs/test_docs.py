@@ -26,7 +26,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"], ids=name)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_resolves(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if "://" in link:
             continue
@@ -93,7 +93,7 @@ def without_ci_jobs(page: Path) -> str:
     return re.sub(r"^```yaml\n.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
-def test_tox_is_called_as_the_readme_installs_it() -> None:
+def test_tox_commands_use_the_installed_path() -> None:
     """A fix that is typed as it stands must not end in `tox: command not found`."""
     said = [*((name(page), without_ci_jobs(page)) for page in PAGES), *own_messages()]
     elsewhere = {where for where, text in said if re.search(r"(?<![\w./-])tox (run|exec) ", text)}
@@ -102,7 +102,7 @@ def test_tox_is_called_as_the_readme_installs_it() -> None:
     assert elsewhere == set()
 
 
-def test_messages_leave_to_one_module_how_a_command_is_typed() -> None:
+def test_only_listed_modules_spell_tox_commands() -> None:
     """An installed suite has no tox; what is left runs in a checkout alone."""
     elsewhere = {where for where, text in own_messages() if ".venv/bin/tox" in text}
 

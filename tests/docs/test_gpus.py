@@ -37,12 +37,12 @@ def capability_of(row: dict[str, str]) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def test_every_gpu_that_the_suite_knows_by_name_is_in_the_table() -> None:
+def test_every_named_gpu_is_in_the_table() -> None:
     assert sorted(row["GPU"] for row in GPUS) == sorted(one.label for one in TARGETS if one.device == "cuda")
 
 
 @pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
-def test_a_set_is_for_a_gpu_where_every_library_of_it_has_code(row: dict[str, str]) -> None:
+def test_gpu_package_sets_match_code_of_libraries(row: dict[str, str]) -> None:
     for environment, extra in EXTRAS.items():
         lack = {
             distribution
@@ -54,9 +54,7 @@ def test_a_set_is_for_a_gpu_where_every_library_of_it_has_code(row: dict[str, st
 
 
 @pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
-def test_the_tensorrt_of_a_gpu_is_what_its_cases_say(
-    row: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tensorrt_of_gpu_matches_its_cases(row: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     for version in ("10.16.1.11", "11.4.0.106"):
         monkeypatch.setattr(machine, "version_of", {"tensorrt-cu12": version}.get)
         skips = tensorrt.missing(capability_of(row)) is not None
@@ -64,7 +62,7 @@ def test_the_tensorrt_of_a_gpu_is_what_its_cases_say(
 
 
 @pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
-def test_the_containers_of_a_gpu_are_those_that_run_on_it(row: dict[str, str]) -> None:
+def test_container_of_gpu_matches_supported_releases(row: dict[str, str]) -> None:
     named = re.match(r"\d\d\.\d\d", row["Container of Triton"])
     assert named is not None
     runs = [
@@ -74,7 +72,7 @@ def test_the_containers_of_a_gpu_are_those_that_run_on_it(row: dict[str, str]) -
     assert (len(runs) == 1) == row["Container of Triton"].endswith("the last")
 
 
-def test_the_environments_and_their_cuda_are_those_of_tox_and_of_the_extras() -> None:
+def test_environments_and_cuda_match_tox_and_extras() -> None:
     listed = {row["Environment of tox"].strip("`"): row for row in rows("Environment of tox")}
 
     assert set(listed) == {one for one in environments() if one.startswith("benchmarks-gpu")}
@@ -84,7 +82,7 @@ def test_the_environments_and_their_cuda_are_those_of_tox_and_of_the_extras() ->
         assert requirements(extra_of_tensorrt), "the extra is there"
 
 
-def test_what_an_environment_brings_is_what_its_extra_admits() -> None:
+def test_environment_contents_match_its_extra() -> None:
     for row in rows("Environment of tox"):
         name = row["Environment of tox"].strip("`")
         if name.endswith("-trt"):

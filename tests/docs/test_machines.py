@@ -62,9 +62,7 @@ def commands(service: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("service", ["github", "gitlab"])
-def test_each_job_s_command_runs_its_shard_and_all_shards_of_a_target_have_a_job(
-    service: str, collect: Collect
-) -> None:
+def test_ci_jobs_cover_all_shards_of_each_target(service: str, collect: Collect) -> None:
     shards: dict[str, list[str]] = {}
     for words in commands(service):
         assert not [word for word in words if "$" in word]
@@ -78,14 +76,14 @@ def test_each_job_s_command_runs_its_shard_and_all_shards_of_a_target_have_a_job
         assert sorted(found) == [f"{number}/{len(found)}" for number in range(1, len(found) + 1)]
 
 
-def test_the_records_of_every_job_are_kept_apart() -> None:
+def test_job_records_are_kept_apart() -> None:
     names = [entry["name"] for entry in GITHUB["measure"]["strategy"]["matrix"]["include"]]
     assert len(set(names)) == len(names)
     assert "--results reports/results/$CI_NODE_INDEX" in GITLAB["measure"]["script"][-1]
     assert GITLAB["measure"]["artifacts"]["paths"] == ["reports/results"]
 
 
-def test_one_job_that_fails_ends_no_other_and_the_records_of_all_are_joined() -> None:
+def test_failing_job_stops_no_other_and_all_records_merge() -> None:
     assert GITHUB["measure"]["strategy"]["fail-fast"] is False
     kept = step("measure", "'records-${{ matrix.name }}'")
     assert kept["if"] == GITHUB["merge"]["if"] == "${{ !cancelled() }}"
@@ -96,9 +94,7 @@ def test_one_job_that_fails_ends_no_other_and_the_records_of_all_are_joined() ->
 
 @pytest.mark.parametrize("service", ["github", "gitlab"])
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_the_job_that_merges_makes_one_folder_of_what_the_jobs_left(
-    service: str, jobs: int, tmp_path: Path
-) -> None:
+def test_merge_job_joins_records_of_all_jobs(service: str, jobs: int, tmp_path: Path) -> None:
     """With one artifact alone GitHub's action makes no folder of its name."""
     if service == "github":
         script = [one["run"] for one in GITHUB["merge"]["steps"] if "run" in one]
@@ -121,7 +117,7 @@ def test_the_job_that_merges_makes_one_folder_of_what_the_jobs_left(
     assert len(files.read_all(tmp_path / "merged")) == jobs
 
 
-def test_the_reports_are_made_by_commands_that_there_are() -> None:
+def test_report_commands_exist() -> None:
     of_github = [one["run"] for one in GITHUB["merge"]["steps"] if "run" in one]
     of_gitlab = GITLAB["merge"]["script"]
     commands = {
@@ -137,7 +133,7 @@ def test_the_reports_are_made_by_commands_that_there_are() -> None:
 
 
 @pytest.mark.contract
-def test_what_the_services_read_fits_their_own_schemas(tmp_path: Path) -> None:
+def test_ci_files_match_their_schemas(tmp_path: Path) -> None:
     """Those of schemastore.org, which check-jsonschema brings along."""
     install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(tmp_path), "check-jsonschema"]
     installed = subprocess.run(install, capture_output=True, text=True, check=False)

@@ -26,11 +26,11 @@ def proof(**changes: object) -> Record:
     return samples.record(case=case, **changes)
 
 
-def test_without_records_nothing_runs() -> None:
+def test_nothing_runs_without_records() -> None:
     assert "runs" not in support_table.support_table([])
 
 
-def test_a_record_proves_its_own_cell_alone() -> None:
+def test_record_proves_only_its_cell() -> None:
     table = support_table.support_table([publishable(proof())])
 
     assert row(table, "resnet50", "`onnx`")[0] == "FP32: runs; INT8: not run"
@@ -45,13 +45,13 @@ def test_a_record_proves_its_own_cell_alone() -> None:
         pytest.param({"serving": Serving("local", "2.51.0", "onnxruntime", "system")}, id="another server"),
     ],
 )
-def test_a_case_that_was_not_right_or_not_served_so_proves_nothing(changes: dict[str, object]) -> None:
+def test_wrong_or_unserved_case_proves_nothing(changes: dict[str, object]) -> None:
     table = support_table.support_table([publishable(proof(**changes))])
 
     assert row(table, "resnet50", "`onnx`")[0] == "FP32, INT8: not run"
 
 
-def test_a_native_backend_has_its_own_column() -> None:
+def test_native_backend_has_own_column() -> None:
     served = Serving("local", "2.51.0", "onnxruntime", "system")
     gpu = structs.replace(proof(serving=served), case=Case("h200", "resnet50", "onnx", None, "fp16"))
 
@@ -61,7 +61,7 @@ def test_a_native_backend_has_its_own_column() -> None:
     ]
 
 
-def test_native_backends_on_a_cpu_are_proven_by_records_made_so_and_the_versions_are_said() -> None:
+def test_native_cpu_cells_list_triton_versions() -> None:
     served = [
         publishable(proof(serving=Serving("local", version, "onnxruntime", "system")))
         for version in ("2.53.0", "2.51.0")
@@ -72,7 +72,7 @@ def test_native_backends_on_a_cpu_are_proven_by_records_made_so_and_the_versions
     assert cells[1] == "FP32: runs, Triton 2.51.0, 2.53.0; INT8: not run"
 
 
-def test_every_full_model_has_its_rows_and_excluded_formats_their_reason() -> None:
+def test_full_models_have_rows_and_exclusions_reasons() -> None:
     table = support_table.support_table([])
 
     for model in all_models():
@@ -82,5 +82,5 @@ def test_every_full_model_has_its_rows_and_excluded_formats_their_reason() -> No
                 assert row(table, model.name, f"`{mnemonic}`")[0] == f"none: {reason}"
 
 
-def test_readme_holds_the_table_as_it_is_generated() -> None:
+def test_support_page_holds_generated_table() -> None:
     assert support_table.main([str(ROOT / "docs" / "support.md"), "--check"]) == 0

@@ -37,17 +37,17 @@ def lines_of(setting: str, environment: str) -> list[str]:
     return found
 
 
-def test_every_environment_of_the_benchmarks_is_looked_at() -> None:
+def test_every_benchmark_environment_is_tested() -> None:
     assert {one for one in environments() if one.startswith("benchmarks")} == set(EXTRAS)
 
 
 @pytest.mark.parametrize("environment", EXTRAS)
-def test_an_environment_has_the_extras_of_its_name(environment: str) -> None:
+def test_environment_has_extras_of_its_name(environment: str) -> None:
     assert set(lines_of(TOX["testenv"]["extras"], environment)) == EXTRAS[environment] | {"server", "models"}
 
 
 @pytest.mark.parametrize("environment", EXTRAS)
-def test_pytorch_s_own_index_is_asked_for_cuda_12_alone(environment: str) -> None:
+def test_pytorch_index_is_used_for_cuda12_only(environment: str) -> None:
     settings = "\n".join(lines_of(TOX["testenv"]["set_env"], environment))
 
     assert ("download.pytorch.org/whl/cu126" in settings) == ("cuda12" in environment)
@@ -62,9 +62,7 @@ def test_pytorch_s_own_index_is_asked_for_cuda_12_alone(environment: str) -> Non
     ],
 )
 @pytest.mark.parametrize("section", ["testenv", "testenv:benchmarks", "testenv:doctor"])
-def test_what_the_driver_cuda_and_docker_are_told_by_the_environment_reaches_a_run(
-    section: str, variable: str
-) -> None:
+def test_driver_and_docker_variables_pass_through_tox(section: str, variable: str) -> None:
     """tox hides all else: a rootless Docker would not answer, and the GPU would be another one."""
     (name,) = (one for one in TOX.sections() if one.partition("{")[0] == section)
     patterns = TOX[name].get("pass_env", "{[testenv]pass_env}").split()
@@ -82,7 +80,7 @@ def test_whoever_names_some_of_the_tests_gets_these_alone(environment: str) -> N
     assert not [word for word in command.split() if word.startswith("tests")]
 
 
-def test_what_proves_a_repository_needs_no_framework() -> None:
+def test_proof_environment_needs_no_framework() -> None:
     project = project_file()["project"]
     asked = [*project["dependencies"], *project["optional-dependencies"]["server"]]
 

@@ -45,7 +45,7 @@ def scripts() -> list[str]:
 RUNS = [shlex.split(script) for script in scripts() if script.startswith("tox run -e benchmarks ")]
 
 
-def test_every_step_on_github_is_one_action_or_one_command() -> None:
+def test_github_steps_use_one_action_or_command() -> None:
     for step in steps():
         assert ("uses" in step) != ("run" in step)
     for workflow in GITHUB.values():
@@ -60,7 +60,7 @@ def test_every_step_on_github_is_one_action_or_one_command() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_other_actions_are_pinned_by_their_commits_and_say_of_which_release(page: Path) -> None:
+def test_actions_are_pinned_by_commit_with_release_comment(page: Path) -> None:
     used = re.findall(r"uses: ([\w.-]+/\S+)(.*)", page.read_text())
     pinned = [(name, said) for name, said in used if not name.startswith("OWNER/")]
 
@@ -69,7 +69,7 @@ def test_other_actions_are_pinned_by_their_commits_and_say_of_which_release(page
         assert re.fullmatch(r" # v\d+\.\d+\.\d+", said), name
 
 
-def test_every_page_that_uses_an_action_is_held_to_that() -> None:
+def test_every_page_with_an_action_is_tested() -> None:
     tracked = subprocess.run(
         ["git", "ls-files", "*.yml", "*.yaml", "*.md"], cwd=ROOT, capture_output=True, text=True
     )
@@ -78,7 +78,7 @@ def test_every_page_that_uses_an_action_is_held_to_that() -> None:
     assert {page for page in found if re.search(r"uses: [\w.-]+/", page.read_text())} == set(PAGES)
 
 
-def test_only_runs_of_the_main_branch_save_the_history_and_failed_ones_do_too() -> None:
+def test_main_branch_runs_save_history_even_if_failed() -> None:
     (saving,) = [step for step in steps() if "cache/save" in step.get("uses", "")]
     (restoring,) = [step for step in steps() if step.get("with", {}).get("restore-keys") == "history-"]
     assert saving["with"] == {name: restoring["with"][name] for name in ("path", "key")}
@@ -88,14 +88,14 @@ def test_only_runs_of_the_main_branch_save_the_history_and_failed_ones_do_too() 
     assert (of_gitlab["paths"], of_gitlab["when"]) == ([saving["with"]["path"]], "always")
 
 
-def test_no_checkout_keeps_the_token() -> None:
+def test_no_checkout_keeps_token() -> None:
     for text in [*map(Path.read_text, WORKFLOWS), (ROOT / "docs" / "ci.md").read_text()]:
         checkouts = re.findall(r"uses: actions/checkout@.*\n((?: +\w.*\n)*)", text)
         assert checkouts
         assert all("persist-credentials: false\n" in options for options in checkouts)
 
 
-def test_native_backends_run_in_nvidia_s_container_of_the_embedded_server_s_version_without_a_gpu() -> None:
+def test_native_job_uses_matching_container_without_gpu() -> None:
     assert NATIVE["container"]["image"] == IMAGE
     assert "--gpus" not in NATIVE["container"]["options"]
     assert "--shm-size" in NATIVE["container"]["options"]
@@ -107,7 +107,7 @@ def test_native_backends_run_in_nvidia_s_container_of_the_embedded_server_s_vers
     assert (ROOT / test).is_file()
 
 
-def test_what_is_cached_is_never_part_of_the_repository() -> None:
+def test_caches_are_ignored_by_git() -> None:
     of_github = [step["with"]["path"] for step in steps() if "cache" in step.get("uses", "")]
     of_gitlab = [path for cache in GITLAB["default"]["cache"] for path in cache["paths"]]
     for path in {*of_github, *of_gitlab} - {"~/.cache/pip"}:
@@ -121,7 +121,7 @@ def selection(words: list[str]) -> tuple[str, ...]:
     return tuple(word for word in arguments if not re.fullmatch(r"--(junit-xml|summary)=.*", word))
 
 
-def test_the_commands_run_an_environment_that_there_is() -> None:
+def test_commands_run_existing_environments() -> None:
     tox = ConfigParser()
     tox.read(ROOT / "tox.ini")
     assert any(section.startswith("testenv:benchmarks{") for section in tox.sections())
@@ -131,15 +131,13 @@ def test_the_commands_run_an_environment_that_there_is() -> None:
 
 
 @pytest.mark.parametrize("arguments", sorted({selection(words) for words in RUNS}), ids=lambda one: one[1])
-def test_the_commands_select_tests_by_options_that_there_are(
-    arguments: tuple[str, ...], collect: Collect
-) -> None:
+def test_commands_select_tests_by_existing_options(arguments: tuple[str, ...], collect: Collect) -> None:
     found = collect(*arguments)
     assert found.status == 0, found.text
     assert found.selected
 
 
-def test_what_is_uploaded_is_what_the_commands_write() -> None:
+def test_uploaded_paths_are_written_by_commands() -> None:
     written = {word.partition("=")[2] for words in RUNS for word in words if "=" in word}
     uploads = [step["with"]["path"].split() for step in steps() if "upload" in step.get("uses", "")]
     for paths in [*uploads, *(GITLAB[job]["artifacts"]["paths"] for job in GITLAB_JOBS)]:
@@ -147,14 +145,14 @@ def test_what_is_uploaded_is_what_the_commands_write() -> None:
     assert {GITLAB[job]["artifacts"]["reports"]["junit"] for job in GITLAB_JOBS} <= written
 
 
-def test_gitlab_lets_a_slow_down_pass_as_a_warning_and_nothing_else() -> None:
+def test_gitlab_allows_only_slowdowns_as_warnings() -> None:
     assert GITLAB["speed"]["allow_failure"] == {"exit_codes": [STATUS["speed"]]}
     assert "allow_failure" not in GITLAB["accuracy"]
     assert set(GITLAB) == {"variables", "default", "workflow", *GITLAB_JOBS}
     assert set(GITLAB["speed"]["needs"]) <= set(GITLAB_JOBS)
 
 
-def test_what_tells_a_run_that_it_is_on_github_reaches_it_through_tox() -> None:
+def test_github_variables_pass_through_tox() -> None:
     tox = (ROOT / "tox.ini").read_text()
     of_benchmarks = tox[tox.index("[testenv:benchmarks") : tox.index("[testenv:lint]")]
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
@@ -162,7 +160,7 @@ def test_what_tells_a_run_that_it_is_on_github_reaches_it_through_tox() -> None:
         assert tox.count(name) == 1, "the suite's own tests have failing runs that are none"
 
 
-def test_the_documentation_has_every_exit_status() -> None:
+def test_every_exit_status_is_documented() -> None:
     text = (ROOT / "docs" / "ci.md").read_text()
     for kind, status in STATUS.items():
         assert re.search(rf"^\| {status} \| {kind}", text, re.MULTILINE), kind

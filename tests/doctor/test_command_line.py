@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
     ("findings", "status"),
     [([ok("fast"), warning("small", "free some")], 0), ([ok("fast"), problem("none", "install it")], 1)],
 )
-def test_the_status_is_1_only_where_the_benchmarks_would_stop(
+def test_status_is_1_if_benchmarks_would_stop(
     findings: list[Finding],
     status: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -34,7 +34,7 @@ def test_the_status_is_1_only_where_the_benchmarks_would_stop(
 @pytest.mark.parametrize(
     "error", [PermissionError(13, "no"), ProgramError("it did not end"), ValueError("odd")]
 )
-def test_a_check_that_fails_does_not_hide_the_others(error: Exception) -> None:
+def test_failing_check_does_not_hide_others(error: Exception) -> None:
     def check() -> Finding:
         raise error
 
@@ -62,7 +62,7 @@ def in_a_bare_python(*arguments: str) -> tuple[int, dict[str, str]]:
     }
 
 
-def test_it_works_in_a_python_that_has_msgspec_alone() -> None:
+def test_doctor_runs_with_msgspec_alone() -> None:
     status, states = in_a_bare_python()
     assert (status, states["packages"]) == (1, "problem")
     assert states["cores"] in {"ok", "warning"}

@@ -43,7 +43,7 @@ def look(**changes: Any) -> Finding:
         {"torch_cuda": "12.8", "onnx_runtime_cuda": 12, "tensorrt": None},
     ],
 )
-def test_a_set_for_one_cuda_and_this_gpu_is_well(changes: dict[str, Any]) -> None:
+def test_matching_packages_for_one_cuda_are_ok(changes: dict[str, Any]) -> None:
     assert look(**changes).state == "ok"
 
 
@@ -61,7 +61,7 @@ def test_a_set_for_one_cuda_and_this_gpu_is_well(changes: dict[str, Any]) -> Non
         ({"capability": B200, "onnx_runtime_code": OLD_CODE}, f"{RUN};"),
     ],
 )
-def test_packages_that_cannot_compute_on_the_gpu_are_a_problem(changes: dict[str, Any], fix: str) -> None:
+def test_unusable_gpu_packages_are_a_problem(changes: dict[str, Any], fix: str) -> None:
     found = look(**changes)
 
     assert found.state == "problem"
@@ -71,11 +71,11 @@ def test_packages_that_cannot_compute_on_the_gpu_are_a_problem(changes: dict[str
 @pytest.mark.parametrize(
     "installed", [TensorRT("tensorrt-cu13", "11.4.0.106"), TensorRT("tensorrt-cu12", "10.16.1.11")]
 )
-def test_a_tensorrt_that_the_other_packages_cannot_use_is_a_warning(installed: TensorRT) -> None:
+def test_unusable_tensorrt_is_a_warning(installed: TensorRT) -> None:
     assert look(tensorrt=installed) == Finding("warning", look(tensorrt=installed).found, f"{RUN}-trt")
 
 
-def test_the_setup_is_read_from_the_packages_files(
+def test_gpu_setup_is_read_from_package_files(
     a100: Nvml, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folders = {"torch": tmp_path / "torch", "onnxruntime": tmp_path / "onnxruntime"}
@@ -109,7 +109,7 @@ def can_run(found: Finding) -> set[str]:
     return set(found.found.partition(" can run")[0].split(", "))
 
 
-def test_formats_that_skip_are_named_with_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skipped_formats_name_missing_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     found = gpu.formats(EMBEDDED, "cpu")
 
@@ -122,7 +122,7 @@ def test_formats_that_skip_are_named_with_what_they_lack(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("driver", "environment"), [(12000, "benchmarks-gpu-cuda12-trt"), (13000, "benchmarks-gpu-trt")]
 )
-def test_packages_for_cpus_run_nothing_on_a_gpu(driver: int, environment: str, a100: Nvml) -> None:
+def test_cpu_packages_run_nothing_on_a_gpu(driver: int, environment: str, a100: Nvml) -> None:
     a100.cuda_version = driver
     found = gpu.formats(EMBEDDED, "cuda")
 
@@ -131,7 +131,7 @@ def test_packages_for_cpus_run_nothing_on_a_gpu(driver: int, environment: str, a
 
 
 @pytest.mark.parametrize(("capability", "left_out"), [((8, 0), set()), (V100, {"onnx-trt-fp16"})])
-def test_what_runs_is_named_by_format_and_precision(
+def test_runnable_formats_are_listed_by_precision(
     capability: tuple[int, int], left_out: set[str], a100: Nvml, every_package: None
 ) -> None:
     a100.capabilities = {"GPU-aaaa": capability}
@@ -142,7 +142,7 @@ def test_what_runs_is_named_by_format_and_precision(
     assert names - can_run(found) == left_out
 
 
-def test_a_container_is_asked_for_its_backends_and_its_tensorrt(
+def test_container_is_checked_for_backends_and_tensorrt(
     a100: Nvml, every_package: None, docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tensorrt, "installed", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))

@@ -23,9 +23,7 @@ GIB = 2**30
         ({}, None),
     ],
 )
-def test_the_limit_of_a_control_group_is_read(
-    files: dict[str, str], limit: float | None, tmp_path: Path
-) -> None:
+def test_cgroup_cpu_limit_is_read(files: dict[str, str], limit: float | None, tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -33,7 +31,7 @@ def test_the_limit_of_a_control_group_is_read(
     assert host.cgroup_cores(tmp_path) == limit
 
 
-def test_a_control_group_may_leave_less_memory_than_the_machine_has(tmp_path: Path) -> None:
+def test_cgroup_limits_free_memory(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal: 33554432 kB\nMemAvailable: 16777216 kB\n")
     assert free_memory_gib(meminfo, tmp_path) == 16
@@ -72,7 +70,7 @@ def test_too_little_shared_memory_is_a_warning_or_a_problem(
 
 
 @pytest.mark.parametrize(("free", "state"), [(0.1, "problem"), (2, "warning"), (50, "ok")])
-def test_a_disk_that_is_nearly_full_is_named(
+def test_nearly_full_disk_is_named(
     free: float, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "RESULTS", tmp_path / "results")
@@ -84,7 +82,7 @@ def test_a_disk_that_is_nearly_full_is_named(
     assert (found.state, str(tmp_path) in found.found) == (state, True)
 
 
-def test_a_folder_that_cannot_be_written_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_folder_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
 
     assert machine.disks().state == machine.shared_memory().state == "problem"
@@ -95,7 +93,7 @@ def test_a_folder_that_cannot_be_written_is_a_problem(monkeypatch: pytest.Monkey
     [({"user": 2.0}, "ok"), ({"user": 40.0, "softirq": 10.0}, "warning"), ({"steal": 10.0}, "warning")],
     ids=["quiet", "other programs", "stolen by the host"],
 )
-def test_a_machine_that_is_not_quiet_is_a_warning(
+def test_busy_machine_is_a_warning(
     percent: dict[str, float], state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares = dict.fromkeys(("user", "nice", "system", "irq", "softirq", "steal"), 0.0)

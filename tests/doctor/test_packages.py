@@ -21,13 +21,11 @@ from fixtures.serve import wheels
         ((3, 11, 0), "aarch64", "problem"),
     ],
 )
-def test_a_python_that_triton_cannot_use_is_a_problem(
-    version: tuple[int, ...], processor: str, state: str
-) -> None:
+def test_unsupported_python_is_a_problem(version: tuple[int, ...], processor: str, state: str) -> None:
     assert packages.python(version, processor).state == state
 
 
-def test_a_missing_libpython_is_a_problem_with_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_libpython_is_a_problem_with_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_arguments: object) -> Path:
         raise InputError("libpython3.11.so.1.0 is missing", fix="apt-get install libpython3.11")
 
@@ -45,7 +43,7 @@ def test_a_missing_libpython_is_a_problem_with_its_fix(monkeypatch: pytest.Monke
         ({"onnxruntime-gpu": "1.26.0"}, 12, "gpu-cuda12"),
     ],
 )
-def test_the_extra_in_use_is_that_of_onnx_runtime_s_cuda(
+def test_extra_follows_onnx_runtime_cuda(
     installed: dict[str, str], cuda: int | None, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packages, "version_of", installed.get)
@@ -68,7 +66,7 @@ def test_the_extra_in_use_is_that_of_onnx_runtime_s_cuda(
         ),
     ],
 )
-def test_a_package_that_is_missing_out_of_range_or_there_twice_is_named(
+def test_missing_wrong_or_duplicate_package_is_named(
     installed: dict[str, str], state: str, named: str
 ) -> None:
     found = packages.packages(["torch~=2.13.0", "numpy<2"], installed.get)

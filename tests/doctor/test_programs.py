@@ -45,7 +45,7 @@ IMAGE = "nvcr.io/nvidia/tritonserver:24.10-py3"
         (PODMAN, False, "nvidia-ctk cdi generate"),
     ],
 )
-def test_a_container_gets_the_gpu_by_nvidia_s_toolkit(
+def test_container_gets_gpu_by_nvidia_toolkit(
     a100: Nvml,
     docker: Docker,
     tmp_path: Path,
@@ -66,9 +66,7 @@ def test_a_container_gets_the_gpu_by_nvidia_s_toolkit(
 
 
 @pytest.mark.parametrize("is_here", [True, False])
-def test_a_release_that_does_not_run_on_the_gpu_is_a_problem_before_it_is_pulled(
-    a100: Nvml, docker: Docker, is_here: bool
-) -> None:
+def test_unsupported_release_is_a_problem_before_pull(a100: Nvml, docker: Docker, is_here: bool) -> None:
     a100.capabilities = {"GPU-aaaa": (10, 0)}
     docker(TOOLKIT, ["NVIDIA_TRITON_SERVER_VERSION=24.10"] if is_here else None)
     found = programs.triton(Choice("docker", IMAGE), "cuda")
@@ -77,7 +75,7 @@ def test_a_release_that_does_not_run_on_the_gpu_is_a_problem_before_it_is_pulled
     assert found.fix == "--triton docker:nvcr.io/nvidia/tritonserver:25.02-py3"
 
 
-def test_a_driver_older_than_the_release_s_cuda_is_a_warning(
+def test_driver_older_than_cuda_is_a_warning(
     a100: Nvml, docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     docker(TOOLKIT, ["NVIDIA_TRITON_SERVER_VERSION=24.10"])
@@ -95,7 +93,7 @@ def test_a_driver_older_than_the_release_s_cuda_is_a_warning(
         ("echo error while loading shared libraries: libcudart.so.12 >&2; exit 127", "libcudart.so.12"),
     ],
 )
-def test_a_load_generator_that_does_not_start_is_a_problem(
+def test_broken_load_generator_is_a_problem(
     lines: str | None, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if lines is not None:
@@ -107,7 +105,7 @@ def test_a_load_generator_that_does_not_start_is_a_problem(
     assert named in found.found
 
 
-def test_the_server_is_started_to_see_that_it_gets_ready_but_not_beside_a_measurement(
+def test_server_is_started_unless_machine_is_locked(
     private_lock: Path,
 ) -> None:
     found = programs.triton(EMBEDDED, "cpu")
@@ -120,7 +118,7 @@ def test_the_server_is_started_to_see_that_it_gets_ready_but_not_beside_a_measur
     assert ("ready in" in found.found, "ready in" in beside.found) == (True, False)
 
 
-def test_a_server_that_cannot_serve_is_a_problem(
+def test_failing_server_is_a_problem(
     private_lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The embedded one gets ready with no model, and ends as it loads the first."""
@@ -141,7 +139,7 @@ def test_a_server_that_cannot_serve_is_a_problem(
         ("echo cannot connect >&2; exit 1", "problem", ""),
     ],
 )
-def test_a_container_needs_an_engine_that_answers_and_its_image(
+def test_container_needs_running_engine_and_image(
     lines: str, state: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script(tmp_path / "docker", lines)

@@ -39,7 +39,7 @@ RECORD = samples.record()
 # --- the turns ----------------------------------------------------------------------------------------------
 
 
-def test_all_sides_are_run_in_each_turn_in_random_order() -> None:
+def test_each_turn_runs_all_sides_in_random_order() -> None:
     order: list[str] = []
 
     def side(name: str, rate: float) -> Any:
@@ -78,7 +78,7 @@ def test_turns_go_on_until_the_ratio_is_known() -> None:
         (3, 0.2, 99, True, True),
     ],
 )
-def test_turns_end_when_the_ratio_is_known_or_the_budget_spent(
+def test_turns_end_once_ratio_is_known_or_budget_spent(
     count: int, spread: float, spent_s: float, *, slow: bool, done: bool
 ) -> None:
     served = tuple(1 + spread * (-1) ** turn for turn in range(count))
@@ -86,7 +86,7 @@ def test_turns_end_when_the_ratio_is_known_or_the_budget_spent(
     assert is_done(turns, MeasuringPlan(precision_target=0.05, budget_s=10), slow=slow) is done
 
 
-def test_the_interval_of_a_ratio_holds_the_truth_as_often_as_it_says() -> None:
+def test_ratio_interval_has_stated_coverage() -> None:
     generator = np.random.default_rng(1)
     found = [mean_of(values) for values in 0.9 * np.exp(generator.normal(0, 0.1, (1000, 5)))]
     assert 930 <= sum(one.low <= 0.9 <= one.high for one in found) <= 970
@@ -122,7 +122,7 @@ def measure(
     return interleaved.measure(job, process, 1, QUICK, take=take, **options), windows
 
 
-def test_a_server_on_two_gpus_is_set_beside_twice_what_one_does_in_process() -> None:
+def test_two_gpus_are_compared_with_twice_one_in_process() -> None:
     one, two = (measure(gpus=gpus)[0] for gpus in (1, 2))
     assert two.in_process_per_s[0] == 2 * one.in_process_per_s[0]
     assert two.ratio().value == pytest.approx(one.ratio().value / 2, rel=0.05)
@@ -136,7 +136,7 @@ def test_a_server_on_two_gpus_is_set_beside_twice_what_one_does_in_process() -> 
         (("resident", "serial"), (25.0, 20.0, None)),
     ],
 )
-def test_each_way_in_process_is_measured_warm_and_is_on_record(
+def test_every_in_process_mode_is_warmed_and_recorded(
     ways: tuple[str, ...], figures: tuple[float | None, ...]
 ) -> None:
     found, _windows = measure(worker=Process(compiled_after=1, ways=ways))
@@ -148,9 +148,7 @@ def test_each_way_in_process_is_measured_warm_and_is_on_record(
 @pytest.mark.parametrize(
     ("is_cold", "request_s", "uncounted"), [(False, 0.01, 0), (True, 0.01, 1), (True, 2, 0)]
 )
-def test_what_was_not_run_since_it_was_loaded_is_run_once_before_it_counts(
-    is_cold: bool, request_s: float, uncounted: int
-) -> None:
+def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, uncounted: int) -> None:
     found, windows = measure(request_s, is_cold=is_cold)
     assert len(windows) - len(found.served_per_s) == uncounted
 
@@ -163,7 +161,7 @@ def load(artifact, settings):
 """
 
 
-def test_a_model_that_is_slower_when_served_shows_it(make_build: MakeBuild, tmp_path: Path) -> None:
+def test_slower_served_model_is_measured_slower(make_build: MakeBuild, tmp_path: Path) -> None:
     """A real Triton and a real process; twelve times as slow stays slower on any machine, however busy."""
     build: BuiltModel = make_build(tmp_path, "slower", SLOWER_SERVED)
     model = build.case.model
@@ -185,7 +183,7 @@ def test_a_model_that_is_slower_when_served_shows_it(make_build: MakeBuild, tmp_
 # --- which point, which batch -------------------------------------------------------------------------------
 
 
-def test_the_best_point_is_the_fastest_of_those_in_closed_loops() -> None:
+def test_best_point_is_fastest_closed_loop() -> None:
     def at(rate: float, request_rate_per_s: float | None = None) -> Load:
         return structs.replace(samples.load("offline", 8, rate), request_rate_per_s=request_rate_per_s)
 
@@ -196,7 +194,8 @@ def test_the_best_point_is_the_fastest_of_those_in_closed_loops() -> None:
         best_points(toy.case(), loads[3:])
 
 
-def test_a_micro_model_has_one_best_point_and_a_full_one_of_each_scenario() -> None:
+def test_micro_model_has_one_best_point() -> None:
+    """A full model has a best point of each scenario."""
     offline, online = samples.load("offline", 8, 5.0), samples.load("online", 16, 7.0)
     full, micro = toy.case(), toy.case(toy.model(micro=True))
     assert best_points(full, [online, offline]) == [offline, online]
@@ -212,7 +211,7 @@ def test_a_micro_model_has_one_best_point_and_a_full_one_of_each_scenario() -> N
         ("online", 4, (16, 32), 4),
     ],
 )
-def test_in_process_runs_the_batch_that_the_server_can_join(
+def test_in_process_batch_matches_server_batching(
     scenario: str, size: int, preferred: tuple[int, ...], expected: int
 ) -> None:
     deployment = structs.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
@@ -234,9 +233,10 @@ def test_in_process_runs_the_batch_that_the_server_can_join(
     ],
     ids=lambda one: next(iter(one), "as it is") if isinstance(one, dict) else "",
 )
-def test_points_on_record_count_for_the_same_machine_build_and_deployment_and_beside_others_where_they_are_right(
+def test_recorded_points_need_same_machine_build_and_deployment(
     changes: dict[str, Any], loads: bool, reference: bool
 ) -> None:
+    """A reference has to be right as well."""
     this = RECORD.machine, RECORD.build.digest, RECORD.deployment
     record = structs.replace(RECORD, **changes)
     assert bool(loads_of(record, *this)) is loads
@@ -254,7 +254,7 @@ def test_points_on_record_count_for_the_same_machine_build_and_deployment_and_be
         ("a100-resnet50-onnx-fp32", "a100-resnet50-onnx-trt-fp16"),
     ],
 )
-def test_the_reference_is_what_was_published_else_onnx_in_fp32(name: str, reference: str) -> None:
+def test_reference_is_published_format_or_onnx_fp32(name: str, reference: str) -> None:
     case = next(case for target in EVERY_TARGET for case in cases_of(target) if str(case) == name)
     assert str(reference_of(case)) == reference
 
@@ -262,7 +262,7 @@ def test_the_reference_is_what_was_published_else_onnx_in_fp32(name: str, refere
 # --- what is recorded ---------------------------------------------------------------------------------------
 
 
-def test_a_summary_of_turns_is_of_their_geometric_means() -> None:
+def test_turns_are_summarized_by_geometric_means() -> None:
     taken, of_one = Turns((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
     found = interleaved.record_entry(
         taken, samples.load("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=of_one, gpus=2, spinning=True
@@ -281,7 +281,7 @@ def marks_of(taken: Turns, measured_per_s: float | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize(("ratio", "codes"), [(1.04, []), (1.06, ["faster-than-in-process"])])
-def test_a_server_that_is_faster_than_in_process_is_marked(ratio: float, codes: list[str]) -> None:
+def test_server_faster_than_in_process_is_marked(ratio: float, codes: list[str]) -> None:
     assert marks_of(Turns((ratio, ratio), (1.0, 1.0))) == codes
 
 
@@ -294,28 +294,26 @@ def test_a_server_that_is_faster_than_in_process_is_marked(ratio: float, codes: 
         ((80.0, 200.0, 120.0), []),  # the turns do not show that it is another
     ],
 )
-def test_a_throughput_that_is_another_in_the_turns_is_marked(
-    served_per_s: tuple[float, ...], codes: list[str]
-) -> None:
+def test_changed_throughput_in_turns_is_marked(served_per_s: tuple[float, ...], codes: list[str]) -> None:
     in_process = tuple(1.2 * one for one in served_per_s)
     assert marks_of(Turns(served_per_s, in_process), measured_per_s=100.0) == codes
 
 
 @pytest.mark.parametrize(("nice", "codes"), [(5, ["niced"]), (0, [])])
-def test_a_ratio_of_a_niced_run_is_marked(nice: int, codes: list[str]) -> None:
+def test_ratio_of_niced_run_is_marked(nice: int, codes: list[str]) -> None:
     times = CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=nice)
     slow = toy.LoadGenerator(lambda _job, _number: 50.0, changes=lambda _job, _number: {"cpu": times})
     assert marks_of(measure(generator=slow)[0]) == codes
 
 
-def test_the_cost_of_serving_is_per_request() -> None:
+def test_serving_cost_is_per_request() -> None:
     """Of 8 inferences, which take 100 ms through the server and 80 ms in process."""
     served, in_process = samples.estimate(80.0), samples.estimate(100.0)
     found = samples.efficiency("offline", 8, served_per_s=served, in_process_per_s=in_process)
     assert found.serving_cost_ms == pytest.approx(20.0)
 
 
-def test_a_case_that_is_not_proven_right_shows_no_efficiency() -> None:
+def test_unproven_case_shows_no_efficiency() -> None:
     efficiency = (samples.efficiency(),)
     assert publishable(samples.record(efficiency=efficiency)).efficiency
     assert not publishable(samples.record(efficiency=efficiency, conversion=None)).efficiency

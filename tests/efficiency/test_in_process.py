@@ -69,7 +69,7 @@ def run_once(build: BuiltModel, batch: int = 1) -> None:
 @pytest.mark.parametrize(
     ("backend", "spinning"), [("onnxruntime", True), ("pytorch", False), ("python", False)]
 )
-def test_the_worker_runs_the_builds_own_runtime_as_the_backend_that_serves_it_does(
+def test_worker_runs_runtime_with_backend_settings(
     make_build: MakeBuild, tmp_path: Path, backend: str, spinning: bool
 ) -> None:
     """On a batch of the samples, with all threads of the server's instances, which spin beside the backend
@@ -145,9 +145,7 @@ BACK = ["compute", "copy out", "wait"]
         ("resident", ["lay on the GPU", "compute", "compute"]),
     ],
 )
-def test_data_come_to_a_gpu_each_time_or_while_the_batch_before_is_computed_or_lie_there(
-    way: str, expected: list[str], cuda: list[str]
-) -> None:
+def test_gpu_copy_modes_serial_overlapped_resident(way: str, expected: list[str], cuda: list[str]) -> None:
     def predict(_tensors: Any) -> list[torch.Tensor]:
         cuda.append("compute")
         return [torch.ones(2, 3)]
@@ -157,7 +155,7 @@ def test_data_come_to_a_gpu_each_time_or_while_the_batch_before_is_computed_or_l
     assert cuda == expected
 
 
-def test_another_batch_is_not_the_one_that_was_copied_ahead(cuda: list[str]) -> None:
+def test_overlapped_copy_skips_batch_of_another_run(cuda: list[str]) -> None:
     timed, batch_of = in_process_worker.on_tensors(lambda _tensors: [], "cuda")["overlapped"]
     for _batch in range(2):
         in_process_worker.run(timed, batch_of(iter(SAMPLES)), 0, 1)
@@ -165,7 +163,7 @@ def test_another_batch_is_not_the_one_that_was_copied_ahead(cuda: list[str]) -> 
 
 
 @pytest.mark.parametrize("way", in_process_worker.WAYS)
-def test_on_a_cpu_every_way_is_the_runtime_s_own(way: str) -> None:
+def test_on_cpu_every_mode_runs_the_runtime(way: str) -> None:
     timed, batch_of = in_process_worker.on_tensors(lambda tensors: tensors, "cpu")[way]
     (answer,) = timed(batch_of(iter(SAMPLES)))
     np.testing.assert_array_equal(answer.numpy(), SAMPLES[0])
@@ -179,7 +177,7 @@ def test_on_a_cpu_every_way_is_the_runtime_s_own(way: str) -> None:
         ("cuda", True, ("resident", "serial")),
     ],
 )
-def test_on_a_gpu_the_worker_is_run_as_the_server_is_and_in_the_other_ways(
+def test_gpu_worker_runs_in_all_modes(
     device: Device, resident: bool, ways: tuple[str, ...], make_build: MakeBuild, tmp_path: Path
 ) -> None:
     build = make_build(tmp_path, "ways", SIZES)
@@ -192,7 +190,7 @@ def test_on_a_gpu_the_worker_is_run_as_the_server_is_and_in_the_other_ways(
 
 
 @pytest.mark.parametrize(("accelerator", "sizes"), [("trt", "1 4 3 "), (None, "3 ")])
-def test_an_accelerator_builds_its_engine_for_all_sizes_before_one_is_measured(
+def test_accelerator_builds_engines_for_all_sizes_first(
     make_build: MakeBuild,
     tmp_path: Path,
     accelerator: str | None,
@@ -208,7 +206,7 @@ def test_an_accelerator_builds_its_engine_for_all_sizes_before_one_is_measured(
 
 
 @pytest.mark.parametrize(("told", "spins"), [({}, "0"), ({"spinning": "0"}, "0"), ({"spinning": "1"}, "1")])
-def test_onnx_runtime_s_threads_spin_where_the_runtime_is_told(
+def test_onnx_runtime_threads_spin_only_if_set(
     told: dict[str, str], spins: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import onnxruntime
@@ -225,9 +223,7 @@ def test_onnx_runtime_s_threads_spin_where_the_runtime_is_told(
         load_runtime("onnx.py").load(Path("model.onnx"), settings | {"tensors": "numpy"} | told)
 
 
-def test_the_worker_runs_for_as_long_and_as_often_as_asked_and_is_gone_afterwards(
-    make_build: MakeBuild, tmp_path: Path
-) -> None:
+def test_worker_runs_as_long_as_asked_and_then_ends(make_build: MakeBuild, tmp_path: Path) -> None:
     build = make_build(tmp_path, "sleeping", SLEEPING)
     with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
         worker.wait_ready()
@@ -245,7 +241,7 @@ def test_the_worker_runs_for_as_long_and_as_often_as_asked_and_is_gone_afterward
     [(BROKEN, "no such operator"), (DYING, "status 7"), (HANGING, "")],
     ids=["cannot load", "dies", "hangs"],
 )
-def test_a_worker_that_fails_is_an_error_with_its_words(
+def test_failing_worker_is_an_error_with_its_output(
     make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str, said: str
 ) -> None:
     monkeypatch.setattr(process_module, "_ANSWER_LIMIT_S", 1.0)
@@ -272,7 +268,7 @@ def fp32_per_s() -> float:
 
 
 @pytest.mark.parametrize("precision", sorted({case.precision for case in cases_of(CPU)}))
-def test_every_precision_of_cpus_has_a_peak(precision: str, fp32_per_s: float) -> None:
+def test_every_cpu_precision_has_a_peak(precision: str, fp32_per_s: float) -> None:
     of_precision = [case for case in cases_of(CPU) if case.precision == precision]
     missing = [case.format.missing("cpu", case.accelerator, precision) for case in of_precision]
     if all(missing):
@@ -285,7 +281,7 @@ def test_every_precision_of_cpus_has_a_peak(precision: str, fp32_per_s: float) -
     assert fp32_per_s / 10 < found < fp32_per_s * 100
 
 
-def test_nothing_of_the_peak_is_left_when_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peak_measurement_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tensors would take gigabytes of the memory of a GPU, and count as the model's."""
     monkeypatch.setattr(peak, "SIZE", {"cpu": 256})
     before = set(psutil.Process().children(recursive=True))
@@ -294,9 +290,7 @@ def test_nothing_of_the_peak_is_left_when_it_is_known(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("tf32", "allowed"), [("1", True), ("0", False)])
-def test_the_peak_computes_in_tf32_where_the_runtimes_do(
-    tf32: str, allowed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peak_uses_tf32_if_runtimes_do(tf32: str, allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """FP32 beside a peak in TF32 looks eight times worse than it is on an A100."""
     seen: set[bool] = set()
     way = functools.partial(lambda: seen.add(torch.backends.cuda.matmul.allow_tf32))

@@ -27,7 +27,7 @@ class Attention(torch.nn.Module):
     ],
     ids=["linear", "convolution", "grouped", "attention", "nothing to count"],
 )
-def test_operations_of_a_layer_are_those_counted_by_hand(
+def test_layer_operations_match_count_by_hand(
     network: torch.nn.Module, shape: tuple[int, ...], expected: int | None
 ) -> None:
     model = dataclasses.replace(
@@ -49,7 +49,7 @@ def test_operations_of_a_layer_are_those_counted_by_hand(
         ("bert-dist4l", 2 * 384 * (4 * (4 * 288**2 + 2 * 288 * 1152 + 2 * 384 * 288) + 2 * 288)),
     ],
 )
-def test_operations_of_a_model_are_those_known_of_it(name: str, expected: float) -> None:
+def test_model_operations_match_known_counts(name: str, expected: float) -> None:
     (model,) = (one for one in all_models() if one.name == name)
     sample = model.samples("evaluation", None, None).load([0])
     assert flops.count(model, model.load(None).network, sample) == pytest.approx(expected, rel=0.0005)

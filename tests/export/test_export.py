@@ -27,7 +27,7 @@ def named(entries: list[dict[str, object]]) -> dict[str, dict[str, object]]:
     return found
 
 
-def test_the_same_point_of_both_scenarios_and_of_rates_has_names_of_its_own() -> None:
+def test_points_of_scenarios_and_rates_have_unique_names() -> None:
     loads = [
         samples.load("offline", 1, 100.0),
         samples.load("online", 1, 100.0),
@@ -50,7 +50,7 @@ def test_github_gets_latency_and_errors_where_smaller_is_better() -> None:
     assert not [name for name in named(bigger_is_better([publishable(record)])) if "mel" in name]
 
 
-def test_a_case_that_failed_is_exported_without_speed_and_named(tmp_path: Path, reports: Reports) -> None:
+def test_failed_case_is_exported_without_speed_and_named(tmp_path: Path, reports: Reports) -> None:
     failed = samples.record(accuracy=samples.failed_accuracy())
     files.write(failed, files.path_of(failed.case, tmp_path))
     _, out, err = reports("export", "--format", "customBiggerIsBetter", "--results", tmp_path)
@@ -59,7 +59,7 @@ def test_a_case_that_failed_is_exported_without_speed_and_named(tmp_path: Path, 
     assert "a40-resnet50-onnx-trt-fp16: No throughput is shown: served top-1 93.1 %" in err
 
 
-def test_a_score_that_was_not_measured_is_not_exported() -> None:
+def test_unmeasured_score_is_not_exported() -> None:
     assert all(
         "latency" in measures for measures in bencher([publishable(samples.random_weights())]).values()
     )
@@ -68,7 +68,7 @@ def test_a_score_that_was_not_measured_is_not_exported() -> None:
 # --- the figures that exports, CSV and JUnit share ---------------------------------------------------------
 
 
-def test_the_tightest_limit_is_among_the_figures_of_accuracy() -> None:
+def test_accuracy_figures_have_the_tightest_limit() -> None:
     found = of_accuracy(samples.accuracy(samples.score(), ERROR))
     assert (found["top-1_floor_percent"], found["top-1_served_percent"]) == (95.9, 96.25)
     assert found["mel_MSE_served"] == 6e-13
@@ -76,7 +76,7 @@ def test_the_tightest_limit_is_among_the_figures_of_accuracy() -> None:
     assert found["converted_served_differ"] == 1
 
 
-def test_a_comparison_and_a_gpu_are_among_the_figures_of_points_that_have_them() -> None:
+def test_comparison_and_gpu_figures_appear_only_if_measured() -> None:
     ratio = samples.estimate(0.94)
     load = samples.load(
         "offline",
@@ -95,7 +95,7 @@ def test_a_comparison_and_a_gpu_are_among_the_figures_of_points_that_have_them()
     ]
 
 
-def test_a_search_has_its_winner_and_what_proves_it() -> None:
+def test_search_exports_winner_and_its_accuracy() -> None:
     search = samples.search(load=samples.load("offline", 8, 1500.0))
     found = of_search(search)
     assert (found["latency_budget_ms"], found["budget_verdict"]) == (10.0, "within")

@@ -12,7 +12,7 @@ from reports.text.publishable import publishable
 from tests import samples
 
 
-def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
+def test_comparison_and_efficiency_columns_appear_only_if_measured() -> None:
     ratio = samples.comparison(ratio=schema.Estimate(0.94, 0.92, 0.96))
     beside = schema.Efficiency(
         "offline", 8, 1, samples.estimate(90), samples.estimate(100), 4, 2, schema.Estimate(0.9, 0.8, 1.0), 5
@@ -41,7 +41,7 @@ def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
     assert not [name for name in plain if name.startswith(("comparison_", "in_process_"))]
 
 
-def test_energy_and_cost_have_columns_where_there_are_any_and_pandas_reads_them_back() -> None:
+def test_energy_and_cost_columns_survive_pandas() -> None:
     use = schema.GpuUse(0.93, None, 251.26, 159.671, None)
     priced = samples.record(
         loads=(samples.load("offline", 8, 1000.0, passes=(), gpu=use),), price_per_hour=3.6

@@ -15,7 +15,7 @@ from tests.whole_runs.suite import ROOT
 SWITCH = "ORT_DISABLE_TELEMETRY"
 
 
-def test_onnx_runtime_leaves_no_file_of_what_it_would_report(tmp_path: Path) -> None:
+def test_onnx_runtime_leaves_no_telemetry_files(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     inherited = {name: value for name, value in os.environ.items() if name not in (SWITCH, "CI")}
     subprocess.run(
@@ -28,11 +28,11 @@ def test_onnx_runtime_leaves_no_file_of_what_it_would_report(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_servers_are_told_too() -> None:
+def test_server_environment_has_telemetry_switch() -> None:
     assert minimal_environment()[SWITCH] == "1"
 
 
-def test_the_installed_release_knows_the_switch_where_it_knows_whom_to_report_to() -> None:
+def test_installed_onnx_runtime_knows_telemetry_switch() -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     (library,) = (Path(onnxruntime.__file__).parent / "capi").glob("onnxruntime_pybind11_state*.so")
     content = library.read_bytes()
@@ -42,7 +42,7 @@ def test_the_installed_release_knows_the_switch_where_it_knows_whom_to_report_to
     assert SWITCH.encode() in content
 
 
-def test_containers_are_told_too() -> None:
+def test_container_environment_has_telemetry_switch() -> None:
     command = docker_command(
         Image("tritonserver:24.10-py3"), Path("models"), Ports(1, 2, 3), shared_memory="none", name="one"
     )

@@ -85,9 +85,8 @@ def has_told_and_cleaned_up(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
-def test_a_signal_ends_a_run_in_its_summary_and_comes_twice_without_harm(
-    sign: signal.Signals, household: Household, tmp_path: Path
-) -> None:
+def test_signal_ends_run_with_summary(sign: signal.Signals, household: Household, tmp_path: Path) -> None:
+    """A second signal does no harm."""
     run = start(command(tmp_path), household, tmp_path)
     wait_for((tmp_path / "begun").exists, tmp_path)
     run.send_signal(sign)
@@ -103,7 +102,7 @@ def test_a_signal_ends_a_run_in_its_summary_and_comes_twice_without_harm(
 
 
 @pytest.mark.campaign
-def test_a_run_ends_where_the_code_that_was_interrupted_went_on(household: Household, tmp_path: Path) -> None:
+def test_run_ends_although_interrupted_code_continues(household: Household, tmp_path: Path) -> None:
     deaf = TESTS.replace(
         "    time.sleep({seconds})",
         "    try:\n        time.sleep(600)\n    except BaseException:\n        time.sleep(600)",
@@ -117,9 +116,7 @@ def test_a_run_ends_where_the_code_that_was_interrupted_went_on(household: House
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
-def test_a_run_ends_with_the_tox_that_started_it(
-    sign: signal.Signals, household: Household, tmp_path: Path
-) -> None:
+def test_run_ends_with_its_tox(sign: signal.Signals, household: Household, tmp_path: Path) -> None:
     through_a_shell = ["sh", "-c", '"$@"; exit $?', "sh", *command(tmp_path)]
     tox = start([sys.executable, "-c", TOX, *through_a_shell], household, tmp_path)
     wait_for((tmp_path / "begun").exists, tmp_path)
@@ -130,9 +127,7 @@ def test_a_run_ends_with_the_tox_that_started_it(
     assert has_told_and_cleaned_up(tmp_path)
 
 
-def test_a_run_that_no_tox_started_outlives_who_started_it_and_a_closed_terminal_under_nohup(
-    household: Household, tmp_path: Path
-) -> None:
+def test_run_outlives_its_starter_and_closed_terminal(household: Household, tmp_path: Path) -> None:
     in_background = ["sh", "-c", 'nohup "$@" & sleep 600', "sh", *command(tmp_path, seconds=1)]
     shell = start(in_background, household, tmp_path)
     wait_for((tmp_path / "begun").exists, tmp_path)

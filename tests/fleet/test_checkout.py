@@ -29,7 +29,7 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_node_gets_the_files_as_they_are_now_and_none_that_git_ignores(root: Path, tmp_path: Path) -> None:
+def test_node_gets_current_files_without_ignored_ones(root: Path, tmp_path: Path) -> None:
     checkout.unpack(checkout.packed(root), tmp_path / "node")
 
     paths = [path for path in (tmp_path / "node").rglob("*") if path.is_file()]
@@ -42,14 +42,14 @@ def test_a_node_gets_the_files_as_they_are_now_and_none_that_git_ignores(root: P
     }
 
 
-def test_the_same_files_are_the_same_archive(root: Path) -> None:
+def test_equal_files_give_equal_archive(root: Path) -> None:
     before = checkout.packed(root)
     (root / "fixtures" / "code.py").touch()
 
     assert checkout.packed(root) == before
 
 
-def test_a_process_that_has_nothing_of_this_project_can_import_its_code(root: Path, tmp_path: Path) -> None:
+def test_bare_process_can_import_shipped_code(root: Path, tmp_path: Path) -> None:
     code = checkout.packed(root, code_alone=True)
     call = (
         f"import sys; sys.path[:0] = [{str(Path(__file__).parents[2])!r}]\nfrom fixtures.fleet import "
@@ -66,7 +66,7 @@ def test_a_process_that_has_nothing_of_this_project_can_import_its_code(root: Pa
         assert done.stdout.decode().startswith(f"7 {tmp_path / 'cache'}")
 
 
-def test_a_checkout_without_git_is_taken_too(root: Path, tmp_path: Path) -> None:
+def test_checkout_without_git_is_packed(root: Path, tmp_path: Path) -> None:
     (root / ".git").rename(tmp_path / "away")
     (root / ".tox").mkdir()
     (root / ".tox" / "large").write_text("environment")

@@ -18,7 +18,7 @@ from tests.helpers import Collect
         "nobody listens",
     ],
 )
-def test_what_is_no_address_and_one_at_which_nothing_answers_is_refused(address: str) -> None:
+def test_bad_or_unreachable_address_is_refused(address: str) -> None:
     if address == "nobody listens":
         with socket.create_server(("127.0.0.1", 0)) as server:
             address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -27,7 +27,7 @@ def test_what_is_no_address_and_one_at_which_nothing_answers_is_refused(address:
         cluster.check_answers(address)
 
 
-def test_without_ray_the_environment_that_has_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ray_names_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
 
     with pytest.raises(SetupError, check=lambda error: "tox run -e fleet" in error.fix):
@@ -35,7 +35,7 @@ def test_without_ray_the_environment_that_has_it_is_named(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("given", [("--against", "HEAD"), ("--against-triton", "embedded"), ("-n", "2")])
-def test_an_option_for_one_machine_is_refused(given: tuple[str, ...], collect: Collect) -> None:
+def test_single_machine_option_is_refused(given: tuple[str, ...], collect: Collect) -> None:
     """Left out silently, a comparison would look like one that found nothing."""
     found = collect("--fleet", "local", "--target", "cpu", *given)
 

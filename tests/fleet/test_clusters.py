@@ -22,7 +22,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn
         yield found
 
 
-def test_each_test_runs_once_on_a_node_of_its_kind_and_is_recorded(cluster: StandIn) -> None:
+def test_each_test_runs_once_on_its_hardware_and_is_recorded(cluster: StandIn) -> None:
     cluster.add("A100", "T4", "cpu")
 
     status, text = ended(cluster.start(*MICRO, "--target", "a100,t4,cpu"))
@@ -36,7 +36,7 @@ def test_each_test_runs_once_on_a_node_of_its_kind_and_is_recorded(cluster: Stan
     assert len(cluster.points()) == sum("test_o" in name for name in outcomes)
 
 
-def test_a_node_that_dies_loses_at_most_its_last_second_and_the_test_it_was_in(cluster: StandIn) -> None:
+def test_dead_node_loses_only_its_running_test(cluster: StandIn) -> None:
     cluster.add("A100", "T4", "T4")
     run = cluster.start(*MICRO, "--target", "t4")
     cluster.wait_begun(3)
@@ -74,7 +74,7 @@ def _node_at_work(cluster: StandIn, kind: str) -> object:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_controller_that_ends_leaves_nothing_on_any_node(cluster: StandIn, sign: signal.Signals) -> None:
+def test_ended_controller_leaves_nothing_on_nodes(cluster: StandIn, sign: signal.Signals) -> None:
     cluster.add("A100", "cpu")
     run = cluster.start(*MICRO, "--target", "a100,cpu")
     cluster.wait_begun(2)
@@ -102,7 +102,7 @@ def _runs_of(cluster: StandIn) -> list[str]:
     return found
 
 
-def test_a_run_that_dies_twice_in_one_test_fails_that_test_with_its_log(
+def test_test_that_kills_its_run_twice_fails_with_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with stand_in(tmp_path, monkeypatch, STAND_IN_DIES_IN="b008") as cluster:
@@ -118,7 +118,7 @@ def test_a_run_that_dies_twice_in_one_test_fails_that_test_with_its_log(
         assert "the last words of a run" in text
 
 
-def test_the_first_failure_ends_all_nodes_with_x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exitfirst_ends_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with stand_in(tmp_path, monkeypatch, STAND_IN_FAILS_IN="a100", STAND_IN_SLEEP_S="0.5") as cluster:
         cluster.add("A100", "cpu")
 

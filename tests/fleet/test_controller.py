@@ -22,9 +22,7 @@ from tests.samples import load, record
     ("outcome", "longrepr"),
     [("passed", None), ("failed", "slower"), ("skipped", ("file", 3, "Skipped: needs an NVIDIA T4"))],
 )
-def test_a_report_says_what_it_said_on_the_node(
-    pytestconfig: pytest.Config, outcome: Any, longrepr: Any
-) -> None:
+def test_report_survives_serialization(pytestconfig: pytest.Config, outcome: Any, longrepr: Any) -> None:
     name = "benchmarks/test_online.py::test_online[a100-bert-onnx-fp16-b001-c008]"
     location = ("benchmarks/test_online.py", 9, "test_online")
     properties: list[tuple[str, object]] = [("figure", "100 infer/s"), ("failure", "speed")]
@@ -38,7 +36,7 @@ def test_a_report_says_what_it_said_on_the_node(
     assert dict(arrived.user_properties) == dict(properties)
 
 
-def test_a_node_gets_the_records_of_its_cases_with_what_stands_beside_them(tmp_path: Path) -> None:
+def test_node_gets_records_and_configurations_of_its_cases(tmp_path: Path) -> None:
     mine, other = list(cases_of(CPU))[:2]
     for case in (mine, other):
         path = files.path_of(case.key, tmp_path)
@@ -49,7 +47,7 @@ def test_a_node_gets_the_records_of_its_cases_with_what_stands_beside_them(tmp_p
     assert set(records_of([mine], tmp_path)) == {f"cpu/{mine}.json", f"cpu/{mine}{files.CONFIG_SUFFIX}"}
 
 
-def test_what_a_node_wrote_and_removed_is_written_and_removed_here(tmp_path: Path) -> None:
+def test_changes_of_a_node_are_applied_here(tmp_path: Path) -> None:
     keep({"a40/case.json": b"old", "a40/gone": b"old"}, tmp_path)
     keep({"a40/case.json": b"new", "a40/case.search/config.pbtxt": b"name", "a40/gone": None}, tmp_path)
 
@@ -66,7 +64,7 @@ def test_what_a_node_wrote_and_removed_is_written_and_removed_here(tmp_path: Pat
         ({"gpu_uuids": ("GPU-2",)}, False, [4]),
     ],
 )
-def test_a_case_that_moved_to_a_twin_keeps_what_was_measured_before(
+def test_case_moved_to_twin_keeps_earlier_points(
     tmp_path: Path, other: dict[str, Any], of_fleet: bool, kept: list[int]
 ) -> None:
     """A node of another kind is another machine, whose record is one of its own."""

@@ -34,14 +34,14 @@ def variables(cache: Path) -> dict[str, str]:
         ),
     ],
 )
-def test_a_run_on_a_node_has_the_user_s_allocator_and_not_ray_s(given: str, kept: str | None) -> None:
+def test_node_run_drops_rays_allocator(given: str, kept: str | None) -> None:
     found = environment.without_rays_own({"PATH": "/bin", "LD_PRELOAD": given, "RAY_JOB_ID": "1"})
 
     assert found.get("LD_PRELOAD") == kept
     assert set(found) - {"LD_PRELOAD"} == {"PATH"}
 
 
-def test_tox_makes_an_environment_once_for_each_pyproject(tmp_path: Path) -> None:
+def test_tox_makes_one_environment_per_pyproject(tmp_path: Path) -> None:
     pytest.importorskip("tox", reason="tox: tox run -e fleet --notest")
     said: list[str] = []
     given = variables(tmp_path / "cache")
@@ -55,7 +55,7 @@ def test_tox_makes_an_environment_once_for_each_pyproject(tmp_path: Path) -> Non
     assert len(said) == 2
 
 
-def test_an_environment_that_cannot_be_made_says_why_and_is_tried_again(tmp_path: Path) -> None:
+def test_failing_environment_is_explained_and_retried(tmp_path: Path) -> None:
     pytest.importorskip("tox", reason="tox: tox run -e fleet --notest")
     given = variables(tmp_path / "cache")
     broken = project(tmp_path / "one", dependency=str(tmp_path / "no-such-package"))

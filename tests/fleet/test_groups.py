@@ -46,13 +46,11 @@ def results(tmp_path: Path) -> Path:
         (structs.replace(MICRO, model="nnunet-micro"), 1.0),
     ],
 )
-def test_a_case_takes_as_long_as_it_took_or_the_median_of_the_closest(
-    results: Path, key: Case, seconds: float
-) -> None:
+def test_expected_seconds_come_from_closest_records(results: Path, key: Case, seconds: float) -> None:
     assert expected_seconds("offline", key, earlier_durations(results)) == seconds
 
 
-def test_groups_are_the_models_of_the_hardware_the_longest_first(collect: Collect) -> None:
+def test_groups_are_models_with_longest_first(collect: Collect) -> None:
     collected = collect("--target", "cpu")
     groups = groups_by_model(as_grouped(collected.selected), {})
 
@@ -65,7 +63,7 @@ def test_groups_are_the_models_of_the_hardware_the_longest_first(collect: Collec
         assert all(f"[cpu-{group.model}-" in test for test in group.tests)
 
 
-def test_converting_counts_once_for_each_case(tmp_path: Path, collect: Collect) -> None:
+def test_conversion_counts_once_per_case(tmp_path: Path, collect: Collect) -> None:
     tests = as_grouped(collect("--target", "cpu", "-k", "resnet50-micro and onnx and fp32").selected)
     case = Case("cpu", "resnet50-micro", "onnx", None, "fp32")
     seconds = {test.stage: 1.0 for test in tests if test.stage}

@@ -50,7 +50,7 @@ def packages_of(group: str) -> set[str]:
 
 
 @pytest.mark.parametrize("group", ["fleet", "prove"])
-def test_tests_are_collected_with_the_packages_of_the_environment_alone(group: str) -> None:
+def test_tests_are_collected_with_environment_packages_alone(group: str) -> None:
     there = packages_of(group) | {"pip", "setuptools"}
     modules = importlib.metadata.packages_distributions()
     refused = {

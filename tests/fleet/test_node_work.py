@@ -51,7 +51,7 @@ def finished(test: str) -> str:
     return f"""echo '{{"finished": "{test}", "reports": []}}' >> $EVENTS"""
 
 
-def test_the_end_of_a_test_comes_with_what_changed_in_the_results(run: Run) -> None:
+def test_finished_test_sends_changed_results(run: Run) -> None:
     before = {"cpu/kept": b"1", "cpu/changed": b"1", "cpu/moved": b"1"}
 
     why, messages = run(
@@ -71,21 +71,19 @@ def test_the_end_of_a_test_comes_with_what_changed_in_the_results(run: Run) -> N
     assert "3" in why
 
 
-def test_what_no_finished_test_has_written_is_not_sent(run: Run) -> None:
+def test_results_of_unfinished_test_are_not_sent(run: Run) -> None:
     _, messages = run("""echo half > $RESULTS/cpu/half; echo '{"started": "a.py::test"}' >> $EVENTS""")
 
     assert all(message.files == {} for message in messages)
 
 
-def test_a_run_that_is_not_wanted_does_not_begin(run: Run, tmp_path: Path) -> None:
+def test_unwanted_run_does_not_begin(run: Run, tmp_path: Path) -> None:
     run(f"touch {tmp_path}/began", wanted=False)
 
     assert not (tmp_path / "began").exists()
 
 
-def test_a_run_that_is_no_longer_wanted_is_ended(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_no_longer_wanted_is_ended(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Mailbox, "post", lambda _, message: bool(message.events))
 
     run(f"echo $$ > {tmp_path}/pid; sleep 600")
@@ -94,7 +92,7 @@ def test_a_run_that_is_no_longer_wanted_is_ended(
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_a_python_that_is_not_there_is_why_a_run_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_python_is_reported_as_cause(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "python_for", lambda *_: Path("/no/such/python"))
 
     why, messages = run("")

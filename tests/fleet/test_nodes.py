@@ -27,11 +27,11 @@ def node(name: str, *accelerators: str, gpus: float = 0) -> Node:
         ([], CPU),
     ],
 )
-def test_a_node_is_the_target_of_the_gpu_that_ray_names(names: list[str], target: Target) -> None:
+def test_node_target_follows_gpu_name_from_ray(names: list[str], target: Target) -> None:
     assert node("1", *names).target == target
 
 
-def test_dead_nodes_and_those_that_only_direct_take_nothing() -> None:
+def test_dead_and_head_nodes_get_no_work() -> None:
     def as_ray_says(name: str, cpus: float, **changes: Any) -> dict[str, Any]:
         resources = {"CPU": cpus, "memory": 1e9, "accelerator_type:T4": 1.0, f"node:10.0.0.{name}": 1.0}
         return {"NodeID": name, "Alive": True, "NodeManagerHostname": "h", "Resources": resources} | changes
@@ -60,7 +60,7 @@ def test_cases_run_on_nodes_with_their_hardware(
     assert fitting(target, nodes, gpus) == fit
 
 
-def test_a_test_that_no_node_can_run_says_what_there_is() -> None:
+def test_test_without_matching_node_names_available_hardware() -> None:
     nodes = [A100, MANY, NO_GPU]
 
     assert kinds_text(nodes) == "2 x A100, 1 x CPU"
@@ -68,7 +68,7 @@ def test_a_test_that_no_node_can_run_says_what_there_is() -> None:
     assert targets_of(nodes) == (TARGET["a100"], CPU)
 
 
-def test_every_target_has_the_name_that_ray_gives_its_gpu() -> None:
+def test_every_target_matches_ray_gpu_name() -> None:
     gpus = pytest.importorskip(
         "ray._private.accelerators.nvidia_gpu", reason="Ray: tox run -e fleet --notest"
     )

@@ -18,7 +18,7 @@ def progress() -> Progress:
     return found
 
 
-def test_another_node_gets_only_what_is_left(progress: Progress) -> None:
+def test_another_node_gets_only_remaining_tests(progress: Progress) -> None:
     progress.finish(TESTS[0])
     progress.running = TESTS[1]
 
@@ -27,7 +27,7 @@ def test_another_node_gets_only_what_is_left(progress: Progress) -> None:
     assert progress.choose(NODES, busy=()) == NODES[1]
 
 
-def test_a_test_that_loses_its_node_each_time_is_given_up_and_the_rest_goes_on(progress: Progress) -> None:
+def test_test_that_loses_its_node_repeatedly_is_given_up(progress: Progress) -> None:
     given_up = []
     for _ in range(TRIES):
         progress.begin(NODES[0])
@@ -38,13 +38,13 @@ def test_a_test_that_loses_its_node_each_time_is_given_up_and_the_rest_goes_on(p
     assert progress.left == list(TESTS[1:])
 
 
-def test_a_group_that_cannot_start_is_given_up_whole(progress: Progress) -> None:
+def test_group_that_cannot_start_is_given_up(progress: Progress) -> None:
     assert progress.lose() == []
     assert progress.lose() == list(TESTS)
     assert progress.left == []
 
 
-def test_nodes_that_die_between_tests_cost_no_test_while_the_group_gets_on(progress: Progress) -> None:
+def test_node_deaths_between_tests_cost_no_test(progress: Progress) -> None:
     for test in TESTS[:2]:
         progress.begin(NODES[0])
         progress.finish(test)
@@ -61,7 +61,7 @@ def message(attempt: int) -> Message:
     return Message(0, attempt, [], [], {})
 
 
-def test_a_node_that_comes_back_after_another_took_over_is_told_to_end() -> None:
+def test_replaced_node_is_told_to_end() -> None:
     mailbox = Mailbox()
     mailbox.expect(0, 1)
     mailbox.expect(0, 2)
@@ -71,7 +71,7 @@ def test_a_node_that_comes_back_after_another_took_over_is_told_to_end() -> None
     assert mailbox.collect() == [message(2)]
 
 
-def test_every_node_is_told_when_the_run_is_over() -> None:
+def test_every_node_is_told_when_run_ends() -> None:
     mailbox = Mailbox()
     mailbox.expect(0, 1)
     mailbox.close()

@@ -31,7 +31,7 @@ def names_in(shards: list[list[Group]]) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_each_test_is_in_one_shard_in_any_order_and_no_shard_takes_much_longer(seed: int) -> None:
+def test_shards_are_complete_disjoint_and_balanced(seed: int) -> None:
     """A list of jobs that are dealt to the machine that is done first takes no longer than the mean and one
     job (Graham, 1966)."""
     cases = some_cases(seed)
@@ -47,7 +47,7 @@ def test_each_test_is_in_one_shard_in_any_order_and_no_shard_takes_much_longer(s
         assert max(map(sum_s, shards)) <= max(1.05 * fair, fair + longest) + 1e-6
 
 
-def test_the_cases_of_a_model_stay_together_where_that_takes_no_longer() -> None:
+def test_cases_of_a_model_stay_together() -> None:
     cases = [
         Group("cpu", model, (f"{model}{number}",), 10.0)
         for model in ("bert", "fastpitch", "nnunet", "resnet50")
@@ -58,7 +58,7 @@ def test_the_cases_of_a_model_stay_together_where_that_takes_no_longer() -> None
         assert len({case.model for case in shard}) == 2
 
 
-def test_a_model_is_not_divided_for_a_gain_of_less_than_loading_it_twice_costs() -> None:
+def test_model_is_not_split_for_a_small_gain() -> None:
     cases = [
         Group("cpu", model, (f"{model}{number}",), seconds)
         for model, seconds in (("bert", 52.0), ("nnunet", 50.0))
@@ -67,7 +67,7 @@ def test_a_model_is_not_divided_for_a_gain_of_less_than_loading_it_twice_costs()
     assert [{case.model for case in shard} for shard in split(cases, 2)] == [{"bert"}, {"nnunet"}]
 
 
-def test_another_selection_and_another_number_of_shards_have_another_digest() -> None:
+def test_digest_depends_on_selection_and_shard_count() -> None:
     cases = [Group("cpu", "resnet50", (f"case{number}",), 10.0) for number in range(9)]
     digests = [digest(split(some, count)) for some in (cases, cases[1:]) for count in (2, 3, 20)]
     assert len(set(digests)) == len(digests)

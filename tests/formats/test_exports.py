@@ -112,14 +112,14 @@ def without_kernel(path: Path) -> set[str]:
 @pytest.mark.campaign
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("model", ONNX, ids=lambda one: one.name)
-def test_every_node_of_an_export_has_a_kernel_on_cuda(model: Model, precision: str, exports: Path) -> None:
+def test_exported_nodes_have_cuda_kernels(model: Model, precision: str, exports: Path) -> None:
     assert without_kernel(export(model, precision, exports)) == set()
 
 
 @pytest.mark.contract
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("model", [one for one in ONNX if not one.micro], ids=lambda one: one.name)
-def test_nvidia_s_parser_takes_an_export_whole(
+def test_nvidia_parser_takes_whole_export(
     model: Model, precision: str, exports: Path, rtx: ModuleType
 ) -> None:
     """As one graph: ONNX Runtime computes what is left out by itself, with copies between."""
@@ -155,7 +155,7 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.contract
 @pytest.mark.parametrize("model", [one for one in ONNX if one.micro], ids=lambda one: one.name)
-def test_the_oldest_server_s_onnx_runtime_computes_the_same(
+def test_oldest_onnx_runtime_computes_the_same(
     model: Model, exports: Path, oldest: Path, tmp_path: Path
 ) -> None:
     path = export(model, "fp32", exports)
@@ -229,7 +229,7 @@ def sizes_of(name: str, batch: int) -> tuple[int, int]:
     "target", [one for one in TARGETS if one.name in MEMORY_GIB], ids=lambda one: one.name
 )
 @pytest.mark.parametrize("model", FULL, ids=lambda one: one.name)
-def test_the_largest_batch_of_a_case_fits_into_each_published_gpu(model: Model, target: Target) -> None:
+def test_largest_batch_fits_each_published_gpu(model: Model, target: Target) -> None:
     """ONNX Runtime may have sessions for eight batch sizes: together twice the largest's tensors."""
     weights, live = sizes_of(model.name, matrix_of(model, target).deployment.max_batch_size)
     assert weights > GIB / 100

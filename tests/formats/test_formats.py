@@ -49,7 +49,7 @@ def convert(
 @pytest.mark.parametrize(
     ("format_", "precision"), CPU_FORMATS, ids=[f"{one.mnemonic}-{p}" for one, p in CPU_FORMATS]
 )
-def test_a_format_computes_what_the_framework_computes_at_any_batch(
+def test_format_matches_framework_at_any_batch(
     format_: Format, precision: str, model: Model, network: Small, tmp_path: Path
 ) -> None:
     loaded: list[int] = []
@@ -74,7 +74,7 @@ def test_a_format_computes_what_the_framework_computes_at_any_batch(
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_converting_for_another_device_leaves_the_shared_network_where_it_is(
+def test_conversion_leaves_shared_network_on_its_device(
     precision: str, job: ConversionJob, network: Small
 ) -> None:
     """Otherwise a fresh build would leave the framework on the GPU, and a reused one on the CPU."""
@@ -85,9 +85,7 @@ def test_converting_for_another_device_leaves_the_shared_network_where_it_is(
 
 
 @pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script", "onnx"])
-def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
-    mnemonic: str, job: ConversionJob, tmp_path: Path
-) -> None:
+def test_full_disk_raises_an_exception(mnemonic: str, job: ConversionJob, tmp_path: Path) -> None:
     artifact = tmp_path / FORMATS[mnemonic].artifact
     artifact.symlink_to("/dev/full")
     with pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSPC):
@@ -98,7 +96,7 @@ def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
 @pytest.mark.parametrize(
     ("flags", "available"), [({"avx512_bf16"}, True), ({"amx_bf16"}, True), ({"avx512f"}, False)]
 )
-def test_bf16_is_for_processors_that_compute_in_it(
+def test_bf16_needs_a_capable_processor(
     flags: set[str], available: bool, mnemonic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pytorch_conversion, "cpu_flags", lambda: frozenset(flags))
@@ -108,7 +106,7 @@ def test_bf16_is_for_processors_that_compute_in_it(
 
 
 @pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script"])
-def test_fp16_torchscript_is_converted_and_agrees(
+def test_fp16_torchscript_matches_framework(
     mnemonic: str, model: Model, network: Small, tmp_path: Path
 ) -> None:
     converted, _ = convert(FORMATS[mnemonic], "fp16", model, network, tmp_path, samples_of("training"))
@@ -126,7 +124,7 @@ class Refused(nn.Module):
         return x.flatten(1)
 
 
-def test_what_torchscript_refuses_is_one_line(job: ConversionJob, tmp_path: Path) -> None:
+def test_torchscript_error_is_one_line(job: ConversionJob, tmp_path: Path) -> None:
     with pytest.raises(ProofError, check=lambda e: e.where == "small" and "\n" not in e.what):
         FORMATS["ts-script"].convert(dataclasses.replace(job, network=Refused()), tmp_path / "model.pt")
 
@@ -155,7 +153,7 @@ TRT: list[dict[str, str]] = [{name.replace("-", "_"): "10.16.1.11"} for name in 
         *((*one, FOR_GPUS | more, None) for one in (("trt", None), ("onnx", "trt")) for more in TRT),
     ],
 )
-def test_a_format_on_a_gpu_names_the_environment_that_has_what_it_needs(
+def test_missing_gpu_package_names_its_environment(
     mnemonic: str,
     accelerator: str | None,
     installed: dict[str, str],
@@ -168,13 +166,13 @@ def test_a_format_on_a_gpu_names_the_environment_that_has_what_it_needs(
     assert missing is None if environment is None else f"tox run -e {environment} " in str(missing)
 
 
-def test_a_tensorrt_under_another_name_is_another_build() -> None:
+def test_tensorrt_package_names_are_part_of_the_build() -> None:
     assert set(tensorrt.DISTRIBUTIONS) <= set(FORMATS["trt"].packages)
 
 
 @pytest.mark.skipif(bool(gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")
 @pytest.mark.filterwarnings("ignore:Specified provider")
-def test_onnx_runtime_without_cuda_is_an_error_and_no_slow_run(job: ConversionJob, tmp_path: Path) -> None:
+def test_onnx_runtime_without_cuda_is_an_error(job: ConversionJob, tmp_path: Path) -> None:
     artifact = tmp_path / "model.onnx"
     FORMATS["onnx"].convert(job, artifact)
     settings = {"device": "cuda", "device_id": "0", "threads": "1", "accelerator": "", "precision": "fp32"}

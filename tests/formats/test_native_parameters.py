@@ -77,7 +77,7 @@ def every_way(format_: Format) -> Iterator[Mapping[str, str]]:
 
 
 @pytest.mark.parametrize("releases", RELEASES, ids=str)
-def test_every_release_reads_each_parameter_and_survives_it(releases: Releases) -> None:
+def test_every_release_reads_each_parameter(releases: Releases) -> None:
     formats = [one for one in NATIVE if one.backend == releases.backend]
     assert formats
     for format_ in formats:
@@ -87,7 +87,7 @@ def test_every_release_reads_each_parameter_and_survives_it(releases: Releases) 
             assert not set(given) & releases.ends_the_server
 
 
-def test_the_table_has_every_backend_with_parameters_and_no_gap_between_releases() -> None:
+def test_parameter_table_covers_every_backend_and_release() -> None:
     assert {one.backend for one in RELEASES} == {one.backend for one in NATIVE}
     for backend in {one.backend for one in RELEASES}:
         ranges = [(one.first_release, one.last_release) for one in RELEASES if one.backend == backend]
@@ -96,7 +96,7 @@ def test_the_table_has_every_backend_with_parameters_and_no_gap_between_releases
         assert all(before[1] < after[0] for before, after in itertools.pairwise(ranges))
 
 
-def test_large_tensors_on_a_cpu_have_memory_given_back_as_in_the_runtime() -> None:
+def test_large_models_on_cpu_disable_memory_arena() -> None:
     (onnx,) = [one for one in NATIVE if one.mnemonic == "onnx"]
     off = {"enable_mem_arena": "0", "enable_mem_pattern": "0"}
     assert off.items() <= parameters(onnx, BY_NAME["nnunet"]).items()
@@ -107,7 +107,7 @@ def test_large_tensors_on_a_cpu_have_memory_given_back_as_in_the_runtime() -> No
 @pytest.mark.contract
 @pytest.mark.parametrize("place", ["first_release", "last_release"])
 @pytest.mark.parametrize("releases", RELEASES, ids=str)
-def test_the_table_is_what_the_sources_say(releases: Releases, place: str) -> None:
+def test_parameter_table_matches_sources(releases: Releases, place: str) -> None:
     source = source_of(releases, getattr(releases, place))
     assert {name for groups in _READ.findall(source) for name in groups if name} == releases.reads
     # PyTorch throws where it is told a second time; later releases tell it once.

@@ -25,7 +25,7 @@ def convert(model: Model, path: Path) -> Case:
     return Case(CPU, model, openvino.FORMAT, None, "fp32")
 
 
-def test_the_backend_gets_one_file_which_holds_weights_that_lay_apart(tmp_path: Path) -> None:
+def test_backend_gets_one_file_with_external_weights_merged(tmp_path: Path) -> None:
     model = model_of("mine", GivenNetwork(networks.apart(tmp_path / "net.onnx")))
     artifact = tmp_path / "build" / "model.onnx"
     artifact.parent.mkdir()
@@ -38,7 +38,7 @@ def test_the_backend_gets_one_file_which_holds_weights_that_lay_apart(tmp_path: 
 
 
 @pytest.mark.parametrize(("instances", "cores"), [(1, 8), (2, 8), (4, 2)])
-def test_instances_share_all_threads_with_a_stream_each(
+def test_instances_share_threads_by_streams(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instances: int, cores: int
 ) -> None:
     """The backend compiles the network once, whatever the number of instances is."""
@@ -53,13 +53,13 @@ def test_instances_share_all_threads_with_a_stream_each(
     assert told["ENABLE_BATCH_PADDING"] == "YES", "else every batch but the largest is refused"
 
 
-def test_without_the_package_its_cases_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_openvino_skips_its_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "version_of", lambda _name: None)
     assert openvino.FORMAT.missing("cpu", None, "fp32")
 
 
 @pytest.mark.parametrize("write", [networks.linear, networks.apart, networks.without_batch, networks.tokens])
-def test_it_computes_what_the_file_says(tmp_path: Path, write: object) -> None:
+def test_openvino_matches_framework(tmp_path: Path, write: object) -> None:
     if (reason := installed.missing()) is not None:
         pytest.skip(reason)
     assert callable(write)

@@ -116,14 +116,14 @@ def assert_equal_to_framework(network: Small, inputs: Arrays, found: list[np.nda
 # --- what it computes --------------------------------------------------------------------------------------
 
 
-def test_a_package_computes_what_the_framework_computes_at_every_batch(package: Path, network: Small) -> None:
+def test_package_matches_framework_at_every_batch(package: Path, network: Small) -> None:
     predict = open_package(package)
     for batch in range(1, MOST + 1):
         inputs = arrays(range(batch))
         assert_equal_to_framework(network, inputs, predict(inputs))
 
 
-def test_an_export_computes_what_the_framework_computes_where_the_largest_batch_is_one(
+def test_export_with_largest_batch_of_one_matches_framework(
     network: Small,
 ) -> None:
     inputs = arrays([3])
@@ -133,7 +133,7 @@ def test_an_export_computes_what_the_framework_computes_where_the_largest_batch_
     assert_equal_to_framework(network, inputs, [tensor.numpy() for tensor in found])
 
 
-def test_inputs_may_lie_in_memory_as_they_like(package: Path, network: Small) -> None:
+def test_inputs_may_have_any_memory_layout(package: Path, network: Small) -> None:
     predict = open_package(package)
     inputs = arrays(range(4))
     channels_last = np.ascontiguousarray(inputs["x"].transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
@@ -149,7 +149,7 @@ def test_inputs_may_lie_in_memory_as_they_like(package: Path, network: Small) ->
     assert_equal_to_framework(network, inputs, predict({"x": shifted, "word": inputs["word"]}))
 
 
-def test_batch_normalisation_is_folded_into_the_convolutions_weights(package: Path) -> None:
+def test_batch_normalization_is_folded_into_convolution_weights(package: Path) -> None:
     constants = torch._C._aoti.AOTIModelPackageLoader(str(package), "model", False, 1, -1).get_constant_fqns()
     assert "words.weight" in constants, "what nothing is folded into keeps its name"
     assert "conv.weight" not in constants
@@ -158,9 +158,10 @@ def test_batch_normalisation_is_folded_into_the_convolutions_weights(package: Pa
 # --- what it leaves, needs and says ------------------------------------------------------------------------
 
 
-def test_a_conversion_to_bf16_is_silent_leaves_one_file_and_rounds_as_far_as_allowed_at_every_batch(
+def test_bf16_conversion_is_silent_and_rounds_as_allowed(
     network: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """It leaves a single file."""
     places = [tmp_path / name for name in ("build", "home", "temporary", "here")]
     for place in places:
         place.mkdir()
@@ -183,7 +184,7 @@ def test_a_conversion_to_bf16_is_silent_leaves_one_file_and_rounds_as_far_as_all
         assert 1e-4 < error <= pt2.FORMAT.tolerances["bf16"].relative_error, "FP32 does not round so far"
 
 
-def test_a_package_is_opened_without_a_compiler_and_leaves_nothing_to_clean_up(
+def test_package_opens_without_compiler_and_temporary_files(
     package: Path, network: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -198,7 +199,7 @@ def test_a_package_is_opened_without_a_compiler_and_leaves_nothing_to_clean_up(
     assert list(tmp_path.iterdir()) == [], "what is unpacked would stay when the process is killed"
 
 
-def test_without_a_compiler_the_format_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_format_is_missing_without_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
     assert "g++" in str(pt2.FORMAT.missing("cpu", None, "fp32"))
@@ -227,7 +228,7 @@ class Pairing(nn.Module):
 
 
 @pytest.mark.parametrize("refused", [Branching, Pairing])
-def test_a_network_that_cannot_be_exported_is_refused_in_one_line(
+def test_unexportable_network_is_refused_in_one_line(
     refused: type[nn.Module], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ProofError, check=lambda e: e.where == "refused" and "\n" not in e.what):
@@ -257,7 +258,7 @@ def compile_at_once(monkeypatch: pytest.MonkeyPatch, problem: str = "") -> None:
         ("fatal error: error writing to m.s: No space left on device", OSError, OSError),
     ],
 )
-def test_a_compiler_that_fails_leaves_nothing_and_its_reason_decides_the_error(
+def test_failing_compiler_leaves_nothing(
     problem: str,
     on_cpu: type[Exception],
     on_gpu: type[Exception],
@@ -265,6 +266,7 @@ def test_a_compiler_that_fails_leaves_nothing_and_its_reason_decides_the_error(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Its message decides whether the case fails or is not available."""
     compile_at_once(monkeypatch, problem)
     inputs = pt2.network_and_inputs(job_of(network, model_of()))
     monkeypatch.setattr(pt2, "network_and_inputs", lambda _job: inputs)

@@ -101,7 +101,7 @@ def convert(job: ConversionJob, tmp_path: Path) -> Convert:
     [(tf_savedmodel.FORMAT, "fp32"), (onnx.FORMAT, "fp32"), (onnx.FORMAT, "fp16"), (onnx.FORMAT, "int8")],
     ids=lambda value: getattr(value, "mnemonic", value),
 )
-def test_a_format_computes_what_the_framework_computes_at_any_batch(
+def test_format_matches_framework_at_any_batch(
     format_: Format, precision: str, convert: Convert, model: Model, network: Any
 ) -> None:
     converted = convert(format_, precision)
@@ -119,7 +119,7 @@ def test_a_format_computes_what_the_framework_computes_at_any_batch(
         np.testing.assert_array_equal(outputs["largest"], outputs["y"].argmax(axis=1, keepdims=True))
 
 
-def test_what_onnx_cannot_express_is_an_error_and_no_broken_file(job: ConversionJob, tmp_path: Path) -> None:
+def test_inexpressible_network_is_an_error_without_file(job: ConversionJob, tmp_path: Path) -> None:
     import keras
 
     x = keras.Input((8, 8, 3), name="x")
@@ -132,7 +132,7 @@ def test_what_onnx_cannot_express_is_an_error_and_no_broken_file(job: Conversion
     assert not (tmp_path / "model.onnx").exists()
 
 
-def test_a_saved_model_is_frozen_and_gives_its_outputs_in_the_order_that_is_asked_for(
+def test_saved_model_is_frozen_with_outputs_in_requested_order(
     job: ConversionJob, network: Any, tmp_path: Path
 ) -> None:
     folder = tmp_path / "model.savedmodel"
@@ -150,7 +150,7 @@ def test_a_saved_model_is_frozen_and_gives_its_outputs_in_the_order_that_is_aske
 
 
 @pytest.mark.skipif(bool(machine.gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")
-def test_tensorflow_without_a_gpu_is_an_error_and_no_slow_run(tmp_path: Path) -> None:
+def test_tensorflow_without_gpu_is_an_error(tmp_path: Path) -> None:
     runtime = runtimes.load_runtime("tf_savedmodel.py")
     with pytest.raises(RuntimeError):
         runtime.load(tmp_path, SETTINGS | {"device": "cuda"})
@@ -172,7 +172,7 @@ tf.function(tf.nn.conv2d)(tf.ones((1, 8, 8, 3)), tf.ones((3, 3, 3, 4)), 1, "SAME
 @pytest.mark.parametrize(
     "order", [(TORCH, TENSORFLOW), (TENSORFLOW, TORCH)], ids=["torch-first", "torch-last"]
 )
-def test_pytorch_and_tensorflow_share_a_process_without_a_word(order: tuple[str, str]) -> None:
+def test_pytorch_and_tensorflow_import_together_silently(order: tuple[str, str]) -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-c", "\n".join((*order, TORCH))],
@@ -209,7 +209,7 @@ def play_build(monkeypatch: pytest.MonkeyPatch, folder: Path, **about: bool) -> 
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: spec)
 
 
-def test_a_tensorflow_of_either_name_is_enough_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_either_tensorflow_package_suffices_on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for versions, is_missing in (
         ({"tensorflow-cpu": "2.19.0"}, False),
         ({"tensorflow": "2.17.1"}, False),
@@ -233,7 +233,7 @@ CUDNN = 'nvidia-cudnn-cu12==9.3.0.75; extra == "and-cuda"'
         (False, True, "9.3.0.75", False),
     ],
 )
-def test_tensorflow_skips_on_a_gpu_that_it_would_not_find(
+def test_tensorflow_skips_without_usable_gpu_libraries(
     built: bool,
     libraries: bool,
     cudnn: str | None,
@@ -261,7 +261,7 @@ def test_tf_trt_needs_a_tensorflow_built_with_tensorrt(
     assert bool(tf_trt.missing("cuda", None, "fp16")) != built
 
 
-def test_tf_trt_builds_engines_for_the_smallest_and_the_largest_batch(
+def test_tf_trt_builds_engines_for_smallest_and_largest_batch(
     job: ConversionJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TF-TRT is not on every machine, so a stand-in for its converter records the calls."""

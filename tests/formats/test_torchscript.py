@@ -24,7 +24,7 @@ TRACED = [
 
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.mnemonic)
-def test_the_weights_of_a_convolution_have_their_channels_last_and_the_network_s_own_stay(
+def test_convolution_weights_are_channels_last_in_artifact_alone(
     format_: Format, job: ConversionJob, network: Small, tmp_path: Path
 ) -> None:
     format_.convert(dataclasses.replace(job, network=network), tmp_path / "model.pt")
@@ -40,7 +40,7 @@ def test_the_weights_of_a_convolution_have_their_channels_last_and_the_network_s
 
 
 @pytest.mark.parametrize("model", TRACED, ids=lambda one: one.name)
-def test_a_trace_computes_on_the_device_that_it_is_loaded_for(model: Model, tmp_path: Path) -> None:
+def test_trace_computes_on_its_loading_device(model: Model, tmp_path: Path) -> None:
     """With a recorded device an instance on a second GPU would compute on the first, or fail."""
     network = model.load(None).network
     job = ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
@@ -77,7 +77,7 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.contract
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.mnemonic)
 @pytest.mark.parametrize("model", TRACED, ids=lambda one: one.name)
-def test_the_oldest_server_s_pytorch_computes_the_same(
+def test_oldest_pytorch_computes_the_same(
     model: Model, format_: Format, oldest: Path, tmp_path: Path
 ) -> None:
     if format_.mnemonic in model.excluded:

@@ -27,9 +27,7 @@ ENUMERATIONS = ("Logger", "NetworkDefinitionCreationFlag", "BuilderFlag", "Memor
 
 @pytest.mark.contract
 @pytest.mark.parametrize(("distribution", "version"), VERSIONS)
-def test_the_listed_names_are_those_of_the_bindings_on_pypi(
-    distribution: str, version: str, tmp_path: Path
-) -> None:
+def test_listed_names_match_published_bindings(distribution: str, version: str, tmp_path: Path) -> None:
     reason = tensorrt_bindings.why_not()
     if reason:
         pytest.skip(reason)
@@ -44,7 +42,7 @@ def test_the_listed_names_are_those_of_the_bindings_on_pypi(
 @pytest.mark.contract
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("micro", [one for one in all_models() if one.micro], ids=lambda one: one.name)
-def test_nvidia_s_parser_and_builder_make_an_engine_of_every_micro_model(
+def test_nvidia_parser_builds_engine_of_every_micro_model(
     micro: Model, precision: str, rtx: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, MODULE, rtx)
@@ -111,7 +109,7 @@ def play(monkeypatch: pytest.MonkeyPatch, *, parses: bool = True, builds: bool =
     return calls
 
 
-def test_every_name_of_tensorrt_that_a_conversion_uses_is_in_its_bindings(
+def test_bindings_have_every_tensorrt_name_used(
     job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     Player.used.clear()
@@ -126,7 +124,7 @@ def test_every_name_of_tensorrt_that_a_conversion_uses_is_in_its_bindings(
 
 
 @pytest.mark.parametrize(("precision", "element"), [("fp32", np.float32), ("fp16", np.float16)])
-def test_the_network_is_strongly_typed_and_of_the_precision_s_export(
+def test_network_is_strongly_typed_in_export_precision(
     precision: str, element: Any, job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     import onnx
@@ -143,7 +141,7 @@ def test_the_network_is_strongly_typed_and_of_the_precision_s_export(
 
 
 @pytest.mark.parametrize("tf32", [True, False, None])
-def test_the_builder_computes_in_tf32_as_is_its_default_unless_it_is_told_not_to(
+def test_builder_clears_tf32_only_on_request(
     tf32: bool | None, job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     calls = play(monkeypatch)
@@ -156,7 +154,7 @@ def test_the_builder_computes_in_tf32_as_is_its_default_unless_it_is_told_not_to
 
 
 @pytest.mark.parametrize("fault", [{"parses": False}, {"builds": False}])
-def test_what_tensorrt_refuses_is_said_and_leaves_no_export_behind(
+def test_tensorrt_failure_leaves_no_file(
     fault: dict[str, bool], job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     play(monkeypatch, **fault)

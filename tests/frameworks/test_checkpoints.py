@@ -93,7 +93,7 @@ CODE: dict[str, Callable[[Path, Path], object]] = {
 
 
 @pytest.mark.parametrize("write", CODE.values(), ids=CODE)
-def test_code_in_a_checkpoint_is_never_run(write: Callable[[Path, Path], object], tmp_path: Path) -> None:
+def test_code_in_checkpoint_never_runs(write: Callable[[Path, Path], object], tmp_path: Path) -> None:
     write(tmp_path / "x.pt", tmp_path / "it-ran")
     refused(tmp_path / "x.pt")
     assert not (tmp_path / "it-ran").exists()
@@ -115,13 +115,13 @@ NO_CHECKPOINT: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("put", NO_CHECKPOINT.values(), ids=NO_CHECKPOINT)
-def test_what_is_no_checkpoint_is_refused(put: Callable[[Path], object], tmp_path: Path) -> None:
+def test_non_checkpoint_is_refused(put: Callable[[Path], object], tmp_path: Path) -> None:
     put(tmp_path / "x.pt")
     refused(tmp_path / "x.pt")
 
 
 @pytest.mark.parametrize("legacy", [False, True], ids=["zip", "before 1.6"])
-def test_every_type_and_view_of_a_tensor_is_read(legacy: bool, tmp_path: Path) -> None:
+def test_every_tensor_type_and_view_is_read(legacy: bool, tmp_path: Path) -> None:
     base = torch.arange(24.0).reshape(4, 6)
     tensors = {
         "transposed": base.t(),

@@ -33,7 +33,7 @@ def onnx_runtime(folder: Path, cuda: int, tensorrt: int, *architectures: int) ->
     return folder
 
 
-def test_what_onnx_runtime_is_linked_to_is_read_from_its_libraries(tmp_path: Path) -> None:
+def test_onnx_runtime_links_are_read_from_libraries(tmp_path: Path) -> None:
     def linked(folder: Path) -> tuple[Any, ...]:
         read = cuda_libraries
         return (
@@ -47,7 +47,7 @@ def test_what_onnx_runtime_is_linked_to_is_read_from_its_libraries(tmp_path: Pat
     assert linked(folder) == (13, 10, GpuCode(frozenset({75, 90}), frozenset()))
 
 
-def test_pytorch_s_cuda_and_gpus_are_read_without_importing_it(tmp_path: Path) -> None:
+def test_pytorch_cuda_and_gpus_are_read_from_files(tmp_path: Path) -> None:
     assert cuda_libraries.cuda_of_torch() == (torch.version.cuda or "")
     library = tmp_path / "lib" / "libtorch_python.so"
     library.parent.mkdir()
@@ -57,7 +57,7 @@ def test_pytorch_s_cuda_and_gpus_are_read_without_importing_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("extra", SETS)
-def test_onnx_runtime_and_pytorch_of_an_extra_are_for_its_cuda(extra: str) -> None:
+def test_onnx_runtime_and_pytorch_match_cuda_of_extra(extra: str) -> None:
     cuda, _ = SETS[extra]
     for distribution in ("onnxruntime-gpu", "torch"):
         versions = admitted(extra, distribution)
@@ -70,7 +70,7 @@ def test_onnx_runtime_and_pytorch_of_an_extra_are_for_its_cuda(extra: str) -> No
 
 
 @pytest.mark.parametrize("extra", SETS)
-def test_tensorrt_of_an_extra_is_for_its_cuda_and_the_one_that_onnx_runtime_needs(extra: str) -> None:
+def test_tensorrt_matches_cuda_and_onnx_runtime_of_extra(extra: str) -> None:
     cuda, extra_of_tensorrt = SETS[extra]
     (tensorrt,) = (one for one in requirements(extra_of_tensorrt) if one.name.startswith("tensorrt"))
     (needed,) = {facts["tensorrt"] for facts in admitted(extra, "onnxruntime-gpu").values()}
@@ -82,7 +82,7 @@ def test_tensorrt_of_an_extra_is_for_its_cuda_and_the_one_that_onnx_runtime_need
     )
 
 
-def test_both_sets_together_have_code_for_every_gpu_from_v100_on() -> None:
+def test_both_extras_cover_gpus_from_v100_on() -> None:
     def runs(extra: str, capability: tuple[int, int]) -> bool:
         return all(
             code_of(facts).runs_on(capability)
@@ -109,7 +109,7 @@ def download(what: str, folder: Path) -> Path:
 
 @pytest.mark.contract
 @pytest.mark.parametrize("version", TABLE["onnxruntime-gpu"])
-def test_the_table_says_what_the_wheels_of_onnx_runtime_hold(version: str, tmp_path: Path) -> None:
+def test_table_matches_onnx_runtime_wheels(version: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(download(f"onnxruntime-gpu=={version}", tmp_path)) as archive:
         names = [one for one in archive.namelist() if "libonnxruntime_providers_" in one]
         archive.extractall(tmp_path, [*names, "onnxruntime/__init__.py"])
@@ -124,7 +124,7 @@ def test_the_table_says_what_the_wheels_of_onnx_runtime_hold(version: str, tmp_p
 
 
 @pytest.mark.contract
-def test_the_table_says_what_the_wheel_of_pytorch_holds(tmp_path: Path) -> None:
+def test_table_matches_pytorch_wheel(tmp_path: Path) -> None:
     with zipfile.ZipFile(download("torch==2.13.0", tmp_path)) as archive:
         if CUDA_OF_TORCH not in archive.namelist():
             pytest.skip("needs PyPI's wheel of PyTorch, and pip has one for CPUs")
@@ -134,7 +134,7 @@ def test_the_table_says_what_the_wheel_of_pytorch_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.contract
-def test_the_extra_for_cuda_13_resolves_to_one_cuda(tmp_path: Path) -> None:
+def test_cuda_13_extra_resolves_to_one_cuda(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
     done = subprocess.run(
@@ -159,9 +159,7 @@ def test_the_extra_for_cuda_13_resolves_to_one_cuda(tmp_path: Path) -> None:
         ("v100", 13, "benchmarks-gpu-cuda12-trt"),
     ],
 )
-def test_an_environment_is_for_the_gpu_and_its_driver(
-    gpu: str, driver_cuda: int | None, environment: str
-) -> None:
+def test_environment_follows_gpu_and_driver(gpu: str, driver_cuda: int | None, environment: str) -> None:
     (target,) = (one for one in TARGETS if one.name == gpu)
     assert gpu_environment(target.compute_capability, driver_cuda, tensorrt=True) == environment
     assert environment in environments()

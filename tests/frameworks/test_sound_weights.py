@@ -47,9 +47,7 @@ FAULTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
-def test_a_checkpoint_whose_weights_no_training_leaves_is_refused(
-    model: Model, fault: str, tmp_path: Path
-) -> None:
+def test_untrained_weights_are_refused(model: Model, fault: str, tmp_path: Path) -> None:
     assert model.weights is not None
     key = KERNEL[model.name]
     path = spoilt(model, tmp_path, **{key: FAULTS[fault](load_file(model.weights)[key])})
@@ -58,7 +56,7 @@ def test_a_checkpoint_whose_weights_no_training_leaves_is_refused(
         model.load(path)
 
 
-def test_fresh_norms_and_zero_biases_are_such_as_a_training_starts_with(tmp_path: Path) -> None:
+def test_fresh_norms_and_zero_biases_are_accepted(tmp_path: Path) -> None:
     model = next(one for one in MICRO if one.name == "resnet50-micro")
     assert model.weights is not None
     state = load_file(model.weights)

@@ -16,7 +16,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "cuda"), [("tensorrt", None), ("tensorrt_cu12", 12), ("tensorrt_cu13", 13)])
-def test_it_is_found_under_each_of_its_names(
+def test_tensorrt_is_found_under_each_package_name(
     name: str, cuda: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, **{name: "10.16.1.11"})
@@ -28,7 +28,7 @@ def test_it_is_found_under_each_of_its_names(
     assert tensorrt.missing_for_onnx_runtime(A100) is None
 
 
-def test_the_name_without_cuda_gives_way_to_the_one_that_it_brings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_package_takes_precedence_over_plain_tensorrt(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, tensorrt="11.4.0.106", tensorrt_cu13="11.4.0.106")
     assert getattr(tensorrt.installed(), "cuda", None) == 13
     # TensorRT 11 builds engines, and is not the one that ONNX Runtime is linked to.
@@ -40,9 +40,7 @@ def test_the_name_without_cuda_gives_way_to_the_one_that_it_brings(monkeypatch: 
 
 
 @pytest.mark.parametrize(("version", "runs"), [("10.4.0", True), ("10.5.0", False), ("11.4.0.106", False)])
-def test_volta_needs_a_tensorrt_from_before_it_was_dropped(
-    version: str, runs: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_volta_needs_tensorrt_before_10_5(version: str, runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, tensorrt_cu12=version)
 
     assert (tensorrt.missing(V100) is None) == runs
@@ -59,8 +57,6 @@ def test_volta_needs_a_tensorrt_from_before_it_was_dropped(
         ("10.5.0.18", "10.5.0.26", False),
     ],
 )
-def test_a_version_is_the_same_whether_the_build_s_number_is_told_or_not(
-    one: str, other: str, same: bool
-) -> None:
+def test_version_matches_with_or_without_build_number(one: str, other: str, same: bool) -> None:
     assert tensorrt.is_same_version(one, other) == same
     assert tensorrt.is_same_version(other, one) == same

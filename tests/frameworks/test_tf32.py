@@ -32,7 +32,7 @@ def relative_error(expected: Arrays, found: Arrays) -> float | None:
 
 
 @pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
-def test_the_tolerance_of_tf32_is_what_its_products_need(model: Model) -> None:
+def test_tf32_tolerance_fits_its_products(model: Model) -> None:
     """TF32's tolerance lets it pass, and FP32's would not; of nnU-Net, only decisions are compared."""
     network = model.load(None).network
     inputs = model.samples("evaluation", None, None).load(range(ROWS.get(model.name, 64)))
@@ -61,7 +61,7 @@ class Noting(torch.nn.Module):
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_the_frameworks_answers_are_computed_without_tf32_whatever_a_runtime_has_set(allowed: bool) -> None:
+def test_framework_computes_without_tf32(allowed: bool) -> None:
     network = Noting()
     with pytorch.tf32_products(allowed=allowed):
         pytorch.run(network, {"x": np.ones((1, 1), np.float32)}, ("y",))
@@ -69,7 +69,7 @@ def test_the_frameworks_answers_are_computed_without_tf32_whatever_a_runtime_has
     assert network.allowed == [False, False]
 
 
-def test_fp32_in_tf32_is_held_to_what_tf32_costs_and_other_fp32_to_its_own_rounding() -> None:
+def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
     """On an A100 a right model in TF32 is ten to a thousand times further off than true FP32 is."""
     model = next(model for model in MICRO if model.name == "resnet50-micro")
     onnx = next(one for one in all_formats() if one.mnemonic == "onnx")

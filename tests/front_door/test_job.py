@@ -8,7 +8,7 @@ import yaml
 JOB = Path(__file__).parents[2] / "ci" / "job.yaml"
 
 
-def test_the_job_is_one_of_kubernetes() -> None:
+def test_job_validates_against_kubernetes_schema() -> None:
     job = yaml.safe_load(JOB.read_text())
 
     kubernetes_validate.validate(job, kubernetes_validate.latest_version(), strict=True)

@@ -52,7 +52,7 @@ def call(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
     return run
 
 
-def test_the_wheel_holds_the_tree_and_no_general_name(wheel: Path) -> None:
+def test_wheel_holds_the_tree_under_its_own_names(wheel: Path) -> None:
     places = ("benchmarks", "fixtures", "model_repos/runtimes", "reports", "conftest.py", "pyproject.toml")
     listed = subprocess.run(
         ["git", "ls-files", *places], cwd=ROOT, capture_output=True, text=True, check=True
@@ -67,9 +67,7 @@ def test_the_wheel_holds_the_tree_and_no_general_name(wheel: Path) -> None:
     }
 
 
-def test_a_repository_is_proven_where_the_command_is_called(
-    call: Call, packages: Path, tmp_path: Path
-) -> None:
+def test_command_proves_a_repository_in_current_folder(call: Call, packages: Path, tmp_path: Path) -> None:
     before = {path for path in packages.rglob("*") if "__pycache__" not in path.parts}
 
     done = call("tritonproof", "prove", str(MODELS), "--junit-xml=junit.xml", *FAST)
@@ -84,7 +82,7 @@ def test_a_repository_is_proven_where_the_command_is_called(
     "arguments",
     [("prove",), ("prove", "missing"), ("unknown",), ("report", "tables", "--results", "missing")],
 )
-def test_what_cannot_be_used_ends_with_status_4(call: Call, arguments: tuple[str, ...]) -> None:
+def test_invalid_arguments_end_with_status_4(call: Call, arguments: tuple[str, ...]) -> None:
     assert call("tritonproof", *arguments).returncode == 4
 
 
@@ -99,7 +97,7 @@ def test_help_names_the_installed_command(call: Call, arguments: tuple[str, ...]
     assert "-m reports" not in done.stdout
 
 
-def test_one_test_is_run_by_its_id(call: Call) -> None:
+def test_test_id_runs_a_single_test(call: Call) -> None:
     name = "benchmarks/test_online.py::test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
 
     done = call("tritonproof", "run", name, "--collect-only", "-qq", "--no-header")
@@ -107,7 +105,7 @@ def test_one_test_is_run_by_its_id(call: Call) -> None:
     assert [line for line in done.stdout.splitlines() if line.startswith("benchmarks/")] == [name]
 
 
-def test_another_suite_proves_a_repository_beside_its_own_tests(call: Call, tmp_path: Path) -> None:
+def test_plugin_proves_a_repository_beside_own_tests(call: Call, tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text("def test_mine(): pass\n")
     models = tmp_path / "models"
     for name, factor in (
@@ -133,7 +131,7 @@ def test_another_suite_proves_a_repository_beside_its_own_tests(call: Call, tmp_
     }, done.stdout + done.stderr
 
 
-def test_without_the_option_nothing_is_added(call: Call, tmp_path: Path) -> None:
+def test_plugin_adds_nothing_without_its_option(call: Call, tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(
         "import sys\n\n\ndef test_mine():\n    assert 'fixtures' not in sys.modules\n"
     )

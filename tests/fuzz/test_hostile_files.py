@@ -177,9 +177,7 @@ MANY = settings(ALWAYS, max_examples=2000)
     "effort", [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.campaign)]
 )
 @pytest.mark.parametrize("name", PARSERS)
-def test_a_file_that_is_not_right_is_read_or_refused_in_a_sentence(
-    name: str, effort: settings, tmp_path: Path
-) -> None:
+def test_hostile_file_is_read_or_refused_in_one_sentence(name: str, effort: settings, tmp_path: Path) -> None:
     parser = PARSERS[name]
     right = tmp_path / "right"
     right.mkdir()

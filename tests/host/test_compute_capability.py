@@ -30,7 +30,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     [((7, 0), None), ((7, 5), None), ((8, 0), True), ((8, 9), True), ((9, 0), True), ((10, 0), True)],
     ids=["V100", "T4", "A100", "L4", "H100", "B200"],
 )
-def test_fp32_is_computed_in_tf32_where_the_gpu_has_it(
+def test_fp32_uses_tf32_on_capable_gpus(
     nvml: Nvml, capability: tuple[int, int], expected: bool | None
 ) -> None:
     nvml.capabilities["GPU-aaaa"] = capability
@@ -49,7 +49,7 @@ def test_fp32_is_computed_in_tf32_where_the_gpu_has_it(
         ("fp32", "-1", None),
     ],
 )
-def test_the_first_visible_gpu_and_the_precision_decide(
+def test_first_visible_gpu_and_precision_decide_tf32(
     nvml: Nvml, precision: str, visible: str, expected: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
@@ -57,7 +57,7 @@ def test_the_first_visible_gpu_and_the_precision_decide(
     assert uses_tf32(precision, "cpu", wanted=True) is None
 
 
-def test_the_environment_decides_for_pytorch_s_native_backend() -> None:
+def test_environment_sets_tf32_of_native_pytorch() -> None:
     """LibTorch has no parameter for it; by default convolutions use TF32 and matrix products do not."""
     program = "import torch; print(torch.backends.cuda.matmul.allow_tf32)"
     said = subprocess.run(

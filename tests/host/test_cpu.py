@@ -10,7 +10,7 @@ import pytest
 from fixtures.host import cpu
 
 
-def test_the_clock_sees_who_works() -> None:
+def test_cpu_clock_attributes_busy_time() -> None:
     """This process burns a core for a while, which is the server's share when it is watched as one."""
     read = cpu.clock(os.getpid())
     end = time.process_time() + 0.3
@@ -25,7 +25,7 @@ def test_the_clock_sees_who_works() -> None:
     assert cpu.clock(None)().server_s is None
 
 
-def test_the_priority_is_that_of_the_process_that_measures() -> None:
+def test_priority_is_of_measuring_process() -> None:
     command = [sys.executable, "-c", "from fixtures.host import cpu; print(cpu.clock(None)().nice)"]
 
     def of(*nice: str) -> int:

@@ -75,7 +75,7 @@ def assert_handed_on(found: list[dict[str, str]]) -> None:
         assert one["PATH"].endswith(os.environ["PATH"])
 
 
-def test_the_server_and_its_models_get_what_decides_the_speed_and_no_secret(
+def test_server_and_models_get_speed_variables_but_no_secrets(
     make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It works, too: the stub finds this Python and its packages whatever the caller's PATH says."""
@@ -90,7 +90,7 @@ def test_the_server_and_its_models_get_what_decides_the_speed_and_no_secret(
     assert_handed_on(found)
 
 
-def test_a_model_in_process_gets_the_same(make_build: MakeBuild, tmp_path: Path) -> None:
+def test_in_process_model_gets_the_same_variables(make_build: MakeBuild, tmp_path: Path) -> None:
     build = make_build(tmp_path / "models", "doubling", DOUBLING)
     sample = {build.case.model.inputs[0].name: np.ones((1, 4), np.float32)}
     with in_process(build, DEPLOYMENT, sample) as worker:
@@ -100,7 +100,7 @@ def test_a_model_in_process_gets_the_same(make_build: MakeBuild, tmp_path: Path)
     assert_handed_on(found)
 
 
-def test_the_load_generator_gets_proxies_only_for_a_server_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_generator_gets_proxies_only_for_remote_server(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("https_proxy", "HTTP_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "proxy")
     here, elsewhere = (
@@ -112,9 +112,7 @@ def test_the_load_generator_gets_proxies_only_for_a_server_elsewhere(monkeypatch
     assert list(elsewhere.values()).count("proxy") == 3
 
 
-def test_docker_gets_what_leads_to_its_engine_at_every_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_docker_call_gets_engine_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     docker = tmp_path / "bin" / "docker"
     docker.write_text(f'#!/bin/sh\nenv > {tmp_path}/"$1".env; [ "$1" != run ]\n')
@@ -132,10 +130,10 @@ def test_docker_gets_what_leads_to_its_engine_at_every_call(
         assert secrets_in(dict(line.partition("=")[::2] for line in lines)) == set()
 
 
-def test_no_pattern_hands_on_what_is_called_like_a_secret() -> None:
+def test_no_pattern_passes_secrets() -> None:
     assert secrets_in(minimal_environment((*DOCKER_CLIENT, *CHECKOUT))) == set()
 
 
-def test_what_the_caller_names_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_named_by_user_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
     assert secrets_in(minimal_environment()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}

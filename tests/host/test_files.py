@@ -9,7 +9,7 @@ import pytest
 from fixtures.host import files
 
 
-def test_a_folder_is_as_large_as_its_files(tmp_path: Path) -> None:
+def test_folder_size_is_sum_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "variables").mkdir()
     (tmp_path / "saved_model.pb").write_bytes(b"graph")
     (tmp_path / "variables" / "index").write_bytes(b"12345678")
@@ -28,14 +28,14 @@ def unpack(name: str, folder: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(tarfile, "data_filter"), reason="this Python cannot refuse it")
-def test_a_path_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_path_outside_the_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(tarfile.FilterError):
         unpack("../outside", tmp_path / "folder")
     assert not (tmp_path / "outside").exists()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_python_without_filters_unpacks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_without_filters_unpacks_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(tarfile, "data_filter", raising=False)
     monkeypatch.setattr(
         tarfile.TarFile, "extraction_filter", staticmethod(lambda member, _path: member), raising=False

@@ -17,9 +17,7 @@ from tests import toy
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_load_data_that_were_cut_are_written_anew_once_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_truncated_load_data_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Path.write_text
 
     def cut(path: Path, text: str, *arguments: Any) -> int:
@@ -37,7 +35,7 @@ def test_load_data_that_were_cut_are_written_anew_once_there_is_room(
         assert json.loads(data.file(1).read_text())["data"]
 
 
-def test_outputs_that_find_no_room_name_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_error_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_arguments: object) -> None:
         raise FULL
 

@@ -33,7 +33,7 @@ def server_process() -> Iterator[int]:
 # --- who is on them ----------------------------------------------------------------------------------------
 
 
-def test_other_programs_on_the_gpu_are_counted(
+def test_foreign_programs_on_gpu_are_counted(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, server_process: int
 ) -> None:
     parent = os.getppid()
@@ -45,7 +45,7 @@ def test_other_programs_on_the_gpu_are_counted(
 
 
 @pytest.mark.parametrize(("worker", "count"), [(None, 1), ("gw0", 0)])
-def test_another_worker_of_this_run_is_no_other_program(
+def test_other_worker_of_a_run_is_not_foreign(
     nvml: Nvml,
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
@@ -60,7 +60,7 @@ def test_another_worker_of_this_run_is_no_other_program(
     assert gpu.count_strangers(between(watch, 0.5, 1.5).readings) == count
 
 
-def test_nothing_is_said_of_others_where_the_own_process_is_not_seen(
+def test_unknown_own_process_reports_no_strangers(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvml.pids = lambda _handle: [1]
@@ -90,15 +90,13 @@ def test_nothing_is_said_of_others_where_the_own_process_is_not_seen(
         ("-1", []),
     ],
 )
-def test_cuda_s_gpus_are_found(nvml: Nvml, visible: str | None, handles: list[str]) -> None:
+def test_visible_gpus_follow_cuda_variables(nvml: Nvml, visible: str | None, handles: list[str]) -> None:
     nvml.uuids = ("GPU-aaaa", "GPU-abbb")
     nvml.instances = {"GPU-aaaa": ["MIG-1"]}
     assert gpu_handles(visible) == handles
 
 
-def test_every_gpu_of_the_run_is_watched_and_stamped_and_no_other(
-    nvml: Nvml, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_gpus_of_the_run_are_watched_and_stamped(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-cccc,GPU-aaaa")
     for server in (SERVER, dataclasses.replace(SERVER, kind="docker")):
@@ -111,12 +109,12 @@ def test_every_gpu_of_the_run_is_watched_and_stamped_and_no_other(
 
 
 @pytest.mark.parametrize("device", ["cpu", None])
-def test_no_gpu_is_watched_for_a_server_that_uses_none(nvml: Nvml, device: Device | None) -> None:
+def test_no_gpu_is_watched_for_a_cpu_server(nvml: Nvml, device: Device | None) -> None:
     with dataclasses.replace(SERVER, device=device).watch_gpu() as watch:
         assert watch is None
 
 
-def test_several_gpus_of_which_one_is_divided_are_not_watched(nvml: Nvml) -> None:
+def test_several_gpus_with_mig_are_not_watched(nvml: Nvml) -> None:
     """CUDA shows one instance then, and nobody says which."""
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
     nvml.instances = {"GPU-bbbb": ["MIG-1"]}
@@ -125,7 +123,7 @@ def test_several_gpus_of_which_one_is_divided_are_not_watched(nvml: Nvml) -> Non
 
 
 @pytest.mark.parametrize("visible", [None, "0", "MIG-1"])
-def test_an_instance_of_a_gpu_has_clocks_but_not_the_board_s_energy(
+def test_mig_instance_has_clocks_but_no_energy(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, visible: str | None
 ) -> None:
     nvml.instances = {"GPU-aaaa": ["MIG-1", "MIG-2"]}
@@ -140,7 +138,7 @@ def test_an_instance_of_a_gpu_has_clocks_but_not_the_board_s_energy(
     assert [mark.code for mark in validity.marks_of_gpu([stretch])] == ["gpu-throttled"]
 
 
-def test_the_watch_samples_from_the_beginning_to_the_end_of_its_block(nvml: Nvml) -> None:
+def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:
     with gpu.watch(None) as watch:
         assert watch is not None
         opened_ns = time.time_ns()
@@ -156,7 +154,7 @@ def test_the_watch_samples_from_the_beginning_to_the_end_of_its_block(nvml: Nvml
     assert watch.readings == sorted(watch.readings, key=lambda one: one.time_ns)
 
 
-def test_nvidia_s_own_package_has_every_name_that_is_used_of_it() -> None:
+def test_nvml_package_has_every_name_used() -> None:
     # The stand-in has whatever a test needs; of the real one only the names are looked at.
     source = Path(gpu.__file__).with_name("nvml.py").read_text()
     used = set(re.findall(r"pynvml\.(\w+)", source))
@@ -167,7 +165,7 @@ def test_nvidia_s_own_package_has_every_name_that_is_used_of_it() -> None:
 # --- their energy ------------------------------------------------------------------------------------------
 
 
-def test_energy_is_the_counter_s_between_the_edges_of_the_stretch(
+def test_energy_is_interpolated_at_stretch_edges(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvml.counter_step_s = 0.1
@@ -177,21 +175,19 @@ def test_energy_is_the_counter_s_between_the_edges_of_the_stretch(
     assert all(0.53 * S <= one.time_ns <= 1.27 * S for one in stretch.readings)
 
 
-def test_a_counter_that_last_moved_before_the_end_is_continued(
+def test_stalled_energy_counter_is_extrapolated(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvml.counter_step_s = 0.3
     assert between(watched(clock, monkeypatch), 0.1, 1.99).energy_j == pytest.approx(189, rel=0.06)
 
 
-def test_a_stretch_that_was_not_watched_has_no_figures(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwatched_stretch_has_no_figures(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     watch = watched(clock, monkeypatch)
     assert [watch.between(*edges) for edges in ((-1, S), (S, 3 * S), (S, S))] == [None] * 3
 
 
-def test_a_counter_that_begins_anew_gives_no_energy(
+def test_reset_energy_counter_gives_no_energy(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     falling = {"nvmlDeviceGetTotalEnergyConsumption": lambda _handle: round(1e6 - 1e3 * clock.now_s)}
@@ -199,7 +195,7 @@ def test_a_counter_that_begins_anew_gives_no_energy(
     assert between(watched(clock, monkeypatch), 0.5, 1.5).energy_j is None
 
 
-def test_the_libraries_that_compute_on_a_gpu_are_stamped(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_library_versions_are_stamped(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other ones are another machine: cuDNN decides how fast convolutions are."""
     monkeypatch.setattr(machine, "version_of", {"nvidia-cudnn-cu13": "9.12", "nvidia-cublas": "13.1"}.get)
     machine._stamp.cache_clear()

@@ -102,9 +102,7 @@ def segment() -> Iterator[Path]:
     ("end_of_program", "status"),
     [("raise SystemExit(3)", 3), ("import os; os.abort()", 128 + signal.SIGABRT)],
 )
-def test_the_exit_status_is_the_one_that_a_shell_gives_it(
-    household: Household, end_of_program: str, status: int
-) -> None:
+def test_guard_exits_with_shell_status(household: Household, end_of_program: str, status: int) -> None:
     with running(household, python(f"print('up', flush=True); {end_of_program}")) as process:
         assert process.wait(ENDED_S) == status
 
@@ -114,14 +112,14 @@ def test_the_exit_status_is_the_one_that_a_shell_gives_it(
     [STUBBORN, DAEMON, DAEMON + STAY, MANY],
     ids=["ignores-sigterm", "daemon-of-the-dead", "daemon-of-the-living", "50-children"],
 )
-def test_nothing_is_left_at_the_end_of_the_block(household: Household, source: str) -> None:
+def test_block_end_leaves_no_process(household: Household, source: str) -> None:
     with running(household, python(source)) as process:
         # What a command leaves that ends by itself is ended at once.
         assert household.processes() or process.wait(ENDED_S) == 0
     assert household.left(0) == []
 
 
-def test_a_command_asked_to_stop_can_end_its_own_way(household: Household, tmp_path: Path) -> None:
+def test_command_may_end_on_sigterm(household: Household, tmp_path: Path) -> None:
     polite = (
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: (open(sys.argv[1], 'w').close(), sys.exit()))\n"
@@ -133,7 +131,7 @@ def test_a_command_asked_to_stop_can_end_its_own_way(household: Household, tmp_p
     assert (tmp_path / "farewell").exists()
 
 
-def test_a_command_that_cannot_start_is_named_with_the_reason(household: Household, tmp_path: Path) -> None:
+def test_command_that_cannot_start_is_named(household: Household, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with (
         log.open("wb") as output,
@@ -143,9 +141,7 @@ def test_a_command_that_cannot_start_is_named_with_the_reason(household: Househo
     assert "/nowhere/server" in log.read_text()
 
 
-def test_the_folder_goes_and_the_cleanup_runs_after_a_block_that_raises(
-    household: Household, tmp_path: Path
-) -> None:
+def test_folder_is_removed_and_cleanup_runs_after_an_error(household: Household, tmp_path: Path) -> None:
     folder, touched = tmp_path / "its", tmp_path / "with blank"
     (folder / "own").mkdir(parents=True)
     with (
@@ -160,21 +156,19 @@ def test_the_folder_goes_and_the_cleanup_runs_after_a_block_that_raises(
 # --- shared memory -----------------------------------------------------------------------------------------
 
 
-def test_segments_of_the_given_names_are_removed(household: Household, segment: Path) -> None:
+def test_segments_with_given_names_are_removed(household: Household, segment: Path) -> None:
     with running(household, python(STUBBORN), segments=[f"{segment.name[:-3]}.*"]):
         segment.write_bytes(b"left behind")
     assert not segment.exists()
 
 
-def test_segments_that_the_command_used_are_removed_without_being_named(
-    household: Household, segment: Path
-) -> None:
+def test_segments_used_by_command_are_removed(household: Household, segment: Path) -> None:
     with running(household, python(MAPPING, str(segment))):
         assert segment.exists()
     assert not segment.exists()
 
 
-def test_a_segment_that_another_process_has_mapped_stays(household: Household, segment: Path) -> None:
+def test_segment_mapped_by_another_process_stays(household: Household, segment: Path) -> None:
     with (
         running(household, python(MAPPING, str(segment)), segments=[segment.name]),
         segment.open("rb+") as file,
@@ -184,7 +178,7 @@ def test_a_segment_that_another_process_has_mapped_stays(household: Household, s
     kept.close()
 
 
-def test_a_segment_older_than_the_command_stays(household: Household, segment: Path) -> None:
+def test_segment_older_than_the_command_stays(household: Household, segment: Path) -> None:
     segment.write_bytes(b"of an earlier run")
     hour_ago = time.time() - 3600
     os.utime(segment, (hour_ago, hour_ago))
@@ -198,7 +192,7 @@ def test_a_segment_older_than_the_command_stays(household: Household, segment: P
 
 @pytest.mark.parametrize("how", ["kill", "ctrl-c", "terminate", "abort"])
 @pytest.mark.parametrize("source", [STUBBORN, DAEMON + STAY], ids=["ignores-sigterm", "daemon"])
-def test_nothing_is_left_when_the_caller_ends(household: Household, how: str, source: str) -> None:
+def test_caller_end_leaves_no_process(household: Household, how: str, source: str) -> None:
     then = "print('ready', flush=True); time.sleep(600)"
     caller_source = CALLER.format(
         root=str(ROOT), output=str(household.temporary / "output"), command=python(source), then=then
@@ -208,7 +202,7 @@ def test_nothing_is_left_when_the_caller_ends(household: Household, how: str, so
     assert household.left(ENDED_S) == []
 
 
-def test_a_child_of_the_caller_that_holds_the_pipe_does_not_keep_the_command(household: Household) -> None:
+def test_forked_child_of_caller_does_not_keep_the_command(household: Household) -> None:
     then = "pid = os.fork(); pid and print('ready', flush=True); time.sleep(600)"
     caller_source = CALLER.format(
         root=str(ROOT), output=str(household.temporary / "output"), command=python(STUBBORN), then=then
@@ -222,20 +216,20 @@ def test_a_child_of_the_caller_that_holds_the_pipe_does_not_keep_the_command(hou
     assert [command_line(process)[2] for process in household.processes()] == [caller_source]
 
 
-def test_a_ctrl_c_at_the_terminal_reaches_the_caller_alone(household: Household) -> None:
+def test_terminal_ctrl_c_reaches_only_the_caller(household: Household) -> None:
     with running(household, python(STUBBORN)):
         groups = {os.getpgid(process.pid) for process in household.processes()}
     assert len(groups) == 1
     assert os.getpgrp() not in groups
 
 
-def test_the_command_dies_with_its_guard(household: Household) -> None:
+def test_command_dies_with_its_guard(household: Household) -> None:
     with running(household, python(STUBBORN)) as process:
         process.kill()
         assert household.left(ENDED_S) == []
 
 
-def test_what_a_killed_guard_watched_over_goes_at_the_end_of_the_block(
+def test_block_end_cleans_up_after_a_killed_guard(
     household: Household, segment: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "its"
@@ -248,7 +242,7 @@ def test_what_a_killed_guard_watched_over_goes_at_the_end_of_the_block(
     assert not folder.exists()
 
 
-def test_a_signal_to_the_guard_is_not_its_business(household: Household) -> None:
+def test_guard_ignores_signals(household: Household) -> None:
     with running(household, python(STUBBORN)) as process:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             process.send_signal(number)

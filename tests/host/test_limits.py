@@ -19,7 +19,7 @@ from fixtures.host.limits import fix_of_limits, free_memory_gib, limited_memory
         (1024, resource.RLIM_INFINITY, False, "/gone"),
     ],
 )
-def test_a_limit_in_which_no_server_runs_is_named(
+def test_limit_too_small_for_a_server_is_named(
     files: int, size: int, writable: bool, named: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = {resource.RLIMIT_NOFILE: files, resource.RLIMIT_FSIZE: size}
@@ -28,7 +28,7 @@ def test_a_limit_in_which_no_server_runs_is_named(
     assert fix is None if named is None else named in str(fix)
 
 
-def test_more_memory_than_is_free_is_an_error_and_not_the_end_of_the_process() -> None:
+def test_allocating_more_than_free_memory_raises_memory_error() -> None:
     free_bytes, before = int(free_memory_gib() * 2**30), resource.getrlimit(resource.RLIMIT_AS)
     with limited_memory():
         np.empty(free_bytes // 2, np.uint8)

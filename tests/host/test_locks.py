@@ -72,7 +72,7 @@ def is_free_for_others(place: Path) -> bool:
         ("shared", False, True),
     ],
 )
-def test_a_measurement_has_the_machine_to_itself(
+def test_measurement_locks_the_machine_exclusively(
     place: Path, other: Other, held: str, exclusive: bool, free: bool, tmp_path: Path
 ) -> None:
     other(held)
@@ -82,7 +82,7 @@ def test_a_measurement_has_the_machine_to_itself(
     assert is_free(elsewhere, exclusive=True)
 
 
-def test_later_requests_to_share_do_not_overtake_a_measurement(place: Path, other: Other) -> None:
+def test_shared_requests_do_not_overtake_a_measurement(place: Path, other: Other) -> None:
     holder = other("shared")
     thread, waiting, had = measuring(place)
     assert waiting.wait(30)
@@ -94,13 +94,13 @@ def test_later_requests_to_share_do_not_overtake_a_measurement(place: Path, othe
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
-def test_a_measurement_may_load_a_model_meanwhile(place: Path, exclusive: bool) -> None:
+def test_measuring_process_may_load_a_model(place: Path, exclusive: bool) -> None:
     with locks.hold_machine(folder=place, exclusive=True):
         assert is_free(place, exclusive=exclusive), "for this process"
         assert not is_free_for_others(place), "after the inner block too"
 
 
-def test_a_child_that_was_forked_meanwhile_does_not_keep_the_machine(place: Path) -> None:
+def test_forked_child_does_not_keep_the_lock(place: Path) -> None:
     with locks.hold_machine(folder=place, exclusive=True):
         child = os.fork()
         if child == 0:
@@ -113,7 +113,7 @@ def test_a_child_that_was_forked_meanwhile_does_not_keep_the_machine(place: Path
         os.waitpid(child, 0)
 
 
-def test_a_killed_process_holds_nothing(place: Path, other: Other) -> None:
+def test_killed_process_holds_no_lock(place: Path, other: Other) -> None:
     holder = other("exclusive")
     assert not is_free(place, exclusive=True)
     os.kill(holder.pid, signal.SIGKILL)
@@ -121,7 +121,7 @@ def test_a_killed_process_holds_nothing(place: Path, other: Other) -> None:
     assert is_free(place, exclusive=True)
 
 
-def test_only_waiting_for_another_process_counts_as_waited(place: Path, other: Other) -> None:
+def test_only_waiting_for_other_processes_counts_as_waited(place: Path, other: Other) -> None:
     holder = other("exclusive")
     began_s, before, own_before_s = time.monotonic(), locks.waited_s(), locks.own_time_s()
     with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: let_go(holder)):
@@ -137,7 +137,7 @@ def test_only_waiting_for_another_process_counts_as_waited(place: Path, other: O
 # --- who holds it ------------------------------------------------------------------------------------------
 
 
-def test_whoever_waits_is_told_who_has_the_machine(place: Path, other: Other) -> None:
+def test_waiting_process_is_told_the_holder(place: Path, other: Other) -> None:
     holder, told = other("exclusive"), list[str]()
 
     def waiting(who: str) -> None:
@@ -150,7 +150,7 @@ def test_whoever_waits_is_told_who_has_the_machine(place: Path, other: Other) ->
     assert f"process {holder.pid} of" in who
 
 
-def test_a_waiting_process_is_no_holder(tmp_path: Path) -> None:
+def test_waiting_process_is_not_a_holder(tmp_path: Path) -> None:
     status = tmp_path.stat()
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     table = f"1: FLOCK  ADVISORY  WRITE 71 {place} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 {place} 0 EOF\n"
@@ -161,7 +161,7 @@ def test_a_waiting_process_is_no_holder(tmp_path: Path) -> None:
     assert locks.holders(status, table) == [71]
 
 
-def test_a_holder_s_command_cannot_change_the_terminal() -> None:
+def test_command_of_holder_is_printed_without_control_characters() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()", "\x1b[31mred\n"], stdin=subprocess.PIPE) as one:
         while "red" not in (text := locks.describe(one.pid)):
             pass

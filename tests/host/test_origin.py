@@ -12,7 +12,7 @@ from fixtures.host.origin import commit_of
 from tests.helpers import git
 
 
-def test_a_checkout_has_a_commit_and_is_clean_until_a_file_is_added(tmp_path: Path) -> None:
+def test_new_file_makes_checkout_dirty(tmp_path: Path) -> None:
     assert commit_of.__wrapped__(tmp_path) == (None, None)
     git(tmp_path, "init", "-q")
     git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
@@ -22,9 +22,7 @@ def test_a_checkout_has_a_commit_and_is_clean_until_a_file_is_added(tmp_path: Pa
     assert commit_of.__wrapped__(tmp_path) == (commit, False)
 
 
-def test_the_environment_names_the_machine_and_the_commit_of_a_copy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_overrides_host_and_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(origin.COMMIT, "a" * 40 + "-dirty")
     monkeypatch.setenv(origin.HOST, "node7")
     assert commit_of.__wrapped__(tmp_path) == ("a" * 40, False)
@@ -43,7 +41,7 @@ def test_one(request, worker_id):
 """
 
 
-def test_all_workers_of_a_run_say_the_same_run_and_start(tmp_path: Path) -> None:
+def test_all_workers_share_run_and_start(tmp_path: Path) -> None:
     (tmp_path / "test_workers.py").write_text(WORKER)
     plugins = ("-p", "xdist", "-p", "fixtures.plugin.recorder", "-p", "no:cacheprovider")
     options = ("-q", "-n2", "--dist=each", *plugins)

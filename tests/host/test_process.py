@@ -17,7 +17,7 @@ def python(source: str) -> list[str]:
     return [sys.executable, "-S", "-c", source]
 
 
-def test_what_a_program_prints_is_kept_with_its_status() -> None:
+def test_output_and_status_of_program_are_kept() -> None:
     ended = run(
         python(r"import os, sys; os.write(1, b'out\xff'); os.write(2, b'err\xff'); sys.exit(3)"),
         limit_s=ENDED_S,
@@ -25,7 +25,7 @@ def test_what_a_program_prints_is_kept_with_its_status() -> None:
     assert (ended.status, ended.output, ended.text, ended.error_text) == (3, b"out\xff", "out�", "err�")
 
 
-def test_a_program_that_never_ends_is_ended_with_what_it_has_started(tmp_path: Path) -> None:
+def test_hanging_program_and_its_children_are_ended(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     source = (
         "import os, time; first = os.getpid(); child = os.fork(); "
@@ -38,7 +38,7 @@ def test_a_program_that_never_ends_is_ended_with_what_it_has_started(tmp_path: P
     wait_until(lambda: not any(map(is_running, started)))
 
 
-def test_a_program_that_is_not_there_is_named() -> None:
+def test_missing_program_is_named() -> None:
     with pytest.raises(ProgramError, match="nowhere"):
         run(["/nowhere"], limit_s=ENDED_S)
 

@@ -49,7 +49,7 @@ def run(temporary: Path) -> Iterator[Callable[[], "tuple[subprocess.Popen[str], 
             process.kill()
 
 
-def test_the_folder_of_a_killed_run_goes_and_that_of_a_living_one_stays(
+def test_folder_of_killed_run_is_removed_and_live_run_keeps_its_own(
     run: Callable[[], "tuple[subprocess.Popen[str], Path]"],
 ) -> None:
     (killed, left), (ending, ended), (_, alive) = run(), run(), run()
@@ -89,7 +89,7 @@ def another_users(path: Path) -> None:
 
 @pytest.mark.parametrize("below", ["", "runs"])
 @pytest.mark.parametrize("put", [link, Path.touch, open_to_all, another_users])
-def test_what_somebody_else_has_put_there_is_refused_and_left_as_it_is(
+def test_unsafe_folder_is_refused_and_unchanged(
     put: Callable[[Path], None], below: str, temporary: Path
 ) -> None:
     if below:
@@ -108,7 +108,7 @@ def test_what_somebody_else_has_put_there_is_refused_and_left_as_it_is(
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_nobody_else_sees_what_a_run_keeps_for_itself(umask: int, temporary: Path) -> None:
+def test_scratch_folders_are_private_for_any_umask(umask: int, temporary: Path) -> None:
     before = os.umask(umask)
     try:
         with scratch.scratch_folder("test") as folder:
@@ -121,7 +121,7 @@ def test_nobody_else_sees_what_a_run_keeps_for_itself(umask: int, temporary: Pat
 
 
 @pytest.mark.parametrize("letter", [" ", "'", '"', "ü", ":", "$"])
-def test_a_temporary_folder_that_a_shell_would_misread_is_not_used(
+def test_temporary_folder_with_special_characters_is_avoided(
     letter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / f"a{letter}b").mkdir()

@@ -21,12 +21,12 @@ def segment() -> Iterator[Path]:
     path.unlink(missing_ok=True)
 
 
-def test_what_nobody_has_open_is_removed(segment: Path) -> None:
+def test_unused_segment_is_removed(segment: Path) -> None:
     assert segments.remove_unused([segment]) == [segment]
     assert not segment.exists()
 
 
-def test_only_the_own_segments_of_the_name_are_made_private(tmp_path: Path) -> None:
+def test_only_own_segments_become_private(tmp_path: Path) -> None:
     own, other, secret, strange = (
         tmp_path / name for name in ("triton-ab", "triton-x", "secret", "triton-abc")
     )
@@ -39,7 +39,7 @@ def test_only_the_own_segments_of_the_name_are_made_private(tmp_path: Path) -> N
     assert modes == [0o600, 0o644, 0o644]
 
 
-def test_what_is_mapped_stays_though_its_file_was_closed(segment: Path) -> None:
+def test_mapped_segment_stays_after_its_file_is_closed(segment: Path) -> None:
     with segment.open("r+b") as file:
         memory = mmap.mmap(file.fileno(), 0)
     try:
@@ -49,7 +49,7 @@ def test_what_is_mapped_stays_though_its_file_was_closed(segment: Path) -> None:
     assert segments.is_unused(segment)
 
 
-def test_what_is_another_users_stays(segment: Path) -> None:
+def test_segment_of_another_user_stays(segment: Path) -> None:
     theirs(segment)
 
     assert segments.remove_unused([segment]) == []

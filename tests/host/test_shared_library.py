@@ -8,14 +8,14 @@ from fixtures.host.shared_library import GpuCode, gpu_code, lacks_code, linked_v
 from tests.host.libraries import write_library
 
 
-def test_a_linked_version_is_the_major_one(tmp_path: Path) -> None:
+def test_linked_version_is_major_version(tmp_path: Path) -> None:
     library = write_library(tmp_path / "a.so", ["libcudart.so.13", "libnvinfer.so.10.4", "libc.so.6"])
     assert linked_version(library, "libcudart") == 13
     assert linked_version(library, "libnvinfer") == 10
     assert linked_version(library, "libcuda") is None
 
 
-def test_code_is_found_with_its_architectures(tmp_path: Path) -> None:
+def test_gpu_code_is_read_with_architectures(tmp_path: Path) -> None:
     found = gpu_code(write_library(tmp_path / "a.so", (), [70, 80], [90]))
     assert found == GpuCode(frozenset({70, 80}), frozenset({90}))
     assert gpu_code(write_library(tmp_path / "b.so")) is None
@@ -34,7 +34,7 @@ def test_code_is_found_with_its_architectures(tmp_path: Path) -> None:
         (None, True),
     ],
 )
-def test_machine_code_runs_on_its_own_major_capability_and_ptx_on_later_ones(
+def test_machine_code_runs_on_its_major_capability_and_ptx_later(
     capability: tuple[int, int] | None, runs: bool
 ) -> None:
     code = GpuCode(frozenset({75, 80}), frozenset({120}))

@@ -49,9 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, P
 
 
 @pytest.mark.parametrize("who", ["the model", "Triton", "nobody"])
-def test_a_server_that_remembers_answers_is_marked_and_one_that_computes_is_not(
-    make_build: MakeBuild, server: tuple[Server, Path], who: str
-) -> None:
+def test_response_caching_is_marked(make_build: MakeBuild, server: tuple[Server, Path], who: str) -> None:
     """All samples of the load data are known to it before, as they are after the first pass of a point."""
     triton, folder = server
     name, remembers = f"C{os.getpid()}{who.split()[-1]}", who != "nobody"
@@ -83,7 +81,7 @@ def test_a_server_that_remembers_answers_is_marked_and_one_that_computes_is_not(
         (10.0, None, []),
     ],
 )
-def test_a_repeated_sample_may_be_faster_by_the_interval_of_the_point(
+def test_repeated_sample_may_be_faster_within_interval(
     half_width: float, ratio: Estimate | None, found: list[str]
 ) -> None:
     rate = Estimate(1000.0, 1000.0 - half_width, 1000.0 + half_width)
@@ -92,7 +90,7 @@ def test_a_repeated_sample_may_be_faster_by_the_interval_of_the_point(
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
-def test_no_request_is_ever_sent_twice(dtype: type) -> None:
+def test_no_request_is_sent_twice(dtype: type) -> None:
     values: np.ndarray = np.random.default_rng(1).integers(0, 1000, (20, 50)).astype(dtype)
     fresh = fresh_inputs({"IN": values, "LENGTH": np.ones((20, 1))}, 3)
 
@@ -104,6 +102,6 @@ def test_no_request_is_ever_sent_twice(dtype: type) -> None:
     assert all(inputs["IN"].shape == (3, 50) and inputs["LENGTH"].shape == (3, 1) for inputs in sent)
 
 
-def test_requests_end_where_all_have_been_sent_and_there_are_none_of_samples_that_are_alike() -> None:
+def test_fresh_requests_end_and_identical_samples_give_none() -> None:
     assert len(list(fresh_inputs({"IN": np.array([[0.0, 0.0], [0.0, 1.0]])}, 1))) <= 2
     assert next(fresh_inputs({"IN": np.ones((5, 4))}, 2), None) is None

@@ -26,7 +26,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize(("percent", "slower", "needed"), REQUESTS)
-def test_as_many_requests_are_needed_as_loadgen_says(percent: float, slower: int, needed: int) -> None:
+def test_required_requests_match_loadgen(percent: float, slower: int, needed: int) -> None:
     assert estimates.requests_needed(percent, slower) == needed
     assert estimates.slower_allowed(needed, percent) == slower
     assert estimates.slower_allowed(needed - 1, percent) == slower - 1
@@ -36,7 +36,7 @@ def test_as_many_requests_are_needed_as_loadgen_says(percent: float, slower: int
     ("requests", "bound_ms", "missing"),
     [(600, None, 62), (662, 662.0, 0), (838, 837.0, 0)],  # 838 allow two slower ones
 )
-def test_a_p99_is_certified_from_662_requests_on(requests: int, bound_ms: float | None, missing: int) -> None:
+def test_p99_needs_662_requests_to_certify(requests: int, bound_ms: float | None, missing: int) -> None:
     latencies_ms = np.random.default_rng(1).permutation(np.arange(1.0, requests + 1))
     found = estimates.certified(latencies_ms, 99)
 
@@ -45,7 +45,7 @@ def test_a_p99_is_certified_from_662_requests_on(requests: int, bound_ms: float 
 
 
 @pytest.mark.parametrize(("percent", "requests"), [(99.0, 900), (99.9, 8000), (90.0, 100)])
-def test_the_bound_holds_the_percentile_in_at_least_99_of_100_runs(percent: float, requests: int) -> None:
+def test_certified_bound_covers_percentile_in_99_of_100_runs(percent: float, requests: int) -> None:
     generator = np.random.default_rng(4)
     truth = float(-np.log(1 - percent / 100))
     bounds = [estimates.certified(generator.exponential(1, requests), percent).bound_ms for _ in range(1000)]
@@ -68,7 +68,7 @@ def measure(plan: MeasuringPlan) -> tuple[Measurement, list[tuple[int, str]], to
     return record_entry(found, plan), said, load
 
 
-def test_a_point_is_measured_until_its_p99_is_certified_and_how_long_that_takes_is_said_before() -> None:
+def test_point_runs_until_certified_with_announced_time() -> None:
     """662 requests at 100 per second are 6.6 s, and starting the passes takes a little."""
     found, ((runs, text),), load = measure(PLAN)
     one = found.load
@@ -82,25 +82,25 @@ def test_a_point_is_measured_until_its_p99_is_certified_and_how_long_that_takes_
     assert said_s == pytest.approx(sum(3 * window_s + 0.1 for window_s in load.windows_s()[runs:]), rel=0.5)
 
 
-def test_a_budget_that_was_given_ends_it_with_a_mark() -> None:
+def test_given_budget_ends_certification_with_mark() -> None:
     one = measure(dataclasses.replace(PLAN, beyond_budget=False))[0].load
     (mark,) = [mark for mark in one.marks if mark.code == "not-certified"]
     assert str(one.certified["p99"].requests_missing) in mark.text
 
 
-def test_without_it_nothing_is_said_and_the_requests_that_are_missing_are_recorded() -> None:
+def test_without_certify_missing_requests_are_recorded_silently() -> None:
     found, said, _load = measure(MeasuringPlan())
     assert [text for _, text in said] == [""]
     assert found.load.certified["p99"].requests_missing == 662 - found.load.requests > 0
 
 
 @pytest.mark.parametrize(("text", "percent"), [("99", 99.0), ("99.9", 99.9), ("99 %", 99.0), ("p99", 99.0)])
-def test_the_percentiles_that_can_be_asked_for(text: str, percent: float) -> None:
+def test_allowed_percentiles_are_parsed(text: str, percent: float) -> None:
     assert settings(certify=text).plan.certify == percent
 
 
 @pytest.mark.parametrize("text", ["95", "100", ""])
-def test_another_one_is_refused_with_those_that_can_be(text: str) -> None:
+def test_other_percentile_is_refused_with_the_allowed_ones(text: str) -> None:
     with pytest.raises(InputError) as raised:
         settings(certify=text)
     assert raised.value.where.startswith("--certify")

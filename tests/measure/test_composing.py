@@ -47,7 +47,7 @@ def ask(job: Any, _window_s: float) -> Any:
         job.server.totals[name] = [a + b for a, b in zip(before, change, strict=True)]
 
 
-def test_times_are_per_request_of_the_calling_model_and_of_its_point_alone() -> None:
+def test_composing_times_are_per_request_and_point() -> None:
     times, server = ComposingTimes(["part"]), Counting()
     take = times.around(ask)
     for point in (ONE, ONE, OTHER):
@@ -60,6 +60,6 @@ def test_times_are_per_request_of_the_calling_model_and_of_its_point_alone() -> 
         assert (part.queue_ms, part.compute_ms) == pytest.approx((0.5, 1.5))
 
 
-def test_a_point_that_nothing_was_measured_of_has_no_times() -> None:
+def test_unmeasured_point_has_no_composing_times() -> None:
     assert ComposingTimes(["part"]).of("chain", ONE) == ()
     assert ComposingTimes([]).around(ask) is ask, "of a model that calls none, nothing is read"

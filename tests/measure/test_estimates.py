@@ -100,7 +100,7 @@ def requests(*times_ms: tuple[float, float], closed_ms: float, concurrency: int 
         pytest.param(800, gamma(0.01, 0.3), 0.3, {"concurrency": 8, "instances": 8}, id="eight instances"),
     ],
 )
-def test_throughput_is_that_of_the_server(
+def test_throughput_matches_simulated_server(
     truth_per_s: float, service: Service, length_s: float, server: dict[str, float]
 ) -> None:
     parts = steady_parts(300, service, length_s, **server)
@@ -112,7 +112,7 @@ def test_throughput_is_that_of_the_server(
 @pytest.mark.parametrize(
     "server", [{}, {"concurrency": 4, "instances": 4}], ids=["one client", "four clients"]
 )
-def test_long_requests_are_as_frequent_in_a_pass_as_on_the_server(server: dict[str, float]) -> None:
+def test_long_requests_keep_their_share_in_passes(server: dict[str, float]) -> None:
     """The close of a pass falls into a long request more often than into a short one."""
 
     def service(generator: np.random.Generator) -> float:
@@ -132,7 +132,7 @@ def test_long_requests_are_as_frequent_in_a_pass_as_on_the_server(server: dict[s
 
 
 @pytest.mark.parametrize("warm_up", [0, 30, 100])
-def test_the_warm_up_is_found(warm_up: int) -> None:
+def test_warm_up_is_found(warm_up: int) -> None:
     """Latencies that fall from five times their height, then stay. If it is not found, more are asked for."""
     cuts, generator = [], np.random.default_rng(2)
     for _trial in range(200):
@@ -147,13 +147,13 @@ def test_the_warm_up_is_found(warm_up: int) -> None:
 @pytest.mark.parametrize(
     ("slow", "cut"), [(0, 0), (10, 10), (30, 30), (100, 100), (200, 200), (210, None), (280, None)]
 )
-def test_a_warm_up_is_cut_where_it_ends_if_that_is_in_the_first_half(slow: int, cut: int | None) -> None:
+def test_warm_up_is_cut_if_it_ends_in_first_half(slow: int, cut: int | None) -> None:
     """400 latencies in forty batches, those of the warm-up five times as long."""
     assert estimates.warm_up_end(np.where(np.arange(400) < slow, 5.0, 1.0)) == cut
 
 
 @pytest.mark.parametrize("count", [6, 39, 40, 41, 79, 403])
-def test_a_warm_up_is_found_in_latencies_whatever_their_number_but_a_handful(count: int) -> None:
+def test_warm_up_is_found_with_six_or_more_latencies(count: int) -> None:
     batch = max(1, count // 40)
     assert estimates.warm_up_end(np.ones(count)) == 0
     assert estimates.warm_up_end(np.where(np.arange(count) < 2 * batch, 5.0, 1.0)) == 2 * batch
@@ -193,7 +193,7 @@ EVERY = [name if name in QUICK else pytest.param(name, marks=pytest.mark.campaig
 
 
 @pytest.mark.parametrize("shape", EVERY)
-def test_the_intervals_hold_the_truth_as_often_as_they_say(shape: str) -> None:
+def test_intervals_have_stated_coverage(shape: str) -> None:
     """The truth is that of two million requests; drift has another phase in each measurement."""
     draw, generator = SHAPES[shape], np.random.default_rng(11)
     every = np.concatenate([draw(generator, 20, 500).ravel() for _ in range(200)])
@@ -212,7 +212,7 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", EVERY)
-def test_stopping_when_the_interval_is_narrow_keeps_most_of_its_confidence(shape: str) -> None:
+def test_stopping_on_narrow_interval_keeps_coverage(shape: str) -> None:
     """As many passes as a sweep takes in its default budget: six, or up to eight while they differ."""
     draw, generator = SHAPES[shape], np.random.default_rng(12)
     truth = 1e3 / np.mean([draw(generator, 20, 500).mean() for _ in range(400)])
@@ -228,7 +228,7 @@ def test_stopping_when_the_interval_is_narrow_keeps_most_of_its_confidence(shape
     assert 0.917 <= held / TRIALS <= 0.983, (held, np.mean(taken))
 
 
-def test_the_interval_is_scaled_with_the_value_and_does_not_reach_below_zero() -> None:
+def test_interval_scales_with_value_and_stays_nonnegative() -> None:
     parts = passes_of([np.array([10.0, 11.0]), np.array([9.0, 12.0])])
     one, eight = (estimates.estimate(parts, estimates.throughput, scale=scale) for scale in (1, 8))
     assert (eight.value, eight.low, eight.high) == (8 * one.value, 8 * one.low, 8 * one.high)
@@ -237,12 +237,12 @@ def test_the_interval_is_scaled_with_the_value_and_does_not_reach_below_zero() -
     assert estimates.estimate(far_apart, estimates.mean_latency).low == 0.0
 
 
-def test_one_pass_has_no_interval() -> None:
+def test_single_pass_has_no_interval() -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - it is raised for nothing else
         estimates.estimate(passes_of([np.ones(10)]), estimates.mean_latency)
 
 
-def test_the_goodput_counts_what_was_answered_in_time() -> None:
+def test_goodput_counts_answers_in_time() -> None:
     parts = [Steady(30.0, 1.0, np.array([1.0, 2.0, 9.0])), Steady(10.0, 1.0, np.array([8.0]))]
     assert estimates.goodput(parts, 2.0) == pytest.approx(20 * 2 / 4)
     assert estimates.goodput(parts, 9.0) == pytest.approx(20)
@@ -252,7 +252,7 @@ def test_the_goodput_counts_what_was_answered_in_time() -> None:
 
 
 @pytest.mark.parametrize("passes", [2, 3, 6])
-def test_the_interval_of_a_mean_of_passes_as_long_as_each_other_is_students(passes: int) -> None:
+def test_interval_of_mean_is_students(passes: int) -> None:
     means = np.array([10.0, 11.0, 9.5, 10.2, 10.4, 9.9])[:passes]
     parts = passes_of([np.full(50, mean) for mean in means])
 
@@ -267,9 +267,7 @@ def test_the_interval_of_a_mean_of_passes_as_long_as_each_other_is_students(pass
 
 
 @pytest.mark.parametrize(("percent", "room"), [(50, 0.1), (90, 0.1), (99, 0.25)])
-def test_of_many_passes_of_independent_requests_the_interval_is_that_of_order_statistics(
-    percent: int, room: float
-) -> None:
+def test_percentile_interval_matches_order_statistics(percent: int, room: float) -> None:
     """As in SciPy for as many independent observations, as well as a hundred passes tell their number."""
     widths = {"low": [], "high": []}  # type: dict[str, list[float]]
     for seed in range(8):
@@ -284,7 +282,7 @@ def test_of_many_passes_of_independent_requests_the_interval_is_that_of_order_st
         assert np.mean(sides) == pytest.approx(1, abs=room)
 
 
-def test_requests_that_are_slow_together_count_as_fewer() -> None:
+def test_correlated_requests_count_as_fewer() -> None:
     """Four that are answered together are one, so that the interval is that of a quarter as many."""
     generator = np.random.default_rng(4)
     latencies = generator.gamma(4, 1, (100, 60))
@@ -295,7 +293,7 @@ def test_requests_that_are_slow_together_count_as_fewer() -> None:
     assert together.high - together.low == pytest.approx(alone.high - alone.low, rel=0.1)
 
 
-def test_where_passes_do_not_vary_at_all_all_requests_count_as_they_are() -> None:
+def test_passes_without_variation_count_all_requests() -> None:
     """Each pass has the same latencies, so nothing says how well the share below a percentile is known."""
     latencies = np.random.default_rng(5).permutation(np.arange(1.0, 1001.0))
     found = estimates.percentile_estimate(passes_of([latencies] * 4), 50)
@@ -304,7 +302,7 @@ def test_where_passes_do_not_vary_at_all_all_requests_count_as_they_are() -> Non
     assert (found.low, found.high) == pytest.approx((scipys.low, scipys.high), rel=0.01)
 
 
-def test_a_percentile_that_the_slowest_may_not_reach_is_open_above_from_368_requests_down() -> None:
+def test_p99_interval_is_open_above_below_368_requests() -> None:
     """0.99 to the power of 368 is a fortieth: so often not even the slowest of them exceeds the p99."""
     for count, is_open in ((366, True), (370, False)):
         half = np.arange(count / 2)
@@ -313,7 +311,7 @@ def test_a_percentile_that_the_slowest_may_not_reach_is_open_above_from_368_requ
         assert (found.high == half.max()) >= is_open
 
 
-def test_a_lower_end_that_stands_alone_has_all_of_the_doubt_on_its_side() -> None:
+def test_open_interval_uses_one_sided_lower_bound() -> None:
     """The lower end of an interval that is open above is for one side alone: nearer than that of two."""
     latencies = np.arange(300.0)
     found = estimates.percentile_estimate(passes_of([latencies] * 2), 90)
@@ -326,6 +324,6 @@ def test_a_lower_end_that_stands_alone_has_all_of_the_doubt_on_its_side() -> Non
     assert open_one.low <= np.percentile(np.repeat(latencies[:12], 2), 100 * (place + 1) / 25)
 
 
-def test_of_nothing_the_width_is_beyond_all_bounds() -> None:
+def test_relative_width_of_zero_is_infinite() -> None:
     assert estimates.relative_half_width(Estimate(0.0, 0.0, 1.0)) == float("inf")
     assert estimates.relative_half_width(Estimate(4.0, 3.0, 7.0)) == 0.5

@@ -107,7 +107,7 @@ def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnsw
     "fault",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.campaign) for name in FAULTS],
 )
-def test_a_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], Job], fault: str) -> None:
+def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], Job], fault: str) -> None:
     found = look(job_of(FAULTS[fault], ONLINE), lambda so_far: so_far.wrong > 0)
 
     assert found.wrong > 0, f"none wrong of {found.verified}"
@@ -125,7 +125,7 @@ def test_a_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint]
     ],
     ids=str,
 )
-def test_a_server_without_a_fault_is_not_accused(
+def test_server_without_fault_passes_under_load(
     job_of: Callable[[str, LoadPoint], Job], point: LoadPoint
 ) -> None:
     found = look(job_of(NO_FAULT, point), lambda so_far: so_far.verified >= FEWEST)

@@ -47,9 +47,7 @@ def use_of(*times: GpuTime, throughput_per_s: float = 400) -> GpuUse:
 
 
 @pytest.mark.parametrize("gpus", [1, 3])
-def test_the_use_of_a_point_is_that_of_all_its_passes_and_gpus(
-    nvml: Nvml, stretch: Stretch, gpus: int
-) -> None:
+def test_gpu_use_covers_all_passes_and_gpus(nvml: Nvml, stretch: Stretch, gpus: int) -> None:
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")[:gpus]
     nvml.pids = lambda _handle: [os.getpid(), os.getppid()]
     use = use_of(stretch(0.1, 0.5), stretch(1.0, 1.9))
@@ -59,9 +57,7 @@ def test_the_use_of_a_point_is_that_of_all_its_passes_and_gpus(
     assert (use.utilisation, use.memory_mib, use.sm_clock_mhz) == (pytest.approx(0.8), 5120 * gpus, 1410)
 
 
-def test_the_memory_is_the_server_s_and_not_that_of_this_process_or_another(
-    nvml: Nvml, stretch: Stretch
-) -> None:
+def test_gpu_memory_is_of_server_alone(nvml: Nvml, stretch: Stretch) -> None:
     """What runs the machine's peak or the model in process has a context on the GPU too."""
     with subprocess.Popen(["sleep", "60"]) as server:
         nvml.pids = lambda _handle: [server.pid, os.getpid(), 1]
@@ -71,7 +67,8 @@ def test_the_memory_is_the_server_s_and_not_that_of_this_process_or_another(
     assert use_of(stretch(roots=())).memory_mib is None
 
 
-def test_a_longer_pass_weighs_more_and_without_a_watch_there_is_no_use() -> None:
+def test_longer_pass_weighs_more() -> None:
+    """Without a watch there is no GPU use."""
     use = use_of(GpuTime(1, 100, ()), GpuTime(3, 900, ()), throughput_per_s=1000)
     assert (use.power_w, use.energy_j_per_1000) == (250, 250)
     assert validity.gpu_use([], 100) is None
@@ -87,9 +84,7 @@ def test_a_longer_pass_weighs_more_and_without_a_watch_there_is_no_use() -> None
         ("nvmlDeviceGetClockInfo", "sm_clock_mhz"),
     ],
 )
-def test_a_figure_that_is_not_supported_is_absent_and_the_others_stay(
-    nvml: Nvml, stretch: Stretch, refused: str, field: str
-) -> None:
+def test_unsupported_gpu_figure_is_absent(nvml: Nvml, stretch: Stretch, refused: str, field: str) -> None:
     nvml.refused, nvml.pids = {refused}, lambda _handle: [os.getpid()]
     use = structs.asdict(use_of(stretch()))
     assert [name for name, value in use.items() if value is None] == [field]
@@ -110,7 +105,7 @@ def reason(name: str) -> int:
         *((name, False) for name in ("DisplayClockSetting", "BoardLimit", "Reliability")),
     ],
 )
-def test_power_and_heat_are_throttling_and_idling_and_settings_are_not(
+def test_power_and_heat_limits_count_as_throttling(
     nvml: Nvml, stretch: Stretch, name: str, is_throttling: bool
 ) -> None:
     bit = reason(name)
@@ -121,12 +116,12 @@ def test_power_and_heat_are_throttling_and_idling_and_settings_are_not(
     assert all("50%" in mark.text or "49%" in mark.text for mark in found), "its share of the time"
 
 
-def test_a_reason_that_held_for_a_moment_is_no_throttling(nvml: Nvml, stretch: Stretch) -> None:
+def test_momentary_throttling_is_ignored(nvml: Nvml, stretch: Stretch) -> None:
     nvml.reasons = lambda now_s: 0x8 if 1 < now_s < 1.03 else 0
     assert validity.marks_of_gpu([stretch()]) == []
 
 
-def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(
+def test_windows_of_a_real_run_match_watch_clock(
     nvml: Nvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A real load generator and server, whose requests the stand-in's GPU answers at 100 W.

@@ -33,7 +33,7 @@ def measured(timed: Timed, shape: str, point: LoadPoint, budget_s: float) -> Loa
 
 
 @pytest.mark.parametrize("shape", ["fixed", "bimodal"])
-def test_a_server_of_known_service_time_is_measured_right(timed: Timed, shape: str) -> None:
+def test_known_service_time_is_measured(timed: Timed, shape: str) -> None:
     """A serial server that is always busy, which notes itself when it begins each request."""
     mean_ms = float(np.mean(service_times_ms(shape)))
     found = measured(timed, shape, ONLINE, budget_s=2)
@@ -48,7 +48,7 @@ def test_a_server_of_known_service_time_is_measured_right(timed: Timed, shape: s
     assert found.components_ms["server_queue"] > mean_ms, "seven wait while one is served"
 
 
-def test_a_rate_that_is_too_high_shows_in_latencies_and_in_the_mark(timed: Timed) -> None:
+def test_excessive_rate_raises_latency_and_mark(timed: Timed) -> None:
     found = measured(timed, "fixed", LoadPoint("online", 1, 0, 300.0, "poisson"), budget_s=0.5)
 
     assert "overloaded" in [mark.code for mark in found.marks]
@@ -71,7 +71,7 @@ def stand_still(timed: Timed, seconds: float) -> None:
 
 
 @pytest.mark.campaign
-def test_a_standstill_moves_the_percentiles_as_arithmetic_says(timed: Timed) -> None:
+def test_standstill_moves_percentiles_as_computed(timed: Timed) -> None:
     """The eight requests in flight take 0.8 s longer, and no other does."""
     stops: list[threading.Timer] = []
 
@@ -92,7 +92,7 @@ def test_a_standstill_moves_the_percentiles_as_arithmetic_says(timed: Timed) -> 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_known_speed_is_found_within_2_percent_on_an_idle_machine(timed: Timed, shape: str) -> None:
+def test_known_speed_is_found_within_2_percent_when_idle(timed: Timed, shape: str) -> None:
     found = measured(timed, shape, ONLINE, budget_s=3)
 
     rate, latency_ms = found.throughput_per_s, found.latency_ms["avg"].value
@@ -106,7 +106,7 @@ def test_the_known_speed_is_found_within_2_percent_on_an_idle_machine(timed: Tim
 @pytest.mark.parametrize(
     ("slowdown", "repeats", "fewest", "most"), [(0.0, 40, 0, 2), (0.05, 10, 9, 10)], ids=["a-a", "a-b"]
 )
-def test_alarms_are_rare_of_a_build_that_is_as_fast_and_common_of_one_that_is_5_percent_slower(
+def test_alarms_are_rare_for_equal_and_common_for_slower_builds(
     slowdown: float, repeats: int, fewest: int, most: int, tmp_path: Path
 ) -> None:
     plan, point = MeasuringPlan(budget_s=120.0), LoadPoint("online", 1, 2)
@@ -119,7 +119,7 @@ def test_alarms_are_rare_of_a_build_that_is_as_fast_and_common_of_one_that_is_5_
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("shape", SHAPES)
-def test_95_of_100_intervals_hold_the_truth_on_a_live_server(timed: Timed, shape: str) -> None:
+def test_intervals_cover_the_truth_on_a_live_server(timed: Timed, shape: str) -> None:
     """Throughput, p50 and p99; takes ten minutes a shape on a machine that has nothing else to do."""
     held = timed_server.coverage(timed, shape, MeasuringPlan(), 100)
 

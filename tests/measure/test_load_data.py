@@ -48,7 +48,7 @@ def watched(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Ite
 
 @pytest.mark.parametrize("shared_memory", ["system", "none"])
 @pytest.mark.parametrize(("batch", "concurrency"), [(1, 1), (2, 1), (4, 3)])
-def test_requests_walk_through_all_samples_in_turn(
+def test_requests_cycle_through_all_samples(
     watched: tuple[Job, Path], shared_memory: SharedMemory, batch: int, concurrency: int
 ) -> None:
     job, notes = watched
@@ -76,7 +76,7 @@ def data_of(row_bytes: int, count: int = 64) -> LoadData:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 8, 32, 128])
-def test_every_sample_comes_at_every_place_of_a_batch(batch: int) -> None:
+def test_every_sample_takes_every_batch_position(batch: int) -> None:
     places = np.array(data_of(100).requests(batch))
 
     assert len(places) > 50
@@ -87,13 +87,11 @@ def test_every_sample_comes_at_every_place_of_a_batch(batch: int) -> None:
     ("row_bytes", "batch", "most"),
     [(600_000, 8, 13), (600_000, 1, 64), (12_288, 128, 42), (LARGEST_BYTES, 4, 3)],
 )
-def test_all_batches_together_keep_the_bound_and_there_are_several(
-    row_bytes: int, batch: int, most: int
-) -> None:
+def test_load_data_stays_within_its_size_limit(row_bytes: int, batch: int, most: int) -> None:
     assert 3 <= data_of(row_bytes).count(batch) <= most
 
 
-def test_no_more_samples_are_loaded_than_fit() -> None:
+def test_loaded_samples_are_limited_by_size() -> None:
     loaded: list[int] = []
 
     def load(indices: Any) -> dict[str, np.ndarray]:

@@ -54,7 +54,7 @@ def test_a_run_yields_timestamps_and_components(run: Take) -> None:
     assert found.damaged == ()
 
 
-def test_the_command_names_the_model_the_server_and_the_point(run: Take, generator: Generator) -> None:
+def test_command_names_model_server_and_point(run: Take, generator: Generator) -> None:
     outputs = (Tensor("SMALL", "FP16", (3,)), Tensor("LARGE", "INT64", (2, 5)))
     run(LoadPoint("offline", 8, 2), toy.model(outputs=outputs))
 
@@ -80,9 +80,7 @@ def test_the_command_names_the_model_the_server_and_the_point(run: Take, generat
 
 
 @pytest.mark.parametrize("arrivals", ["constant", "poisson"])
-def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
-    run: Take, generator: Generator, arrivals: Any
-) -> None:
+def test_rate_is_sent_by_schedule(run: Take, generator: Generator, arrivals: Any) -> None:
     found = run(LoadPoint("online", 1, 0, 500.0, arrivals))
 
     arguments = generator.calls[0]["arguments"]
@@ -111,7 +109,7 @@ def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
         ("hang", ""),
     ],
 )
-def test_a_damaged_run_is_repeated_and_noted(
+def test_damaged_run_is_repeated_and_noted(
     run: Take,
     generator: Generator,
     monkeypatch: pytest.MonkeyPatch,
@@ -133,7 +131,7 @@ def test_a_damaged_run_is_repeated_and_noted(
     assert server.client.forgotten == (["system", "cuda"] if was_cut_off else []), "what it left registered"
 
 
-def test_a_load_that_delays_every_run_is_measured_all_the_same(run: Take, generator: Generator) -> None:
+def test_run_delayed_by_load_is_still_measured(run: Take, generator: Generator) -> None:
     generator.plan("stopped", "stopped", "good")
     found = run()
 
@@ -150,7 +148,7 @@ def test_a_load_that_delays_every_run_is_measured_all_the_same(run: Take, genera
         (("no-requests", "good"), [120, 480], WINDOW_S),  # a machine that stood still for once
     ],
 )
-def test_a_window_too_short_for_the_requests_is_lengthened_and_stays_as_long_as_they_need(
+def test_too_short_window_is_lengthened_for_good(
     run: Take, generator: Generator, plan: tuple[str, ...], windows_ms: list[int], next_s: float
 ) -> None:
     generator.plan(*plan)
@@ -170,7 +168,7 @@ def test_a_window_too_short_for_the_requests_is_lengthened_and_stays_as_long_as_
         ("unstable", "status 2"),
     ],
 )
-def test_a_generator_that_never_succeeds_is_an_error_with_its_words(
+def test_failing_load_generator_is_an_error_with_its_output(
     run: Take, generator: Generator, behaviour: str, said: str
 ) -> None:
     generator.plan(behaviour)
@@ -187,7 +185,7 @@ def test_a_generator_that_never_succeeds_is_an_error_with_its_words(
     [({}, 1), ({"called": "the reference's Triton (cpu-m-ts)"}, 1), ({"scratch": Path("/nowhere/gone")}, 0)],
     ids=["the case's own", "another", "with its folder"],
 )
-def test_a_server_that_ends_under_load_is_an_error_at_once_and_named(
+def test_server_that_ends_under_load_is_an_error_at_once(
     run: Take, generator: Generator, tmp_path: Path, changes: dict[str, Any], calls: int
 ) -> None:
     generator.plan("refused")

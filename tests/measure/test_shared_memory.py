@@ -64,7 +64,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
 @pytest.mark.parametrize("through", ["system", "cuda", "none"])
-def test_right_answers_are_right_whichever_way_they_come(point: LoadPoint, through: SharedMemory) -> None:
+def test_shared_memory_transports_give_right_answers(point: LoadPoint, through: SharedMemory) -> None:
     with memory_server() as (server, seen):
         found = look(job_of(server, point, through=through))
 
@@ -80,7 +80,7 @@ def test_right_answers_are_right_whichever_way_they_come(point: LoadPoint, throu
     "fault", ["writes half", "another's place", "reads the first", "in the message", "longer"]
 )
 @pytest.mark.parametrize("through", ["system", "cuda"])
-def test_a_fault_of_the_way_through_shared_memory_is_found(fault: Fault, through: SharedMemory) -> None:
+def test_shared_memory_fault_is_found(fault: Fault, through: SharedMemory) -> None:
     with memory_server(fault) as (server, _seen):
         found = look(job_of(server, through=through))
         in_messages = look(job_of(server, through="none"))
@@ -90,7 +90,7 @@ def test_a_fault_of_the_way_through_shared_memory_is_found(fault: Fault, through
     assert in_messages.wrong == (in_messages.verified if fault == "longer" else 0), "it is that way's alone"
 
 
-def test_the_answer_that_lies_there_from_the_request_before_is_not_taken_for_the_next() -> None:
+def test_stale_answer_in_shared_memory_is_detected() -> None:
     """One sample alone, so that what the server wrote once is right each time it writes nothing."""
     with memory_server("writes once") as (server, _seen):
         job = job_of(server, LoadPoint("online", 1, 1), samples=1)
@@ -103,7 +103,7 @@ def test_the_answer_that_lies_there_from_the_request_before_is_not_taken_for_the
 
 
 @pytest.mark.parametrize("in_use", [0, 3], ids=["at once", "when it lets go of the last request"])
-def test_nothing_stays_with_the_server_or_in_the_memory_s_folder(in_use: int) -> None:
+def test_no_region_stays_registered_or_on_disk(in_use: int) -> None:
     scratch = Path(f"tritonproof-{secrets.token_hex(8)}")
     with memory_server(scratch=scratch, in_use=in_use) as (server, seen):
         look(job_of(server))
@@ -115,7 +115,7 @@ def test_nothing_stays_with_the_server_or_in_the_memory_s_folder(in_use: int) ->
     assert not list(MEMORY.glob(f"{scratch.name}*"))
 
 
-def test_memory_is_this_user_s_alone_and_without_a_name_once_the_server_has_it(
+def test_region_is_private_and_unlinked_once_registered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So that a killed process leaves none behind."""
@@ -145,7 +145,7 @@ def test_memory_is_this_user_s_alone_and_without_a_name_once_the_server_has_it(
     ],
     ids=["system memory", "CUDA memory", "a request"],
 )
-def test_what_a_server_refuses_is_an_error_and_leaves_nothing(
+def test_refused_region_is_an_error_and_leaves_nothing(
     through: SharedMemory, refuses: bool, fix: str
 ) -> None:
     with memory_server(refuses=refuses) as (server, seen):
@@ -158,13 +158,13 @@ def test_what_a_server_refuses_is_an_error_and_leaves_nothing(
 
 
 @pytest.mark.skipif(bool(machine.gpus()), reason="needs a machine without a GPU, where CUDA refuses")
-def test_cuda_s_own_library_is_found_and_says_which_call_failed() -> None:
+def test_cuda_library_error_names_its_call() -> None:
     """perf_analyzer brings it, on a CPU too."""
     with pytest.raises(OSError, match="cudaMalloc"):
         CudaMemory(1)
 
 
-def test_cuda_memory_does_not_begin_its_block_as_the_load_generator_s_need_not(
+def test_cuda_memory_is_offset_in_its_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     block, freed = [0x1000], []
@@ -188,7 +188,7 @@ def test_cuda_memory_does_not_begin_its_block_as_the_load_generator_s_need_not(
     assert sorted(freed) == block[:-1]
 
 
-def test_memory_that_is_not_there_is_an_error_before_anything_is_written_to_it(
+def test_full_shared_memory_is_an_error_before_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def full(*_call: Any) -> None:
@@ -233,12 +233,12 @@ def left(model: Model) -> Iterator[list[Path]]:
         path.unlink(missing_ok=True)
 
 
-def test_what_nobody_uses_is_removed(model: Model, left: list[Path]) -> None:
+def test_unused_segments_are_removed(model: Model, left: list[Path]) -> None:
     shared_memory.remove_stale_regions(model)
     assert not any(path.exists() for path in left)
 
 
-def test_another_load_generator_s_memory_stays_and_it_is_named(model: Model, left: list[Path]) -> None:
+def test_segment_used_by_another_process_stays_and_is_named(model: Model, left: list[Path]) -> None:
     """Its server would die if this run's load generator made it smaller."""
     command = [sys.executable, "-c", USING, str(left[1])]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
@@ -252,7 +252,7 @@ def test_another_load_generator_s_memory_stays_and_it_is_named(model: Model, lef
     assert left[1].stat().st_size == mmap.PAGESIZE
 
 
-def test_a_pass_does_not_begin_beside_another_user_s(tmp_path: Path, generator: Generator) -> None:
+def test_segment_of_another_user_stops_the_pass(tmp_path: Path, generator: Generator) -> None:
     other = segments.MEMORY / toy.OUTPUT
     other.touch()
     theirs(other)

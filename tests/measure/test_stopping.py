@@ -48,7 +48,7 @@ STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
         (side(*STEADY, 10, 10), MeasuringPlan(budget_s=1e3, certify=99), True),  # by then it is certified
     ],
 )
-def test_a_point_is_done_when_its_interval_is_narrow_or_its_budget_spent(
+def test_point_is_done_when_interval_is_narrow_or_budget_spent(
     found: Measured, plan: MeasuringPlan, done: bool
 ) -> None:
     assert stopping.until_known(plan)(PointState(found)) is done
@@ -58,7 +58,7 @@ def test_a_point_is_done_when_its_interval_is_narrow_or_its_budget_spent(
     ("found", "done"),
     [(side(*[10] * 10), False), (side(*[10] * 12), True), (side(10, 10, elapsed_s=100), False)],
 )
-def test_a_proof_spends_all_of_its_budget_however_narrow_the_interval(found: Measured, done: bool) -> None:
+def test_proof_spends_whole_budget(found: Measured, done: bool) -> None:
     assert stopping.until_spent(6.0)(PointState(found)) is done
 
 
@@ -82,7 +82,7 @@ def pair(count: int, theirs_ms: float, elapsed_s: float = 0.5) -> PointState:
         (pair(5, 9.7, elapsed_s=100), 1, False),  # six pairs at least
     ],
 )
-def test_a_comparison_is_done_when_it_is_settled_or_the_budget_of_both_spent(
+def test_comparison_is_done_when_settled_or_budget_spent(
     state: PointState, budget_s: float, done: bool
 ) -> None:
     assert stopping.until_known(MeasuringPlan(budget_s=budget_s))(state) is done
@@ -92,9 +92,7 @@ def test_a_comparison_is_done_when_it_is_settled_or_the_budget_of_both_spent(
     ("latencies_ms", "settled"),
     [((10,), False), ((10, 10), True), ((30, 10), False), ((30, 10, 10), True), ((2000,), True)],
 )
-def test_a_server_is_warm_when_it_does_not_get_faster_any_more(
-    latencies_ms: tuple[float, ...], settled: bool
-) -> None:
+def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, ...], settled: bool) -> None:
     found = Measured(toy.job(POINT))
     for latency_ms in latencies_ms:
         timeline = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
@@ -103,7 +101,7 @@ def test_a_server_is_warm_when_it_does_not_get_faster_any_more(
 
 
 @pytest.mark.parametrize(("rate_per_s", "passes"), [(None, 1), (400.0, 2)])
-def test_how_long_it_takes_to_certify_is_told_in_whole_passes(rate_per_s: float | None, passes: int) -> None:
+def test_certification_time_is_estimated_in_whole_passes(rate_per_s: float | None, passes: int) -> None:
     """Four clients at a server of 10 ms are answered 400 times a second, so that 662 requests take two
     seconds. By a schedule the first quarter of a pass does not count."""
     point = LoadPoint("online", 1, 0 if rate_per_s else 4, rate_per_s, "constant" if rate_per_s else None)
@@ -117,7 +115,7 @@ def test_how_long_it_takes_to_certify_is_told_in_whole_passes(rate_per_s: float 
     assert stopping.seconds_to_certify(PointState(found), MeasuringPlan()) == 0.0
 
 
-def test_requests_that_were_measured_count_toward_what_is_certified() -> None:
+def test_measured_requests_count_toward_certification() -> None:
     plan, some = MeasuringPlan(certify=99), side(*[10] * 3)
     measured_so_far = sum(len(part.latencies_ms) for part in some.steady)
 
@@ -126,7 +124,7 @@ def test_requests_that_were_measured_count_toward_what_is_certified() -> None:
     assert stopping.requests_missing(side(*[10] * 8), plan) == 0
 
 
-def test_a_window_holds_a_request_whole_whenever_it_starts() -> None:
+def test_window_holds_a_whole_request() -> None:
     # Of two latencies one request always starts and ends within them; a little more is for the clock.
     assert 2 * 0.4 < stopping.window_for(0.4) < 2.5 * 0.4
     assert 0.05 <= stopping.warm_up_window_s(POINT, 0.0, 0.0) < stopping.pass_window_s(POINT, 0.001, 3.0, 30)
@@ -135,7 +133,7 @@ def test_a_window_holds_a_request_whole_whenever_it_starts() -> None:
 
 
 @pytest.mark.parametrize("rate_per_s", [2.0, 3.0, 10.0, 50.0, 1e4])
-def test_in_a_pass_at_a_rate_fifteen_requests_count(rate_per_s: float) -> None:
+def test_at_least_fifteen_requests_count_at_a_rate(rate_per_s: float) -> None:
     """Three quarters of a pass count, of twenty due requests; queues take longer to settle than clients."""
     point = LoadPoint("online", 1, 0, rate_per_s, "constant")
     window_s = stopping.least_window_s(point)
@@ -145,6 +143,6 @@ def test_in_a_pass_at_a_rate_fifteen_requests_count(rate_per_s: float) -> None:
     assert stopping.warm_up_window_s(point, 0.0, 0.0) == window_s
 
 
-def test_a_warm_up_never_goes_back_to_a_shorter_window_than_one_that_was_lengthened() -> None:
+def test_warm_up_window_never_shrinks() -> None:
     assert stopping.warm_up_window_s(POINT, 0.001, 1.5) == 1.5
     assert stopping.warm_up_window_s(POINT, 2.0, 1.5) == stopping.window_for(2.0)

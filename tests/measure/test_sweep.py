@@ -54,7 +54,7 @@ def every_second(job: Job, number: int) -> float:
 # --- what a point yields -----------------------------------------------------------------------------------
 
 
-def test_a_point_has_the_speed_of_its_timestamps() -> None:
+def test_point_speed_comes_from_timestamps() -> None:
     outcome = run(LoadGenerator(), plan=PATIENT)[ONLINE]
     assert isinstance(outcome, Measurement)
     found = outcome.load
@@ -70,7 +70,7 @@ def test_a_point_has_the_speed_of_its_timestamps() -> None:
     assert sum(each.duration_s for each in found.passes) == pytest.approx(found.duration_s, abs=1e-3)
 
 
-def test_a_rate_is_measured_too() -> None:
+def test_rate_is_measured() -> None:
     found = one(LoadGenerator(lambda _job, _number: 2.0), LoadPoint("online", 1, 0, 200.0, "constant"))
 
     assert found.throughput_per_s.value == pytest.approx(200, rel=0.1)
@@ -79,7 +79,7 @@ def test_a_rate_is_measured_too() -> None:
 
 
 @pytest.mark.parametrize("factor", [0.5, 1, 2])
-def test_components_are_shares_of_the_average_even_where_the_start_up_was_slow(factor: float) -> None:
+def test_components_are_shares_of_average_latency(factor: float) -> None:
     run = toy.run_of(toy.closed_loop(np.full((1, 20), 0.01), 0.1))
     found = components([run], samples.estimate(7.0 * factor))
 
@@ -91,7 +91,7 @@ def test_components_are_shares_of_the_average_even_where_the_start_up_was_slow(f
 # --- in turns ----------------------------------------------------------------------------------------------
 
 
-def test_points_are_measured_in_turns_in_random_order() -> None:
+def test_points_are_interleaved_in_random_order() -> None:
     generator = LoadGenerator(every_second)
     found = run(generator, *POINTS, plan=MeasuringPlan(precision_target=0.0001, budget_s=60))
 
@@ -103,7 +103,7 @@ def test_points_are_measured_in_turns_in_random_order() -> None:
     assert len(set(orders)) > 1, "by chance they are all alike once in 6 to the power of 19"
 
 
-def test_a_point_that_is_done_leaves_the_others_their_turns() -> None:
+def test_finished_point_leaves_turns_to_the_others() -> None:
     uneven = LoadPoint("online", 1, 5)
     generator = LoadGenerator(lambda job, number: every_second(job, number if job.point == uneven else 0))
 
@@ -113,7 +113,7 @@ def test_a_point_that_is_done_leaves_the_others_their_turns() -> None:
     assert (codes(steady), codes(varied)) == ([], ["wide-interval"])
 
 
-def test_a_larger_budget_makes_passes_longer_not_more_only() -> None:
+def test_larger_budget_makes_longer_passes() -> None:
     generator = LoadGenerator()
     run(generator, plan=PATIENT)
 
@@ -121,7 +121,7 @@ def test_a_larger_budget_makes_passes_longer_not_more_only() -> None:
     assert 3 * window_s + 0.1 == pytest.approx(60 / stopping.MOST_PASSES)
 
 
-def test_a_window_that_was_too_short_is_not_tried_again() -> None:
+def test_too_short_window_is_not_retried() -> None:
     generator = LoadGenerator(changes=lambda _job, number: {"next_window_s": 0.48} if number == 2 else {})
     run(generator, POINTS[0])
 
@@ -130,7 +130,7 @@ def test_a_window_that_was_too_short_is_not_tried_again() -> None:
     assert set(later_s) == {0.48}
 
 
-def test_slow_requests_have_long_windows_and_one_run_of_warm_up() -> None:
+def test_slow_requests_have_long_windows_and_one_warm_up() -> None:
     generator = LoadGenerator(lambda _job, _number: 2000.0)
     states = [measured.begin(toy.job(POINTS[0], request_s=2.0))]
     (state,) = sweep.measure(states, QUICK, take=generator.take)
@@ -139,7 +139,7 @@ def test_slow_requests_have_long_windows_and_one_run_of_warm_up() -> None:
     assert len(state.mine.warm_up) == 1
 
 
-def test_what_was_measured_is_added_to_where_a_point_is_measured_on() -> None:
+def test_continued_point_keeps_earlier_passes() -> None:
     generator = LoadGenerator()
     (first,) = sweep.measure([measured.begin(toy.job(ONLINE))], QUICK, take=generator.take)
     (second,) = sweep.measure(
@@ -154,7 +154,7 @@ def test_what_was_measured_is_added_to_where_a_point_is_measured_on() -> None:
 # --- warm-up -----------------------------------------------------------------------------------------------
 
 
-def test_latencies_that_do_not_settle_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsettled_latencies_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "warm_up_end", lambda _latencies: None)
     generator = LoadGenerator()
     found = one(generator, plan=PATIENT)
@@ -163,7 +163,7 @@ def test_latencies_that_do_not_settle_are_marked(monkeypatch: pytest.MonkeyPatch
     assert len(generator.calls) == stopping.WARM_UP_RUNS + len(found.passes)
 
 
-def test_a_warm_up_goes_on_while_the_server_gets_faster() -> None:
+def test_warm_up_continues_while_server_gets_faster() -> None:
     generator = LoadGenerator(lambda _job, number: LATENCY_MS * max(1.0, 3 - number))
     found = one(generator)
 
@@ -182,13 +182,13 @@ def test_a_warm_up_goes_on_while_the_server_gets_faster() -> None:
         ({"cpu": CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=10)}, "niced"),
     ],
 )
-def test_a_run_that_went_wrong_marks_its_point(changes: dict[str, Any], code: str) -> None:
+def test_disturbed_run_marks_its_point(changes: dict[str, Any], code: str) -> None:
     generator = LoadGenerator(changes=lambda _job, number: changes if number == 3 else {})
     assert codes(one(generator, plan=PATIENT)) == [code]
 
 
 @pytest.mark.parametrize("number", [0, 3], ids=["in its warm-up", "later"])
-def test_a_point_that_cannot_be_measured_leaves_the_others(number: int) -> None:
+def test_failing_point_leaves_the_others(number: int) -> None:
     def refuse(job: Job, now: int) -> float:
         if job.point == POINTS[1] and now == number:
             raise ProofError("refused", where="here")
@@ -202,7 +202,7 @@ def test_a_point_that_cannot_be_measured_leaves_the_others(number: int) -> None:
     assert error.where == "here"
 
 
-def test_each_round_is_saved_so_that_a_killed_run_keeps_it() -> None:
+def test_each_round_is_saved() -> None:
     saved: list[Sequence[Load]] = []
     found = run(LoadGenerator(), *POINTS, save=saved.append)
 
@@ -211,7 +211,7 @@ def test_each_round_is_saved_so_that_a_killed_run_keeps_it() -> None:
     assert list(saved[2]) == loads(found)
 
 
-def test_progress_says_what_is_done_now_and_what_is_known() -> None:
+def test_progress_shows_step_and_estimate() -> None:
     said: list[tuple[LoadPoint, str]] = []
     run(LoadGenerator(), report=lambda *now: said.append(now))
 

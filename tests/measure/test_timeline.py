@@ -41,7 +41,7 @@ from tests.measure.test_estimates import gamma, requests, simulate
         ),
     ],
 )
-def test_the_steady_part_is_what_lies_between_start_up_and_tail(
+def test_steady_part_excludes_start_up_and_tail(
     times: list[tuple[float, float]],
     closed_ms: float,
     clients: int,
@@ -56,7 +56,7 @@ def test_the_steady_part_is_what_lies_between_start_up_and_tail(
     assert set(part.latencies_ms) == latencies_ms
 
 
-def test_the_order_of_the_record_does_not_matter() -> None:
+def test_record_order_does_not_matter() -> None:
     one = simulate(gamma(0.01, 0.5), 1, concurrency=4)
     order = np.argsort(one.ends)
     sorted_ = Timeline(one.starts[order], one.ends[order], one.opened, one.closed, one.concurrency)
@@ -75,7 +75,7 @@ def scheduled(
     return Timeline(starts + 10**15, ends + 10**15, 10**15, 10**15 + round(closed_ms * 1e6), 0, offsets)
 
 
-def test_latencies_count_from_when_a_request_was_due() -> None:
+def test_latencies_count_from_due_times() -> None:
     """The server stands still from 50 to 80 ms; a generator that waits sends late and sees little of it."""
     due = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
     sent = [5, 15, 25, 35, 45, 55, 82, 82, 85, 95, 105]
@@ -90,7 +90,7 @@ def test_latencies_count_from_when_a_request_was_due() -> None:
     assert part.duration_s == pytest.approx(0.105)
 
 
-def test_requests_due_shortly_before_the_close_do_not_count() -> None:
+def test_requests_due_before_close_do_not_count() -> None:
     """The slow ones among them, of 25 ms, are missing: only the quick ones, of 5 ms, have ended."""
     due = list(range(0, 110, 10))
     ended = [t + (25 if t % 20 == 0 else 5) for t in due[:-1]]
@@ -100,7 +100,7 @@ def test_requests_due_shortly_before_the_close_do_not_count() -> None:
     assert part.latencies_ms.tolist() == [5, 25, 5, 25, 5, 25], "due from 30 to 80 ms, not the one of 90"
 
 
-def test_a_server_that_cannot_keep_up_is_seen_by_its_answers() -> None:
+def test_overload_shows_in_completed_requests() -> None:
     """One request each 10 ms at a server that takes 20: half of them are answered by the close."""
     due = list(range(0, 500, 10))
     ended = [20 * (n + 1) for n in range(50)]

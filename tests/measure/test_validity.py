@@ -42,7 +42,7 @@ def codes(use: CpuUse = WELL, concurrency: int = 16, **components: float) -> lis
         (2, OUTSIDE | {"server_queue": 0.0, "network_server_send_recv": 0.9}, []),  # half is not most
     ],
 )
-def test_a_client_that_leaves_the_server_waiting_is_the_bottleneck(
+def test_client_that_starves_server_is_the_bottleneck(
     concurrency: int, components: dict[str, float], found: list[str]
 ) -> None:
     assert codes(WELL, concurrency, **components) == found
@@ -69,7 +69,7 @@ def test_a_client_that_leaves_the_server_waiting_is_the_bottleneck(
         ({"others": 0.5, "stolen": 0.3}, ["cpu-shared", "cpu-stolen"]),
     ],
 )
-def test_shares_of_the_cores_are_held_to_their_limits(changes: dict[str, Any], found: list[str]) -> None:
+def test_core_shares_have_limits(changes: dict[str, Any], found: list[str]) -> None:
     """Of 4 cores, and of 8 of which each uses twice as much."""
     use = structs.replace(WELL, **changes)
     twice = {key: None if value is None else 2 * value for key, value in structs.asdict(use).items()}
@@ -89,12 +89,12 @@ def test_shares_of_the_cores_are_held_to_their_limits(changes: dict[str, Any], f
     ],
     ids=["mean", "server elsewhere", "never below nothing", "unknown once"],
 )
-def test_the_use_of_cores_is_the_mean_over_all_passes(times: list[CpuTime], found: CpuUse) -> None:
+def test_core_use_is_mean_over_passes(times: list[CpuTime], found: CpuUse) -> None:
     assert validity.cpu_use(times, 2) == found
 
 
 @pytest.mark.parametrize(("nice", "found"), [(0, []), (-5, []), (5, ["niced"])])
-def test_a_run_of_lower_priority_is_marked(nice: int, found: list[str]) -> None:
+def test_run_of_lower_priority_is_marked(nice: int, found: list[str]) -> None:
     times = [CpuTime(1.0, 0.2, 1.0, 1.5, 0.0), CpuTime(1.0, 0.2, 1.0, 1.5, 0.0, nice)]
     assert [mark.code for mark in validity.marks_of_priority(times)] == found
 
@@ -113,7 +113,7 @@ def part(completed: float, due: int | None = 100) -> Steady:
         ((100,), 1.1, 50.0, []),
     ],
 )
-def test_a_schedule_that_is_not_kept_is_marked(
+def test_missed_schedule_is_marked(
     completed: tuple[float, ...], slip_ms: float, latency_ms: float, found: list[str]
 ) -> None:
     marks = validity.marks_of_schedule(
@@ -129,7 +129,7 @@ def test_repeated_passes_and_few_requests_are_marked() -> None:
     assert 100 < len(damaged.text) < 300, "what a program said is cut"
 
 
-def test_a_server_keeps_up_that_answers_nineteen_of_twenty() -> None:
+def test_server_keeps_up_with_95_percent_answered() -> None:
     assert validity.keeps_up([part(96), part(95)])
     assert not validity.keeps_up([part(94), part(95)])
     assert validity.keeps_up([part(5, due=None)]), "without a schedule nothing is due"
@@ -152,7 +152,7 @@ MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
         ({"network": networks.linear}, False),
     ],
 )
-def test_convolutions_that_are_planned_while_requests_wait_are_marked(
+def test_convolution_planning_during_online_load_is_marked(
     changes: dict[str, Any], marked: bool, tmp_path: Path
 ) -> None:
     usual: dict[str, Any] = {

@@ -70,20 +70,20 @@ def wrong(one: Check, *answers: Answer) -> int:
     ],
     ids=["right", "near", "far", "infinite", "swapped", "too few rows", "another shape", "another output"],
 )
-def test_wrong_rows_of_an_answer_are_counted(given: Answer, count: int) -> None:
+def test_wrong_rows_are_counted(given: Answer, count: int) -> None:
     found = verify(CHECK, [answer(), given], 0.25)
     assert (found.verified, found.wrong, found.requests) == (6, count, 2)
 
 
 @pytest.mark.parametrize(("value", "shown"), [(np.nan, "nan"), (-7.0, "-7")])
-def test_a_wrong_answer_is_recorded_with_its_sample_and_both_values(value: float, shown: str) -> None:
+def test_wrong_answer_is_recorded_with_sample_and_values(value: float, shown: str) -> None:
     first = verify(CHECK, [answer(), answer(changed(1, 2, value))], 0).first_wrong
 
     assert first is not None
     assert (first.sample, first.output, first.expected, first.given) == ("row-1", "OUT[2]", "6", shown)
 
 
-def test_a_model_that_answers_nan_to_one_sample_is_wrong_there_alone() -> None:
+def test_nan_answer_is_wrong_even_if_expected() -> None:
     expected = ROWS.copy()
     expected[1, 2] = np.nan
     found = verify(check(OUT=expected), [answer(expected[SAMPLES])], 0)
@@ -94,7 +94,7 @@ def test_a_model_that_answers_nan_to_one_sample_is_wrong_there_alone() -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_wrong_rows_within_2_percent_of_the_largest_magnitude_are_found(fault: tuple[Arrays, Fault]) -> None:
+def test_wrong_rows_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fault]) -> None:
     right, spoil = fault
     which = np.arange(12)
 
@@ -102,7 +102,7 @@ def test_wrong_rows_within_2_percent_of_the_largest_magnitude_are_found(fault: t
     assert wrong(check(WIDE, **right), Answer(which, spoil(right))) >= 10
 
 
-def test_what_follows_a_near_tie_may_move_but_an_answer_to_another_sample_may_not() -> None:
+def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:
     durations = np.random.default_rng(0).integers(1, 9, (6, 20))
     of_speech = check(Closeness(0.01, 0.02, 0.999), DURATIONS=durations, MEL=ROWS)
     rounded = durations[SAMPLES].copy()
@@ -116,9 +116,7 @@ def test_what_follows_a_near_tie_may_move_but_an_answer_to_another_sample_may_no
 
 
 @pytest.mark.parametrize(("compared", "expected"), [(0.7, (0, 6)), (0.75, (6, 0))])
-def test_no_more_rows_are_left_out_for_a_tie_than_the_precision_makes_ties(
-    compared: float, expected: tuple[int, int]
-) -> None:
+def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int, int]) -> None:
     """A duration of each row is off by one, as many as INT8 may change: what follows it is random."""
     durations = np.random.default_rng(0).integers(1, 9, (20, 40))
     mel = np.random.default_rng(1).standard_normal((20, 4))
@@ -131,7 +129,7 @@ def test_no_more_rows_are_left_out_for_a_tie_than_the_precision_makes_ties(
     assert (found.wrong, found.left_out) == expected
 
 
-def test_answers_of_one_class_that_are_swapped_are_found_in_eight_bits() -> None:
+def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
     """Kernels of INT8 may do more to an element than half of the spread between samples of one class."""
     scores = np.array([[10.0, 1, 2, 0], [8.0, 2, 0, 1], [0.0, 9, 9, 3]])
     of_scores = check(Closeness(2.0, 0.5, 0.98, 8e-3), OUT=scores)
@@ -140,7 +138,7 @@ def test_answers_of_one_class_that_are_swapped_are_found_in_eight_bits() -> None
     assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores[[1, 0, 2]]})) == 2
 
 
-def test_each_output_is_held_to_what_the_precision_costs_it() -> None:
+def test_each_output_is_limited_by_its_precision_cost() -> None:
     """One output costs a hundredth of its spread; another may not be off by as much."""
     near = dataclasses.replace(NEAR, by_output={"SECOND": (1e-4, 2e-4)})
     one = check(near, OUT=ROWS, SECOND=ROWS)
@@ -154,7 +152,7 @@ def test_each_output_is_held_to_what_the_precision_costs_it() -> None:
     assert near.at_least(0.01).of("SECOND") == (0.01, 2e-4)
 
 
-def test_looks_at_one_point_add_up_and_keep_the_first_fault() -> None:
+def test_checks_of_a_point_add_up_and_keep_first_fault() -> None:
     right, broken = verify(CHECK, [answer()], 0.5), verify(CHECK, [answer(changed(0, 0, np.nan))], 0.5)
     found = together([right, broken, right])
 
@@ -181,7 +179,7 @@ def runs_of(asked: Asked, count: int, request_s: float = 0.0, check: Check | Non
     return [take(job, 0.12) for _ in range(count)]
 
 
-def test_answers_are_looked_at_first_and_then_for_a_tenth_of_the_time() -> None:
+def test_checking_answers_takes_a_tenth_of_the_time() -> None:
     asked = Asked()
     runs = runs_of(asked, 20)
 
@@ -192,13 +190,13 @@ def test_answers_are_looked_at_first_and_then_for_a_tenth_of_the_time() -> None:
     assert len(asked.seconds) < 12
 
 
-def test_requests_that_take_long_are_not_sent_after_every_run() -> None:
+def test_slow_requests_are_checked_less_often() -> None:
     asked = Asked()
     runs_of(asked, 10, request_s=30.0)
     assert len(asked.seconds) == 1
 
 
-def test_nothing_is_asked_where_nothing_says_what_is_right() -> None:
+def test_nothing_is_checked_without_reference_answers() -> None:
     asked = Asked()
     assert [run.answers for run in runs_of(asked, 2, check=None)] == [None, None]
     assert not asked.seconds
@@ -228,7 +226,7 @@ def job(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterato
         yield Job(server, str(built.case), model, LoadPoint("online", 1, 4), "system", data, check=right)
 
 
-def test_a_wrong_answer_under_load_hides_the_point_s_speed(job: Job) -> None:
+def test_wrong_answer_under_load_hides_speed(job: Job) -> None:
     (state,) = sweep.measure([measured.begin(job)], PLAN, take=verifying(perf_analyzer.take))
     load = record_entry(state, PLAN).load
 

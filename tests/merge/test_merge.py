@@ -61,7 +61,7 @@ def refused(tmp_path: Path) -> Callable[..., str]:
     return run
 
 
-def test_records_of_three_machines_arrive_with_all_that_lies_beside_them(tmp_path: Path) -> None:
+def test_records_of_three_machines_arrive_with_their_files(tmp_path: Path) -> None:
     folders = [samples.store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
     files.replace(folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt", b"instances")
     (folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.server.log").write_text("started")
@@ -74,7 +74,7 @@ def test_records_of_three_machines_arrive_with_all_that_lies_beside_them(tmp_pat
     assert content(tmp_path / "out") == expected
 
 
-def test_parts_of_one_case_become_one_record_in_whatever_order_and_however_often(tmp_path: Path) -> None:
+def test_parts_of_a_case_merge_in_any_order(tmp_path: Path) -> None:
     nothing: dict[str, Any] = {
         "conversion": None, "accuracy": None, "search": None, "gates": (), "loads": (), "starts": (), "efficiency": (),
         "stage_seconds": {}, "price_per_hour": None,
@@ -99,7 +99,7 @@ def test_parts_of_one_case_become_one_record_in_whatever_order_and_however_often
     assert content(tmp_path / "again") == outputs[0]
 
 
-def test_what_a_later_run_replaces_is_of_the_later_record(tmp_path: Path) -> None:
+def test_later_record_replaces_earlier_results(tmp_path: Path) -> None:
     old = {"loads": WHOLE.loads[:3], "updated": "2026-03-01T00:00:00+00:00"}
     starts = (Start("offline", 9.0, 9.0, 9.0, samples.origin(run=2)),)
     build = structs.replace(WHOLE.build, build_time_s=1.0)
@@ -117,14 +117,14 @@ def test_what_a_later_run_replaces_is_of_the_later_record(tmp_path: Path) -> Non
     assert done.left_out == [second / "a40" / LOGS], "of two logs one stays, and the other is named"
 
 
-def test_equal_figures_of_two_runs_are_no_contradiction(tmp_path: Path) -> None:
+def test_equal_figures_of_two_runs_merge(tmp_path: Path) -> None:
     assert WHOLE.conversion
     again = structs.replace(WHOLE.conversion, origin=samples.origin("node2", 2))
     merge(shards(tmp_path, {"loads": WHOLE.loads[:3]}, {"conversion": again}), tmp_path / "out")
     assert len(files.read_all(tmp_path / "out")[0].loads) == 5
 
 
-def test_the_reason_for_a_missing_metric_goes_with_the_ledger(tmp_path: Path) -> None:
+def test_reason_for_missing_metric_follows_the_ledger(tmp_path: Path) -> None:
     missing = {"accuracy_missing": "no data set", "updated": "2026-03-02T00:00:00+00:00"}
     table: list[tuple[dict[str, Any], dict[str, Any], str | None]] = [
         ({"accuracy": None, **missing}, {}, None),
@@ -136,7 +136,7 @@ def test_the_reason_for_a_missing_metric_goes_with_the_ledger(tmp_path: Path) ->
         assert files.read_all(tmp_path / f"out-{number}")[0].accuracy_missing == expected
 
 
-def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
+def test_left_out_files_are_named(tmp_path: Path) -> None:
     (shard,) = shards(tmp_path, {})
     old = samples.store(shard / "a40", WHOLE) / "a40"
     old = old.rename(shard / "a40" / "superseded") / f"{CASE}.json"
@@ -146,7 +146,7 @@ def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
     assert list(content(tmp_path / "out")) == [f"a40/{CASE}.json"]
 
 
-def test_a_link_that_is_given_itself_is_followed(tmp_path: Path) -> None:
+def test_link_given_directly_is_followed(tmp_path: Path) -> None:
     (shard,), other = shards(tmp_path, {}), samples.store(tmp_path / "b", on("t4"))
     (shard / "a40" / LOGS).write_text("started")
     (tmp_path / "folder").symlink_to(other)
@@ -179,7 +179,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_records_that_contradict_each_other_are_named_with_what_differs(
+def test_contradicting_records_are_named_with_differences(
     name: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     changes, named = CONTRADICTIONS[name]
@@ -190,9 +190,7 @@ def test_records_that_contradict_each_other_are_named_with_what_differs(
         assert [word for word in named.split() if word not in line] == []
 
 
-def test_two_machines_of_one_target_are_refused_in_different_cases_too(
-    tmp_path: Path, refused: Callable[..., str]
-) -> None:
+def test_two_machines_of_one_target_are_refused(tmp_path: Path, refused: Callable[..., str]) -> None:
     machine = structs.replace(WHOLE.machine, versions={"python": "3.11.7", "torch": "2.14\n::error::forged"})
     other = {"case": Case("a40", "nnunet", "onnx", None, "fp16"), "machine": machine}
     text = refused(*shards(tmp_path, {}, other))
@@ -202,7 +200,7 @@ def test_two_machines_of_one_target_are_refused_in_different_cases_too(
 
 
 @pytest.mark.parametrize("name", [CONFIG, SAMPLES])
-def test_files_beside_the_records_that_differ_are_a_contradiction(
+def test_differing_files_beside_records_are_a_contradiction(
     name: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     both = shards(tmp_path, {"loads": WHOLE.loads[:3]}, {"loads": WHOLE.loads[3:]})
@@ -214,9 +212,7 @@ def test_files_beside_the_records_that_differ_are_a_contradiction(
 
 
 @pytest.mark.parametrize("place", ["", "a40", "new", "new/deep", "link"])
-def test_a_folder_that_is_or_lies_in_one_of_the_given_is_no_output(
-    place: str, tmp_path: Path, refused: Callable[..., str]
-) -> None:
+def test_output_inside_an_input_is_refused(place: str, tmp_path: Path, refused: Callable[..., str]) -> None:
     given, other = shards(tmp_path, {}, {})
     (given / "here").mkdir()
     (tmp_path / "out").symlink_to(given / "here" if place == "link" else given / place)
@@ -225,7 +221,7 @@ def test_a_folder_that_is_or_lies_in_one_of_the_given_is_no_output(
 
 
 @pytest.mark.parametrize("there", ["a file", "a full folder"])
-def test_the_output_has_to_be_new_or_empty(there: str, tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_output_must_be_new_or_empty(there: str, tmp_path: Path, refused: Callable[..., str]) -> None:
     (shard,), out = shards(tmp_path, {}), tmp_path / "out"
     if there == "a file":
         out.write_text("notes")
@@ -240,7 +236,7 @@ def test_the_output_has_to_be_new_or_empty(there: str, tmp_path: Path, refused: 
 @pytest.mark.parametrize(
     "suffix", [".server.log", ".samples.json", ".search", ".search/config.pbtxt", ".json"]
 )
-def test_what_is_no_file_of_the_folder_itself_stops_the_merge(
+def test_links_and_special_files_stop_the_merge(
     suffix: str, strange: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     (shard,) = shards(tmp_path, {})
@@ -258,7 +254,7 @@ def test_what_is_no_file_of_the_folder_itself_stops_the_merge(
 
 
 @pytest.mark.parametrize("suffix", [".json", ".samples.json", ".search/samples.json"])
-def test_a_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Callable[..., str]) -> None:
     folders = [samples.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
     damaged = folders[1] / "t4" / f"t4-resnet50-onnx-trt-fp16{suffix}"
     files.replace(damaged, b'{"case": ')
@@ -266,9 +262,7 @@ def test_a_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Ca
 
 
 @pytest.mark.parametrize("mode", [0, 0o111])
-def test_a_folder_beside_a_record_that_may_not_be_listed_stops_the_merge(
-    mode: int, refused: Callable[..., str], tmp_path: Path
-) -> None:
+def test_unlistable_folder_stops_the_merge(mode: int, refused: Callable[..., str], tmp_path: Path) -> None:
     (shard,) = shards(tmp_path, {})
     files.replace(shard / "a40" / CONFIG, b"")
     with closed((shard / "a40" / CONFIG).parent, mode):

@@ -23,7 +23,7 @@ def add() -> Iterator[Add]:
         yield lambda *paths: {one.name: one for one in stack.enter_context(with_models_of(paths, ()))}
 
 
-def test_the_models_of_a_file_are_there_until_they_are_removed_and_nothing_is_left_of_them(
+def test_models_of_a_file_are_removed_with_all_traces(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "beside_it.py").write_text("WORD = 'found'\n")
@@ -47,7 +47,7 @@ def test_the_models_of_a_file_are_there_until_they_are_removed_and_nothing_is_le
     ],
     ids=["a folder", "a package", "a file twice", "two files of one name"],
 )
-def test_a_folder_gives_all_files_and_packages_that_list_models_and_runs_no_other(
+def test_folder_adds_only_files_and_packages_that_list_models(
     named: tuple[str, ...], models: set[str], tmp_path: Path, add: Add
 ) -> None:
     write(tmp_path / "one.py", "one")
@@ -61,7 +61,7 @@ def test_a_folder_gives_all_files_and_packages_that_list_models_and_runs_no_othe
     assert "two" not in found or found["two"].source == tmp_path / "two" / "__init__.py"
 
 
-def test_what_lies_beside_a_file_is_imported_when_the_model_is_used_too(tmp_path: Path, add: Add) -> None:
+def test_neighbours_are_importable_after_loading(tmp_path: Path, add: Add) -> None:
     (tmp_path / "used_late.py").write_text("WORD = 'found'\n")
     late = (
         "def late():\n    import used_late\n    from . import used_late as same\n    return used_late.WORD + "
@@ -75,9 +75,7 @@ def test_what_lies_beside_a_file_is_imported_when_the_model_is_used_too(tmp_path
     assert add(file)["mine"].source == file, "whatever it says of itself"
 
 
-def test_neighbours_of_one_name_are_told_apart_where_they_are_imported_relatively(
-    tmp_path: Path, add: Add
-) -> None:
+def test_neighbours_with_equal_names_are_imported_relatively(tmp_path: Path, add: Add) -> None:
     for folder in ("a", "b"):
         write(tmp_path / folder / "mine.py", folder, f"from .layers import WORD\nassert WORD == '{folder}'")
         (tmp_path / folder / "layers.py").write_text(f"WORD = '{folder}'\n")
@@ -108,7 +106,7 @@ def refusal(*paths: Path) -> InputError:
         "\nimport neighbour\nMODELS = ()\n",
     ],
 )
-def test_what_goes_wrong_in_a_file_is_reported_with_its_line(source: str, tmp_path: Path) -> None:
+def test_error_in_a_file_names_its_line(source: str, tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text("\n1 / 0\n")
     file = tmp_path / "broken.py"
     file.write_text(source)
@@ -117,22 +115,20 @@ def test_what_goes_wrong_in_a_file_is_reported_with_its_line(source: str, tmp_pa
 
 
 @pytest.mark.parametrize("source", ["x = 1\n", "MODELS = ()\n", "MODELS = ('resnet50',)\n"])
-def test_a_file_without_a_model_is_refused(tmp_path: Path, source: str) -> None:
+def test_file_without_model_is_refused(tmp_path: Path, source: str) -> None:
     file = tmp_path / "mine.py"
     file.write_text(source)
     assert str(file) in refusal(file).where
 
 
 @pytest.mark.parametrize("name", ["model.onnx", ""])
-def test_a_path_that_is_no_file_of_models_is_refused(name: str, tmp_path: Path) -> None:
+def test_path_without_models_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").touch()
     assert str(tmp_path / name) in refusal(tmp_path / name).where
 
 
 @pytest.mark.parametrize("names", [(all_models()[0].name,), ("mine", "mine"), ("../mine",)])
-def test_a_name_that_is_taken_or_can_be_no_folder_s_is_refused(
-    names: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_taken_or_invalid_name_is_refused(names: tuple[str, ...], tmp_path: Path) -> None:
     files = [write(tmp_path / f"{place}.py", name) for place, name in enumerate(names)]
     assert str(files[-1]) in str(refusal(*files))
 
@@ -150,9 +146,7 @@ def test_a_name_that_is_taken_or_can_be_no_folder_s_is_refused(
         ("micro", "'no'"),
     ],
 )
-def test_a_field_of_another_type_is_named_before_anything_uses_it(
-    tmp_path: Path, field: str, value: str
-) -> None:
+def test_field_of_wrong_type_is_named(tmp_path: Path, field: str, value: str) -> None:
     file = write(tmp_path / "mine.py", "mine")
     with file.open("a") as source:
         source.write(f"import dataclasses\nMODELS = (dataclasses.replace(MODELS[0], {field}={value}),)\n")
@@ -161,7 +155,7 @@ def test_a_field_of_another_type_is_named_before_anything_uses_it(
     assert "\x1b" not in text
 
 
-def test_a_neighbour_that_python_would_take_for_another_module_is_refused(tmp_path: Path) -> None:
+def test_ambiguous_neighbour_import_is_refused(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         write(tmp_path / folder / "mine.py", folder, "import layers")
         (tmp_path / folder / "layers.py").touch()

@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_all_that_is_imported_from_the_folder_is_found_and_nothing_else(folder: Path) -> None:
+def test_code_beside_file_is_only_what_it_imports(folder: Path) -> None:
     found = {str(path.relative_to(folder)) for path in code_beside(folder / "mine.py")}
 
     assert found == set(SOURCES) - {"mine.py", "not_imported.py", "numpy_notes.py"}
@@ -53,9 +53,7 @@ def test_all_that_is_imported_from_the_folder_is_found_and_nothing_else(folder: 
         ("not_imported.py", False),
     ],
 )
-def test_a_build_is_made_anew_when_what_the_file_imports_changes(
-    folder: Path, name: str, is_built_anew: bool
-) -> None:
+def test_imported_code_changes_the_build(folder: Path, name: str, is_built_anew: bool) -> None:
     plain = toy.case(toy.model(source=folder / "mine.py"))
     case = dataclasses.replace(plain, format=dataclasses.replace(plain.format, runtime="onnx.py"))
     before = content_of(case, toy.weights().digest, DEPLOYMENT)

@@ -92,7 +92,7 @@ def layouts(state: State) -> dict[str, object]:
     }
 
 
-def test_the_network_gives_the_reference_networks_logits(state: State, folder: Path, batch: Batch) -> None:
+def test_network_matches_reference_logits(state: State, folder: Path, batch: Batch) -> None:
     weights = bert.load_full(folder)
     assert weights.trained
     assert not weights.network.training
@@ -102,7 +102,7 @@ def test_the_network_gives_the_reference_networks_logits(state: State, folder: P
 
 
 @pytest.mark.parametrize("layout", layouts({}))
-def test_weights_and_activation_are_the_same_in_every_published_layout(
+def test_weights_and_activation_match_in_every_published_layout(
     layout: str, state: State, folder: Path
 ) -> None:
     flat = bert.load_full(folder).network
@@ -114,9 +114,7 @@ def test_weights_and_activation_are_the_same_in_every_published_layout(
         assert torch.equal(network.state_dict()[key], expected), key
 
 
-def test_a_checkpoint_with_transformers_names_has_its_exact_gelu(
-    state: State, folder: Path, batch: Batch
-) -> None:
+def test_transformers_checkpoint_uses_exact_gelu(state: State, folder: Path, batch: Batch) -> None:
     theirs = {key.replace("dense_act", "dense"): value for key, value in state.items()}
     torch.save(theirs, folder / "pytorch_model.bin")
     with torch.inference_mode():
@@ -126,7 +124,7 @@ def test_a_checkpoint_with_transformers_names_has_its_exact_gelu(
     assert not torch.allclose(expected, reference(state, batch), rtol=1e-4, atol=1e-4)
 
 
-def test_a_checkpoint_is_named_in_the_record_with_its_digest(folder: Path) -> None:
+def test_record_names_checkpoint_with_digest(folder: Path) -> None:
     weights = bert.load_full(folder)
     digest = hashlib.sha256((folder / "pytorch_model.bin").read_bytes()).hexdigest()
     assert weights.origin == f"dist-4l-qa/pytorch_model.bin, sha256 {digest[:12]}"
@@ -173,7 +171,7 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "file", "named"), REFUSED)
-def test_a_folder_that_is_not_a_whole_bert_is_refused(
+def test_incomplete_bert_folder_is_refused(
     spoil: Callable[[Path], object], file: str, named: str, folder: Path
 ) -> None:
     spoil(folder)
@@ -183,6 +181,6 @@ def test_a_folder_that_is_not_a_whole_bert_is_refused(
         bert.load_full(folder)
 
 
-def test_the_vocabulary_is_rounded_up_to_a_multiple_of_8(folder: Path) -> None:
+def test_vocabulary_is_rounded_up_to_multiple_of_8(folder: Path) -> None:
     with_config(vocab_size=739)(folder)
     assert bert.load_full(folder).network.model.config.vocab_size == 744

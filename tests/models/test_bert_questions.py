@@ -42,9 +42,7 @@ def full() -> Model:
     return next(model for model in all_models() if model.name == "bert-dist4l")
 
 
-def test_a_model_that_knows_the_answers_scores_1_whichever_window_holds_them(
-    full: Model, dev: Path, folder: Path
-) -> None:
+def test_perfect_answers_score_1_in_any_window(full: Model, dev: Path, folder: Path) -> None:
     samples = full.samples("evaluation", dev, folder)
     assert samples.items is not None
     assert (np.bincount(samples.items) > 1).sum() >= 40
@@ -52,16 +50,14 @@ def test_a_model_that_knows_the_answers_scores_1_whichever_window_holds_them(
     assert scores(full, samples, perfect(samples)) == [1, 1]
 
 
-def test_a_model_that_stops_a_token_late_is_no_exact_match(full: Model, dev: Path, folder: Path) -> None:
+def test_answer_one_token_late_is_no_exact_match(full: Model, dev: Path, folder: Path) -> None:
     samples = full.samples("evaluation", dev, folder)
     f1, exact = scores(full, samples, perfect(samples, offset=2))
     assert 0.5 < f1 < 0.95
     assert exact < 0.3
 
 
-def test_calibration_takes_training_questions_beside_the_evaluation_file(
-    full: Model, dev: Path, folder: Path
-) -> None:
+def test_calibration_uses_training_file_beside_evaluation(full: Model, dev: Path, folder: Path) -> None:
     training = invented.as_squad(invented.paragraphs("training", 600))
     (dev.parent / "train-v1.1.json").write_text(json.dumps(training))
     for path in (dev, dev.parent):
@@ -70,7 +66,7 @@ def test_calibration_takes_training_questions_beside_the_evaluation_file(
         assert all(id_.startswith("training-") for id_ in samples.ids)
 
 
-def test_without_a_training_file_there_is_no_calibration(full: Model, dev: Path, folder: Path) -> None:
+def test_missing_training_file_means_no_calibration(full: Model, dev: Path, folder: Path) -> None:
     with pytest.raises(NotAvailableError, check=lambda error: error.where.endswith("train-v1.1.json")):
         full.samples("training", dev, folder)
 
@@ -80,7 +76,7 @@ def test_squad_without_a_checkpoint_is_refused(full: Model, dev: Path) -> None:
         full.samples("evaluation", dev, None)
 
 
-def test_without_a_data_set_there_is_real_text_in_the_checkpoints_words(full: Model, folder: Path) -> None:
+def test_missing_dataset_gives_text_with_checkpoint_vocabulary(full: Model, folder: Path) -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *reversed(WORDS[5:])]
     (folder / "vocab.txt").write_text("\n".join(words))
     own, given = full.samples("evaluation", None, None), full.samples("evaluation", None, folder)

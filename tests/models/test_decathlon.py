@@ -31,7 +31,7 @@ def decathlon(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_fold_two_of_five_is_evaluated_and_the_rest_calibrates(decathlon: Path) -> None:
+def test_second_fold_is_evaluated_and_others_calibrate(decathlon: Path) -> None:
     training, evaluation = (nnunet.tumours(split, decathlon).ids for split in ("training", "evaluation"))
     names = [f"BRATS_{number:03d}" for number in range(1, 11)]
     _, chosen = list(KFold(5, shuffle=True, random_state=12345).split(names))[2]
@@ -39,7 +39,7 @@ def test_fold_two_of_five_is_evaluated_and_the_rest_calibrates(decathlon: Path) 
     assert sorted([*training, *evaluation]) == names
 
 
-def test_cases_are_read_when_they_are_asked_for_and_their_labels_are_small(decathlon: Path) -> None:
+def test_cases_are_read_lazily_with_small_labels(decathlon: Path) -> None:
     contents = {file: file.read_bytes() for file in decathlon.glob("*/*.nii.gz")}
     for file in contents:
         file.write_bytes(b"not read yet")
@@ -109,7 +109,7 @@ PROBLEMS: dict[str, tuple[Damage, str]] = {
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_a_data_set_that_does_not_fit_is_refused(problem: str, decathlon: Path) -> None:
+def test_invalid_dataset_is_refused(problem: str, decathlon: Path) -> None:
     spoil, place = PROBLEMS[problem]
     spoil(decathlon)
 
@@ -130,7 +130,7 @@ def prepared(root: Path, image: np.ndarray, label: np.ndarray, size: int) -> tup
     return brats.prepare(brats.Patient("a", root / "image.nii.gz", root / "label.nii.gz"), size)
 
 
-def test_preparation_crops_to_the_foreground_normalises_and_turns_the_axes_to_z_y_x(tmp_path: Path) -> None:
+def test_preparation_crops_normalizes_and_transposes(tmp_path: Path) -> None:
     image, label = volume(0, (6, 7, 9))
     found, classes = prepared(tmp_path, image, label, 16)
     inner = image[1:-1, 1:-1, 1:-1].transpose(3, 2, 1, 0).astype(np.float64)
@@ -143,7 +143,7 @@ def test_preparation_crops_to_the_foreground_normalises_and_turns_the_axes_to_z_
     assert np.abs(found).sum() == pytest.approx(np.abs(expected).sum(), rel=1e-5)
 
 
-def test_without_a_data_set_there_are_phantoms_of_full_size_and_no_labels() -> None:
+def test_missing_dataset_gives_unlabelled_full_size_phantoms() -> None:
     samples = nnunet.tumours("evaluation", None)
     image = samples.load([1])[nnunet.INPUT]
     assert samples.labels is None
@@ -151,7 +151,7 @@ def test_without_a_data_set_there_are_phantoms_of_full_size_and_no_labels() -> N
     assert image[0][:, image[0, 0] != 0].std(axis=1) == pytest.approx(1, abs=1e-3)
 
 
-def test_air_inside_the_crop_counts_in_the_normalisation(tmp_path: Path) -> None:
+def test_air_inside_the_crop_is_normalized(tmp_path: Path) -> None:
     image, label = volume(0, (6, 6, 6))
     image[2:4, 2:4, 2:4] = 0
     found, _ = prepared(tmp_path, image, label, 4)
@@ -159,7 +159,7 @@ def test_air_inside_the_crop_counts_in_the_normalisation(tmp_path: Path) -> None
     assert found.std((1, 2, 3)) == pytest.approx(1, abs=1e-5)
 
 
-def test_what_is_larger_is_cropped_about_the_centre(tmp_path: Path) -> None:
+def test_larger_volume_is_cropped_about_its_centre(tmp_path: Path) -> None:
     image = np.ones((8, 8, 13, 4), np.float32)
     image[..., 0] = np.arange(13)[None, None] + 1
     label = np.zeros((8, 8, 13), np.uint8)

@@ -38,7 +38,7 @@ def shown(model: Model, of: Samples, framework: Arrays, served: Arrays) -> Seque
 
 
 @pytest.mark.parametrize("family", [resnet50, resnet50_tf])
-def test_a_digit_is_shown_with_its_label_and_both_answers(family: object) -> None:
+def test_digit_is_shown_with_label_and_answers(family: object) -> None:
     model, of = micro(family)
     parts = shown(model, of, {"classes": np.array([3])}, {"classes": np.array([5])})
     assert texts(parts) == {"Label": f"class {of.labels[0]}", "Framework": "class 3", "Served": "class 5"}
@@ -46,7 +46,7 @@ def test_a_digit_is_shown_with_its_label_and_both_answers(family: object) -> Non
     assert (pixels.shape, pixels.min(), pixels.max()) == ((128, 128, 3), 0, 255)
 
 
-def test_a_volume_is_shown_where_the_masks_differ_most() -> None:
+def test_volume_is_shown_where_masks_differ_most() -> None:
     model, of = micro(nnunet)
     served = of.labels.copy()
     served[0, 9, 4:8, 4:8] = 2
@@ -58,7 +58,7 @@ def test_a_volume_is_shown_where_the_masks_differ_most() -> None:
     assert changed.sum() == 16 * 16
 
 
-def test_a_question_is_shown_with_what_was_accepted_and_both_answers() -> None:
+def test_question_is_shown_with_accepted_and_given_answers() -> None:
     model, of = micro(bert)
     window = of.labels.windows[0]
 
@@ -76,7 +76,7 @@ def test_a_question_is_shown_with_what_was_accepted_and_both_answers() -> None:
     assert "the silver ring" in parts["Paragraph"]
 
 
-def test_an_utterance_is_shown_as_both_mels() -> None:
+def test_utterance_is_shown_as_both_mels() -> None:
     model, of = micro(fastpitch)
     counts = np.full((len(of), 1), of.labels[0].shape[1] + 5)
     mels = np.zeros((len(of), 80, 128), np.float32)

@@ -43,9 +43,7 @@ def converted(job: ConversionJob, format_: Format, path: Path) -> Callable[[Arra
 @pytest.mark.parametrize(
     ("name", "format_"), FORMS, ids=[f"{name}-{format_.mnemonic}" for name, format_ in FORMS]
 )
-def test_a_conversion_gives_the_networks_outputs_at_another_batch_size(
-    name: str, format_: Format, tmp_path: Path
-) -> None:
+def test_conversion_matches_network_at_another_batch_size(name: str, format_: Format, tmp_path: Path) -> None:
     model = MODELS[name]
     network = model.load(None).network
     job = ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)

@@ -27,7 +27,7 @@ def mel_of(*values: float) -> np.ndarray:
     return np.repeat(np.array([values], np.float32), 80, axis=0)
 
 
-def test_a_length_that_differs_from_the_frameworks_is_an_error_of_the_missing_frames() -> None:
+def test_missing_frames_are_an_error_against_framework() -> None:
     framework = kept([mel_of(-3, -3, -3, -3)])
     shorter = kept([mel_of(-3, -3, -3)])
     missing = np.log(1e-5) ** 2
@@ -37,13 +37,13 @@ def test_a_length_that_differs_from_the_frameworks_is_an_error_of_the_missing_fr
     assert metrics.to_framework(framework, None, framework).tolist() == [0]
 
 
-def test_the_reference_is_compared_frame_by_frame_at_micro_size_and_aligned_at_full_size() -> None:
+def test_reference_is_compared_framewise_at_micro_size_and_aligned_at_full_size() -> None:
     served, references = kept([mel_of(1, 1, 2, 4)]), [mel_of(1, 2, 4, 4)]
     assert MICRO.metrics[0].score(served, references, served) == pytest.approx([(0 + 1 + 4 + 0) / 4])
     assert FULL.metrics[0].score(served, references, served).tolist() == [0]
 
 
-def test_a_mel_is_in_range_only_if_each_of_its_values_is() -> None:
+def test_mel_is_in_range_only_if_every_value_is() -> None:
     mels = [mel_of(-15, 3), mel_of(-15.1, 0), mel_of(0, 3.1), mel_of(0, np.nan), mel_of()]
     outputs = kept(mels)
     assert metrics.in_range(outputs, None, outputs).tolist() == [1, 0, 0, 0, 0]
@@ -58,7 +58,7 @@ def test_random_weights_speak_plausibly() -> None:
     assert 1 < outputs[MEL][outputs[MEL] != 0].std() < 3
 
 
-def test_texts_without_a_data_set_are_real_symbols_of_many_lengths() -> None:
+def test_invented_texts_have_real_symbols_and_many_lengths() -> None:
     splits = {split: FULL.samples(split, None, None) for split in ("evaluation", "training")}
     texts = {}
     for split, samples in splits.items():
@@ -73,7 +73,7 @@ def test_texts_without_a_data_set_are_real_symbols_of_many_lengths() -> None:
     assert not texts["evaluation"] & texts["training"]
 
 
-def test_a_length_that_no_mel_can_have_is_refused() -> None:
+def test_impossible_mel_length_is_refused() -> None:
     for length in (-1, 7):
         outputs = kept([mel_of(1, 2)])
         outputs[FRAME_COUNT][:] = length

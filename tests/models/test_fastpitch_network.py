@@ -92,7 +92,7 @@ def agrees_with_the_reference(network: Any, state: State, inputs: Arrays, heads:
         assert not outputs[DURATIONS][row, count:].any()
 
 
-def test_the_published_layout_gives_the_reference_networks_outputs(tmp_path: Path) -> None:
+def test_published_layout_matches_reference_outputs(tmp_path: Path) -> None:
     """With the published network's one head, and narrower: 64 wide, two layers of six."""
     layout = published.shrunk(published.layout("fastpitch"), {384: 64, 1536: 128, 256: 64}, layers=2)
     state = {key: value for key, value in published.drawn(layout).items() if "inv_freq" not in key}
@@ -117,7 +117,7 @@ def state(committed: Any) -> State:
     return {key: value.clone() for key, value in committed.state_dict().items()}
 
 
-def test_a_batch_gives_what_the_reference_gives_for_each_of_its_texts(committed: Any, state: State) -> None:
+def test_batch_matches_reference_for_each_text(committed: Any, state: State) -> None:
     """Two heads, texts of different lengths."""
     with torch.inference_mode():
         agrees_with_the_reference(
@@ -139,7 +139,7 @@ def one_text(text: str, repeat: int = 1) -> dict[str, np.ndarray]:
     return dict(evaluation_data.inputs([symbols.numbers_of(text)] * repeat, synthesiser.LONGEST))
 
 
-def test_a_row_without_symbols_gives_no_frames_and_leaves_its_neighbours_alone(committed: Any) -> None:
+def test_empty_row_gives_no_frames(committed: Any) -> None:
     inputs = one_text("madin guso.", repeat=3)
     alone = MICRO.run(committed, inputs)
     inputs[SYMBOLS][1], inputs[SYMBOL_COUNT][1] = 0, 0
@@ -149,7 +149,7 @@ def test_a_row_without_symbols_gives_no_frames_and_leaves_its_neighbours_alone(c
         np.testing.assert_allclose(values[[0, 2]], alone[name][[0, 2]], atol=1e-5)
 
 
-def test_speech_longer_than_the_frames_is_cut_and_its_length_with_it(committed: Any) -> None:
+def test_too_long_speech_and_its_length_are_cut(committed: Any) -> None:
     slow = copy.deepcopy(committed)
     torch.nn.init.zeros_(slow.duration_predictor.fc.weight)
     torch.nn.init.constant_(slow.duration_predictor.fc.bias, np.log(200.0))
@@ -160,9 +160,7 @@ def test_speech_longer_than_the_frames_is_cut_and_its_length_with_it(committed: 
 
 
 @pytest.mark.parametrize(("duration", "frames"), [(2.49, 2), (2.51, 3), (0.4, 0)])
-def test_each_duration_is_rounded_before_they_are_summed(
-    committed: Any, duration: float, frames: int
-) -> None:
+def test_durations_are_rounded_before_summing(committed: Any, duration: float, frames: int) -> None:
     """As in NVIDIA's TorchScript form; the eager form of its commit sums durations with a half added."""
     even = copy.deepcopy(committed)
     torch.nn.init.zeros_(even.duration_predictor.fc.weight)
@@ -172,7 +170,7 @@ def test_each_duration_is_rounded_before_they_are_summed(
     assert outputs[FRAME_COUNT].tolist() == [[5 * frames]]
 
 
-def test_other_frequencies_of_positions_are_refused(small: Callable[[State], Path]) -> None:
+def test_other_position_frequencies_are_refused(small: Callable[[State], Path]) -> None:
     key = "decoder.pos_emb.inv_freq"
     right = 1 / (10000 ** (torch.arange(0.0, 64, 2.0) / 64))
     assert fastpitch.load_micro(small({key: right, "pitch_mean": torch.zeros(1)})).trained

@@ -42,7 +42,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_weights_from_a_checkpoint_in_half_digits_break_the_parity_of_fp32(model: Model) -> None:
+def test_weights_rounded_to_half_precision_fail_fp32_parity(model: Model) -> None:
     weights = model.load(None)
     case = Case(CPU, model, ONNX, None, "fp32")
     samples = model.samples("evaluation", None, None)

@@ -73,7 +73,7 @@ def key_in_file(model: str, key: str) -> str:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_key_that_nvidias_code_writes_comes_to_its_place(name: str, tmp_path: Path) -> None:
+def test_every_key_of_nvidia_checkpoints_is_loaded_or_left_out(name: str, tmp_path: Path) -> None:
     model, write = FILES[name]
     state = published.numbered(published.layout(model))
     path = write(dict(state), tmp_path)

@@ -141,13 +141,13 @@ OF_INPUTS: list[tuple[str, str, Callable[[Arrays], Arrays], float]] = [
     [(n, c, s) for n, _, c, s in OF_INPUTS],
     ids=[f"{n}-{i}" for n, i, *_ in OF_INPUTS],
 )
-def test_inputs_in_disorder_fail_a_limit(name: str, change: Callable[[Arrays], Arrays], slack: float) -> None:
+def test_scrambled_inputs_fail_a_limit(name: str, change: Callable[[Arrays], Arrays], slack: float) -> None:
     run = committed(name)
     wrong = {key: np.ascontiguousarray(values) for key, values in change(dict(run.inputs)).items()}
     assert broken_limits(run, run.model.run(run.network, wrong), slack)[0]
 
 
-def test_a_lost_mask_costs_parity_and_padding_is_not_read() -> None:
+def test_lost_mask_fails_parity_and_padding_is_ignored() -> None:
     run = committed("bert-dist4l-micro")
     mask, noise = (
         run.inputs["input__2"],
@@ -188,7 +188,7 @@ OF_OUTPUTS: list[tuple[str, str, Callable[[Arrays], Arrays], float]] = [
     [(n, c, s) for n, _, c, s in OF_OUTPUTS],
     ids=[f"{n}-{i}" for n, i, *_ in OF_OUTPUTS],
 )
-def test_outputs_in_disorder_fail_their_limits(
+def test_scrambled_outputs_fail_their_limits(
     name: str, change: Callable[[Arrays], Arrays], slack: float
 ) -> None:
     run = committed(name)
@@ -215,7 +215,7 @@ def perturbed(network: Any, share: float) -> Any:
 
 
 @pytest.mark.parametrize("name", MICRO)
-def test_weights_off_by_a_twentieth_break_the_parity_of_every_precision(name: str) -> None:
+def test_weights_off_by_5_percent_fail_parity(name: str) -> None:
     run = committed(name)
     outputs = run.model.run(perturbed(run.network, 0.05), run.inputs)
     precisions = ("fp32", "fp16", *({"bf16"} & set(run.model.precisions)))
@@ -230,9 +230,7 @@ def test_weights_off_by_a_twentieth_break_the_parity_of_every_precision(name: st
         ("fastpitch-micro", "bf16"),
     ],
 )
-def test_a_cast_network_takes_and_gives_the_same_types_within_its_tolerance(
-    name: str, precision: str
-) -> None:
+def test_cast_network_keeps_types_and_tolerance(name: str, precision: str) -> None:
     run = committed(name)
     outputs = run.model.run(in_precision(run.network, precision), run.inputs)
     assert [values.dtype for values in outputs.values()] == [values.dtype for values in run.outputs.values()]
@@ -243,7 +241,7 @@ def test_a_cast_network_takes_and_gives_the_same_types_within_its_tolerance(
 # --- what the micro sizes are made of -----------------------------------------------------------------------
 
 
-def test_digits_are_stratified_and_their_class_is_shape_and_ink() -> None:
+def test_digits_are_stratified_and_class_combines_shape_and_ink() -> None:
     from fixtures.models.resnet50.samples import class_of, inked
 
     run = committed("resnet50-micro")
@@ -264,7 +262,7 @@ def test_every_phantom_holds_every_class() -> None:
         assert min(np.bincount(label.ravel(), minlength=4).min() for label in labels) >= 20
 
 
-def test_the_synthesiser_speaks_as_its_rules_say_and_durations_come_out_exactly() -> None:
+def test_synthesized_durations_match_the_network() -> None:
     spoken, flat = synthesiser.speak("tadan?"), synthesiser.speak("tadan.")
     assert spoken.durations.tolist() == [2, 5, 2, 7, 3, 6]
     assert spoken.pitch[[0, 5]].tolist() == [0, 0]

@@ -48,7 +48,7 @@ def logits_of(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tenso
     return F.conv3d(x, state["model.output_block.conv.weight"], state["model.output_block.conv.bias"])
 
 
-def test_a_lightning_file_of_nvidias_layout_gives_the_reference_networks_outputs(tmp_path: Path) -> None:
+def test_lightning_checkpoint_matches_reference_outputs(tmp_path: Path) -> None:
     state = published.drawn(published.layout("nnunet"))
     weights = nnunet.load_full(published.lightning(state, tmp_path / "fold2.ckpt"))
     # Small enough for a test; leaves the bottleneck 2 x 1 x 1, the least that can be normalised.
@@ -92,7 +92,7 @@ def test_dice_is_the_f1_score_of_scikit_learn(where: str, absent: tuple[int, ...
 
 
 @pytest.mark.parametrize("wrong", [-1, 4, 256, 257])
-def test_a_voxel_of_no_class_is_no_answer_and_never_another_class(wrong: int) -> None:
+def test_voxel_outside_of_all_classes_is_an_error(wrong: int) -> None:
     classes = np.ones((2, 4, 4, 4), np.int64)
     kept = nnunet.MODELS[0].keep({nnunet.OUTPUT: classes})["classes"]
     assert (kept == classes).all()

@@ -26,9 +26,7 @@ def imported(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("model", all_models(), ids=lambda one: one.name)
-def test_another_version_of_what_a_network_is_made_by_makes_another_build(
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_package_versions_are_part_of_the_build(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "version_of", lambda _name: "1.0")
     needed = imported(model.source.with_name("network.py"))
 

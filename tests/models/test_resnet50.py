@@ -92,7 +92,7 @@ def imagenet(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_image_counts_and_is_labelled_by_its_synset(imagenet: Path) -> None:
+def test_every_image_is_labelled_by_its_synset(imagenet: Path) -> None:
     samples = resnet50.imagenet("evaluation", imagenet)
     assert len(samples) == 5
     assert samples.labels is not None
@@ -101,7 +101,7 @@ def test_every_image_counts_and_is_labelled_by_its_synset(imagenet: Path) -> Non
     assert samples.load([4, 0])[resnet50.INPUT].shape == (2, 3, 224, 224)
 
 
-def test_train_and_val_are_told_apart(imagenet: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_train_and_val_are_distinguished(imagenet: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.mktemp("both")
     (root / "val").symlink_to(imagenet)
     assert len(resnet50.imagenet("evaluation", root)) == 5
@@ -125,7 +125,7 @@ CROPS = [
 
 
 @pytest.mark.parametrize(("size", "resized", "first"), CROPS, ids=str)
-def test_a_crop_is_torchvisions_to_the_pixel_and_normalised(
+def test_crop_matches_torchvision_and_is_normalized(
     size: tuple[int, int], resized: tuple[int, int], first: tuple[int, int], tmp_path: Path
 ) -> None:
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8))
@@ -138,7 +138,7 @@ def test_a_crop_is_torchvisions_to_the_pixel_and_normalised(
 
 
 @pytest.mark.parametrize("layout", ["empty", "flat", "no images", "a subset", "numbers"])
-def test_a_folder_that_is_not_imagenet_is_refused(layout: str, tmp_path: Path) -> None:
+def test_non_imagenet_folder_is_refused(layout: str, tmp_path: Path) -> None:
     if layout == "flat":
         Image.new("RGB", (10, 10)).save(tmp_path / "a.jpeg")
     for number in range({"no images": 1000, "a subset": 10}.get(layout, 0)):
@@ -149,7 +149,7 @@ def test_a_folder_that_is_not_imagenet_is_refused(layout: str, tmp_path: Path) -
         resnet50.imagenet("evaluation", tmp_path)
 
 
-def test_a_picture_of_more_than_eight_bits_is_refused(tmp_path: Path) -> None:
+def test_picture_beyond_eight_bits_is_refused(tmp_path: Path) -> None:
     """All that is brighter than 255 of 65,535 would be white."""
     path = tmp_path / "grey.png"
     Image.fromarray(np.full((300, 300), 1000, np.uint16)).save(path)

@@ -214,7 +214,7 @@ def two_without_a_list(folder: Path) -> Path:
         lambda folder: folder / "weights.safetensors",
     ],
 )
-def test_what_is_no_whole_checkpoint_is_refused(spoil: Callable[[Path], Path], folder: Path) -> None:
+def test_incomplete_checkpoint_is_refused(spoil: Callable[[Path], Path], folder: Path) -> None:
     path = spoil(folder)
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
         MICRO.load(path)
@@ -230,7 +230,7 @@ def test_what_is_no_whole_checkpoint_is_refused(spoil: Callable[[Path], Path], f
         ),  # what training adds is known by its whole name
     ],
 )
-def test_a_variable_that_does_not_fit_is_named(
+def test_variable_that_does_not_fit_is_named(
     key: str, values: np.ndarray, small: State, tmp_path: Path
 ) -> None:
     path = save(small | {key: values}, tmp_path / "model.ckpt")
@@ -255,7 +255,7 @@ def test_random_weights_are_seeded_and_give_sane_outputs() -> None:
     np.testing.assert_allclose(stem, generator.normal(0, (2 / 147) ** 0.5, (7, 7, 3, 64)), rtol=1e-5)
 
 
-def test_images_are_the_files_own_pixels_in_rgb_with_the_labels_of_their_synsets(tmp_path: Path) -> None:
+def test_images_keep_pixels_and_synset_labels(tmp_path: Path) -> None:
     for number in range(1000):
         (tmp_path / f"n{number:08d}").mkdir()
     pixels = np.random.default_rng(0).integers(0, 256, (2, 256, 256, 3), np.uint8)

@@ -25,7 +25,8 @@ def state_of(model: Model) -> State:
 
 
 @pytest.mark.parametrize("model", FULL, ids=lambda model: model.name)
-def test_random_weights_are_the_same_every_time_and_leave_the_global_generator_alone(model: Model) -> None:
+def test_random_weights_are_reproducible(model: Model) -> None:
+    """The global generator stays as it was."""
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
     first = model.load(None)
@@ -39,7 +40,7 @@ def test_random_weights_are_the_same_every_time_and_leave_the_global_generator_a
 
 
 @pytest.mark.parametrize("model", OF_ONE_FILE, ids=lambda model: model.name)
-def test_a_checkpoint_is_named_in_the_record_with_its_digest(model: Model, tmp_path: Path) -> None:
+def test_record_names_checkpoint_with_digest(model: Model, tmp_path: Path) -> None:
     state = state_of(model)
     # As dict(network.named_parameters()) has them; a state dictionary has them without their gradients.
     trained = {k: torch.nn.Parameter(v) if v.is_floating_point() else v for k, v in state.items()}
@@ -62,7 +63,7 @@ FAULTS: dict[str, Callable[[State, str], tuple[State, str]]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("model", OF_ONE_FILE, ids=lambda model: model.name)
-def test_a_key_that_does_not_fit_is_named(model: Model, fault: str, tmp_path: Path) -> None:
+def test_key_that_does_not_fit_is_named(model: Model, fault: str, tmp_path: Path) -> None:
     state = state_of(model)
     changed, key = FAULTS[fault](state, list(state)[-1])
     path, named = (
@@ -80,9 +81,7 @@ def test_a_key_that_does_not_fit_is_named(model: Model, fault: str, tmp_path: Pa
         ("nnunet-micro", "output_block.conv.weight", "model.output_block.conv.weight"),
     ],
 )
-def test_a_tensor_that_two_layouts_call_differently_is_refused(
-    name: str, other: str, own: str, tmp_path: Path
-) -> None:
+def test_tensor_under_two_names_is_refused(name: str, other: str, own: str, tmp_path: Path) -> None:
     (model,) = (one for one in OF_ONE_FILE if one.name == name)
     state = state_of(model)
     path = saved({other: state[own] + 1, **state}, tmp_path / "x.pt")
@@ -91,9 +90,7 @@ def test_a_tensor_that_two_layouts_call_differently_is_refused(
 
 
 @pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
-def test_a_micro_size_takes_no_data_set_and_names_the_full_size_that_does(
-    model: Model, tmp_path: Path
-) -> None:
+def test_micro_model_refuses_a_dataset_and_names_full_model(model: Model, tmp_path: Path) -> None:
     with pytest.raises(
         InputError, check=lambda e: e.where == f"--dataset {model.name}={tmp_path}"
     ) as refused:

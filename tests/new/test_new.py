@@ -21,7 +21,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["m2", "shop_2-large"])
-def test_every_format_of_a_new_model_is_there_to_be_run(tmp_path: Path, collect: Collect, name: str) -> None:
+def test_new_model_has_every_format(tmp_path: Path, collect: Collect, name: str) -> None:
     file = tmp_path / "models" / "model.py"
     assert new.main([name, "--to", str(file)]) == 0
 
@@ -32,7 +32,7 @@ def test_every_format_of_a_new_model_is_there_to_be_run(tmp_path: Path, collect:
     assert "biopsy" not in file.read_text().lower()
 
 
-def test_it_is_written_by_a_python_without_packages(tmp_path: Path) -> None:
+def test_new_model_file_needs_no_packages(tmp_path: Path) -> None:
     """As on a machine where nothing is installed yet."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from fixtures.new import main; "
@@ -47,9 +47,7 @@ def test_it_is_written_by_a_python_without_packages(tmp_path: Path) -> None:
     assert (tmp_path / "mine.py").is_file()
 
 
-def test_what_is_there_already_is_not_written_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.py").write_text("precious")
     (tmp_path / "link.py").symlink_to(tmp_path / "nowhere")
 
@@ -63,7 +61,7 @@ def test_what_is_there_already_is_not_written_over(
 @pytest.mark.parametrize(
     "arguments", [("../mine",), ("mine", "--to", "class.py"), ("mine", "--to", "my-model.py")]
 )
-def test_a_name_that_cannot_work_is_refused_and_nothing_is_written(
+def test_invalid_name_is_refused(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -117,9 +117,7 @@ def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
 # --- alone -------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_requested_but_the_file_and_nothing_goes_wrong(
-    browser: webdriver.Chrome, address: str
-) -> None:
+def test_page_makes_no_requests_or_errors(browser: webdriver.Chrome, address: str) -> None:
     browser.get("about:blank")  # the browser's own first page requests much
     browser.get_log("performance")
     browser.get_log("browser")
@@ -138,7 +136,7 @@ def test_nothing_is_requested_but_the_file_and_nothing_goes_wrong(
     )
 
 
-def test_an_injected_script_is_not_run_and_an_outer_picture_not_fetched(opened: webdriver.Chrome) -> None:
+def test_injected_script_and_picture_are_blocked(opened: webdriver.Chrome) -> None:
     opened.get_log("browser")
     opened.execute_script(
         "const script = document.createElement('script'); script.textContent = 'window.injected = true';"
@@ -155,7 +153,7 @@ def test_an_injected_script_is_not_run_and_an_outer_picture_not_fetched(opened: 
 # --- filter and order --------------------------------------------------------------------------------------
 
 
-def test_words_and_choices_hold_together_and_are_reset_together(opened: webdriver.Chrome) -> None:
+def test_text_and_choice_filters_combine_and_reset_together(opened: webdriver.Chrome) -> None:
     choose(opened, "target", "cpu")
     wait_until(lambda: seen(opened) == [FAILED, SLOW])
     box = opened.find_element(By.NAME, "text")
@@ -174,7 +172,7 @@ def test_words_and_choices_hold_together_and_are_reset_together(opened: webdrive
     assert not opened.find_element(By.ID, "nothing").is_displayed()
 
 
-def test_a_click_orders_by_number_a_second_the_other_way_a_third_not_at_all(opened: webdriver.Chrome) -> None:
+def test_clicks_sort_descending_ascending_and_unsorted(opened: webdriver.Chrome) -> None:
     found = []
     header(opened, "Case").click()
     for _ in range(3):
@@ -188,7 +186,7 @@ def test_a_click_orders_by_number_a_second_the_other_way_a_third_not_at_all(open
     ]
 
 
-def test_the_keyboard_alone_orders(opened: webdriver.Chrome) -> None:
+def test_keyboard_alone_sorts(opened: webdriver.Chrome) -> None:
     opened.find_element(By.CSS_SELECTOR, "button[type=reset]").send_keys(Keys.TAB)
     assert opened.switch_to.active_element.accessible_name == "Summary of all cases", "it can be scrolled"
     opened.switch_to.active_element.send_keys(Keys.TAB)
@@ -199,7 +197,7 @@ def test_the_keyboard_alone_orders(opened: webdriver.Chrome) -> None:
     assert (seen(opened), order(opened, "Case")) == ([SLOW, FAILED, FAST], "descending")
 
 
-def test_the_address_keeps_filter_and_order(opened: webdriver.Chrome) -> None:
+def test_address_keeps_filter_and_order(opened: webdriver.Chrome) -> None:
     choose(opened, "target", "cpu")
     wait_until(lambda: seen(opened) == [FAILED, SLOW])
     for _ in range(2):
@@ -213,7 +211,7 @@ def test_the_address_keeps_filter_and_order(opened: webdriver.Chrome) -> None:
     assert order(opened, "Case") == "descending"
 
 
-def test_a_link_leads_to_a_case_even_where_the_filter_hid_it(opened: webdriver.Chrome, address: str) -> None:
+def test_link_reaches_a_filtered_case(opened: webdriver.Chrome, address: str) -> None:
     opened.find_element(By.NAME, "text").send_keys("resnet50")
     assert not opened.find_element(By.ID, SLOW).is_displayed()
 
@@ -228,7 +226,7 @@ def test_a_link_leads_to_a_case_even_where_the_filter_hid_it(opened: webdriver.C
 
 
 @pytest.mark.parametrize("width", [320, 390, 768])
-def test_a_narrow_screen_needs_no_sideways_scrolling(opened: webdriver.Chrome, width: int) -> None:
+def test_narrow_screen_needs_no_horizontal_scrolling(opened: webdriver.Chrome, width: int) -> None:
     resize(opened, width, 844)
     for details in opened.find_elements(By.TAG_NAME, "details"):
         opened.execute_script("arguments[0].open = true", details)
@@ -237,7 +235,7 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(opened: webdriver.Chrome, w
     assert opened.execute_script("return document.documentElement.scrollWidth") <= width
 
 
-def test_the_dark_theme_is_dark_with_the_curve_too(opened: webdriver.Chrome) -> None:
+def test_dark_theme_darkens_page_and_curve(opened: webdriver.Chrome) -> None:
     for scheme, is_dark in (("light", False), ("dark", True)):
         emulate(opened, scheme=scheme)
         assert (max(map(int, re.findall(r"\d+", background(opened)))) < 60) == is_dark
@@ -259,7 +257,7 @@ def background(browser: webdriver.Chrome) -> str:
     return str(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
 
 
-def test_paper_has_no_controls_and_nothing_folded(opened: webdriver.Chrome) -> None:
+def test_print_has_no_controls_and_everything_unfolded(opened: webdriver.Chrome) -> None:
     opened.execute_script("window.dispatchEvent(new Event('beforeprint'))")
     emulate(opened, media="print", scheme="dark")
 
@@ -274,7 +272,7 @@ def test_paper_has_no_controls_and_nothing_folded(opened: webdriver.Chrome) -> N
     assert not opened.execute_script("return [...document.querySelectorAll('details')].some(one => one.open)")
 
 
-def test_paper_holds_each_table_whole(opened: webdriver.Chrome) -> None:
+def test_print_shows_whole_tables(opened: webdriver.Chrome) -> None:
     opened.execute_script("window.dispatchEvent(new Event('beforeprint'))")
     resize(opened, 700, 1000)  # about the width of A4 within its margins
     emulate(opened, media="print")

@@ -53,7 +53,7 @@ class Deploying(NamedTuple):
         *("not measured in turns", "one not in turns", "none right", "none measured"),
     ],
 )
-def test_what_may_be_deployed_is_right_and_not_shown_to_be_slower(one: Deploying) -> None:
+def test_right_and_fast_configurations_may_be_deployed(one: Deploying) -> None:
     found = the_answer(*one.given)
 
     assert [choice.name for choice in found.choices] == names(one.choices)
@@ -63,11 +63,11 @@ def test_what_may_be_deployed_is_right_and_not_shown_to_be_slower(one: Deploying
     assert "1.50" not in str(found) or FAST in one.choices, "the speed of a wrong one"
 
 
-def test_one_that_is_right_and_was_never_measured_is_not_called_wrong() -> None:
+def test_unmeasured_case_is_not_called_wrong() -> None:
     assert the_answer(UNMEASURED, WRONG).remarks != the_answer(WRONG).remarks
 
 
-def test_a_figure_is_told_with_its_limit_its_load_point_and_its_cost() -> None:
+def test_figures_have_limit_load_point_and_cost() -> None:
     (choice,) = the_answer(structs.replace(ONNX, price_per_hour=3.6), SLOW).choices
     assert choice.right == ["top-1 96.25 %", "floor 95.9 %"]
     assert choice.speed[0].startswith("3,166.7 infer/s ±")
@@ -76,6 +76,6 @@ def test_a_figure_is_told_with_its_limit_its_load_point_and_its_cost() -> None:
 
 
 @pytest.mark.parametrize("change", [{"model": "nnunet"}, {"target": "t4"}, {"gpus": 2}])
-def test_models_and_machines_have_an_answer_each(change: dict[str, object]) -> None:
+def test_each_model_and_machine_has_an_answer(change: dict[str, object]) -> None:
     other = structs.replace(FAST, case=structs.replace(FAST.case, **change))
     assert len(answers([publishable(one) for one in (ONNX, FAST, other)])) == 2

@@ -31,7 +31,7 @@ def with_samples(record: Record, results: Path) -> None:
     per_sample.write(found, per_sample.path_of(record.case, results))
 
 
-def test_the_worst_samples_are_shown_with_their_scores_unless_they_are_of_another_build(
+def test_worst_samples_are_shown_only_for_the_same_build(
     tmp_path: Path,
 ) -> None:
     record = unmeasured()
@@ -45,7 +45,7 @@ def test_the_worst_samples_are_shown_with_their_scores_unless_they_are_of_anothe
     assert "class 3" not in page_of(tmp_path, rebuilt)
 
 
-def test_the_configurations_beside_the_record_are_shown_and_hold_nothing_that_a_terminal_obeys(
+def test_configurations_are_shown_without_control_characters(
     tmp_path: Path,
 ) -> None:
     path = files.path_of(samples.record().case, tmp_path)
@@ -71,7 +71,7 @@ def searched(config: str = CONFIG) -> Record:
 @pytest.mark.parametrize(
     "name", ["{}", "../../{}", "x.search/../../../secret", "secret", "{}\0", "/dev/zero", ".."]
 )
-def test_a_record_cannot_have_the_page_show_another_file(name: str, tmp_path: Path) -> None:
+def test_record_cannot_show_other_files(name: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text(SECRET)
     results = tmp_path / "results"
@@ -92,7 +92,7 @@ STRANGE: dict[str, Callable[[Path, Path], object]] = {
 
 @pytest.mark.parametrize("strange", STRANGE)
 @pytest.mark.parametrize("suffix", [".config.pbtxt", ".samples.json", ".search/config.pbtxt", ".json"])
-def test_what_is_beside_a_record_and_is_no_file_of_its_own_is_refused(
+def test_irregular_file_beside_a_record_is_refused(
     suffix: str, strange: str, tmp_path: Path, reports: Reports
 ) -> None:
     secret = tmp_path / "secret"
@@ -113,7 +113,7 @@ def test_what_is_beside_a_record_and_is_no_file_of_its_own_is_refused(
 
 
 @pytest.mark.parametrize("name", ["config.pbtxt", "samples.json"])
-def test_a_link_to_a_folder_beside_a_record_is_not_followed(name: str, tmp_path: Path) -> None:
+def test_linked_folder_beside_record_is_not_followed(name: str, tmp_path: Path) -> None:
     results = samples.store(tmp_path / "results", searched())
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -124,7 +124,7 @@ def test_a_link_to_a_folder_beside_a_record_is_not_followed(name: str, tmp_path:
         page_of(results, searched())
 
 
-def test_a_configuration_as_large_as_none_is_refused(tmp_path: Path) -> None:
+def test_oversized_configuration_is_refused(tmp_path: Path) -> None:
     path = files.path_of(samples.record().case, tmp_path).with_suffix(files.CONFIG_SUFFIX)
     path.parent.mkdir()
     with path.open("wb") as file:
@@ -134,7 +134,7 @@ def test_a_configuration_as_large_as_none_is_refused(tmp_path: Path) -> None:
         page_of(tmp_path, unmeasured())
 
 
-def test_a_link_to_the_folder_of_results_may_be_given(tmp_path: Path, reports: Reports) -> None:
+def test_results_folder_may_be_a_link(tmp_path: Path, reports: Reports) -> None:
     record = unmeasured()
     results = samples.store(tmp_path / "results", record)
     record_file.keep(files.path_of(record.case, results).with_suffix(files.CONFIG_SUFFIX), 'name: "own"')

@@ -49,14 +49,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     return page_of(tmp_path_factory.mktemp("results"), samples.swept(), failed)
 
 
-def test_what_to_deploy_comes_first_then_the_summary_and_a_section_per_case(whole: str) -> None:
+def test_answers_precede_summary_and_cases(whole: str) -> None:
     assert [one["id"] for one in Elements(whole).of("section")] == [RIGHT, WRONG]
     assert whole.index('id="answers"') < whole.index('id="summary"') < whole.index(f'id="{RIGHT}"')
     links = {one["href"] for one in Elements(whole).of("a")}
     assert links == {"#cases", "#measured", f"#{RIGHT}", f"#{WRONG}"}
 
 
-def test_a_case_that_has_not_passed_shows_the_reason_and_no_figure_anywhere(whole: str) -> None:
+def test_failed_case_shows_reason_and_no_figure(whole: str) -> None:
     failed = whole[whole.index(f'<section class="case" id="{WRONG}"') :]
     row = whole[whole.index(f'<tr data-case="{WRONG}"') :].partition("</tr>")[0]
 
@@ -67,7 +67,7 @@ def test_a_case_that_has_not_passed_shows_the_reason_and_no_figure_anywhere(whol
     assert len(re.findall("data-value", row)) == 2, "the score and its floor"
 
 
-def test_a_curve_is_drawn_once_with_the_colours_of_both_themes(whole: str) -> None:
+def test_curve_is_drawn_once_in_colours_of_both_themes(whole: str) -> None:
     (curve,) = [one for one in Elements(whole).of("img") if str(one["src"]).startswith("data:image/svg+xml")]
     svg = base64.b64decode(str(curve["src"]).partition(",")[2]).decode()
 
@@ -78,7 +78,7 @@ def test_a_curve_is_drawn_once_with_the_colours_of_both_themes(whole: str) -> No
     assert not re.search("#1f2328|#0072b2", body)
 
 
-def test_a_bar_is_the_part_of_the_fastest_of_the_same_model(tmp_path: Path) -> None:
+def test_bar_is_share_of_fastest_of_its_model(tmp_path: Path) -> None:
     slow = samples.record(
         case=Case("a40", "resnet50", "onnx", None, "fp16"), loads=(samples.load("offline", 8, 50.0),)
     )
@@ -125,7 +125,7 @@ FOUND = samples.search(load=samples.load("online", 16, 4321.0), accuracy=samples
         *("random weights", "a search alone", "a mark", "published figures"),
     ],
 )
-def test_what_is_known_of_a_case_is_on_its_page(record: Record, said: list[str], tmp_path: Path) -> None:
+def test_page_shows_facts_of_the_case(record: Record, said: list[str], tmp_path: Path) -> None:
     found = words(page_of(tmp_path, record))
     assert [one for one in said if one not in found] == []
 
@@ -133,7 +133,7 @@ def test_what_is_known_of_a_case_is_on_its_page(record: Record, said: list[str],
 # --- safe, and alone ---------------------------------------------------------------------------------------
 
 
-def test_nothing_in_the_page_reaches_outside(whole: str) -> None:
+def test_page_references_nothing_outside(whole: str) -> None:
     for tag, attributes in Elements(whole).found:
         for name in ("src", "href", "srcset", "action", "data", "poster", "background"):
             value = attributes.get(name)
@@ -145,7 +145,7 @@ def test_nothing_in_the_page_reaches_outside(whole: str) -> None:
     assert not re.search(r"url\(|@import|https?:", style[1])
 
 
-def test_only_the_pages_own_script_may_run(whole: str) -> None:
+def test_only_own_script_may_run(whole: str) -> None:
     (policy,) = (one["content"] for one in Elements(whole).of("meta") if "http-equiv" in one)
     script = re.search(r"<script>(.*?)</script>", whole, re.DOTALL)
     assert script is not None
@@ -157,7 +157,7 @@ def test_only_the_pages_own_script_may_run(whole: str) -> None:
     assert whole.count("<script") == 1
 
 
-def test_what_comes_from_files_is_escaped_everywhere(tmp_path: Path) -> None:
+def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     load = samples.load("offline", 1, 100.0, marks=(Mark("cpu-shared", EVIL), Mark(EVIL, EVIL)))
     machine = structs.replace(
         samples.record().machine, cpu=EVIL, gpu=EVIL, system=EVIL, versions={EVIL: EVIL}
@@ -182,7 +182,7 @@ def test_what_comes_from_files_is_escaped_everywhere(tmp_path: Path) -> None:
 # --- the command -------------------------------------------------------------------------------------------
 
 
-def test_the_command_writes_the_chosen_cases(tmp_path: Path, reports: Reports) -> None:
+def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None:
     other = unmeasured(case=Case("cpu", "bert-dist4l", "onnx", None, "fp32"))
     results, output = samples.store(tmp_path, unmeasured(), other), tmp_path / "report.html"
 
@@ -193,7 +193,7 @@ def test_the_command_writes_the_chosen_cases(tmp_path: Path, reports: Reports) -
     assert [one["id"] for one in Elements(output.read_text()).of("section")] == ["cpu-bert-dist4l-onnx-fp32"]
 
 
-def test_a_damaged_file_of_samples_is_named(tmp_path: Path, reports: Reports) -> None:
+def test_damaged_samples_file_is_named(tmp_path: Path, reports: Reports) -> None:
     record = unmeasured()
     results, output = samples.store(tmp_path, record), tmp_path / "report.html"
     path = per_sample.path_of(record.case, tmp_path)

@@ -28,7 +28,7 @@ def command(results: Path, tmp_path: Path, printed: Callable[..., str]) -> Calla
     return lambda *options: printed("plots", "--results", results, "--output", output, *options).splitlines()
 
 
-def test_the_command_writes_what_there_is_and_says_which(
+def test_command_writes_available_plots_and_lists_them(
     command: Callable[..., list[str]], tmp_path: Path
 ) -> None:
     said = command("--theme", "light")
@@ -46,23 +46,21 @@ def test_the_command_writes_what_there_is_and_says_which(
     )
 
 
-def test_the_command_draws_both_themes_and_png_on_demand(
-    command: Callable[..., list[str]], tmp_path: Path
-) -> None:
+def test_command_draws_both_themes_and_png(command: Callable[..., list[str]], tmp_path: Path) -> None:
     assert len(command("-k", "onnx-fp32")) == 2
     (path,) = command("-k", "onnx-fp32", "--format", "png", "--theme", "dark")
     assert Path(path).name == "a40-resnet50-onnx-fp32-accuracy-ledger-dark.png"
     assert Path(path).read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_command_draws_the_budget_that_is_given(command: Callable[..., list[str]]) -> None:
+def test_command_draws_given_budget(command: Callable[..., list[str]]) -> None:
     said = command("-k", "trt", "--theme", "light", "--latency-budget-ms", "12.5")
     (path,) = [path for path in said if "throughput-latency" in path]
     assert "budget: p99 12.5 ms" in Path(path).read_text()
 
 
 @pytest.mark.parametrize("budget", ["0", "-1", "nan", "inf", "ten"])
-def test_a_budget_that_is_none_is_refused(budget: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_budget_is_refused(budget: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["plots", f"--latency-budget-ms={budget}"])
     assert "--latency-budget-ms" in capsys.readouterr().err
@@ -72,7 +70,7 @@ def test_a_budget_that_is_none_is_refused(budget: str, capsys: pytest.CaptureFix
     ("module", "command", "package"),
     [("matplotlib", "plots", "matplotlib"), ("markdown_it", "html", "markdown-it-py")],
 )
-def test_tables_need_neither_and_what_does_names_the_package(
+def test_missing_package_is_named_and_tables_work_without(
     module: str, command: str, package: str, results: Path
 ) -> None:
     program = (

@@ -53,13 +53,13 @@ def texts_of(svg: str) -> list[str]:
     return [(element.text or "").strip() for element in found]
 
 
-def test_one_case_has_its_curve_and_its_accuracy_and_several_have_their_best_throughput() -> None:
+def test_available_plots_depend_on_number_of_cases() -> None:
     assert [*plots.available([publishable(samples.swept())])] == ["accuracy-ledger", CURVE]
     both = [publishable(samples.swept()), publishable(samples.random_weights())]
     assert [*plots.available(both)] == ["accuracy-ledger", "best-throughput"]
 
 
-def test_a_case_that_is_not_right_shows_where_it_lost_its_accuracy_and_no_speed() -> None:
+def test_wrong_case_shows_accuracy_but_no_speed() -> None:
     wrong = samples.swept(accuracy=samples.failed_accuracy())
     row = rows_of("accuracy-ledger", wrong)["onnx-trt-fp16"]
     assert row.limit == pytest.approx(94.0)
@@ -69,7 +69,7 @@ def test_a_case_that_is_not_right_shows_where_it_lost_its_accuracy_and_no_speed(
     assert not rows_of("best-throughput", wrong, samples.random_weights())["onnx-trt-fp16"].values
 
 
-def test_the_curve_joins_points_by_their_load_with_their_intervals() -> None:
+def test_curve_joins_points_by_load() -> None:
     (points,) = curve_of(samples.swept()).lines.values()
     measured = {
         load.concurrency: load.throughput_per_s for load in samples.swept().loads if load.scenario == "online"
@@ -78,7 +78,7 @@ def test_the_curve_joins_points_by_their_load_with_their_intervals() -> None:
     assert [point.size for point in points] == sorted(measured)
 
 
-def test_rates_and_other_client_batches_are_lines_of_their_own() -> None:
+def test_rates_and_client_batches_are_separate_lines() -> None:
     rates = tuple(
         samples.load("online", 0, rate, request_rate_per_s=rate, arrivals="poisson")
         for rate in (500.0, 900.0)
@@ -101,7 +101,7 @@ def test_rates_and_other_client_batches_are_lines_of_their_own() -> None:
         (searched(), 10.0, ("p95", 10.0)),
     ],
 )
-def test_the_budget_is_that_of_the_search_unless_one_is_given(
+def test_budget_is_that_of_search_unless_given(
     record: Record, given: float | None, expected: tuple[str, float | None]
 ) -> None:
     curve = curve_of(record, budget_ms=given)
@@ -120,11 +120,11 @@ def test_the_budget_is_that_of_the_search_unless_one_is_given(
         ({"accuracy": None}, False),
     ],
 )
-def test_what_a_search_found_is_shown_where_it_is_proven(changes: dict[str, object], is_shown: bool) -> None:
+def test_search_winner_is_shown_only_if_proven(changes: dict[str, object], is_shown: bool) -> None:
     assert (curve_of(searched(**changes)).winner is not None) == is_shown
 
 
-def test_a_marked_point_is_hollow_and_a_note_says_why_but_a_wide_interval_is_seen() -> None:
+def test_marked_point_is_hollow_except_for_wide_interval() -> None:
     first = samples.load("online", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
     second = samples.load("online", 2, 15.0, marks=(Mark("cpu-shared", "busy"),))
     chart = chart_of(CURVE, samples.record(loads=(first, second)))
@@ -146,7 +146,7 @@ def test_one_case_shows_every_metric_and_several_their_first() -> None:
     assert one[1].rows[0].values["served"].value == 0.0121
 
 
-def test_a_picture_is_the_same_whatever_matplotlib_was_told_and_changes_none_of_that() -> None:
+def test_picture_is_independent_of_matplotlib_settings() -> None:
     mpl.rcParams["axes.linewidth"] = 7
     before = dict(mpl.rcParams)
     try:
@@ -157,7 +157,7 @@ def test_a_picture_is_the_same_whatever_matplotlib_was_told_and_changes_none_of_
     assert thick == svg_of(CURVE, samples.swept())
 
 
-def test_the_digest_is_that_of_what_is_drawn() -> None:
+def test_digest_covers_everything_drawn() -> None:
     chart = chart_of(CURVE, samples.swept())
     found = plots.digest_of(svg_of(CURVE, samples.swept()))
     assert found == chart.digest("light")

@@ -15,7 +15,7 @@ def models(names: list[str]) -> set[str]:
     return {model for model in known for name in names if f"[cpu-{model}-onnx" in name}
 
 
-def test_they_run_alone_and_other_models_where_they_are_named(tmp_path: Path, collect: Collect) -> None:
+def test_only_given_models_run_unless_others_are_named(tmp_path: Path, collect: Collect) -> None:
     file = write(tmp_path / "mine.py", "mine")
     base = ("--models", str(file), "--target", "cpu")
 
@@ -26,9 +26,7 @@ def test_they_run_alone_and_other_models_where_they_are_named(tmp_path: Path, co
     assert "mine" not in models(collect("--target", "cpu").names)
 
 
-def test_they_run_though_they_are_large_and_on_hardware_with_published_figures(
-    tmp_path: Path, collect: Collect
-) -> None:
+def test_large_models_run_on_published_hardware(tmp_path: Path, collect: Collect) -> None:
     file = write(tmp_path / "mine.py", "mine", micro=False)
 
     assert models(collect("--models", str(file), "--target", "cpu").names) == {"mine"}
@@ -37,7 +35,7 @@ def test_they_run_though_they_are_large_and_on_hardware_with_published_figures(
 
 
 @pytest.mark.parametrize("name", ["cpu", "mine-a100"])
-def test_a_name_that_would_select_hardware_is_refused(name: str, tmp_path: Path, collect: Collect) -> None:
+def test_name_that_selects_hardware_is_refused(name: str, tmp_path: Path, collect: Collect) -> None:
     found = collect("--models", str(write(tmp_path / "mine.py", name)))
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
@@ -45,7 +43,7 @@ def test_a_name_that_would_select_hardware_is_refused(name: str, tmp_path: Path,
     assert name not in {model.name for model in all_models()}
 
 
-def test_a_file_that_cannot_be_used_ends_the_run_as_bad_input(tmp_path: Path, collect: Collect) -> None:
+def test_broken_model_file_is_a_usage_error(tmp_path: Path, collect: Collect) -> None:
     (tmp_path / "mine.py").write_text("\n\n1 / 0\n")
 
     found = collect("--models", str(tmp_path / "mine.py"))

@@ -35,7 +35,7 @@ def test_second(run):
 """
 
 
-def test_weights_and_the_frameworks_answers_are_made_once_for_all_cases_of_a_model(tmp_path: Path) -> None:
+def test_weights_and_framework_answers_are_computed_once_per_model(tmp_path: Path) -> None:
     file = tmp_path / "test_of_models.py"
     file.write_text(TESTS)
     words = (
@@ -61,9 +61,7 @@ def test_weights_and_the_frameworks_answers_are_made_once_for_all_cases_of_a_mod
         ("max_batch_size=2", None),  # to which the model's own sizes are fitted
     ],
 )
-def test_a_preferred_batch_that_the_server_would_not_load_is_refused_before_anything_runs(
-    given: str, larger: int | None, collect: Collect
-) -> None:
+def test_preferred_batch_above_maximum_is_refused(given: str, larger: int | None, collect: Collect) -> None:
     found = collect("--target", "cpu", "-k", "resnet50-micro and onnx and accuracy", "--deployment", given)
 
     assert (found.status == pytest.ExitCode.USAGE_ERROR) == (larger is not None), found.text
@@ -72,7 +70,7 @@ def test_a_preferred_batch_that_the_server_would_not_load_is_refused_before_anyt
         assert f"max_batch_size={larger}" in found.text
 
 
-def test_converting_alone_for_a_gpu_that_is_not_here_tries_what_a_cpu_can_convert(tmp_path: Path) -> None:
+def test_convert_only_for_absent_gpu_tries_cpu_formats(tmp_path: Path) -> None:
     absent = next(target for target in reversed(TARGETS) if target not in present())
     words = "resnet50-micro and fp16 and (ts-trace or (trt and not onnx))"
     folders = (f"--model-repos={tmp_path / 'models'}", f"--results={tmp_path / 'results'}")

@@ -159,7 +159,7 @@ def either(request: pytest.FixtureRequest, whole: Run, tmp_path_factory: pytest.
     return run(tmp_path_factory.mktemp("workers"), "-k", KINDS, "-n", "2")
 
 
-def test_failures_of_all_kinds_reach_the_exit_status_and_junit(either: Run) -> None:
+def test_failures_reach_exit_status_and_junit(either: Run) -> None:
     assert either.status == STATUS["accuracy"], either.text
     kinds = {name: one.find(".//property[@name='failure']") for name, one in either.testcases.items()}
     assert {name: one.get("value") for name, one in kinds.items() if one is not None} == {
@@ -170,7 +170,7 @@ def test_failures_of_all_kinds_reach_the_exit_status_and_junit(either: Run) -> N
     }
 
 
-def test_unusable_input_alone_is_a_usage_error_whose_trace_is_there_for_who_asks(
+def test_input_error_is_a_usage_error_with_optional_trace(
     run_here: Callable[..., Run], tmp_path: Path
 ) -> None:
     cases = (("short", run, ("-n", "1"), False), ("full", run_here, ("--full-trace",), True))
@@ -184,7 +184,7 @@ def test_unusable_input_alone_is_a_usage_error_whose_trace_is_there_for_who_asks
 # --- JUnit's XML -------------------------------------------------------------------------------------------
 
 
-def test_junit_holds_the_figures_of_each_test_with_their_units(either: Run) -> None:
+def test_junit_has_figures_with_units(either: Run) -> None:
     converted = either.properties("test_conversion")
     assert float(converted["relative_error"]) < float(converted["relative_error_limit"]) == 0.01
     assert converted["figure"] == "all agree"
@@ -197,7 +197,7 @@ def test_junit_holds_the_figures_of_each_test_with_their_units(either: Run) -> N
     assert load["latency_p99_ms"] == "2.126"
 
 
-def test_junit_names_files_from_the_repository_and_no_path_of_the_machine(either: Run) -> None:
+def test_junit_names_files_relative_to_repository(either: Run) -> None:
     assert either.testcases["test_conversion"].get("file") == "benchmarks/test_all.py"
     record = either.properties("test_conversion")["record"]
     assert (either.folder / "results" / record).is_file()
@@ -208,7 +208,7 @@ def test_junit_names_files_from_the_repository_and_no_path_of_the_machine(either
 # --- the job summary and annotations -----------------------------------------------------------------------
 
 
-def test_the_job_summary_has_failures_first_then_tables_and_what_was_skipped(either: Run) -> None:
+def test_job_summary_lists_failures_then_tables_then_skips(either: Run) -> None:
     text = (either.folder / "step.md").read_text()
     assert text.startswith("of an earlier command\n## tritonproof: ")
     assert text.count("## tritonproof") == 1, "workers leave it to the one that knows all"
@@ -226,7 +226,7 @@ def test_failures_are_annotated_at_their_tests_worst_first(either: Run) -> None:
     assert len(lines) == 4
 
 
-def test_an_annotation_escapes_what_would_end_it_and_names_files_of_the_repository_alone() -> None:
+def test_annotation_is_escaped_and_names_only_repository_files() -> None:
     failure = Failure("speed", "test_online[a,b:c]", "50 %\r\n::stop", "benchmarks/test_online.py", 7)
     assert annotation(failure, Path("/repo/sub"), Path("/repo")) == (
         "::error file=sub/benchmarks/test_online.py,line=7,title=speed%3A test_online[a%2Cb%3Ac]"
@@ -235,7 +235,7 @@ def test_an_annotation_escapes_what_would_end_it_and_names_files_of_the_reposito
     assert "file=" not in annotation(failure, Path("/actions/suite"), Path("/checkouts/mine"))
 
 
-def test_a_summary_that_is_too_large_for_github_is_cut_between_lines() -> None:
+def test_oversized_summary_is_cut_between_lines() -> None:
     content = "".join(f"line {number} µ\n" for number in range(1000))
     assert cut(content, len(content.encode())) == content
     short = cut(content, 300)
@@ -243,9 +243,7 @@ def test_a_summary_that_is_too_large_for_github_is_cut_between_lines() -> None:
     assert content.startswith(short.partition("\nCut here")[0])
 
 
-def test_the_summary_goes_to_the_file_that_is_named_and_to_no_other(
-    run_here: Callable[..., Run], tmp_path: Path
-) -> None:
+def test_summary_goes_to_named_file_alone(run_here: Callable[..., Run], tmp_path: Path) -> None:
     named = run_here(tmp_path, "-k", "test_conversion", "--summary", str(tmp_path / "named.md"))
     assert named.status == 0, named.text
     assert "## tritonproof: 1 passed" in (tmp_path / "named.md").read_text()
@@ -253,9 +251,7 @@ def test_the_summary_goes_to_the_file_that_is_named_and_to_no_other(
     assert "::error" not in named.text
 
 
-def test_a_summary_that_cannot_be_written_is_told_with_all_else(
-    run_here: Callable[..., Run], tmp_path: Path
-) -> None:
+def test_unwritable_summary_is_reported(run_here: Callable[..., Run], tmp_path: Path) -> None:
     lost = run_here(tmp_path, "-k", "test_conversion", "--summary", "/dev/full")
 
     assert lost.status == STATUS["infrastructure"], lost.text
@@ -266,7 +262,7 @@ def test_a_summary_that_cannot_be_written_is_told_with_all_else(
 # --- pytest-benchmark's JSON -------------------------------------------------------------------------------
 
 
-def test_pytest_benchmarks_json_holds_what_other_tools_read_of_it(whole: Run) -> None:
+def test_benchmark_json_has_fields_that_other_tools_read(whole: Run) -> None:
     data = json.loads((whole.folder / "new" / "benchmark.json").read_text())
     assert data["machine_info"]
     assert isinstance(data["commit_info"], dict)

@@ -20,15 +20,13 @@ def given(tmp_path: Path) -> Iterator[Path]:
         yield folder / "file"
 
 
-def test_a_path_that_may_not_be_looked_up_or_leads_in_a_circle_is_one_of_wrong_usage(
-    given: Path, tmp_path: Path
-) -> None:
+def test_unreadable_or_looping_path_is_a_usage_error(given: Path, tmp_path: Path) -> None:
     (tmp_path / "self").symlink_to("self")
     for path in (given, tmp_path / "self"):
         with pytest.raises(pytest.UsageError, match=f"where: {path}"), as_usage_errors():
             path.read_text()
 
 
-def test_recorded_answers_in_a_closed_folder_are_not_taken_for_none(given: Path) -> None:
+def test_unreadable_answers_folder_is_an_error(given: Path) -> None:
     with pytest.raises(PermissionError):
         has_answers(given.parent)

@@ -54,7 +54,7 @@ def look(repos: Path, *arguments: str) -> Looked:
         pytest.param((*PAIR, "--tx", "popen"), False, id="workers of xdist, which convert what they run"),
     ],
 )
-def test_the_cases_of_a_cpu_are_converted_first_in_the_order_of_the_tests(
+def test_cpu_cases_are_converted_first_in_test_order(
     arguments: tuple[str, ...], are_converted_first: bool, tmp_path: Path
 ) -> None:
     found = look(tmp_path, *arguments)
@@ -66,7 +66,7 @@ def test_the_cases_of_a_cpu_are_converted_first_in_the_order_of_the_tests(
     ("jobs", "cores", "gib", "workers"),
     [(1, 8, 64, 1), (5, 2, 64, 2), (5, 8, 64, 5), (5, 8, 13, 3), (5, 8, 1, 1), (0, 8, 64, 1)],
 )
-def test_as_many_at_once_as_cases_cores_and_memory_allow(
+def test_workers_are_limited_by_cases_cores_and_memory(
     jobs: int, cores: int, gib: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Memory:
@@ -86,7 +86,7 @@ def settings_of(folder: Path) -> Settings:
     )
 
 
-def test_a_case_that_cannot_be_converted_leaves_the_others_alone(tmp_path: Path) -> None:
+def test_failing_conversion_leaves_other_cases_alone(tmp_path: Path) -> None:
     names = ["cpu-one-onnx-fp32", "cpu-other-onnx-fp32", "cpu-one-onnx-int8"]
     told: list[int] = []
 
@@ -97,9 +97,7 @@ def test_a_case_that_cannot_be_converted_leaves_the_others_alone(tmp_path: Path)
     assert told == [1, 2, 3]
 
 
-def test_where_no_worker_can_begin_nothing_is_converted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_converted_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(converting, "_begin", os.abort)  # which takes no arguments
 
     assert convert_all(["cpu-one-onnx-fp32"] * 2, settings_of(tmp_path), 2) == frozenset()
@@ -125,7 +123,7 @@ if __name__ == "__main__":
     [("run", signal.SIGINT), ("run", signal.SIGKILL), (0, signal.SIGTERM), (1, signal.SIGTERM)],
     ids=["interrupted", "killed", "the first worker ended", "the last worker ended"],
 )
-def test_the_workers_and_what_they_started_end_with_their_run(
+def test_workers_and_their_processes_end_with_the_run(
     who: str | int, how: signal.Signals, tmp_path: Path
 ) -> None:
     script, log = tmp_path / "stuck.py", tmp_path / "log"

@@ -39,7 +39,7 @@ TEST = """
 CASES = ("cpu-resnet50-micro-onnx-fp32", "cpu-resnet50-micro-ts-trace-fp32")
 
 
-def test_the_later_tests_of_a_case_whose_server_ended_fail_and_those_of_the_next_case_pass(
+def test_ended_server_fails_later_tests_of_its_case_only(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "test_of_a_server.py"

@@ -93,7 +93,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.mark.parametrize("fails", ["fixture nan", "test nan", "test bug", "answers nan"])
-def test_a_failure_hides_the_speed_until_its_test_has_a_result(run: Run, fails: str) -> None:
+def test_failure_hides_speed_until_its_test_has_a_result(run: Run, fails: str) -> None:
     assert run().loads
 
     assert not run(fails=fails).loads
@@ -104,7 +104,7 @@ def test_a_failure_hides_the_speed_until_its_test_has_a_result(run: Run, fails: 
     assert run("-k", "not offline").loads
 
 
-def test_an_earlier_score_does_not_stand_beside_the_failure(run: Run) -> None:
+def test_failure_removes_earlier_score(run: Run) -> None:
     assert run().accuracy is not None
 
     failed = run(fails="fixture nan")
@@ -114,7 +114,7 @@ def test_an_earlier_score_does_not_stand_beside_the_failure(run: Run) -> None:
 
 
 @pytest.mark.parametrize("fails", ["end nan", "test elsewhere"])
-def test_what_has_a_result_or_cannot_be_checked_here_is_no_failure_without_one(run: Run, fails: str) -> None:
+def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
     run()
 
     found = run(fails=fails)

@@ -117,13 +117,13 @@ def run(seen: Seen, folder: Path, *arguments: str, more: str = "") -> int:
 
 
 @pytest.mark.parametrize("are_made_up", [False, True])
-def test_an_error_says_where_the_inputs_are_made_up(seen: Seen, tmp_path: Path, are_made_up: bool) -> None:
+def test_error_mentions_invented_inputs(seen: Seen, tmp_path: Path, are_made_up: bool) -> None:
     run(seen, tmp_path, "-k", f"{CASE} and largest_batch", more=MADE_UP if are_made_up else "")
 
     assert ("--samples" in seen.errors["test_largest_batch"]) == are_made_up
 
 
-def test_each_test_records_what_it_is_named_for_before_it_fails_for_it(seen: Seen, tmp_path: Path) -> None:
+def test_each_test_records_its_gate_before_failing(seen: Seen, tmp_path: Path) -> None:
     status = run(seen, tmp_path, "-k", f"{CASE} and not online", "--record-answers")
 
     assert {test: found.gate for test, (_, found) in seen.gates.items()} == GATE_OF
@@ -135,7 +135,7 @@ def test_each_test_records_what_it_is_named_for_before_it_fails_for_it(seen: See
     assert status == STATUS["accuracy"]
 
 
-def test_the_answers_after_a_reload_are_of_a_model_that_was_loaded_anew(seen: Seen, tmp_path: Path) -> None:
+def test_reload_gate_loads_the_model_again(seen: Seen, tmp_path: Path) -> None:
     assert run(seen, tmp_path, "-k", f"{CASE} and (again or reload or recorded)") == 0
     assert "test_recorded_answers" not in seen.ran, "there are none, and nobody is told that"
     assert seen.loaded == ["online", "offline"]
@@ -143,7 +143,7 @@ def test_the_answers_after_a_reload_are_of_a_model_that_was_loaded_anew(seen: Se
 
 
 @pytest.mark.parametrize("there", [(), ("bert-dist4l-micro",)], ids=["none", "another model's"])
-def test_recorded_answers_that_are_asked_for_and_not_there_end_the_run(
+def test_missing_answers_folder_is_a_usage_error(
     collect: Collect, tmp_path: Path, there: tuple[str, ...]
 ) -> None:
     folder = tmp_path / "typo"
@@ -157,7 +157,7 @@ def test_recorded_answers_that_are_asked_for_and_not_there_end_the_run(
     assert f"where: --answers {folder}" in found.text
 
 
-def test_recorded_answers_of_one_of_the_models_are_enough(collect: Collect, tmp_path: Path) -> None:
+def test_answers_of_one_model_are_enough(collect: Collect, tmp_path: Path) -> None:
     (tmp_path / "resnet50-micro.answers").touch()
 
     found = collect("-k", "micro and onnx and fp32 and recorded", "--answers", str(tmp_path))
@@ -166,7 +166,7 @@ def test_recorded_answers_of_one_of_the_models_are_enough(collect: Collect, tmp_
     assert len(found.names) > 1
 
 
-def test_a_folder_of_answers_that_are_to_be_recorded_may_be_empty(collect: Collect, tmp_path: Path) -> None:
+def test_recording_accepts_an_empty_answers_folder(collect: Collect, tmp_path: Path) -> None:
     found = collect("-k", f"{CASE} and recorded", "--answers", str(tmp_path), "--record-answers")
 
     assert found.status == 0, found.text
@@ -185,7 +185,7 @@ WRONG = {"answers": VerifiedAnswers(100, 1, 10, 1.0)}
     ],
     ids=["slower", "wrong answers", "both"],
 )
-def test_a_load_point_of_wrong_answers_fails_for_them_however_fast_it_is(
+def test_wrong_answers_fail_a_load_point_at_any_speed(
     seen: Seen, tmp_path: Path, changes: dict[str, Any], status: int
 ) -> None:
     seen.load = samples.load("online", 4, 1000.0, **changes)

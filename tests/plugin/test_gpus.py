@@ -75,7 +75,7 @@ def skip_reasons(collected: Collected) -> dict[str, set[str]]:
         (("--target", "a100", "--gpus", "2"), [FIRST_A100, SECOND_A100]),
     ],
 )
-def test_a_run_sees_the_gpus_that_it_names_and_no_others(
+def test_run_sees_only_its_gpus(
     nvml: Nvml, seen: Seen, collect: Collect, arguments: tuple[str, ...], used: list[str]
 ) -> None:
     collect(*arguments)
@@ -87,7 +87,7 @@ def test_a_run_sees_the_gpus_that_it_names_and_no_others(
     assert "CUDA_VISIBLE_DEVICES" not in os.environ, "what the run set is gone with it"
 
 
-def test_the_header_names_the_hardware_and_the_gpus_that_are_used(nvml: Nvml, collect: Collect) -> None:
+def test_header_names_targets_and_used_gpus(nvml: Nvml, collect: Collect) -> None:
     one, two = (collect("-v", "--target", "a100,h100", "--gpus", n).text for n in ("1", "2"))
     assert "target: a100, h100 (not on this machine); " in one
     assert FIRST_A100 in one
@@ -95,7 +95,7 @@ def test_the_header_names_the_hardware_and_the_gpus_that_are_used(nvml: Nvml, co
     assert f"{FIRST_A100}, {SECOND_A100}" in two
 
 
-def test_on_a_cpu_nothing_of_cuda_s_variables_changes(nvml: Nvml, seen: Seen, collect: Collect) -> None:
+def test_cuda_variables_are_unchanged_on_a_cpu(nvml: Nvml, seen: Seen, collect: Collect) -> None:
     collect("--target", "cpu")
     assert seen.variables == {"CUDA_VISIBLE_DEVICES": None, "CUDA_DEVICE_ORDER": None}
 
@@ -109,7 +109,7 @@ def test_on_a_cpu_nothing_of_cuda_s_variables_changes(nvml: Nvml, seen: Seen, co
         (f"{T4},{OTHER_A100}", OTHER_A100),
     ],
 )
-def test_what_the_caller_lets_cuda_see_is_what_the_run_chooses_from(
+def test_run_chooses_among_visible_gpus(
     nvml: Nvml, seen: Seen, collect: Collect, monkeypatch: pytest.MonkeyPatch, visible: str, used: str
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
@@ -118,15 +118,13 @@ def test_what_the_caller_lets_cuda_see_is_what_the_run_chooses_from(
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
-def test_a_gpu_without_a_name_of_its_own_does_not_hide_one_that_has(
-    nvml: Nvml, seen: Seen, collect: Collect
-) -> None:
+def test_known_gpu_is_preferred_to_an_unknown_one(nvml: Nvml, seen: Seen, collect: Collect) -> None:
     nvml.names = NAMES | {T4: "NVIDIA DGX Display"}
     assert collect().targets == {"a100"}
     assert seen.variables["CUDA_VISIBLE_DEVICES"] == FIRST_A100
 
 
-def test_of_two_kinds_the_first_runs_and_the_other_says_how_it_would(nvml: Nvml, collect: Collect) -> None:
+def test_first_of_two_gpu_kinds_runs_and_others_skip_with_reason(nvml: Nvml, collect: Collect) -> None:
     reasons = skip_reasons(collect("--target", "a100,t4,l4"))
     assert reasons["a100"] == set()
     assert "--target t4" in str(reasons["t4"])
@@ -136,7 +134,7 @@ def test_of_two_kinds_the_first_runs_and_the_other_says_how_it_would(nvml: Nvml,
 @pytest.mark.parametrize(
     ("visible", "shows"), [("0", "Tesla T4"), ("", "no NVIDIA GPU"), ("9", "no NVIDIA GPU")]
 )
-def test_a_gpu_that_the_caller_hides_is_not_said_to_be_missing(
+def test_hidden_gpu_skips_naming_cuda_visible_devices(
     nvml: Nvml, collect: Collect, monkeypatch: pytest.MonkeyPatch, visible: str, shows: str
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
@@ -149,9 +147,7 @@ def test_a_gpu_that_the_caller_hides_is_not_said_to_be_missing(
 # --- several GPUs, and slices of one ------------------------------------------------------------------------
 
 
-def test_a_case_on_several_gpus_has_a_name_of_its_own_and_a_cpu_s_case_has_not(
-    nvml: Nvml, collect: Collect
-) -> None:
+def test_case_on_several_gpus_has_own_name(nvml: Nvml, collect: Collect) -> None:
     one, two = (collect("--target", "a100,cpu", "--gpus", n).cases("test_conversion") for n in ("1", "2"))
     assert two == {name if name.startswith("cpu") else f"{name}-2gpus" for name in one}
     assert any(name.startswith("a100") for name in one)
@@ -161,7 +157,7 @@ def test_a_case_on_several_gpus_has_a_name_of_its_own_and_a_cpu_s_case_has_not(
     ("arguments", "fix"),
     [(("--target", "a100", "--gpus", "3"), "--gpus 2"), (("--target", "cpu", "--gpus", "2"), "--target")],
 )
-def test_more_gpus_than_there_are_alike_are_refused(
+def test_more_gpus_than_available_are_refused(
     nvml: Nvml, collect: Collect, arguments: tuple[str, ...], fix: str
 ) -> None:
     collected = collect(*arguments)
@@ -170,14 +166,14 @@ def test_more_gpus_than_there_are_alike_are_refused(
     assert fix in collected.text
 
 
-def test_without_any_gpu_a_case_on_several_skips(nvml: Nvml, collect: Collect) -> None:
+def test_case_on_several_gpus_skips_without_any_gpu(nvml: Nvml, collect: Collect) -> None:
     nvml.refused = {"nvmlInit"}
     collected = collect("--target", "a100", "--gpus", "2")
     assert skip_reasons(collected) == {"a100": {"needs NVIDIA A100; this machine has no NVIDIA GPU"}}
 
 
 @pytest.mark.parametrize(("visible", "used"), [(None, "MIG-1"), ("MIG-2", "MIG-2"), ("0", "MIG-1")])
-def test_a_slice_of_a_gpu_is_hardware_of_its_own(
+def test_mig_slice_is_a_target_of_its_own(
     nvml: Nvml, seen: Seen, collect: Collect, monkeypatch: pytest.MonkeyPatch, visible: str | None, used: str
 ) -> None:
     nvml.uuids = (FIRST_A100,)

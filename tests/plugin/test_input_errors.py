@@ -26,9 +26,7 @@ def test_alone(number):
 
 
 @pytest.mark.parametrize(("selected", "failed"), [("cpu-resnet50-micro-onnx-fp32", 1), ("alone", 2)])
-def test_the_input_of_a_case_that_cannot_be_used_ends_the_run(
-    selected: str, failed: int, tmp_path: Path
-) -> None:
+def test_unusable_input_of_a_case_ends_the_run(selected: str, failed: int, tmp_path: Path) -> None:
     file = tmp_path / "test_of_inputs.py"
     file.write_text(TESTS)
 

@@ -74,7 +74,7 @@ TYPED = [
 ]
 
 
-def test_words_of_any_expression_are_asked_for_as_their_nots_say() -> None:
+def test_asked_words_respect_not_in_any_expression() -> None:
     chance = random.Random(0)
     for _number in range(500):
         tree = random_node(chance, TYPED, depth=5)
@@ -84,7 +84,7 @@ def test_words_of_any_expression_are_asked_for_as_their_nots_say() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["a100 and", "(a100", "a100 t4", "a100(x=)"])
-def test_what_pytest_refuses_selects_nothing(wrong: str, collect: Collect) -> None:
+def test_invalid_expression_selects_no_hardware(wrong: str, collect: Collect) -> None:
     collected = collect("-k", wrong)
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
@@ -115,13 +115,13 @@ def test_what_pytest_refuses_selects_nothing(wrong: str, collect: Collect) -> No
         (" and ".join(["onnx"] * 150 + ["t4"]), "t4"),
     ],
 )
-def test_hardware_is_named_by_a_whole_word_that_is_asked_for(keywords: str, named: str) -> None:
+def test_hardware_is_named_by_whole_words(keywords: str, named: str) -> None:
     expected = tuple(target for target in EVERY_TARGET if target.name in named.split())
 
     assert select_targets(asked_words(keywords), (), (CPU,)) == (expected or (CPU,))
 
 
-def test_hardware_given_and_named_is_what_both_name() -> None:
+def test_target_option_and_keywords_intersect() -> None:
     given = (BY_NAME["a100"], BY_NAME["t4"])
 
     assert select_targets((), (), given) == given[:1]
@@ -131,12 +131,12 @@ def test_hardware_given_and_named_is_what_both_name() -> None:
         select_targets(("cpu",), given, (CPU,))
 
 
-def test_no_targets_name_is_a_whole_part_of_anothers() -> None:
+def test_no_target_name_is_part_of_another() -> None:
     pairs = itertools.permutations((target.name for target in EVERY_TARGET), 2)
     assert not [(one, other) for one, other in pairs if names(other, one)]
 
 
-def test_a_test_id_on_the_command_line_names_its_hardware_and_a_folders_brackets_do_not() -> None:
+def test_test_id_selects_hardware_but_folder_brackets_do_not() -> None:
     words = id_words(
         ["/tmp/[t4]/benchmarks", "benchmarks/test_online.py::test_online[a30-resnet50-onnx-fp16-b001-c016]"]
     )
@@ -159,7 +159,7 @@ def fits(item: pytest.Item) -> Callable[[str], bool]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_any_expression_selects_what_its_words_say(seed: int, collect: Collect) -> None:
+def test_expression_selects_as_pytest_does(seed: int, collect: Collect) -> None:
     chance = random.Random(seed)
     tree = random_node(chance, WORDS, depth=4)
     text = tree.text(chance)
@@ -180,7 +180,9 @@ def test_any_expression_selects_what_its_words_say(seed: int, collect: Collect) 
         (("--target", "cpu", "-k", "t4 and onnx"), "--target cpu"),
     ],
 )
-def test_hardware_that_cannot_be_is_refused(arguments: tuple[str, ...], where: str, collect: Collect) -> None:
+def test_unknown_or_conflicting_hardware_is_refused(
+    arguments: tuple[str, ...], where: str, collect: Collect
+) -> None:
     collected = collect(*arguments)
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
@@ -188,7 +190,7 @@ def test_hardware_that_cannot_be_is_refused(arguments: tuple[str, ...], where: s
     assert f"where: {where}" in collected.text
 
 
-def test_where_nothing_is_left_the_reason_is_said(collect: Collect) -> None:
+def test_empty_selection_states_the_reason(collect: Collect) -> None:
     own = present()[0].name
 
     collected = collect("-k", f"not {own}")
@@ -198,7 +200,7 @@ def test_where_nothing_is_left_the_reason_is_said(collect: Collect) -> None:
     assert "nothing is selected" not in collect("-k", "onnx").text
 
 
-def test_tests_that_are_no_benchmarks_are_filtered_as_everywhere(collect: Collect) -> None:
+def test_other_tests_are_filtered_as_usual(collect: Collect) -> None:
     collected = collect("-k", "a100 or brackets", paths=("tests/plugin/test_keywords.py",))
 
     assert any("brackets" in name for name in collected.names)

@@ -11,7 +11,7 @@ from tests.helpers import Collect, settings
 from tests.user_models import networks
 
 
-def test_the_networks_run_alone_in_every_format_of_an_onnx_file(tmp_path: Path, collect: Collect) -> None:
+def test_onnx_option_runs_only_its_networks_in_every_format(tmp_path: Path, collect: Collect) -> None:
     path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 12)
     given = ("--onnx", f"mine={path}", "--samples", str(samples))
     found = collect(*given, "--target", "cpu", "-k", "onnx or int8 or openvino")
@@ -27,7 +27,7 @@ def test_the_networks_run_alone_in_every_format_of_an_onnx_file(tmp_path: Path, 
     assert not [name for name in collect("--target", "cpu").names if "mine" in name]
 
 
-def test_int8_and_a_format_without_its_package_have_to_be_named(
+def test_int8_and_missing_formats_run_only_if_named(
     tmp_path: Path, collect: Collect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(openvino, "missing", lambda: "needs OpenVINO: a command")
@@ -41,9 +41,7 @@ def test_int8_and_a_format_without_its_package_have_to_be_named(
     assert collect(*given, "-k", "openvino").cases("test_conversion") == {"cpu-mine-openvino-fp32"}
 
 
-def test_a_network_of_one_row_is_measured_with_that_batch_whatever_the_others_are_asked_for(
-    tmp_path: Path, collect: Collect
-) -> None:
+def test_fixed_batch_network_is_measured_at_that_batch(tmp_path: Path, collect: Collect) -> None:
     one, any_ = networks.linear(tmp_path / "one.onnx", batch=1), networks.linear(tmp_path / "any.onnx")
     both = ("--onnx", f"one={one}", "--onnx", f"any={any_}", "--target", "cpu", "-k", "onnx and fp32")
     found = collect(*both, "--batches", "1,64", "--deployment", "max_batch_size=64")
@@ -54,7 +52,7 @@ def test_a_network_of_one_row_is_measured_with_that_batch_whatever_the_others_ar
     }
 
 
-def test_an_environment_that_cannot_read_the_file_is_told_what_it_lacks(
+def test_missing_onnx_package_is_an_error_of_the_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a fleet's controller's, which collects the tests without any framework."""
@@ -67,7 +65,7 @@ def test_an_environment_that_cannot_read_the_file_is_told_what_it_lacks(
 
 
 @pytest.mark.parametrize("name", ["a b", "my-a100", "resnet50"])
-def test_a_name_that_no_model_may_have_is_refused(name: str, tmp_path: Path) -> None:
+def test_invalid_network_name_is_refused(name: str, tmp_path: Path) -> None:
     given = settings(onnx=[f"{name}={networks.linear(tmp_path / 'net.onnx')}"])
 
     with pytest.raises(InputError) as raised, models_of(given):

@@ -24,7 +24,7 @@ Capture = pytest.CaptureFixture[str]
         ("--history", "a file"),
     ],
 )
-def test_a_run_that_cannot_write_ends_as_bad_input_before_any_test(
+def test_unwritable_output_is_a_usage_error_before_any_test(
     option: str, kind: str, tmp_path: Path, capsys: Capture
 ) -> None:
     place = tmp_path / "place"
@@ -51,7 +51,7 @@ def test_a_run_that_cannot_write_ends_as_bad_input_before_any_test(
     assert not (tmp_path / "models").exists()
 
 
-def test_what_is_there_or_can_be_made_is_taken(tmp_path: Path) -> None:
+def test_writable_outputs_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "old.md").touch()
     (tmp_path / "link").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "pipe")
@@ -62,6 +62,6 @@ def test_what_is_there_or_can_be_made_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path: Path) -> None:
+def test_unwritable_folder_is_refused(tmp_path: Path) -> None:
     with closed(tmp_path), pytest.raises(InputError):
         check_folder("--results", tmp_path / "new")

@@ -33,9 +33,7 @@ def run(temporary: Path, tmp_path: Path) -> str:
     return done.stdout
 
 
-def test_what_killed_runs_left_goes_and_what_is_in_use_stays(
-    temporary: Path, tmp_path: Path, segment: Path
-) -> None:
+def test_leftovers_are_removed_but_used_folders_stay(temporary: Path, tmp_path: Path, segment: Path) -> None:
     build, record = tmp_path / "repos" / "cpu" / ".unfinished-a-0", tmp_path / "results" / "cpu"
     build.mkdir(parents=True)
     record.mkdir(parents=True)

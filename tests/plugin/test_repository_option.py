@@ -20,9 +20,7 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-def test_the_models_of_a_repository_run_in_place_of_the_suites_own(
-    repository: Path, collect: Collect
-) -> None:
+def test_repository_models_replace_own_models(repository: Path, collect: Collect) -> None:
     found = collect("--repository", str(repository), "--target", "cpu")
 
     assert found.cases("test_offline") == {
@@ -46,7 +44,7 @@ def test_the_models_of_a_repository_run_in_place_of_the_suites_own(
 @pytest.mark.parametrize(
     ("name", "test"), [("resnet50", "test_conversation"), ("parts", "test_largest_batch")]
 )
-def test_a_test_that_no_model_of_the_repository_has_is_left_out(
+def test_inapplicable_test_is_left_out(
     repository: Path, collect: Collect, tmp_path: Path, name: str, test: str
 ) -> None:
     (tmp_path / "alone").mkdir()
@@ -69,7 +67,7 @@ def labelled(tmp_path: Path) -> tuple[str, ...]:
     return "--samples", f"resnet50={samples}", "--labels", f"resnet50={labels}", "--metric", "resnet50=top-1"
 
 
-def test_a_model_with_labels_has_an_accuracy_and_others_have_none(
+def test_only_labelled_model_has_accuracy_test(
     repository: Path, collect: Collect, labelled: tuple[str, ...]
 ) -> None:
     options = (*labelled, "--floor", "resnet50=0.75", "--target", "cpu")
@@ -78,7 +76,7 @@ def test_a_model_with_labels_has_an_accuracy_and_others_have_none(
     assert found.cases("test_accuracy") == {"cpu-resnet50-asis"}
 
 
-def test_what_does_not_fit_a_repository_is_refused_before_anything_runs(
+def test_unfit_options_are_refused_before_any_test(
     repository: Path, collect: Collect, labelled: tuple[str, ...], tmp_path: Path
 ) -> None:
     def named(*options: str) -> str:
@@ -93,9 +91,7 @@ def test_what_does_not_fit_a_repository_is_refused_before_anything_runs(
     assert "labels.csv" in named(*labelled, "--floor", "resnet50=0.75"), "labels of other samples"
 
 
-def test_thresholds_are_for_the_cases_of_the_repository(
-    repository: Path, collect: Collect, tmp_path: Path
-) -> None:
+def test_thresholds_match_repository_cases(repository: Path, collect: Collect, tmp_path: Path) -> None:
     file = tmp_path / "t.toml"
     statuses = []
     for pattern in ("cpu-resnet50-asis", "cpu-*-onnx-fp32"):

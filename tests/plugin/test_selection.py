@@ -50,7 +50,7 @@ from tests.helpers import ROOT, WITHOUT, Collect, run_pytest
         (None, "cpu"),
     ],
 )
-def test_a_device_is_recognised_by_the_name_its_driver_reports(reported: str | None, name: str) -> None:
+def test_device_is_recognized_by_its_driver_name(reported: str | None, name: str) -> None:
     assert targets.recognise(reported).name == name
 
 
@@ -60,7 +60,7 @@ def some_case(target: Target, *, micro: bool, mnemonic: str = "onnx") -> Case:
     return next(c for c in every if c.model.micro is micro and c.format.mnemonic == mnemonic)
 
 
-def test_full_size_models_run_on_a_cpu_only_when_they_are_named() -> None:
+def test_full_size_models_run_on_cpu_only_if_named() -> None:
     full = some_case(targets.CPU, micro=False)
     name = full.model.name
     assert not is_asked_for(full, (), ())
@@ -70,7 +70,7 @@ def test_full_size_models_run_on_a_cpu_only_when_they_are_named() -> None:
     assert is_asked_for(some_case(targets.recognise("NVIDIA H200"), micro=False), (), ())
 
 
-def test_a_model_may_exclude_a_format_or_one_precision_of_it() -> None:
+def test_model_may_exclude_a_format_or_precision() -> None:
     models = {model.name: model for model in all_models()}
     formats = {format_.mnemonic: format_ for format_ in all_formats()}
     micro, full = models["nnunet-micro"], models["nnunet"]
@@ -82,7 +82,7 @@ def test_a_model_may_exclude_a_format_or_one_precision_of_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["a30", "a40", "a100", "v100", "t4"])
-def test_a_published_target_named_alone_selects_exactly_what_was_published(name: str) -> None:
+def test_published_target_selects_what_was_published(name: str) -> None:
     every = published.load()
     rows = every[every.gpu == name]
     # The sources call the engine of a TorchScript model `cuda`, and TensorFlow-TensorRT is in the format's
@@ -118,7 +118,7 @@ def test_a_published_target_named_alone_selects_exactly_what_was_published(name:
 
 
 @pytest.mark.parametrize("name", ["h100", "h200", "l4", "l40s", "b200", "gpu"])
-def test_newer_hardware_takes_every_case_and_the_widest_matrix(name: str) -> None:
+def test_newer_hardware_has_every_case_and_widest_matrix(name: str) -> None:
     target = next(target for target in EVERY_TARGET if target.name == name)
     a100 = targets.recognise("NVIDIA A100")
     own = list(cases.cases_of(target))
@@ -131,13 +131,13 @@ def test_newer_hardware_takes_every_case_and_the_widest_matrix(name: str) -> Non
         assert set(wide.concurrencies) >= set(narrow.concurrencies)
 
 
-def test_every_name_of_every_case_is_unique_and_fit_for_a_file() -> None:
+def test_case_names_are_unique_and_valid_file_names() -> None:
     names = [str(case) for target in EVERY_TARGET for case in cases.cases_of(target)]
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
 
 
-def test_every_case_has_a_tolerance_a_floor_and_a_matrix() -> None:
+def test_every_case_has_tolerance_floor_and_matrix() -> None:
     for target in EVERY_TARGET:
         for case in cases.cases_of(target):
             assert case.tolerance().source, case
@@ -146,12 +146,12 @@ def test_every_case_has_a_tolerance_a_floor_and_a_matrix() -> None:
             assert max(matrix.batches) <= matrix.deployment.max_batch_size, case
 
 
-def test_load_points_are_numbered_so_that_they_sort() -> None:
+def test_load_point_names_sort_numerically() -> None:
     assert str(LoadPoint("offline", 8, 1)) == "b008-c001"
     assert [str(p) for p in points_of("online", [4, 256])] == ["b001-c004", "b001-c256"]
 
 
-def test_collecting_imports_none_of_the_heavy_packages() -> None:
+def test_collection_imports_no_heavy_packages() -> None:
     heavy = "torch onnx onnxruntime onnxscript tensorrt tensorflow tritonclient sklearn pandas scipy PIL "
     heavy += "transformers tokenizers monai torchmetrics nibabel keras tf2onnx"
     code = (
@@ -162,7 +162,7 @@ def test_collecting_imports_none_of_the_heavy_packages() -> None:
     assert "LOADED []" in done.stdout
 
 
-def test_a_run_keeps_each_case_together_in_the_order_of_its_stages(collect: Collect) -> None:
+def test_cases_stay_together_in_stage_order(collect: Collect) -> None:
     arguments = ("-k", "cpu and resnet50-micro and onnx", "--batches", "1,16", "--concurrencies", "4")
     collected = collect(*arguments, "--soak", "10m", "--latency-budget-ms", "7")
 
@@ -183,7 +183,7 @@ def test_a_run_keeps_each_case_together_in_the_order_of_its_stages(collect: Coll
     assert ["onnx-fp32" in name for name in collected.names] == [True] * half + [False] * half
 
 
-def test_a_model_s_reference_comes_first_and_what_is_compiled_last(collect: Collect) -> None:
+def test_reference_comes_first_and_compiled_formats_last(collect: Collect) -> None:
     """And the cases of a model follow one another, so that its weights are loaded once: by name alone
     `resnet50-onnx` and `resnet50-ts-trace` have those of `resnet50-tf` between them."""
     collected = collect("-k", "(cpu and fastpitch-micro or t4 and (resnet50 or resnet50-tf)) and conversion")
@@ -196,7 +196,7 @@ def test_a_model_s_reference_comes_first_and_what_is_compiled_last(collect: Coll
     assert len(runs) == len(set(runs))
 
 
-def test_other_hardware_skips_and_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_absent_hardware_skips_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     status = pytest.main(["benchmarks", "--target", "v100", "-k", "resnet50-micro and onnx", *WITHOUT])
     assert status == pytest.ExitCode.NO_TESTS_COLLECTED, "a run that proves nothing is not green"
     text = capsys.readouterr().out
@@ -207,7 +207,7 @@ def test_other_hardware_skips_and_says_what_it_needs(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.skipif(version_of("onnxruntime-gpu") is not None, reason="has the packages for a GPU")
-def test_on_a_gpu_with_the_packages_for_cpus_every_case_skips_with_what_it_needs(
+def test_cpu_packages_skip_every_gpu_case_with_a_fix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     a100 = next(target for target in EVERY_TARGET if target.name == "a100")
@@ -219,7 +219,7 @@ def test_on_a_gpu_with_the_packages_for_cpus_every_case_skips_with_what_it_needs
         assert fix in str(selection.why_not(case, ())), case
 
 
-def test_workers_run_the_cases_that_the_command_line_names() -> None:
+def test_workers_run_cases_selected_by_keywords() -> None:
     words = "(not not t4 or not (a30 or t4)) and resnet50 and trt and conversion"
     done = run_pytest("benchmarks", "-n", "2", "-v", "-k", words)
     ids = re.findall(r"SKIPPED .*?(test_\w+\[\S+\])", done.stdout)
@@ -227,7 +227,7 @@ def test_workers_run_the_cases_that_the_command_line_names() -> None:
     assert all("[t4-" in name and "trt" in name and "resnet50" in name for name in ids)
 
 
-def test_full_size_models_that_are_left_out_are_said(collect: Collect) -> None:
+def test_omitted_full_size_models_are_listed(collect: Collect) -> None:
     def left_out(*arguments: str) -> str:
         lines = collect(*arguments).text.splitlines()
         return next((line for line in lines if line.startswith("full-size models")), "")
@@ -249,7 +249,7 @@ def test_full_size_models_that_are_left_out_are_said(collect: Collect) -> None:
         (("benchmarks",), ("-k", "known"), None),
     ],
 )
-def test_what_an_option_asks_for_is_refused_without_it_only_where_it_is_named(
+def test_test_named_without_its_option_is_refused(
     paths: tuple[str, ...], arguments: tuple[str, ...], fix: str | None, collect: Collect
 ) -> None:
     collected = collect(*arguments, paths=paths)
@@ -258,7 +258,7 @@ def test_what_an_option_asks_for_is_refused_without_it_only_where_it_is_named(
     assert (collected.status == pytest.ExitCode.USAGE_ERROR) == (fix is not None)
 
 
-def test_converting_alone_leaves_out_all_else_and_has_every_case_once(collect: Collect) -> None:
+def test_convert_only_has_one_test_per_case(collect: Collect) -> None:
     alone, usual = collect("--convert-only"), collect()
 
     assert alone.cases("test_build") == usual.cases("test_conversion")
@@ -266,9 +266,7 @@ def test_converting_alone_leaves_out_all_else_and_has_every_case_once(collect: C
     assert not usual.cases("test_build")
 
 
-def test_recorded_answers_are_asked_for_where_there_are_some_or_some_are_to_be(
-    tmp_path: Path, collect: Collect
-) -> None:
+def test_recorded_answers_test_needs_recorded_answers_or_option(tmp_path: Path, collect: Collect) -> None:
     def is_there(*arguments: str) -> bool:
         found = collect("--results", str(tmp_path), *arguments, paths=("benchmarks/test_answers.py",))
         return bool(found.cases("test_recorded_answers"))
@@ -280,13 +278,13 @@ def test_recorded_answers_are_asked_for_where_there_are_some_or_some_are_to_be(
     assert is_there()
 
 
-def test_a_batch_over_the_largest_is_refused_with_the_fix(collect: Collect) -> None:
+def test_batch_above_maximum_is_refused_with_fix(collect: Collect) -> None:
     collected = collect("-k", "resnet50-micro", "--batches", "64")
     assert collected.status == pytest.ExitCode.USAGE_ERROR
     assert "--deployment max_batch_size=64" in collected.text
 
 
-def test_no_test_is_called_like_a_format_or_precision_that_one_selects_by(collect: Collect) -> None:
+def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:
     """-k compares parts of names: with a test_outputs, `-k ts` would run it for every format."""
     tests = {name.partition("[")[0] for name in collect("--target", "cpu").names}
     words = {format_.mnemonic for format_ in all_formats()} | {"ts", "trt", "tf", "fp32", "fp16", "int8"}
@@ -295,7 +293,7 @@ def test_no_test_is_called_like_a_format_or_precision_that_one_selects_by(collec
     assert not [(test, word) for test in tests for word in words if word in test]
 
 
-def test_no_garbage_is_looked_for_while_tests_are_made_but_before_and_after(collect: Collect) -> None:
+def test_gc_is_off_during_collection(collect: Collect) -> None:
     seen: set[bool] = set()
     hook = pytest.Function.from_parent
 
@@ -310,7 +308,7 @@ def test_no_garbage_is_looked_for_while_tests_are_made_but_before_and_after(coll
     assert gc.isenabled()
 
 
-def test_installed_packages_are_not_searched_anew_for_each_plugin_of_the_suite(
+def test_collection_searches_installed_packages_once(
     monkeypatch: pytest.MonkeyPatch, collect: Collect
 ) -> None:
     """A search reads a file of each package, some hundred of them."""

@@ -29,7 +29,7 @@ def digest_of(collected: Collected) -> str:
     ],
     ids=["one", "all", "-m", "two targets"],
 )
-def test_the_shards_have_each_selected_test_once_and_say_how_many(
+def test_shards_have_each_selected_test_once(
     count: int, arguments: tuple[str, ...], collect: Collect
 ) -> None:
     whole = collect(*arguments)
@@ -49,7 +49,7 @@ def test_the_shards_have_each_selected_test_once_and_say_how_many(
     assert sum(map(len, cases)) == len(set.union(*cases)), "the tests of a case stay in one shard"
 
 
-def test_a_run_changes_no_other_shard_of_it(collect: Collect, tmp_path: Path) -> None:
+def test_results_of_a_run_do_not_change_other_shards(collect: Collect, tmp_path: Path) -> None:
     """The records that a run writes are not those it is split by: the second shard would be another on that
     machine."""
     one, other = (
@@ -59,12 +59,12 @@ def test_a_run_changes_no_other_shard_of_it(collect: Collect, tmp_path: Path) ->
     assert one.names == other.names
 
 
-def test_other_records_make_another_split(collect: Collect, tmp_path: Path) -> None:
+def test_other_records_change_the_split(collect: Collect, tmp_path: Path) -> None:
     own = collect(*CPU, "--shard", "1/4")
     assert digest_of(own) != digest_of(collect(*CPU, "--shard", "1/4", "--shard-records", str(tmp_path)))
 
 
-def test_an_empty_shard_fails_no_pipeline_and_a_shard_of_nothing_is_no_success(collect: Collect) -> None:
+def test_empty_shard_passes_but_empty_selection_does_not(collect: Collect) -> None:
     found = shards(collect, 4, *CPU, "-k", "resnet50-micro and onnx")
 
     assert sorted(bool(shard.names) for shard in found) == [False, False, True, True]

@@ -58,7 +58,7 @@ def kept(config: Any) -> Mapping[str, float]:
         ([("offline", 0.0, call, 0.0) for call in (30.0, 0.0, 0.0)], {"offline": 10.0}),
     ],
 )
-def test_a_stage_takes_the_mean_of_its_tests_with_setup_and_teardown(
+def test_stage_time_is_mean_over_its_tests(
     config: Any, tests: list[tuple[Any, ...]], seconds: dict[str, float]
 ) -> None:
     for one in tests:
@@ -67,7 +67,7 @@ def test_a_stage_takes_the_mean_of_its_tests_with_setup_and_teardown(
 
 
 @pytest.mark.parametrize(("reused", "first_s"), [(False, 61.0), (True, 1.0)])
-def test_converting_the_model_is_no_part_of_it(config: Any, reused: bool, first_s: float) -> None:
+def test_conversion_time_is_excluded(config: Any, reused: bool, first_s: float) -> None:
     """It has a time of its own in the record, which a run that reuses the model has too."""
     run = SimpleNamespace(build=SimpleNamespace(reused=reused, build_time_s=60.0))
     for stage, setup_s in (("conversion", first_s), ("accuracy", 1.0)):
@@ -75,7 +75,7 @@ def test_converting_the_model_is_no_part_of_it(config: Any, reused: bool, first_
     assert kept(config) == {"conversion": 5.0, "accuracy": 5.0}
 
 
-def test_waiting_for_another_process_is_no_part_of_it(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_time_is_excluded(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     before_s = locks.waited_s()
     waited_s = itertools.chain([before_s + 2.0], itertools.repeat(before_s + 10.0))
     monkeypatch.setattr(locks, "waited_s", lambda: next(waited_s))
@@ -84,9 +84,7 @@ def test_waiting_for_another_process_is_no_part_of_it(config: Any, monkeypatch: 
 
 
 @pytest.mark.parametrize("is_worker", [False, True])
-def test_a_test_without_a_result_and_workers_that_wait_for_each_other_say_nothing(
-    config: Any, is_worker: bool
-) -> None:
+def test_unrecorded_tests_and_workers_keep_no_stage_time(config: Any, is_worker: bool) -> None:
     if is_worker:
         config.workerinput = {}
     run_test(config, "accuracy", 2.0, 5.0, 0.5, recorded=is_worker)

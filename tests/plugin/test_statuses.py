@@ -53,13 +53,11 @@ def failing(*kinds: str) -> Outcomes:
         (0, Outcomes(passed=1, unreadable=["a.json"], missing=["summary.md"]), 11),
     ],
 )
-def test_a_status_that_pytest_gives_as_a_number_counts_as_its_name_does(
-    own: int, outcomes: Outcomes, status: int
-) -> None:
+def test_numeric_status_equals_its_enum(own: int, outcomes: Outcomes, status: int) -> None:
     assert status_of(own, outcomes) == status
 
 
-def test_the_worst_failures_come_first() -> None:
+def test_worst_failures_come_first() -> None:
     kinds = worst_first(failing("speed", "input", "infrastructure", "accuracy").failures)
     assert [one.kind for one in kinds] == ["accuracy", "infrastructure", "speed", "input"]
 
@@ -76,7 +74,7 @@ def test_the_worst_failures_come_first() -> None:
         (Outcomes(skipped=Counter({"needs an A100": 2, "needs a T4": 1}), status=5), True),
     ],
 )
-def test_what_pytest_itself_says_enough_of_needs_no_sentence(outcomes: Outcomes, is_said: bool) -> None:
+def test_status_sentence_is_omitted_if_pytest_says_enough(outcomes: Outcomes, is_said: bool) -> None:
     assert bool(status_sentence(outcomes)) is is_said
 
 
@@ -95,7 +93,7 @@ def test_what_pytest_itself_says_enough_of_needs_no_sentence(outcomes: Outcomes,
     ],
 )
 @pytest.mark.parametrize("folder", ["benchmarks", "tests"])
-def test_the_kind_of_a_failure_is_noted_on_a_benchmark_and_on_no_other_test(
+def test_failure_kind_is_noted_only_on_benchmarks(
     error: BaseException | None, kind: str | None, folder: str
 ) -> None:
     item: Any = SimpleNamespace(path=Path("/somewhere") / folder / "test_speed.py", user_properties=[])

@@ -19,7 +19,7 @@ def figures() -> pd.DataFrame:
     return published.load()
 
 
-def test_all_tables_and_rows_are_there(figures: pd.DataFrame) -> None:
+def test_all_tables_and_rows_exist(figures: pd.DataFrame) -> None:
     tables = figures.groupby("model")["table"]
     assert tables.nunique().to_dict() == {
         "bert-dist4l": 16,
@@ -39,7 +39,7 @@ def test_all_tables_and_rows_are_there(figures: pd.DataFrame) -> None:
     assert len(figures.drop_duplicates(["source", "table"])) == 64
 
 
-def test_no_point_is_there_twice(figures: pd.DataFrame) -> None:
+def test_points_are_unique(figures: pd.DataFrame) -> None:
     assert not figures.duplicated(POINT).any()
     numbers = ["throughput_per_s", *COMPONENTS_MS, *PERCENTILES_MS, "latency_avg_ms"]
     assert not figures.duplicated(["model", *numbers]).any()
@@ -102,7 +102,7 @@ def test_every_table_sweeps_its_scenario(
         ("fastpitch", (8, 2, 1, "4 8")),
     ],
 )
-def test_settings_are_those_beside_the_tables(
+def test_settings_match_published_ones(
     figures: pd.DataFrame, model: str, settings: tuple[object, ...]
 ) -> None:
     columns = ["max_batch_size", "instances", "max_queue_delay_us", "preferred_batch_sizes"]
@@ -122,7 +122,7 @@ def test_components_add_up_to_the_average(figures: pd.DataFrame) -> None:
     assert list(rows.loc[off_ms > limit_ms, "model"]) == []
 
 
-def test_throughput_times_latency_is_what_is_in_flight(figures: pd.DataFrame) -> None:
+def test_throughput_times_latency_equals_requests_in_flight(figures: pd.DataFrame) -> None:
     """Little's law, within 1 %, the rounding of both figures, and one batch more or less in the counting
     window. The throughputs are whole batches in 10 s, in BERT in 1 s."""
     in_flight = (figures["batch"] * figures["concurrency"]).astype(float)
@@ -165,7 +165,7 @@ def _one(figures: pd.DataFrame, **wanted: object) -> pd.Series:
     return rows.iloc[0]
 
 
-def test_values_of_each_source(figures: pd.DataFrame) -> None:
+def test_values_match_each_source(figures: pd.DataFrame) -> None:
     row = _one(figures, model="resnet50", gpu="v100", scenario="offline", batch=16)
     assert (row["throughput_per_s"], row["latency_p90_ms"], row["latency_avg_ms"]) == (1726.4, 9.736, 9.266)
     row = _one(figures, model="nnunet", gpu="a100", scenario="online", precision="fp16", concurrency=8)
@@ -186,7 +186,7 @@ def test_values_of_each_source(figures: pd.DataFrame) -> None:
     assert row["sequence_length"] == 128
 
 
-def test_only_bert_publishes_a_score(figures: pd.DataFrame) -> None:
+def test_only_bert_publishes_score(figures: pd.DataFrame) -> None:
     scores = figures.dropna(subset=["score_percent"])
     assert set(scores["model"]) == {"bert-dist4l"}
     assert set(scores["score_percent"]) == {83.34, 83.35, 83.37}
@@ -194,7 +194,7 @@ def test_only_bert_publishes_a_score(figures: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(published.FOLDER.glob("*.csv")), ids=lambda path: path.stem)
-def test_a_file_has_the_columns_of_the_data_and_the_rows_of_its_model_alone(path: Path) -> None:
+def test_file_has_data_columns_and_rows_of_its_model(path: Path) -> None:
     lines = csv.DictReader(path.read_text().splitlines())
     assert lines.fieldnames == list(published.COLUMNS)
     assert {row["model"] for row in lines} == {path.stem}

@@ -120,7 +120,7 @@ def table_of(record: Record, scenario: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("scenario", ["offline", "online"])
-def test_the_columns_are_those_of_the_models_source(model: str, scenario: str) -> None:
+def test_columns_match_the_source_of_the_model(model: str, scenario: str) -> None:
     first = {"offline": OFFLINE, "online": ONLINE}[scenario]
     parts = {"offline": LATENCIES, "online": f"{PARTS} | {LATENCIES}"}[scenario]
     expected = BERT if model == "bert-dist4l" else f"{first[model]} | Inferences/second | {parts}"
@@ -130,7 +130,7 @@ def test_the_columns_are_those_of_the_models_source(model: str, scenario: str) -
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_published_table_comes_out_of_a_record_that_holds_its_figures(model: str) -> None:
+def test_published_tables_are_reproduced_from_records(model: str) -> None:
     found = published_tables(model)
     assert len(found) == {"resnet50": 8, "resnet50-tf": 8}.get(model, 16)
     for rows in found:
@@ -154,7 +154,7 @@ def test_every_published_table_comes_out_of_a_record_that_holds_its_figures(mode
 
 
 @pytest.mark.parametrize("model", PARAMETERS)
-def test_settings_have_the_names_and_the_order_of_the_models_source(model: str) -> None:
+def test_setting_names_and_order_match_the_source(model: str) -> None:
     for rows in published_tables(model):
         record, scenario = measured(rows), rows[0]["scenario"]
         header, *parameters = cells(as_markdown(parameters_table(publishable(record), scenario)))
@@ -171,7 +171,7 @@ def bullet_list(record: Record, scenario: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("model", PARAMETERS)
-def test_settings_have_the_published_values(model: str) -> None:
+def test_settings_have_published_values(model: str) -> None:
     for rows in published_tables(model):
         row, record = rows[0], measured(rows)
         parameters = dict(cells(as_markdown(parameters_table(publishable(record), "online"))))
@@ -185,7 +185,7 @@ def test_settings_have_the_published_values(model: str) -> None:
         assert bullets["Precision"] == row["precision"].upper()
 
 
-def test_bert_has_all_settings_in_one_table_as_published() -> None:
+def test_bert_settings_are_one_table() -> None:
     for rows in published_tables("bert-dist4l"):
         row, record = rows[0], measured(rows)
         graphs = " | NVIDIA TensorRT Capture CUDA Graph" if row["format"] == "trt" else ""
@@ -207,7 +207,7 @@ def test_bert_has_all_settings_in_one_table_as_published() -> None:
         ]
 
 
-def test_a_model_without_publication_has_the_tables_of_resnet50() -> None:
+def test_unpublished_model_uses_resnet50_tables() -> None:
     assert names_of("whisper", "online") == names_of("resnet50", "online")
     assert names_of("whisper", "offline").columns == tuple(
         f"{OFFLINE['resnet50']} | Inferences/second | {LATENCIES}".split(" | ")
@@ -246,7 +246,7 @@ def sources() -> dict[str, str]:
 
 @needs_seeds
 @pytest.mark.parametrize("model", MODELS)
-def test_the_headers_stand_in_the_readmes_word_for_word(model: str, sources: dict[str, str]) -> None:
+def test_headers_match_seed_readmes(model: str, sources: dict[str, str]) -> None:
     for scenario in {rows[0]["scenario"] for rows in published_tables(model)}:
         header = " ".join(names_of(model, scenario).columns)
         count = sum(rows[0]["scenario"] == scenario for rows in published_tables(model))
@@ -255,7 +255,7 @@ def test_the_headers_stand_in_the_readmes_word_for_word(model: str, sources: dic
 
 @needs_seeds
 @pytest.mark.parametrize("model", MODELS)
-def test_the_rows_stand_in_the_readmes_digit_by_digit(model: str, sources: dict[str, str]) -> None:
+def test_rows_match_seed_readmes(model: str, sources: dict[str, str]) -> None:
     with (published.FOLDER / f"{model}.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:

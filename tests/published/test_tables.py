@@ -47,7 +47,7 @@ def latencies(**values: float) -> dict[str, Estimate]:
     return {name: samples.estimate(value) for name, value in values.items()}
 
 
-def test_every_published_row_stands_beside_a_case_that_was_measured_just_so() -> None:
+def test_every_published_row_matches_one_case() -> None:
     """Names of formats and accelerators lead each of the 488 rows to one case, and each case to its rows."""
     names = ("gpu", "model", "format", "accelerator", "precision")
     cases: dict[str, list[PublishedRow]] = {}
@@ -93,7 +93,7 @@ def test_every_published_row_stands_beside_a_case_that_was_measured_just_so() ->
     ],
     ids=["online", "a latency is missing", "a ratio is too wide"],
 )
-def test_a_row_has_both_figures_and_their_ratio(point: Load, values: list[float | None]) -> None:
+def test_row_has_both_figures_and_their_ratio(point: Load, values: list[float | None]) -> None:
     (table,) = tables(case_on(ALIKE, point))
     (row,) = table.rows
     found = [cell.value for cell in row.cells[1:]]
@@ -116,9 +116,7 @@ def test_a_row_has_both_figures_and_their_ratio(point: Load, values: list[float 
     ],
     ids=["alike", "another point", "at a rate", "another format", "another GPU", "another model"],
 )
-def test_only_what_was_published_for_the_same_gpu_and_point_has_one_ratio(
-    name: str, point: Load, ratio: float | None
-) -> None:
+def test_ratio_needs_same_gpu_and_point(name: str, point: Load, ratio: float | None) -> None:
     found = published_ratio(publishable(case_on(name, point)), point)
     assert (found and found.value) == (ratio and pytest.approx(ratio))
 
@@ -138,9 +136,7 @@ def test_only_what_was_published_for_the_same_gpu_and_point_has_one_ratio(
         ("cpu resnet50-micro onnx - fp32", {}),
     ],
 )
-def test_a_case_meets_the_rows_of_its_own_format_and_gpu_or_those_of_every_gpu(
-    name: str, per_s: dict[str, float]
-) -> None:
+def test_case_matches_rows_of_its_format_and_gpu(name: str, per_s: dict[str, float]) -> None:
     found = beside(case_on(name, load("offline", 1, 100), load("online", 1, 100)))
     offline = [row for at, row in found if at.scenario == "offline"]
     assert {row["gpu"]: row["throughput_per_s"] for row in offline} == per_s
@@ -155,9 +151,7 @@ def test_a_case_meets_the_rows_of_its_own_format_and_gpu_or_those_of_every_gpu(
         ("a100", "NVIDIA A100-SXM4-80GB", 2),
     ],
 )
-def test_a_part_of_a_gpu_and_several_of_them_stand_beside_no_published_figure(
-    target: str, gpu: str, count: int
-) -> None:
+def test_mig_and_several_gpus_match_no_published_figure(target: str, gpu: str, count: int) -> None:
     whole = case_on("a100 resnet50 onnx trt fp16")
     case = structs.replace(whole.case, target=target, gpus=count)
     other = structs.replace(whole, case=case, machine=structs.replace(whole.machine, gpu=gpu))
@@ -197,7 +191,7 @@ PYTHON = {"serving": samples.record().serving, "build": samples.random_weights()
         ),
     ],
 )
-def test_settings_that_differ_are_named_with_both_values(
+def test_different_settings_are_named_with_values(
     name: str, changes: dict[str, Any], found: list[str]
 ) -> None:
     """Offline: there the dynamic batcher is off."""
@@ -232,7 +226,7 @@ def test_settings_that_differ_are_named_with_both_values(
     ],
     ids=["some of each", "no online figures", "all", "a batch beyond the deployment"],
 )
-def test_points_of_one_side_are_named_with_the_command_that_measures_the_published_ones(
+def test_unmatched_points_are_named_with_command(
     name: str, points: list[tuple[str, int]], lines: list[str], options: str
 ) -> None:
     loads = [load(scenario, size, 10) for scenario, size in points]
@@ -246,12 +240,12 @@ def test_points_of_one_side_are_named_with_the_command_that_measures_the_publish
     assert command[1].endswith(options)
 
 
-def test_a_case_without_a_counterpart_is_named_with_the_reason() -> None:
+def test_case_without_counterpart_is_named_with_reason() -> None:
     found = match(publishable(case_on("cpu resnet50-micro onnx - fp32")))
     (listed,) = [block for block in document([found]) if isinstance(block, Bullets)]
     assert listed.lines == [f"`cpu-resnet50-micro-onnx-fp32`: {found.missing}"]
 
 
-def test_a_case_that_has_not_passed_shows_the_reason_in_place_of_every_figure() -> None:
+def test_failed_case_shows_reason_and_no_figures() -> None:
     failed = publishable(case_on(ALIKE, conversion=None))
     assert section(match(failed)) == [failed.no_speed]

@@ -117,22 +117,22 @@ def linked(page: Path) -> list[Path]:
         (f"parameters {OTHER}", as_markdown(parameters_table(SEEN[1], "offline"))),
     ],
 )
-def test_each_region_shows_what_its_marker_says(name: str, text: str) -> None:
+def test_region_shows_what_its_marker_names(name: str, text: str) -> None:
     assert body(name) == text
 
 
 @pytest.mark.parametrize("name", ["comparison", f"search {CASE}"])
-def test_what_was_not_measured_is_a_sentence(name: str) -> None:
+def test_unmeasured_region_is_a_sentence(name: str) -> None:
     assert body(name).startswith("Nothing has been measured")
 
 
 @pytest.mark.parametrize("kind", ["offline", "online", "efficiency", "use"])
-def test_a_case_that_is_not_right_shows_the_reason_in_place_of_its_speed(kind: str) -> None:
+def test_wrong_case_shows_reason_in_place_of_speed(kind: str) -> None:
     wrong = publishable(samples.swept(accuracy=samples.failed_accuracy()))
     assert wrong.no_speed in readme.sync(region(f"{kind} {CASE}"), [wrong])
 
 
-def test_every_marker_of_the_help_can_be_rendered() -> None:
+def test_every_marker_in_help_renders() -> None:
     forms = [line.split("  ")[1] for line in readme.overview().splitlines() if line[2] != " "]
     assert {form.split()[0] for form in forms} == {*readme.OF_ALL, *readme.OF_CASE, *readme.FOREIGN, "plot"}
     for form in forms:
@@ -140,7 +140,7 @@ def test_every_marker_of_the_help_can_be_rendered() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_all_else_stays_and_a_second_time_changes_nothing(end: str) -> None:
+def test_text_outside_regions_stays_and_sync_is_idempotent(end: str) -> None:
     synced = readme.sync(PAGE.replace("\n", end), SEEN)
     assert outside(synced.replace("\r\n", "\n")) == outside(PAGE)
     assert synced.count("\n") == synced.count(end)
@@ -180,20 +180,20 @@ CLOSED = "<!-- /tritonproof:summary -->\n"
         ("text\na <!-- tritonproof:summary --> b\n" + region("machine"), 2),
     ],
 )
-def test_what_cannot_be_written_is_an_error_with_its_line(page: str, line: int) -> None:
+def test_invalid_region_is_an_error_with_its_line(page: str, line: int) -> None:
     with pytest.raises(readme.ReadmeError, check=lambda error: str(error).startswith(f"line {line}: ")):
         readme.sync(page, SEEN)
 
 
 @pytest.mark.parametrize("fence", ["", "```\n", "````\n```\n", "~~~\n"])
-def test_a_file_without_markers_is_told_which_to_paste(fence: str) -> None:
+def test_file_without_markers_lists_markers_to_paste(fence: str) -> None:
     """Those in code are none."""
     page = f"{fence}{region('summary')}{fence[::-1].strip()}\n" if fence else "# Nothing\n"
     with pytest.raises(readme.ReadmeError, match="tritonproof:machine"):
         readme.sync(page, SEEN)
 
 
-def test_without_records_there_is_nothing_to_show() -> None:
+def test_missing_records_are_an_error() -> None:
     with pytest.raises(readme.ReadmeError, match="tox run -e benchmarks"):
         readme.sync(region("summary"), [])
 
@@ -202,7 +202,7 @@ def test_without_records_there_is_nothing_to_show() -> None:
     "said",
     ["<!-- /tritonproof:summary -->", "`is <!-- /tritonproof:summary -->`", "\\<!-- tritonproof:x -->"],
 )
-def test_a_marker_in_what_a_record_says_is_text(said: str) -> None:
+def test_marker_in_record_text_is_escaped(said: str) -> None:
     one = samples.record(accuracy=samples.accuracy(samples.score(metric=said)))
     machine = structs.replace(one.machine, cpu=said, gpu=None)
     record = publishable(structs.replace(one, machine=machine))
@@ -214,7 +214,7 @@ def test_a_marker_in_what_a_record_says_is_text(said: str) -> None:
 # --- pictures and the command ------------------------------------------------------------------------------
 
 
-def test_a_plot_is_a_picture_in_both_themes_with_its_gist() -> None:
+def test_plot_has_both_themes_and_alternative_text() -> None:
     chart = plots.chart("throughput-latency", [publishable(SWEPT)], 10.0)
     written = body(f"plot throughput-latency {CASE} 10ms")
     for theme in plots.THEMES:
@@ -222,7 +222,7 @@ def test_a_plot_is_a_picture_in_both_themes_with_its_gist() -> None:
     assert f'alt="{chart.alternative}"' in written
 
 
-def test_the_command_writes_the_page_with_its_pictures_once(sync_page: Reports, page: Path) -> None:
+def test_command_writes_page_and_pictures_once(sync_page: Reports, page: Path) -> None:
     before = page.read_text()
     assert sync_page("--check").status == 1
     assert page.read_text() == before
@@ -243,7 +243,7 @@ def test_the_check_shows_what_drifted(sync_page: Reports, written: Path) -> None
     assert "\n+Measured on " in ended.out
 
 
-def test_pictures_may_lie_in_another_folder_and_stay_there(
+def test_pictures_may_be_in_another_folder(
     sync_page: Reports, page: Path, tmp_path: Path, results: Path
 ) -> None:
     folder = tmp_path / "my pictures"
@@ -289,7 +289,7 @@ def test_a_link_to_elsewhere_is_no_folder_to_write_into(link: str, sync_page: Re
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"# Nothing\n", region("x").encode()])
-def test_an_error_names_the_file_and_leaves_it_alone(
+def test_error_names_file_and_leaves_it_unchanged(
     content: bytes | None, sync_page: Reports, page: Path
 ) -> None:
     page.unlink()

@@ -31,7 +31,7 @@ from reports.record import commands
         ),
     ],
 )
-def test_a_command_is_that_of_the_place(
+def test_commands_suit_checkout_or_installation(
     call: object, checkout: str, installed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert callable(call)

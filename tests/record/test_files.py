@@ -29,7 +29,7 @@ def link(tmp_path: Path) -> Path:
     return tmp_path / "link"
 
 
-def test_what_a_killed_writer_left_is_gone_after_the_next_write(tmp_path: Path) -> None:
+def test_leftovers_of_killed_writer_are_removed_by_next_write(tmp_path: Path) -> None:
     folder = tmp_path / "results"
     command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(folder / "case.json")]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
@@ -38,7 +38,7 @@ def test_what_a_killed_writer_left_is_gone_after_the_next_write(tmp_path: Path) 
     assert [path.name for path in folder.iterdir()] == ["other.json"]
 
 
-def test_what_another_process_is_still_writing_is_no_leftover(tmp_path: Path) -> None:
+def test_unfinished_folder_in_use_is_kept(tmp_path: Path) -> None:
     with atomic.unfinished_folder(tmp_path / "merged") as folder:
         (folder / "case.json").touch()
         assert atomic.remove_leftovers(tmp_path) == []
@@ -46,7 +46,7 @@ def test_what_another_process_is_still_writing_is_no_leftover(tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
 
 
-def test_a_link_is_followed_where_a_user_names_it_and_never_replaced(link: Path) -> None:
+def test_given_link_is_followed_and_other_link_is_refused(link: Path) -> None:
     with pytest.raises(OSError, check=lambda error: error.filename == str(link)):
         atomic.replace(link, b"after")
     assert link.read_bytes() == b"before"
@@ -57,7 +57,7 @@ def test_a_link_is_followed_where_a_user_names_it_and_never_replaced(link: Path)
 
 
 @pytest.mark.parametrize("device", ["/dev/null", "/dev/fd/{}"])
-def test_a_device_that_a_user_names_is_written_to_and_stays(device: str, tmp_path: Path) -> None:
+def test_device_is_written_to_and_stays(device: str, tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as out:
         node = Path(device.format(out.fileno()))
         before = node.stat()
@@ -66,7 +66,7 @@ def test_a_device_that_a_user_names_is_written_to_and_stays(device: str, tmp_pat
     assert (tmp_path / "out").read_bytes() == (b"page" if "fd" in device else b"")
 
 
-def test_a_pipe_gets_what_is_written_and_stays_a_pipe(tmp_path: Path) -> None:
+def test_pipe_receives_content_and_stays(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -78,7 +78,7 @@ def test_a_pipe_gets_what_is_written_and_stays_a_pipe(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
 @pytest.mark.parametrize("write", [atomic.replace, atomic.write_given])
-def test_root_leaves_a_file_to_its_owner(write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
+def test_root_keeps_owner_of_a_file(write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
     path = tmp_path / "page"
     path.touch(0o640)
     os.chown(path, 12345, 12346)
@@ -87,9 +87,7 @@ def test_root_leaves_a_file_to_its_owner(write: Callable[[Path, bytes], None], t
     assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (12345, 12346, 0o640)
 
 
-def test_a_file_that_a_user_has_closed_is_not_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_only_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "page"
     path.write_bytes(b"before")
     # Root may write to all.
@@ -101,7 +99,7 @@ def test_a_file_that_a_user_has_closed_is_not_replaced(
 
 @pytest.mark.parametrize("write", [atomic.replace, atomic.write_given])
 @pytest.mark.parametrize("place", ["file/page", "x" * 300, "folder"])
-def test_what_cannot_be_written_is_named_as_it_was_given(
+def test_unwritable_path_is_named_as_given(
     place: str, write: Callable[[Path, bytes], None], tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
@@ -111,7 +109,7 @@ def test_what_cannot_be_written_is_named_as_it_was_given(
     assert str(raised.value.filename) in (str(tmp_path / place), str((tmp_path / place).parent))
 
 
-def test_two_writers_of_one_file_leave_the_whole_of_one(tmp_path: Path) -> None:
+def test_concurrent_writers_leave_one_whole_file(tmp_path: Path) -> None:
     contents = [bytes([65 + number]) * 100_000 for number in range(4)]
     path = tmp_path / ("c" * 250 + ".json")  # as long as the file system has names
     writers = [threading.Thread(target=atomic.replace, args=(path, content)) for content in contents]
@@ -124,7 +122,7 @@ def test_two_writers_of_one_file_leave_the_whole_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "pipe", ".", "large", "gone"])
-def test_only_a_regular_file_of_some_size_is_read(path: str, tmp_path: Path) -> None:
+def test_only_regular_files_of_limited_size_are_read(path: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(b"before")
     with pytest.raises(OSError, check=lambda error: error.filename == str(tmp_path / path)):
@@ -132,7 +130,7 @@ def test_only_a_regular_file_of_some_size_is_read(path: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("place", ["link", "inside/file", "inside/../elsewhere", "pipe"])
-def test_nothing_behind_a_link_is_of_a_folder(place: str, link: Path, tmp_path: Path) -> None:
+def test_links_inside_a_folder_are_not_followed(place: str, link: Path, tmp_path: Path) -> None:
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "file").write_bytes(b"secret")
     (tmp_path / "inside").symlink_to("beside")

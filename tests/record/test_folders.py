@@ -20,7 +20,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_it_is_found_as_by_pathlib(tree: Path) -> None:
+def test_folder_search_matches_pathlib(tree: Path) -> None:
     assert matching(tree, "*/*.json") == sorted(tree.glob("*/*.json"))
     assert sorted(below(tree)) == sorted(tree.rglob("*"))
     assert matching(tree / "none", "*") == list(below(tree / "a" / "one.json")) == []
@@ -28,14 +28,12 @@ def test_it_is_found_as_by_pathlib(tree: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0, 0o111])
 @pytest.mark.parametrize("find", [lambda folder: matching(folder, "*/*"), lambda folder: list(below(folder))])
-def test_a_folder_that_may_not_be_listed_is_named(
-    mode: int, find: Callable[[Path], object], tree: Path
-) -> None:
+def test_unlistable_folder_is_named(mode: int, find: Callable[[Path], object], tree: Path) -> None:
     with closed(tree / "b", mode), pytest.raises(PermissionError, match=str(tree / "b")):
         find(tree)
 
 
-def test_the_folder_that_a_file_system_keeps_for_root_is_none_of_the_users(tree: Path) -> None:
+def test_lost_and_found_folder_is_skipped(tree: Path) -> None:
     (tree / "lost+found").mkdir()
     with closed(tree / "lost+found"):
         assert len(matching(tree, "*/*.json")) == 4
@@ -43,7 +41,7 @@ def test_the_folder_that_a_file_system_keeps_for_root_is_none_of_the_users(tree:
 
 
 @pytest.mark.parametrize("shut", ["b/deep/four.json", "b/deep", "b", ""])
-def test_a_record_that_may_not_be_read_is_named_whole_with_a_cure(shut: str, tree: Path) -> None:
+def test_unreadable_record_is_named_with_fix(shut: str, tree: Path) -> None:
     path = tree / "b" / "deep" / "four.json"
     with closed(tree / shut), pytest.raises(PermissionError, match="Let this user read it") as raised:
         safe_open.content(path, tree / "b")

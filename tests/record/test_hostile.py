@@ -128,7 +128,7 @@ def commands(results: Path, out: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_a_record_with_what_no_run_measures_is_refused(what: str, tmp_path: Path) -> None:
+def test_impossible_record_is_refused(what: str, tmp_path: Path) -> None:
     path = stored(tmp_path, *HOSTILE[what])
     with pytest.raises(files.RecordError) as raised:
         files.read(path)
@@ -149,7 +149,7 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS.keys())
-def test_what_is_no_record_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_non_record_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "case.json"
     path.write_bytes(content)
     with pytest.raises(files.RecordError, match=str(path)):
@@ -160,7 +160,7 @@ def test_what_is_no_record_is_refused(content: bytes, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["a speed of zero", "a pipe"])
 @pytest.mark.parametrize("command", range(9))
-def test_each_command_refuses_such_a_record_with_its_file(
+def test_each_command_refuses_hostile_record_by_file(
     command: int, what: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     path = stored(tmp_path / "results", *HOSTILE["a speed of zero"])
@@ -173,9 +173,7 @@ def test_each_command_refuses_such_a_record_with_its_file(
 
 
 @pytest.mark.parametrize("of", ["cpu", "gpu"])
-def test_a_text_that_a_terminal_would_obey_is_shown_as_what_it_is(
-    of: str, tmp_path: Path, reports: Reports
-) -> None:
+def test_control_characters_are_shown_escaped(of: str, tmp_path: Path, reports: Reports) -> None:
     said = "\x1b]0;owned\x07 CPU \u202egnp.exe \x9b31m red\r\n::error::x"
     stored(tmp_path / "results", ("machine", of), json.dumps(said), samples.record())
     as_json = ("tables", "--results", tmp_path / "results", "--format", "json")
@@ -191,7 +189,7 @@ NAMES = ["a\x1b[31mb", "a\n::error::b", "a\tb", "a\udce9b"]
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("place", ["cpu/{}.json", "{}/x.json", "{}.json", "history/{}.jsonl"])
-def test_a_name_that_could_forge_a_line_is_refused_on_one_line(
+def test_forged_file_name_is_refused_on_one_line(
     place: str, name: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     results = samples.store(tmp_path / "results", samples.record())
@@ -207,7 +205,7 @@ def test_a_name_that_could_forge_a_line_is_refused_on_one_line(
 
 @pytest.mark.parametrize("name", [*NAMES, "", "a\0b", "~nobody-of-this-name/x"])
 @pytest.mark.parametrize("option", ["html --results", "merge a --output", "compare"])
-def test_an_argument_that_names_no_file_is_refused_on_one_line(
+def test_invalid_argument_is_refused_on_one_line(
     option: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, check=lambda end: end.code == 4):
@@ -216,7 +214,7 @@ def test_an_argument_that_names_no_file_is_refused_on_one_line(
     assert said.isprintable()
 
 
-def test_what_a_run_writes_can_be_read_whatever_a_server_said(tmp_path: Path) -> None:
+def test_server_text_in_records_is_escaped_and_readable(tmp_path: Path) -> None:
     said = "\x1b[31m" + "no \0 memory " * 10_000
     one = structs.replace(complete(), gates=(AnswerGate("repeated", 3, "twice", said),))
     files.write(one, tmp_path / "case.json")

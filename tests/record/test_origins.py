@@ -47,7 +47,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_nothing_anonymous_names_a_host_or_a_gpu(
+def test_anonymous_output_names_no_host_or_gpu(
     command: list[str], one_machine: Path, printed: Callable[..., str]
 ) -> None:
     text = printed(*command, "--results", one_machine, "--anonymous")
@@ -56,7 +56,7 @@ def test_nothing_anonymous_names_a_host_or_a_gpu(
     assert "5ec2e70d" not in text
 
 
-def test_a_readme_names_hosts_only_where_it_is_asked_to(
+def test_readme_names_hosts_only_on_request(
     one_machine: Path, tmp_path: Path, printed: Callable[..., str]
 ) -> None:
     file = tmp_path / "README.md"
@@ -68,9 +68,7 @@ def test_a_readme_names_hosts_only_where_it_is_asked_to(
     assert "secret" in file.read_text()
 
 
-def test_an_anonymous_merge_holds_no_name_anywhere_and_loses_no_figure(
-    one_machine: Path, tmp_path: Path
-) -> None:
+def test_anonymous_merge_removes_names_but_no_figures(one_machine: Path, tmp_path: Path) -> None:
     log = files.path_of(measured().case, one_machine).with_suffix(".server.log")
     log.write_text(f"on {HOST}")
     assert merge([one_machine], tmp_path / "out", anonymous=True).left_out == [log]
@@ -81,7 +79,7 @@ def test_an_anonymous_merge_holds_no_name_anywhere_and_loses_no_figure(
     assert measurements(one).keys() == measurements(measured()).keys()
 
 
-def test_the_published_records_name_no_host_and_no_gpu() -> None:
+def test_published_records_name_no_host_or_gpu() -> None:
     for path in files.record_paths(README):
         record = json.loads(path.read_text())
         found = [one for part in record.values() for one in (part if isinstance(part, list) else [part])]

@@ -39,22 +39,22 @@ from reports.record.schema import Estimate
         (AGREEMENT, 1.0, "100.00 %"),
     ],
 )
-def test_a_figure_has_as_many_digits_as_it_is_worth(quantity: Quantity, value: float, said: str) -> None:
+def test_figure_is_rounded_to_its_precision(quantity: Quantity, value: float, said: str) -> None:
     assert quantity.text(value) == said
 
 
-def test_an_interval_has_the_digits_of_its_value() -> None:
+def test_interval_has_digits_of_its_value() -> None:
     assert THROUGHPUT.cell_with_interval(Estimate(10.04, 9.8765, 10.2)) == "10.0 (9.9 to 10.2)"
     assert RATIO.cell_with_interval(Estimate(0.11, 0.095, 0.125)) == "0.11 (0.10 to 0.12)"
 
 
-def test_bounds_have_as_many_digits_as_tell_them_from_a_limit() -> None:
+def test_bounds_have_enough_digits_to_differ_from_limit() -> None:
     assert RATIO.cell_with_interval(Estimate(0.95, 0.93, 0.968), 0.97) == "0.950 (0.930 to 0.968)"
     assert RATIO.cell_with_interval(Estimate(0.95, 0.93, 0.96), 0.97) == "0.95 (0.93 to 0.96)"
     assert RATIO.cell_with_interval(Estimate(1.0, 1.0, 1.0), 1.0) == "1.00 (1.00 to 1.00)"
 
 
-def test_an_interval_that_is_open_above_says_so() -> None:
+def test_open_interval_is_shown_as_open() -> None:
     p99 = Estimate(12.3, 11.9, 12.8, open_above=True)
     assert LATENCY.cell_with_interval(p99) == "12.300 (11.900 or more)"
     assert LATENCY.text_with_interval(p99) == "12.300 ms (11.900 or more)"
@@ -62,7 +62,7 @@ def test_an_interval_that_is_open_above_says_so() -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), [(0.93999, 0.94), (0.5, 0.9), (0.9400000001, 0.94)])
-def test_two_values_are_told_apart(one: float, other: float) -> None:
+def test_different_values_render_differently(one: float, other: float) -> None:
     for quantity in (SCORE, ERROR):
         first, second = quantity.apart(one, other)
         assert first != second

@@ -82,19 +82,19 @@ def path(tmp_path: Path) -> Path:
         samples.measured_at(samples.origin(), complete()),
     ],
 )
-def test_a_record_comes_back_as_it_was_written(record: Record, tmp_path: Path) -> None:
+def test_record_round_trips(record: Record, tmp_path: Path) -> None:
     files.write(record, tmp_path / "case.json")
     assert files.read(tmp_path / "case.json") == record
 
 
-def test_all_records_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_records_are_read_in_name_order(tmp_path: Path) -> None:
     samples.store(tmp_path, samples.random_weights(), samples.record())
     (tmp_path / "a40" / ".superseded.json").write_text("not a record")
     assert files.read_all(tmp_path) == [samples.record(), samples.random_weights()]
     assert files.read_all(tmp_path / "nowhere") == []
 
 
-def test_a_damaged_file_and_a_copy_of_a_record_are_each_named(path: Path, tmp_path: Path) -> None:
+def test_damaged_and_copied_records_are_named(path: Path, tmp_path: Path) -> None:
     copy, damaged = path.with_name(f"{path.stem}-old.json"), tmp_path / "cpu" / "second.json"
     copy.write_bytes(path.read_bytes())
     damaged.parent.mkdir()
@@ -119,7 +119,7 @@ def required(value: Any, above: Keys = ()) -> Iterator[Keys]:
         yield from required(value[0], (*above, 0))
 
 
-def test_every_required_key_that_is_missing_is_named(path: Path) -> None:
+def test_every_missing_required_key_is_named(path: Path) -> None:
     whole, every = path.read_text(), [*required(complete())]
     assert len(every) > 150
     for *above, last in every:
@@ -133,7 +133,7 @@ def test_every_required_key_that_is_missing_is_named(path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_a_number_that_is_not_finite_is_not_written_and_the_old_file_stays(number: float, path: Path) -> None:
+def test_nonfinite_number_is_not_written(number: float, path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         files.write(samples.record(loads=(samples.load("offline", 1, number),)), path)
     assert files.read(path) == complete()
@@ -141,9 +141,7 @@ def test_a_number_that_is_not_finite_is_not_written_and_the_old_file_stays(numbe
 
 
 @pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
-def test_writing_that_breaks_off_leaves_the_old_file_alone(
-    step: str, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_write_keeps_old_file(step: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def full(*_: object) -> None:

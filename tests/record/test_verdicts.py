@@ -12,7 +12,7 @@ def comparison(**changes: Any) -> Comparison:
     return samples.comparison(**({"passes": 16, "chance": 0.0001} | changes))
 
 
-def test_a_ratio_that_is_known_too_badly_is_not_said_but_its_verdict_is() -> None:
+def test_wide_ratio_is_omitted_but_verdict_is_shown() -> None:
     wide = comparison(ratio=Estimate(0.5, 0.4, 0.7))
 
     assert comparison_text(wide) == f"{too_wide('HEAD~1')}: {comparison_verdict(wide)}"
@@ -22,7 +22,7 @@ def test_a_ratio_that_is_known_too_badly_is_not_said_but_its_verdict_is() -> Non
     assert comparison_text(comparison()).startswith("ratio 0.90 (0.88 to 0.92) to HEAD~1: slower")
 
 
-def test_a_ratio_near_the_limit_has_the_digits_that_tell_it_apart() -> None:
+def test_ratio_near_limit_has_more_digits() -> None:
     near = comparison(verdict="not slower", ratio=Estimate(0.9704, 0.9702, 0.9706))
 
     assert "0.9702" in comparison_text(near), "the limit is 0.97"
@@ -32,7 +32,7 @@ def budget(verdict: Any) -> LatencyBudget:
     return LatencyBudget("p99", 5, "thresholds.toml, entry 1", verdict)
 
 
-def test_a_point_fails_for_each_thing_that_is_shown_against_it_and_for_no_other() -> None:
+def test_point_fails_for_each_shown_regression() -> None:
     slower, fast = comparison(), comparison(verdict="not slower", ratio=Estimate(1.0, 0.99, 1.01))
     unknown = comparison(verdict="not shown", ratio=Estimate(0.99, 0.95, 1.02))
 

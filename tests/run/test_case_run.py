@@ -10,7 +10,7 @@ from fixtures.run.model_run import known, once
 from tests.helpers import ROOT
 
 
-def test_the_lines_of_contributing_convert_serve_prove_and_measure_a_case(
+def test_contributing_example_converts_serves_and_measures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (lines,) = re.findall(
@@ -46,7 +46,7 @@ class Found:
         raise ValueError(self.asked)
 
 
-def test_a_value_and_an_error_are_found_once() -> None:
+def test_value_and_error_are_computed_once() -> None:
     found = Found()
     assert known(found, "value") is None
     assert found.value == found.value == known(found, "value") == 1

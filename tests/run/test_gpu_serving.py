@@ -18,7 +18,7 @@ from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import locks
 from fixtures.plugin import selection
-from fixtures.run import case_settings, efficiency, model_run
+from fixtures.run import efficiency, model_run, serving
 from fixtures.serve.releases import Image
 from fixtures.spec import Case, Deployment
 from reports.record.schema import Estimate
@@ -122,7 +122,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     (other_machine := tmp_path / "machine").mkdir()  # so that no test waits for what is measured on this one
     monkeypatch.setattr(locks, "machine", lambda: other_machine)
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
-    monkeypatch.setattr(case_settings, "serve", serve)
+    monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
     monkeypatch.setattr(best_point, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_what: Opened())
@@ -154,7 +154,7 @@ def run(folder: Path, case: str, *arguments: str, test: str = "test_deployed") -
         ("fp16", ("--tf32", "off"), None, {}),
     ],
 )
-def test_a_case_in_fp32_is_deployed_with_tf32_or_without_and_its_server_told_so(
+def test_deployment_and_server_variables_agree_on_tf32(
     precision: str,
     arguments: tuple[str, ...],
     tf32: bool | None,
@@ -168,34 +168,32 @@ def test_a_case_in_fp32_is_deployed_with_tf32_or_without_and_its_server_told_so(
 
 
 @pytest.mark.parametrize(("option", "tf32"), [("on", True), ("off", False)])
-def test_the_peak_beside_a_case_computes_in_tf32_where_the_case_does(
-    option: str, tf32: bool, tmp_path: Path
-) -> None:
+def test_peak_uses_tf32_as_the_case_does(option: str, tf32: bool, tmp_path: Path) -> None:
     assert run(tmp_path, "a100-resnet50-micro-onnx-fp32", "--tf32", option, test="test_beside") == 0
     assert SEEN["peak"] == ("cuda", "fp32", tf32)
 
 
 @pytest.mark.parametrize(("way", "resident"), [("cuda", True), ("system", False)])
-def test_in_process_data_lie_where_the_server_gets_them(way: str, resident: bool, tmp_path: Path) -> None:
+def test_in_process_data_location_matches_shared_memory(way: str, resident: bool, tmp_path: Path) -> None:
     case = "a100-resnet50-micro-onnx-fp32"
     assert run(tmp_path, case, "--shared-memory", way, test="test_beside") == 0
     assert SEEN["in process"] == {"backend": "onnxruntime", "resident": resident}
 
 
-def test_nothing_of_this_process_is_on_the_gpu_when_a_case_is_loaded(tmp_path: Path) -> None:
+def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
     """Its sessions of ONNX Runtime take as much memory there as the server's."""
     assert run(tmp_path, "a100-resnet50-micro-onnx-fp16", test="test_alone") == 0
     assert len(SEEN["opened"]) == 2
     assert SEEN["left"] == []
 
 
-def test_the_reference_s_server_is_on_the_gpu_only_while_a_case_is_set_beside_it(tmp_path: Path) -> None:
+def test_reference_server_runs_only_while_comparing(tmp_path: Path) -> None:
     assert run(tmp_path, "a100-resnet50-micro-onnx-fp16", test="test_beside") == 0
     assert SEEN["servers beside"] == 2
     assert SEEN["servers after"] == 1
 
 
-def test_the_server_has_memory_ready_on_each_of_its_gpus(tmp_path: Path) -> None:
+def test_server_has_memory_pools_on_each_gpu(tmp_path: Path) -> None:
     assert run(tmp_path, "a100-nnunet-micro-onnx-fp32-2gpus", "--gpus", "2") == 0
     pools = [option for option in SEEN["options"] if option.startswith("--cuda-memory-pool-byte-size=")]
     assert [one.partition("=")[2].partition(":")[0] for one in pools] == ["0", "1"]
@@ -210,7 +208,7 @@ def test_the_server_has_memory_ready_on_each_of_its_gpus(tmp_path: Path) -> None
         ("docker", "python", "tritonserver:25.02-py3", None),  # it computes with this machine's libraries
     ],
 )
-def test_the_record_names_the_image_and_the_libraries_of_native_backends(
+def test_record_names_image_and_native_libraries(
     kind: str,
     backend: str,
     image: str | None,
@@ -226,7 +224,7 @@ def test_the_record_names_the_image_and_the_libraries_of_native_backends(
     assert serving.versions.get("tensorrt") == tensorrt
 
 
-def test_an_engine_that_the_server_would_refuse_is_not_sent_to_it(
+def test_incompatible_engine_is_not_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tensorrt, "installed", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))

@@ -123,7 +123,7 @@ def live(reporter: types.SimpleNamespace) -> Iterator[Live]:
 # --- plain lines -------------------------------------------------------------------------------------------
 
 
-def test_plain_says_each_step_once_and_details_now_and_then(plain: Plain, clock: Clock) -> None:
+def test_plain_progress_shows_steps_once_and_some_details(plain: Plain, clock: Clock) -> None:
     told, text = plain(prefix="[gw1] ")
 
     told.say("convert")
@@ -137,7 +137,7 @@ def test_plain_says_each_step_once_and_details_now_and_then(plain: Plain, clock:
     assert len(details) in (2, 3), "of ten seconds"
 
 
-def test_plain_says_again_what_takes_long_until_it_rests(plain: Plain) -> None:
+def test_plain_progress_repeats_long_steps_until_rest(plain: Plain) -> None:
     told, text = plain(quiet_s=0.01)
 
     told.say("load into Triton")
@@ -150,9 +150,7 @@ def test_plain_says_again_what_takes_long_until_it_rests(plain: Plain) -> None:
     assert text() == written
 
 
-def test_plain_lines_begin_a_line_of_their_own_in_pytests_output(
-    plain: Plain, reporter: types.SimpleNamespace
-) -> None:
+def test_plain_lines_start_on_a_new_line(plain: Plain, reporter: types.SimpleNamespace) -> None:
     reporter.currentfspath = "tests/test_a.py"
     told, text = plain(reporter=reporter)
 
@@ -165,7 +163,7 @@ def test_plain_lines_begin_a_line_of_their_own_in_pytests_output(
 # --- the live line -----------------------------------------------------------------------------------------
 
 
-def test_a_note_stays_and_a_rest_gives_the_line_back_to_pytest(live: Live) -> None:
+def test_note_stays_and_rest_clears_the_line(live: Live) -> None:
     told, screen = live()
     screen.by_pytest("collected 2 items\n")
 
@@ -179,7 +177,7 @@ def test_a_note_stays_and_a_rest_gives_the_line_back_to_pytest(live: Live) -> No
     assert screen.seen() == ["collected 2 items", "  built in 3 s", "test_a PASSED"]
 
 
-def test_seconds_tick_while_nothing_else_happens(live: Live) -> None:
+def test_seconds_tick_while_idle(live: Live) -> None:
     told, screen = live(tick_s=0.01)
 
     told.say("convert")
@@ -196,7 +194,7 @@ def test_seconds_tick_while_nothing_else_happens(live: Live) -> None:
         pytest.param(0, ["tests/test_a.py .."], id="outcomes, which stay"),
     ],
 )
-def test_live_leaves_the_line_that_pytest_has_begun(
+def test_live_progress_leaves_started_line_alone(
     live: Live, reporter: types.SimpleNamespace, verbosity: int, left: list[str]
 ) -> None:
     told, screen = live()
@@ -209,7 +207,7 @@ def test_live_leaves_the_line_that_pytest_has_begun(
 
 
 @pytest.mark.parametrize("columns", [0, 1, 5, 20, 79])
-def test_a_long_line_is_cut_to_the_terminal_at_its_beginning(live: Live, columns: int) -> None:
+def test_long_line_is_cut_at_its_beginning(live: Live, columns: int) -> None:
     told, screen = live(columns)
 
     told.say("cpu-resnet50-micro-onnx-fp32: measure online", "b001-c032 pass 3, 0 of 1 points, 400.0 infer/s")
@@ -221,7 +219,7 @@ def test_a_long_line_is_cut_to_the_terminal_at_its_beginning(live: Live, columns
 
 
 @pytest.mark.parametrize("is_live", [True, False])
-def test_a_reader_that_has_gone_does_not_fail_the_run(is_live: bool, reporter: types.SimpleNamespace) -> None:
+def test_closed_output_does_not_fail_the_run(is_live: bool, reporter: types.SimpleNamespace) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
 

@@ -50,16 +50,14 @@ def alone(fresh: Record, stored: Record, **more: Any) -> Record:
     return structs.replace(fresh, loads=(NEW,), starts=(START,), updated=stored.updated, **more)
 
 
-def test_the_first_result_makes_the_record(tmp_path: Path) -> None:
+def test_first_result_creates_record(tmp_path: Path) -> None:
     stored = add(FRESH, tmp_path)
 
     assert stored == alone(FRESH, stored)
     assert stored.updated.endswith("+00:00")
 
 
-def test_a_result_joins_what_is_there_and_a_point_measured_again_replaces_the_old_one(
-    tmp_path: Path, path: Path
-) -> None:
+def test_result_joins_record_and_replaces_same_point(tmp_path: Path, path: Path) -> None:
     joined = add(FRESH, tmp_path)
     assert (joined.conversion, joined.accuracy) == (WHOLE.conversion, WHOLE.accuracy)
     assert points(joined) == sorted([*points(WHOLE), AT_64])
@@ -70,7 +68,7 @@ def test_a_result_joins_what_is_there_and_a_point_measured_again_replaces_the_ol
     assert [load for load in replaced.loads if load.batch == 8] == [again]
 
 
-def test_a_gate_s_finding_replaces_the_one_of_before_and_no_other(tmp_path: Path, path: Path) -> None:
+def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
     for found in (samples.gate("malformed"), samples.gate("batches", "wrong"), samples.gate("batches")):
         add(FRESH, tmp_path, gates=(found,))
 
@@ -79,9 +77,8 @@ def test_a_gate_s_finding_replaces_the_one_of_before_and_no_other(tmp_path: Path
 
 
 @pytest.mark.parametrize(("run", "is_kept"), [(1, False), (2, True)])
-def test_a_failure_takes_what_its_stage_found_in_another_run_and_stays_until_its_test_has_a_result(
-    run: int, is_kept: bool
-) -> None:
+def test_failure_removes_result_of_its_stage_and_stays_until_resolved(run: int, is_kept: bool) -> None:
+    """Only a result of the same run is removed."""
     found = structs.replace(samples.accuracy(), origin=samples.origin(run=run))
     failed = samples.stage_failure(origin=samples.origin(run=2))
     stored = record_file.with_failure(samples.record(accuracy=found), failed)
@@ -93,7 +90,7 @@ def test_a_failure_takes_what_its_stage_found_in_another_run_and_stays_until_its
     assert record_file.without_failure(stored, "test_accuracy").failures == ()
 
 
-def test_a_conversion_joins_a_record_whether_it_has_been_served_or_not(tmp_path: Path, path: Path) -> None:
+def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:
     unserved, failed = structs.replace(FRESH, serving=None), samples.failed_conversion()
 
     stored = add(unserved, tmp_path, conversion=failed)
@@ -105,7 +102,7 @@ def test_a_conversion_joins_a_record_whether_it_has_been_served_or_not(tmp_path:
     assert (served.serving, served.conversion) == (WHOLE.serving, failed)
 
 
-def test_another_machine_gets_a_record_of_its_own_and_all_are_kept(tmp_path: Path, path: Path) -> None:
+def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> None:
     for cores in (8, 4):
         moved = structs.replace(FRESH, machine=structs.replace(WHOLE.machine, cores=cores))
         stored = add(moved, tmp_path)
@@ -131,9 +128,10 @@ def test_another_machine_gets_a_record_of_its_own_and_all_are_kept(tmp_path: Pat
         ),
     ],
 )
-def test_another_build_starts_anew_and_another_way_to_serve_keeps_the_conversion_alone(
+def test_another_build_replaces_record(
     tmp_path: Path, path: Path, changes: dict[str, Any], kept: Parity | None
 ) -> None:
+    """Another way to serve keeps the conversion alone."""
     other = structs.replace(FRESH, **changes)
 
     stored = add(other, tmp_path)
@@ -143,14 +141,14 @@ def test_another_build_starts_anew_and_another_way_to_serve_keeps_the_conversion
 
 
 @pytest.mark.parametrize("content", ["", '{"schema": 999}'])
-def test_a_record_that_cannot_be_read_is_put_aside(tmp_path: Path, path: Path, content: str) -> None:
+def test_unreadable_record_is_set_aside(tmp_path: Path, path: Path, content: str) -> None:
     path.write_text(content)
 
     assert points(add(FRESH, tmp_path)) == [AT_64]
     assert path.with_name(f"{path.name}.unreadable").read_text() == content
 
 
-def test_a_result_that_is_no_number_leaves_the_record_as_it_was(tmp_path: Path, path: Path) -> None:
+def test_nonfinite_result_leaves_record_unchanged(tmp_path: Path, path: Path) -> None:
     nan: Load = samples.load("online", 64, float("nan"))
     with pytest.raises(ValueError, match="JSON"):
         add(FRESH, tmp_path, loads=(nan,))
@@ -158,7 +156,7 @@ def test_a_result_that_is_no_number_leaves_the_record_as_it_was(tmp_path: Path, 
     assert files.read(path) == WHOLE
 
 
-def test_a_folder_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
+def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
     place = tmp_path / FRESH.case.target
     place.write_text("a file where the folder should be")
 
@@ -179,7 +177,7 @@ for size in range(1, 21):
 """
 
 
-def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
+def test_concurrent_writers_keep_all_results(tmp_path: Path) -> None:
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), scenario], cwd=ROOT)
         for scenario in ("offline", "online")
@@ -191,9 +189,7 @@ def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
     assert [one for one in tmp_path.glob("*/*") if one.suffix != ".lock"] == [path]
 
 
-def test_how_long_a_stage_took_changes_nothing_else_of_the_record_and_makes_none(
-    tmp_path: Path, path: Path
-) -> None:
+def test_stage_time_changes_nothing_else_and_creates_no_record(tmp_path: Path, path: Path) -> None:
     for stage, seconds in (("online", 12.5), ("accuracy", 3.25), ("online", 11.0)):
         record_file.keep_stage_seconds(path, stage, seconds)
     record_file.keep_stage_seconds(tmp_path / "a40.json", "online", 12.5)
@@ -204,7 +200,7 @@ def test_how_long_a_stage_took_changes_nothing_else_of_the_record_and_makes_none
     assert not (tmp_path / "a40.json").exists()
 
 
-def test_what_stands_beside_a_record_is_replaced_whatever_it_was(tmp_path: Path) -> None:
+def test_file_beside_record_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "case.pbtxt").write_bytes(b"\xff\xfe not UTF-8")
 
     record_file.keep(tmp_path / "case.pbtxt", "name: 'own'")
@@ -212,7 +208,7 @@ def test_what_stands_beside_a_record_is_replaced_whatever_it_was(tmp_path: Path)
     assert (tmp_path / "case.pbtxt").read_text() == "name: 'own'"
 
 
-def test_the_price_of_the_newest_run_that_gives_one_wins_and_another_build_keeps_it(tmp_path: Path) -> None:
+def test_latest_given_price_is_kept_across_builds(tmp_path: Path) -> None:
     def price_after(given: float | None, digest: str = FRESH.build.digest) -> float | None:
         build = structs.replace(FRESH.build, digest=digest)
         run = structs.replace(FRESH, price_per_hour=given, build=build)

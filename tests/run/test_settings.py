@@ -35,7 +35,7 @@ class WithColour(Settings):
     """The colour of the bars, 5 % of them."""
 
 
-def test_an_option_is_one_field_and_is_everywhere() -> None:
+def test_option_is_a_single_field() -> None:
     found = parsed(["--colour", "RED"], WithColour)
 
     assert found.colour == "red"
@@ -47,7 +47,7 @@ def test_an_option_is_one_field_and_is_everywhere() -> None:
     assert parsed([], WithColour).colour is None
 
 
-def test_the_header_says_what_was_given(collect: Collect) -> None:
+def test_header_lists_given_options(collect: Collect) -> None:
     found = collect("--target", "cpu", "--batches", "8,1", "-k", "resnet50-micro", "-v")
     assert "options: --target cpu --batches 1,8" in found.text
 
@@ -145,7 +145,7 @@ def test_values_are_read(
         ({"checkpoint": [f"resnet50={'x' * 10_000}"]}, "--checkpoint resnet50"),
     ],
 )
-def test_a_value_that_cannot_be_used_is_named_with_its_option(given: dict[str, Any], where: str) -> None:
+def test_invalid_value_names_its_option(given: dict[str, Any], where: str) -> None:
     with pytest.raises(InputError) as raised:
         settings(**given)
     assert raised.value.where.startswith(where.strip())
@@ -185,14 +185,14 @@ def test_a_value_that_cannot_be_used_is_named_with_its_option(given: dict[str, A
         ({"repository": ".", "against": "HEAD"}, "--repository"),
     ],
 )
-def test_options_that_do_not_fit_each_other_are_named(given: dict[str, Any], where: str) -> None:
+def test_conflicting_options_are_named(given: dict[str, Any], where: str) -> None:
     with pytest.raises(InputError) as raised:
         settings(**given)
     assert raised.value.where.startswith(where)
     assert raised.value.fix
 
 
-def test_both_of_two_servers_that_run_already_are_reached_with_the_same_certificates(tmp_path: Path) -> None:
+def test_both_remote_servers_share_access_settings(tmp_path: Path) -> None:
     headers = tmp_path / "headers"
     headers.write_text("authorization: x\n")
     found = settings(triton="127.0.0.1:1", against_triton="127.0.0.1:2", triton_headers=str(headers))
@@ -202,7 +202,7 @@ def test_both_of_two_servers_that_run_already_are_reached_with_the_same_certific
     assert found.triton.access.metadata
 
 
-def test_tf32_is_on_unless_the_option_or_the_environment_turns_it_off(
+def test_tf32_is_on_unless_option_or_environment_disables_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """NVIDIA's libraries would compute without it, and a record that says otherwise would not be true."""
@@ -228,14 +228,14 @@ def places(tmp_path: Path) -> dict[str, Path]:
     }
 
 
-def test_values_without_a_name_are_for_all_networks_and_named_ones_for_one(places: dict[str, Path]) -> None:
+def test_unnamed_values_apply_to_all_networks(places: dict[str, Path]) -> None:
     net, rows, other = places.values()
     found = settings(onnx=[f"a={net}", f"b={net}"], samples=[str(rows), f"a={other}"]).networks
     assert (found["a"].samples, found["b"].samples) == (other, rows)
     assert settings(onnx=[f"a={net}"], samples=[str(other)]).networks["a"].samples == other, "a folder k=v"
 
 
-def test_samples_of_a_repository_are_for_no_network(places: dict[str, Path], tmp_path: Path) -> None:
+def test_repository_samples_belong_to_no_network(places: dict[str, Path], tmp_path: Path) -> None:
     model = tmp_path / "repository" / "one"
     model.mkdir(parents=True)
     (model / "config.pbtxt").write_text('backend: "python"')
@@ -265,7 +265,7 @@ BAD: dict[str, tuple[str, dict[str, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("where", "given"), BAD.values(), ids=BAD)
-def test_what_is_said_of_networks_and_does_not_fit_is_named(
+def test_invalid_network_option_is_named(
     places: dict[str, Path], where: str, given: dict[str, list[str]]
 ) -> None:
     texts = {name: [value.format(**places) for value in values] for name, values in given.items()}
@@ -294,19 +294,19 @@ def test_what_is_said_of_networks_and_does_not_fit_is_named(
         ("--models", "fixtures/models"),
     ],
 )
-def test_a_nodes_run_has_the_same_settings(given: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_survive_node_command_line(given: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     found = parsed(given)
     monkeypatch.chdir("/")
     assert parsed(found.command_line("nodes")) == found
 
 
-def test_a_node_is_told_which_tests_to_run_and_where_records_go_by_itself(tmp_path: Path) -> None:
+def test_node_command_omits_tests_and_results(tmp_path: Path) -> None:
     told = parsed(["--target", "a100", "--results", str(tmp_path), "--fleet", "auto", "--shard", "1/2"])
     assert told.command_line("nodes") == []
 
 
-def test_networks_reach_others_with_their_samples_and_labels(places: dict[str, Path], tmp_path: Path) -> None:
+def test_network_options_reach_nodes_and_builds(places: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("00,1\n01,2\n")
     net, rows = places["net"], places["rows"]
     given = ["--onnx", f"a={net}", "--onnx", f"b={net}", "--samples", str(rows), "--tolerance", "b=0.5%"]
@@ -326,7 +326,7 @@ def test_networks_reach_others_with_their_samples_and_labels(places: dict[str, P
     assert parsed(found.command_line("builds", "resnet50")).networks == {}
 
 
-def test_another_checkout_is_told_what_decides_the_build_of_a_model_and_nothing_else(tmp_path: Path) -> None:
+def test_other_checkout_gets_only_build_options(tmp_path: Path) -> None:
     """An earlier version does not know later options."""
     given = settings(checkpoint=["resnet50=/", "nnunet=/"], deployment="instances=2", batches="1", tf32="off")
     own = [

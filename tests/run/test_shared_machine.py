@@ -15,7 +15,7 @@ import pytest
 
 from fixtures.host import locks
 from fixtures.models import all_models
-from fixtures.run import case_run, case_settings, model_run
+from fixtures.run import case_run, model_run, serving
 
 HELD = {}
 MACHINE = Path(os.environ["TMPDIR"]) / "above" / "machine"  # one that no other run knows
@@ -45,7 +45,7 @@ for one in all_models():
         object.__setattr__(one, name, noting(name))
 model_run.reference_on = noting("reference")
 case_run.runtimes.open_in_process = noting("converted")
-case_settings.serve = serve
+serving.serve = serve
 
 
 @pytest.mark.stage("accuracy")
@@ -57,7 +57,7 @@ def test_all(run):
 """
 
 
-def test_loading_and_starting_share_the_machine_and_what_runs_does_not(tmp_path: Path) -> None:
+def test_loading_shares_the_machine_and_running_does_not(tmp_path: Path) -> None:
     file = tmp_path / "test_of_machine.py"
     file.write_text(TESTS)
 

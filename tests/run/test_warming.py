@@ -22,7 +22,7 @@ LATER = [0.001] * 19 + [0.002]
         ([0.5, 0.5, 0.005], False, 3),
     ],
 )
-def test_a_first_request_is_slow_when_it_is_after_each_of_three_loads(
+def test_first_request_is_slow_only_after_three_loads(
     firsts: Sequence[float], passed: bool, loads: int
 ) -> None:
     times = iter([second for first in firsts for second in (first, *LATER)])
@@ -43,7 +43,7 @@ def test_a_first_request_is_slow_when_it_is_after_each_of_three_loads(
         ([], None),
     ],
 )
-def test_a_warm_up_promises_something_for_requests_of_its_shape(
+def test_warmup_promises_only_for_matching_shape(
     warm_ups: Sequence[tuple[int, int]], promised: int | None
 ) -> None:
     text = "".join(

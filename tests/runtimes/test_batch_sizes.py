@@ -68,7 +68,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
         ("", {0: [3, 3], 1: [1], 2: [8], 3: [4], 4: [5], 5: [9]}),
     ],
 )
-def test_each_size_has_a_session_and_a_batch_is_filled_up_to_the_next_and_answered_as_it_is(
+def test_batch_is_padded_to_next_session_size(
     sizes: str, computed: dict[int, list[int]], batches: dict[int, list[int]], tmp_path: Path
 ) -> None:
     path = networks.convolution(tmp_path / "model.onnx")
@@ -78,9 +78,7 @@ def test_each_size_has_a_session_and_a_batch_is_filled_up_to_the_next_and_answer
     assert batches == computed
 
 
-def test_each_shape_has_a_graph_of_its_own_whose_memory_stays_and_answers_are_not_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_shape_has_its_own_graph_and_buffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A graph that is replayed reads and writes the memory that it was captured with, whatever the run is
     given. On a CPU nothing is captured, but the memory is bound and kept as for a graph."""
     places: dict[int, set[tuple[int, ...]]] = {}
@@ -111,9 +109,7 @@ def test_each_shape_has_a_graph_of_its_own_whose_memory_stays_and_answers_are_no
     assert len(set().union(*places.values())) == 3
 
 
-def test_a_model_whose_session_cannot_be_opened_does_not_load(
-    batches: dict[int, list[int]], tmp_path: Path
-) -> None:
+def test_model_with_broken_session_does_not_load(batches: dict[int, list[int]], tmp_path: Path) -> None:
     path = networks.convolution(tmp_path / "model.onnx")
     path.write_bytes(b"no graph")
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.InvalidProtobuf):
@@ -131,7 +127,7 @@ def test_a_model_whose_session_cannot_be_opened_does_not_load(
         ({"batched": "0"}, False),
     ],
 )
-def test_convolutions_on_a_gpu_are_planned_anew(
+def test_gpu_convolutions_are_planned_per_batch_size(
     change: dict[str, str], expected: bool, tmp_path: Path
 ) -> None:
     settings = SETTINGS | {"device": "cuda"} | change
@@ -156,7 +152,7 @@ EVERY = set(range(1, 25))
         ("ts-trace", "NVIDIA A100", None, False, "offline", "", {1, 24}),
     ],
 )
-def test_a_server_is_told_the_sizes_of_the_batches_that_its_batcher_forms(
+def test_server_gets_batch_sizes_of_its_batcher(
     mnemonic: str,
     target: str | None,
     accelerator: str | None,

@@ -77,11 +77,11 @@ ANSWERS = [[[[2, 4], [6, 8]], [[3], [7]]], [[[10, 12]], [[11]]]]
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_each_request_gets_the_answers_to_its_own_rows(model: Any, count: int) -> None:
+def test_each_request_gets_its_own_rows(model: Any, count: int) -> None:
     assert rows_of(*model.execute(REQUESTS[:count])) == ANSWERS[:count]
 
 
-def test_a_smaller_and_a_larger_batch_follow_without_a_trace_of_the_one_before(model: Any) -> None:
+def test_later_batches_have_no_trace_of_earlier_ones(model: Any) -> None:
     """The host's memory is kept from batch to batch."""
     model.execute(REQUESTS)
     assert rows_of(*model.execute(REQUESTS[1:])) == ANSWERS[1:]
@@ -90,7 +90,7 @@ def test_a_smaller_and_a_larger_batch_follow_without_a_trace_of_the_one_before(m
     assert torch.equal(doubled, 2 * large.values)
 
 
-def test_inputs_are_gathered_in_memory_that_is_kept(model: Any) -> None:
+def test_inputs_are_gathered_in_reused_memory(model: Any) -> None:
     seen: list[int] = []
 
     def predict(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -103,13 +103,13 @@ def test_inputs_are_gathered_in_memory_that_is_kept(model: Any) -> None:
     assert len(set(seen)) == 1
 
 
-def test_answers_to_inputs_of_the_host_are_parts_of_one_copy(model: Any) -> None:
+def test_answers_for_host_inputs_share_one_copy(model: Any) -> None:
     first, second = model.execute(REQUESTS)
     for one, other in zip(first, second, strict=True):
         assert one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
 
 
-def test_answers_to_inputs_of_the_gpu_stay_where_they_are(model: Any) -> None:
+def test_answers_for_gpu_inputs_stay_on_device(model: Any) -> None:
     results = [torch.ones(3, 2), torch.ones(3, 1)]
     model.predict = lambda _tensors: results
     answers = model.execute([REQUESTS[0], Part([[5, 6]], on_gpu=True)])
@@ -118,7 +118,7 @@ def test_answers_to_inputs_of_the_gpu_stay_where_they_are(model: Any) -> None:
     }
 
 
-def test_an_instance_gathers_in_pinned_memory_and_computes_on_its_own_gpu(
+def test_instance_gathers_in_pinned_memory_and_uses_its_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With several GPUs, inputs in the host's memory go to the instance's own, which is the current one."""

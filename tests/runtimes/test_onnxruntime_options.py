@@ -65,7 +65,7 @@ def providers(
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("accelerator", [None, "trt"])
-def test_the_runtime_gives_options_that_the_providers_know(
+def test_runtime_options_are_known_to_providers(
     accelerator: str | None, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = providers(monkeypatch, accelerator, precision)
@@ -78,7 +78,7 @@ def test_the_runtime_gives_options_that_the_providers_know(
         assert set(options) <= set(KNOWN["execution_providers"].get(provider, ()))
 
 
-def test_no_request_waits_until_every_algorithm_has_been_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_request_waits_for_exhaustive_algorithm_search(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = providers(monkeypatch)["CUDAExecutionProvider"]["cudnn_conv_algo_search"]
     assert chosen in KNOWN["execution_providers"]["cudnn_conv_algo_search"]
     assert chosen != "EXHAUSTIVE"
@@ -86,7 +86,7 @@ def test_no_request_waits_until_every_algorithm_has_been_tried(monkeypatch: pyte
     assert native.parameters["cudnn_conv_algo_search"].string_value == "1", "heuristic, as the backend counts"
 
 
-def test_one_of_several_sessions_takes_no_more_memory_than_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_sessions_do_not_over_allocate(monkeypatch: pytest.MonkeyPatch) -> None:
     strategy = providers(monkeypatch)["CUDAExecutionProvider"]["arena_extend_strategy"]
     assert strategy in KNOWN["execution_providers"]["arena_extend_strategy"]
     assert strategy != "kNextPowerOfTwo", "the default"
@@ -95,7 +95,7 @@ def test_one_of_several_sessions_takes_no_more_memory_than_it_needs(monkeypatch:
 
 
 @pytest.mark.parametrize("tf32", [True, False])
-def test_fp32_is_computed_in_tf32_or_not_by_the_runtime_by_tensorrt_and_by_the_backend(
+def test_tf32_setting_reaches_runtime_tensorrt_and_backend(
     tf32: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = providers(monkeypatch, tf32=tf32)
@@ -115,7 +115,7 @@ def test_fp32_is_computed_in_tf32_or_not_by_the_runtime_by_tensorrt_and_by_the_b
     ("setting", "option"), [("cuda_graphs", "enable_cuda_graph"), ("prefer_nhwc", "prefer_nhwc")]
 )
 @pytest.mark.parametrize("asked", [True, False])
-def test_the_provider_is_told_of_a_setting_of_the_deployment(
+def test_provider_gets_deployment_setting(
     setting: str, option: str, asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes: dict[str, Any] = {setting: asked}
@@ -124,14 +124,14 @@ def test_the_provider_is_told_of_a_setting_of_the_deployment(
     assert option in KNOWN["execution_providers"]["CUDAExecutionProvider"]
 
 
-def test_engines_and_what_was_timed_for_them_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engines_and_timings_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     options = providers(monkeypatch, "trt", "fp16")["TensorrtExecutionProvider"]
     assert options["trt_engine_cache_enable"] == options["trt_timing_cache_enable"] == "True"
     assert options["trt_engine_cache_path"] == options["trt_timing_cache_path"] == "/engines/0f3c"
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_the_backend_is_told_what_it_knows(precision: str) -> None:
+def test_backend_parameters_are_known_to_backend(precision: str) -> None:
     config = model_config(case_of("trt", precision), DEPLOYMENT, native=True, engines="/engines/0f3c")
     (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
     assert set(accelerator.parameters) <= set(KNOWN["triton_backend"]["tensorrt_accelerator"])
@@ -141,7 +141,7 @@ def test_the_backend_is_told_what_it_knows(precision: str) -> None:
 
 @pytest.mark.contract
 @pytest.mark.parametrize("provider", ["CUDA", "Tensorrt"])
-def test_the_list_is_what_an_installed_onnxruntime_gpu_has(provider: str) -> None:
+def test_option_list_matches_installed_onnxruntime_gpu(provider: str) -> None:
     found = importlib.util.find_spec("onnxruntime")
     assert found is not None
     assert found.origin is not None

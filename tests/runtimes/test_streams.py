@@ -36,7 +36,7 @@ class Binding:
         return note
 
 
-def test_onnx_runtime_starts_when_the_inputs_are_there_and_answers_when_it_is_done(
+def test_onnx_runtime_waits_for_inputs_and_outputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[str] = []
@@ -57,7 +57,7 @@ def test_onnx_runtime_starts_when_the_inputs_are_there_and_answers_when_it_is_do
     assert calls.index("inputs are copied") < calls.index("run") < calls.index("synchronize_outputs")
 
 
-def test_pytorch_answers_when_its_stream_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pytorch_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[str] = []
     runtime = runtimes.load_runtime("pytorch.py")
     network = torch.nn.Identity()

@@ -81,7 +81,7 @@ def on_tensors(built: BuiltModel) -> Any:
 
 
 @pytest.mark.parametrize("rows", [1, 3, MOST])
-def test_a_runtime_takes_and_gives_tensors_on_the_device(built: BuiltModel, rows: int) -> None:
+def test_runtime_takes_and_returns_device_tensors(built: BuiltModel, rows: int) -> None:
     inputs = inputs_of(rows)
     expected = built.case.model.run(NETWORK, inputs)
     tensors = on_tensors(built)([torch.from_numpy(values) for values in inputs.values()])
@@ -94,7 +94,7 @@ def test_a_runtime_takes_and_gives_tensors_on_the_device(built: BuiltModel, rows
         np.testing.assert_allclose(array, values, atol=1e-5)
 
 
-def test_inputs_may_be_parts_of_other_tensors_and_outputs_outlive_the_next_run(built: BuiltModel) -> None:
+def test_inputs_may_be_views_and_outputs_persist(built: BuiltModel) -> None:
     """Pointers know no strides, and a reused buffer would change an answer before it is sent."""
     predict, inputs = on_tensors(built), inputs_of(4)
     turned = [
@@ -112,7 +112,7 @@ def test_inputs_may_be_parts_of_other_tensors_and_outputs_outlive_the_next_run(b
 
 @pytest.mark.parametrize("built", ["ts-trace"], indirect=True)
 @pytest.mark.parametrize("tf32", [True, False])
-def test_pytorch_s_convolutions_and_matrix_products_use_tf32_or_do_not(built: BuiltModel, tf32: bool) -> None:
+def test_pytorch_products_follow_tf32_setting(built: BuiltModel, tf32: bool) -> None:
     """Its own default is TF32 for the former alone."""
     settings = runtimes.runtime_settings(built.case, structs.replace(DEPLOYMENT, tf32=tf32))
     with tf32_products(allowed=not tf32):
@@ -136,7 +136,7 @@ def served(built: BuiltModel, server_of_models: tuple[Server, Path]) -> Server:
     return server
 
 
-def test_a_server_hands_tensors_over_and_joins_them(served: Server, built: BuiltModel) -> None:
+def test_server_passes_and_batches_tensors(served: Server, built: BuiltModel) -> None:
     """Eight requests at once are one batch, and each gets its own rows."""
     requests = [inputs_of(1, seed) for seed in range(MOST)]
 
@@ -154,7 +154,7 @@ def test_a_server_hands_tensors_over_and_joins_them(served: Server, built: Built
 
 
 @pytest.mark.parametrize("mnemonic", ["onnx", "ts-trace", "ts-script", "pt2", "trt"])
-def test_on_a_gpu_triton_is_told_to_leave_tensors_where_they_are(mnemonic: str) -> None:
+def test_gpu_configuration_keeps_tensors_on_device(mnemonic: str) -> None:
     case = Case(dataclasses.replace(CPU, device="cuda"), model_of(), FORMATS[mnemonic], None, "fp32")
     config = model_config(case, DEPLOYMENT, native=False)
     assert config.parameters["tensors"].string_value == "torch"

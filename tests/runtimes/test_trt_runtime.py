@@ -132,7 +132,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleN
 
 
 @pytest.mark.parametrize("version", LISTED)
-def test_every_name_of_the_stand_in_is_in_tensorrt_s_bindings(version: str, runtime: SimpleNamespace) -> None:
+def test_stand_in_names_are_in_tensorrt_bindings(version: str, runtime: SimpleNamespace) -> None:
     played = {
         "tensorrt": vars(sys.modules["tensorrt"]),
         "IExecutionContext": vars(Context),
@@ -145,7 +145,7 @@ def test_every_name_of_the_stand_in_is_in_tensorrt_s_bindings(version: str, runt
 
 
 @pytest.mark.parametrize("rows", [1, 4])
-def test_an_engine_reads_and_writes_tensors_where_they_are(runtime: SimpleNamespace, rows: int) -> None:
+def test_engine_uses_tensors_in_place(runtime: SimpleNamespace, rows: int) -> None:
     x = torch.arange(3.0 * rows).reshape(rows, 3)
     word = torch.arange(3 * rows).reshape(rows, 3)
     total, twice = runtime.predict([x, word])
@@ -155,7 +155,7 @@ def test_an_engine_reads_and_writes_tensors_where_they_are(runtime: SimpleNamesp
     assert runtime.context.addresses["sum"] == total.data_ptr()
 
 
-def test_inputs_need_not_be_contiguous_and_answers_outlive_the_next_run(runtime: SimpleNamespace) -> None:
+def test_inputs_may_be_views_and_outputs_persist(runtime: SimpleNamespace) -> None:
     x, word = torch.arange(6.0).reshape(3, 2).T, torch.arange(6).reshape(3, 2).T
     total, twice = runtime.predict([x, word])
     runtime.predict([torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.int64)])
@@ -163,19 +163,19 @@ def test_inputs_need_not_be_contiguous_and_answers_outlive_the_next_run(runtime:
     assert torch.equal(twice, 2 * word)
 
 
-def test_it_waits_for_its_inputs_and_until_the_outputs_are_there(runtime: SimpleNamespace) -> None:
+def test_engine_waits_for_inputs_and_outputs(runtime: SimpleNamespace) -> None:
     runtime.predict([torch.zeros(1, 3), torch.zeros(1, 3, dtype=torch.int64)])
     assert runtime.stream.waited == ["for the inputs", "for the outputs"]
     assert runtime.context.streams == [Stream.cuda_stream]
 
 
-def test_an_engine_is_read_for_the_gpu_of_its_instance(runtime: SimpleNamespace) -> None:
+def test_engine_is_loaded_for_its_gpu(runtime: SimpleNamespace) -> None:
     """TensorRT uses the current GPU: on the first, the second GPU's tensors would be out of reach."""
     runtime.module.load(runtime.artifact, {"device_id": "1"})
     assert runtime.device["of the engine"] == "cuda:1"
 
 
-def test_an_engine_of_another_tensorrt_is_refused(runtime: SimpleNamespace) -> None:
+def test_engine_of_another_tensorrt_is_refused(runtime: SimpleNamespace) -> None:
     runtime.artifact.write_bytes(b"another")
     with pytest.raises(RuntimeError, match="another GPU or another TensorRT"):
         runtime.module.load(runtime.artifact, {"device_id": "0"})

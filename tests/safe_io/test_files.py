@@ -86,7 +86,7 @@ PUT: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("put", PUT)
 @pytest.mark.parametrize("name", READERS)
-def test_what_is_no_such_file_is_refused_by_its_path(name: str, put: str, tmp_path: Path) -> None:
+def test_invalid_file_is_refused_by_its_path(name: str, put: str, tmp_path: Path) -> None:
     PUT[put](tmp_path / name)
     tracemalloc.start()
     try:
@@ -104,14 +104,14 @@ def test_what_is_no_such_file_is_refused_by_its_path(name: str, put: str, tmp_pa
     "content",
     ["[" * 100_000, '{"a": 1e999}', '{"a": NaN}', '{"a": ' + "9" * 5000 + "}", '{"a": ', '{"a": 1, "a": 1}'],
 )
-def test_json_that_says_nothing_definite_is_refused(content: str, tmp_path: Path) -> None:
+def test_indefinite_json_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(content)
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
         files.json_in(path, "the file", "mend it")
 
 
-def test_what_a_library_says_is_one_short_line_without_control_characters() -> None:
+def test_library_message_is_one_short_printable_line() -> None:
     with pytest.raises(InputError) as raised, files.readable("the file", "/a", "mend it"):
         raise LookupError("\x1b[31mred\x1b[0m" + "x" * 10_000 + "\nsecond line")
     assert "\x1b" not in raised.value.what

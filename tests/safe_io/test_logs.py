@@ -9,7 +9,8 @@ import pytest
 from fixtures.safe_io.logs import end_of, last_lines
 
 
-def test_of_a_log_as_large_as_the_disk_the_last_lines_that_say_something_are_read(tmp_path: Path) -> None:
+def test_last_lines_of_huge_log_are_read(tmp_path: Path) -> None:
+    """Empty lines do not count."""
     with (tmp_path / "log").open("wb") as file:
         file.truncate(1 << 36)
         file.seek(0, os.SEEK_END)
@@ -27,7 +28,7 @@ def test_of_a_log_as_large_as_the_disk_the_last_lines_that_say_something_are_rea
     assert "\x1b" not in end_of(tmp_path / "log")
 
 
-def test_one_line_without_an_end_is_shown_by_its_end(tmp_path: Path) -> None:
+def test_endless_line_is_shown_by_its_end(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"x" * 1_000_000 + b"the reason")
 
     (line,) = last_lines(tmp_path / "log", 5)
@@ -36,7 +37,7 @@ def test_one_line_without_an_end_is_shown_by_its_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("put", [lambda _path: None, os.mkfifo, lambda path: path.symlink_to("/etc/passwd")])
-def test_what_is_no_log_says_nothing(put: object, tmp_path: Path) -> None:
+def test_non_log_has_no_lines(put: object, tmp_path: Path) -> None:
     put(tmp_path / "log")  # type: ignore[operator]
 
     assert last_lines(tmp_path / "log", 3) == []

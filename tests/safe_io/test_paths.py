@@ -13,7 +13,7 @@ from tests.helpers import closed
 @pytest.mark.parametrize(
     "text", ["", "  ", "-", "~no-such-user-here/x", "a\nb", "\x1b[31mred", "bytes-\udcff"]
 )
-def test_what_can_be_no_path_is_refused_without_control_characters(text: str) -> None:
+def test_invalid_path_is_refused_without_control_characters(text: str) -> None:
     with pytest.raises(InputError) as raised:
         path_of("--results", text)
     assert raised.value.where.startswith("--results")
@@ -21,7 +21,7 @@ def test_what_can_be_no_path_is_refused_without_control_characters(text: str) ->
 
 
 @pytest.mark.parametrize("name", ["gone", "link", "link/x", "self", "fifo", "a" * 300, "a/" * 3000])
-def test_what_is_no_file_or_folder_is_refused_before_it_is_read(name: str, tmp_path: Path) -> None:
+def test_nonexistent_or_irregular_path_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("nothing")
     (tmp_path / "self").symlink_to("self")
     os.mkfifo(tmp_path / "fifo")
@@ -32,9 +32,7 @@ def test_what_is_no_file_or_folder_is_refused_before_it_is_read(name: str, tmp_p
 
 
 @pytest.mark.parametrize(("mode", "name"), [(0, ""), (0, "/there"), (0, "/new"), (0o444, ""), (0o111, "")])
-def test_a_folder_of_the_suite_s_own_files_has_to_be_open_to_this_user(
-    mode: int, name: str, tmp_path: Path
-) -> None:
+def test_inaccessible_folder_is_refused(mode: int, name: str, tmp_path: Path) -> None:
     folder = tmp_path / "of-another"
     (folder / "there").mkdir(parents=True)
     where = f"--results {folder}{name}"
@@ -42,7 +40,7 @@ def test_a_folder_of_the_suite_s_own_files_has_to_be_open_to_this_user(
         folder_of("--results", f"{folder}{name}")
 
 
-def test_links_in_a_circle_are_no_folder(tmp_path: Path) -> None:
+def test_looping_link_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "self").symlink_to("self")
     with pytest.raises(InputError, check=lambda error: "self" in error.where):
         folder_of("--answers", str(tmp_path / "self" / "x"))

@@ -156,7 +156,7 @@ MUCH: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("what", MUCH)
-def test_a_small_file_that_asks_for_much_is_refused_in_little_memory(what: str, tmp_path: Path) -> None:
+def test_small_file_with_large_demand_is_refused_in_little_memory(what: str, tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(InputError) as raised:
@@ -173,7 +173,7 @@ def test_a_small_file_that_asks_for_much_is_refused_in_little_memory(what: str, 
 @pytest.mark.parametrize(
     "text", ["a { " * 3_000 + "} " * 3_000, "input [ { name: 'x' data_type: 999 } ]", "\0", "a" * 2**21]
 )
-def test_a_configuration_made_to_do_harm_is_the_fault_of_its_own_model(text: str, tmp_path: Path) -> None:
+def test_malicious_configuration_is_a_problem_of_its_model(text: str, tmp_path: Path) -> None:
     (tmp_path / "m" / "1").mkdir(parents=True)
     (tmp_path / "m" / "config.pbtxt").write_text(text)
     (found,) = models_in(tmp_path, "--repository")
@@ -181,9 +181,7 @@ def test_a_configuration_made_to_do_harm_is_the_fault_of_its_own_model(text: str
     assert found.config is None
 
 
-def test_a_program_in_the_place_of_a_picture_does_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_program_in_place_of_a_picture_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pillow has PostScript drawn by a program of its own, which runs what the file says."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path / 'it-ran'}\n")

@@ -14,7 +14,7 @@ from tests.search.proven import OWN, SPACE
 
 
 @pytest.mark.parametrize("most", [1, 4, 8, 32, 128, 256])
-def test_ladders_rise_to_the_largest_in_steps_of_an_eighth_at_most(most: int) -> None:
+def test_ladder_sizes_grow_by_at_most_an_eighth(most: int) -> None:
     sizes = candidates.ladder_sizes(most)
 
     assert sizes[0] == 1
@@ -24,7 +24,7 @@ def test_ladders_rise_to_the_largest_in_steps_of_an_eighth_at_most(most: int) ->
     assert {2**n for n in range(9) if 2**n <= most} <= set(sizes)
 
 
-def test_instances_are_bounded_by_cores_and_device() -> None:
+def test_instances_are_limited_by_cores_and_device() -> None:
     counts = {
         cores: candidates.instance_counts(dataclasses.replace(SPACE, cores=cores)) for cores in (1, 2, 64)
     }
@@ -36,11 +36,11 @@ def test_instances_are_bounded_by_cores_and_device() -> None:
     ("budget_ms", "delays_us"),
     [(0.05, [12]), (0.5, [100, 125]), (2, [100, 500]), (80, [100, 10_000])],
 )
-def test_queue_delays_are_below_the_budget(budget_ms: float, delays_us: list[int]) -> None:
+def test_queue_delays_are_below_budget(budget_ms: float, delays_us: list[int]) -> None:
     assert candidates.queue_delays(Goal(budget_ms, 99)) == delays_us
 
 
-def test_what_the_user_gives_is_held() -> None:
+def test_user_settings_are_kept() -> None:
     held = Space(
         OWN, "cpu", 2, frozenset({"instances", "max_queue_delay_us"}), batches=(1,), concurrencies=(4, 8)
     )
@@ -56,11 +56,11 @@ def test_what_the_user_gives_is_held() -> None:
     ("low", "value", "high", "verdict"),
     [(5, 6, 7, "passed"), (5, 6, 7.1, "not shown"), (6, 7.1, 8, "failed"), (7, 7, 7, "passed")],
 )
-def test_the_verdict_is_that_of_the_interval(low: float, value: float, high: float, verdict: str) -> None:
+def test_verdict_follows_the_interval(low: float, value: float, high: float, verdict: str) -> None:
     assert proof.verdict_of(Estimate(value, low, high), [], Goal(7, 99)) == verdict
 
 
 @pytest.mark.parametrize(("requests", "verdict"), [(600, "not shown"), (700, "passed")])
-def test_where_the_interval_is_open_the_requests_certify_the_percentile(requests: int, verdict: str) -> None:
+def test_requests_certify_an_open_interval(requests: int, verdict: str) -> None:
     parts = [Steady(100.0, 1.0, np.full(requests, 6.0))]
     assert proof.verdict_of(Estimate(6, 6, 6, open_above=True), parts, Goal(7, 99)) == verdict

@@ -132,7 +132,7 @@ def searched(goal: Goal) -> list[tuple[Bench, Found]]:
 @pytest.mark.parametrize(
     "goal", [Goal(3, 99), Goal(7, 99), Goal(7, 90), Goal(20, 95), Goal(1000, 99)], ids=str
 )
-def test_the_optimum_is_found_within_5_percent_and_the_budget_is_kept(goal: Goal) -> None:
+def test_search_finds_near_optimum_within_budget(goal: Goal) -> None:
     found = [(bench, one.winner) for bench, one in searched(goal)]
     optimum_per_s = Bench().optimum_per_s(goal)
 
@@ -146,7 +146,7 @@ def test_the_optimum_is_found_within_5_percent_and_the_budget_is_kept(goal: Goal
     assert sum(kept) >= 0.9 * TRIALS
 
 
-def test_few_measurements_are_made_and_fewer_models_loaded() -> None:
+def test_search_takes_few_measurements_and_loads() -> None:
     for bench, found in searched(Goal(7, 99)):
         configurations = [candidate.configuration for candidate, _ in bench.looks]
         changes = sum(one != other for one, other in itertools.pairwise(configurations))
@@ -156,7 +156,7 @@ def test_few_measurements_are_made_and_fewer_models_loaded() -> None:
         assert len(bench.proofs) <= 4
 
 
-def test_a_budget_that_nothing_keeps_is_beyond_and_names_the_nearest() -> None:
+def test_impossible_budget_fails_with_nearest_configuration() -> None:
     bench = Bench()
     found = bench.search(Goal(0.5, 99))
 
@@ -167,7 +167,7 @@ def test_a_budget_that_nothing_keeps_is_beyond_and_names_the_nearest() -> None:
     assert len(bench.looks) < 90
 
 
-def test_a_budget_that_too_few_requests_keep_is_not_shown_to_be_kept_and_no_lighter_load_is_tried() -> None:
+def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
     def slow(candidate: Candidate, size: float) -> float:
         return 8 * usual(candidate, size)
 
@@ -183,7 +183,7 @@ def test_a_budget_that_too_few_requests_keep_is_not_shown_to_be_kept_and_no_ligh
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_latencies_that_jump_up_and_down_with_the_load_break_nothing(seed: int) -> None:
+def test_nonmonotonic_latencies_do_not_break_search(seed: int) -> None:
     def jumping(candidate: Candidate, size: float) -> float:
         return usual(candidate, size) * (3 if size % 3 == 0 else 1) / (2 if size > 40 else 1)
 
@@ -195,7 +195,7 @@ def test_latencies_that_jump_up_and_down_with_the_load_break_nothing(seed: int) 
     assert len(bench.looks) <= 90
 
 
-def test_the_figures_are_of_fresh_passes_and_not_of_those_that_selected() -> None:
+def test_figures_come_from_fresh_passes() -> None:
     # All configurations are alike, so the one that seems best is lucky: its figures of before are too good.
     def alike(_candidate: Candidate, size: float) -> float:
         return 1 + size / 2
@@ -226,15 +226,13 @@ def test_the_figures_are_of_fresh_passes_and_not_of_those_that_selected() -> Non
         (("not shown", 90), ("failed", 100), False),
     ],
 )
-def test_where_attempts_are_spent_the_better_of_the_last_two_wins(
-    first: Any, second: Any, is_second: bool
-) -> None:
+def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any, is_second: bool) -> None:
     proofs = [proven(*first), proven(*second)]
 
     assert proof.chosen([proofs])[0] is proofs[is_second]
 
 
-def test_the_model_s_own_settings_are_always_tried() -> None:
+def test_own_settings_of_model_are_tried() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
     bench = Bench()
     bench.search(Goal(7, 99), dataclasses.replace(SPACE, own=odd))
@@ -242,7 +240,7 @@ def test_the_model_s_own_settings_are_always_tried() -> None:
     assert ("online", odd) in {candidate.configuration for candidate, _ in bench.looks}
 
 
-def test_a_configuration_that_does_not_load_is_left_out() -> None:
+def test_configuration_that_fails_to_load_is_left_out() -> None:
     class Refusing(Bench):
         def look(self, candidate: Candidate, point: LoadPoint) -> Steady:
             if candidate.deployment.instances == 2:
@@ -255,7 +253,7 @@ def test_a_configuration_that_does_not_load_is_left_out() -> None:
     assert found.winner.verdict == "passed"
 
 
-def test_where_none_loads_the_first_error_is_raised() -> None:
+def test_first_error_is_raised_if_none_loads() -> None:
     class Broken(Bench):
         def look(self, candidate: Candidate, point: LoadPoint) -> Steady:
             raise ProofError(f"{point} does not load with {candidate.deployment.instances}")

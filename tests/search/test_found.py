@@ -44,7 +44,7 @@ def found_rate(**changes: Any) -> Record:
     return found_record(**{"load": load, "goodput_per_s": goodput, "rates": 37} | changes)
 
 
-def test_a_rate_that_is_not_proven_is_in_no_figure() -> None:
+def test_unproven_rate_is_in_no_figure() -> None:
     seen = publishable(found_rate(accuracy=None))
     assert seen.search is not None
     assert "118" not in search_paragraph(seen)
@@ -62,11 +62,11 @@ def test_a_rate_that_is_not_proven_is_in_no_figure() -> None:
         (Estimate(0.8, 0.76, 0.84), "not shown to keep the budget"),
     ],
 )
-def test_a_lead_is_a_ratio_with_its_interval(lead: Estimate, said: str) -> None:
+def test_lead_is_a_ratio_with_interval(lead: Estimate, said: str) -> None:
     assert said in lead_text(lead)
 
 
-def test_the_winner_stands_in_the_summary_and_in_the_section_of_its_case() -> None:
+def test_winner_is_in_summary_and_case_section() -> None:
     for text in (
         as_markdown(summary([publishable(found_record())])),
         as_markdown(case_section(publishable(found_record()))),
@@ -79,13 +79,13 @@ def test_the_winner_stands_in_the_summary_and_in_the_section_of_its_case() -> No
 
 
 @pytest.mark.parametrize("ledger", [None, samples.failed_accuracy()])
-def test_a_winner_that_is_not_proven_shows_no_speed(ledger: Accuracy | None) -> None:
+def test_unproven_winner_shows_no_speed(ledger: Accuracy | None) -> None:
     text = search_paragraph(publishable(found_record(accuracy=ledger)))
     assert text.startswith("The winner within 7 ms is not proven. No throughput is shown: ")
     assert "1,940" not in text
 
 
-def test_random_weights_leave_the_proof_to_the_conversion() -> None:
+def test_random_weights_rely_on_conversion_for_proof() -> None:
     def of(**changes: Any) -> Record:
         return samples.random_weights(search=found_record(accuracy=None).search, **changes)
 

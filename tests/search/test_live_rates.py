@@ -23,7 +23,7 @@ LAST = 300
 
 
 @pytest.mark.campaign
-def test_the_highest_rate_of_a_live_server_is_that_of_its_queue(tmp_path: Path) -> None:
+def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
     name, goal, plan = f"rates_{os.getpid()}", Goal(25, 90, "poisson"), MeasuringPlan()
     repository = tmp_path / "models"
     repository.mkdir()

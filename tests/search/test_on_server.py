@@ -37,7 +37,7 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> RealBench
     )
 
 
-def test_answers_are_looked_at_in_proofs_alone() -> None:
+def test_answers_are_checked_only_in_proofs() -> None:
     looking, proving = toy.LoadGenerator(), toy.LoadGenerator()
     bench = dataclasses.replace(bench_of(looking, []), take_pass=proving.take)
     candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
@@ -50,7 +50,7 @@ def test_answers_are_looked_at_in_proofs_alone() -> None:
     assert proving.calls
 
 
-def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget() -> None:
+def test_proof_takes_entries_in_both_orders_and_spends_its_budget() -> None:
     generator, loaded = toy.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
     first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
     entries = [Entry(first, 3), Entry(second, 1)]
@@ -63,7 +63,7 @@ def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget(
     assert all(run.steady.latencies_ms[0] == 1.0 for run in states[0].mine.passes)
 
 
-def test_what_is_found_is_recorded_in_the_record_s_own_words() -> None:
+def test_search_result_is_summarized_for_the_record() -> None:
     goal, plan = Goal(7, 99), MeasuringPlan()
     for verdict, said in (("passed", "within"), ("not shown", "not shown"), ("failed", "beyond")):
         one = proven(cast(Verdict, verdict), 100.0)

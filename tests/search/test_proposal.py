@@ -40,7 +40,7 @@ def candidate(
         ("", candidate(), ""),
     ],
 )  # fmt: skip
-def test_the_diff_makes_the_file_what_was_measured_and_keeps_its_other_lines(
+def test_diff_applies_cleanly_and_keeps_other_lines(
     text: str, wanted: Candidate, kept: str, tmp_path: Path
 ) -> None:
     own = text_format.Parse(text, ModelConfig())
@@ -66,14 +66,15 @@ def test_the_diff_makes_the_file_what_was_measured_and_keeps_its_other_lines(
         assert [(one.count, one.kind) for one in config.instance_group] in ([(2, 2)], [(4, 2)], [(2, 0)])
 
 
-def test_the_model_s_own_settings_change_nothing() -> None:
+def test_own_settings_give_an_empty_diff() -> None:
     text = HEAD + BATCHER + TAIL
     own = text_format.Parse(text, ModelConfig())
     same = proposal.varied(own, COMPLETED, candidate(1, "online", 0, 2))
     assert proposal.diff("detector", text, proposal.proposed(text, own, same)) == ""
 
 
-def test_without_batches_and_with_several_groups_only_what_can_vary_does() -> None:
+def test_only_variable_settings_change() -> None:
+    """Without batches, or with several instance groups, nothing can vary."""
     groups = "instance_group [ { count: 1 }, { count: 2 } ]"
     own = text_format.Parse(f"max_batch_size: 0 {groups}", ModelConfig())
     assert proposal.varied(own, own, candidate(4)) == own

@@ -28,7 +28,7 @@ def rate_of(point: LoadPoint) -> float:
     return point.request_rate_per_s
 
 
-def test_the_exact_percentile_is_that_of_a_queue_that_is_simulated() -> None:
+def test_exact_percentile_matches_a_simulated_queue() -> None:
     generator = np.random.default_rng(0)
     due_s = np.cumsum(generator.exponential(1 / 770, 1_000_000))
     order = np.arange(len(due_s))
@@ -38,7 +38,7 @@ def test_the_exact_percentile_is_that_of_a_queue_that_is_simulated() -> None:
 
 
 @pytest.mark.parametrize(("goal", "budget_s"), [(POISSON, 120.0), (Goal(10, 90, "poisson"), 30.0)])
-def test_the_highest_rate_is_found_within_5_percent_and_keeps_the_budget(goal: Goal, budget_s: float) -> None:
+def test_highest_rate_is_within_5_percent_and_keeps_budget(goal: Goal, budget_s: float) -> None:
     server = QueueingServer(service_s=0.001)
     found = server.search(goal, budget_s, ALONE)
 
@@ -47,7 +47,7 @@ def test_the_highest_rate_is_found_within_5_percent_and_keeps_the_budget(goal: G
     assert 0.95 * exact <= rate_of(found.winner.entry.point) <= exact
 
 
-def test_constant_arrivals_are_kept_up_to_what_the_server_can() -> None:
+def test_constant_arrivals_reach_server_capacity() -> None:
     found = QueueingServer(service_s=0.001).search(Goal(3, 99, "constant"), space=ALONE)
 
     assert found.winner.entry.point.arrivals == "constant"
@@ -55,9 +55,7 @@ def test_constant_arrivals_are_kept_up_to_what_the_server_can() -> None:
 
 
 @pytest.mark.parametrize(("service_s", "budget_ms"), [(0.001, 10), (0.005, 100)])
-def test_a_rate_that_is_shown_to_keep_the_budget_does_so_however_short_the_measurement(
-    service_s: float, budget_ms: float
-) -> None:
+def test_short_measurement_rarely_passes_an_excessive_rate(service_s: float, budget_ms: float) -> None:
     goal = Goal(budget_ms, 99, "poisson")
     exact = highest_rate_per_s(service_s, goal)
     found = [QueueingServer(seed, service_s).search(goal, 0.5, ALONE).winner for seed in range(12)]
@@ -68,7 +66,7 @@ def test_a_rate_that_is_shown_to_keep_the_budget_does_so_however_short_the_measu
     assert max(within) < 1.1 * exact
 
 
-def test_the_faster_configuration_wins_and_the_load_is_a_schedule() -> None:
+def test_faster_configuration_wins_with_scheduled_load() -> None:
     server = QueueingServer(service_s=0.001, factor_of_instances=2.0)
     found = server.search(POISSON)
 
@@ -81,7 +79,7 @@ def test_the_faster_configuration_wins_and_the_load_is_a_schedule() -> None:
     assert len(asked) <= found.rates <= 60
 
 
-def test_what_is_told_is_of_fresh_passes_and_the_goodput_is_what_came_in_time() -> None:
+def test_result_uses_fresh_passes_and_goodput_counts_timely_answers() -> None:
     server = QueueingServer(service_s=0.001)
     winner = server.search(Goal(10, 90, "poisson"), 5.0, ALONE).winner
 
@@ -93,7 +91,7 @@ def test_what_is_told_is_of_fresh_passes_and_the_goodput_is_what_came_in_time() 
     assert [id(run) for run in winner.state.mine.passes] == [id(run) for run in last]
 
 
-def test_a_budget_below_what_a_request_takes_is_beyond_and_is_not_searched() -> None:
+def test_budget_below_service_time_fails_without_search() -> None:
     server = QueueingServer(service_s=0.012)
     found = server.search(POISSON, space=ALONE)
 
@@ -104,7 +102,7 @@ def test_a_budget_below_what_a_request_takes_is_beyond_and_is_not_searched() -> 
     assert all(point.request_rate_per_s is None for point in server.asked)
 
 
-def test_a_budget_that_nothing_keeps_though_a_request_takes_less_is_beyond() -> None:
+def test_unreachable_budget_above_service_time_fails() -> None:
     class Stalling(QueueingServer):
         """Every tenth request takes longer than the budget, whatever the load."""
 
@@ -119,7 +117,7 @@ def test_a_budget_that_nothing_keeps_though_a_request_takes_less_is_beyond() -> 
     assert found.winner.latency_ms.value > 10
 
 
-def test_a_budget_of_many_requests_time_is_not_said_to_be_kept_beyond_the_capacity() -> None:
+def test_generous_budget_does_not_exceed_capacity() -> None:
     # A queue that grows takes seconds until it is as long as this budget.
     found = QueueingServer(service_s=0.001).search(Goal(5_000, 99, "poisson"), 0.5, ALONE)
 
@@ -139,7 +137,7 @@ def of_latencies(*ms: float) -> Steady:
         ([11.0] * 200, [12.0] * 200, None),
     ],
 )
-def test_a_rate_is_kept_where_the_whole_interval_keeps_the_budget(
+def test_rate_passes_if_whole_interval_keeps_budget(
     at_low: list[float], at_high: list[float], edge: int | None
 ) -> None:
     candidate = Candidate("online", SPACE.own, rates.ladder_of(1000, POISSON)[:20])
@@ -154,7 +152,7 @@ def test_a_rate_is_kept_where_the_whole_interval_keeps_the_budget(
     assert len(set(looked_at)) <= 6
 
 
-def test_a_rate_that_the_server_falls_behind_is_not_kept_though_its_queue_is_still_short() -> None:
+def test_rate_fails_once_server_falls_behind() -> None:
     candidate = Candidate("online", SPACE.own, rates.ladder_of(1000, POISSON)[:1])
     behind = dataclasses.replace(of_latencies(*[9.0] * 200), due=300)
     assert rates.decide(Trial(candidate, ((0, behind),)), POISSON, 5.0, lambda *_: behind).edge is None

@@ -72,9 +72,7 @@ def job_of(server: Server, built: BuiltModel, data: object) -> Job:
     return Job(server, server.name_of(built.case), built.case.model, point, "none", data)  # type: ignore[arg-type]
 
 
-def test_everything_is_asked_over_tls_with_the_headers(
-    encrypted: Server, doubling: BuiltModel, tmp_path: Path
-) -> None:
+def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltModel, tmp_path: Path) -> None:
     choice = Choice("remote", encrypted.address, encrypted.access)
     with serve(choice, tmp_path, tmp_path / "log", device="cpu") as server:
         server.load(doubling, DEPLOYMENT, "online")
@@ -114,19 +112,19 @@ def test_load_is_measured_over_tls(
             assert len(run.latencies_s) > 10
 
 
-def test_a_server_is_refused_that_cannot_prove_who_it_is(encrypted: Server, headers: Path) -> None:
+def test_unauthenticated_server_is_refused(encrypted: Server, headers: Path) -> None:
     for access in (Access(), Access(tls=True), Access(tls=True, header_file=headers)):
         with pytest.raises(SetupError, check=lambda e: e.where.endswith(encrypted.address)) as raised:
             connect(encrypted.address, access, answer_s=2.0)
         assert SECRET not in str(raised.value)
 
 
-def test_without_the_headers_nothing_is_answered(encrypted: Server) -> None:
+def test_missing_headers_are_refused(encrypted: Server) -> None:
     with pytest.raises(SetupError):
         connect(encrypted.address, dataclasses.replace(encrypted.access, header_file=None), answer_s=2.0)
 
 
-def test_options_say_how_the_server_is_reached(certificate: tuple[Path, Path], headers: Path) -> None:
+def test_options_set_server_access(certificate: tuple[Path, Path], headers: Path) -> None:
     file, _ = certificate
     found = settings(triton="grpcs://host:443", triton_ca=str(file), triton_headers=str(headers))
     assert found.triton.access == Access(tls=True, ca=file, header_file=headers)
@@ -138,7 +136,7 @@ def test_options_say_how_the_server_is_reached(certificate: tuple[Path, Path], h
     "line",
     ["no header", "name with spaces: x", "grpc-timeout: 1S", "x-bin: AA", "x: caf\u00e9", ": x", "x: a\x07"],
 )
-def test_a_line_that_is_no_header_is_named_and_not_shown(line: str, tmp_path: Path) -> None:
+def test_invalid_header_line_is_named_but_not_shown(line: str, tmp_path: Path) -> None:
     file = tmp_path / "headers"
     file.write_text(f"authorization: Bearer {SECRET}\n{line} {SECRET}\n")
     with pytest.raises(InputError, check=lambda e: e.where == f"{file}, line 2") as raised:
@@ -150,7 +148,7 @@ def test_a_line_that_is_no_header_is_named_and_not_shown(line: str, tmp_path: Pa
     ("triton", "option"),
     [("host:443", "triton_ca"), ("embedded", "triton_ca"), ("embedded", "triton_headers")],
 )
-def test_what_says_how_a_server_is_reached_is_for_one_that_is(
+def test_access_option_needs_a_matching_server(
     triton: str, option: str, certificate: tuple[Path, Path], headers: Path
 ) -> None:
     files = {"triton_ca": certificate[0], "triton_headers": headers}
@@ -159,6 +157,6 @@ def test_what_says_how_a_server_is_reached_is_for_one_that_is(
         settings(triton=triton, **{option: str(files[option])})
 
 
-def test_what_holds_no_certificates_is_refused(headers: Path) -> None:
+def test_file_without_certificates_is_refused(headers: Path) -> None:
     with pytest.raises(InputError, check=lambda e: str(headers) in str(e.where)):
         settings(triton="grpcs://host:443", triton_ca=str(headers))

@@ -57,28 +57,28 @@ def installed(folder: Path, *backends: str) -> Choice:
 @pytest.mark.parametrize(
     ("backends", "native"), [(["onnxruntime", "python"], True), (["onnxruntime"], True), (["python"], False)]
 )
-def test_a_native_backend_is_preferred_to_the_suite_s_runtime(
+def test_native_backend_is_preferred_to_own_runtime(
     tmp_path: Path, backends: list[str], native: bool
 ) -> None:
     choice = installed(tmp_path, *backends)
     assert serves_natively(choice, tmp_path / "backends", ONNX) is native
 
 
-def test_a_server_with_neither_is_not_available_and_lists_what_it_has(tmp_path: Path) -> None:
+def test_server_without_backend_is_not_available_and_lists_its_own(tmp_path: Path) -> None:
     for name in ("pytorch", "identity"):
         (tmp_path / name).mkdir()
     with pytest.raises(NotAvailableError, match="identity, pytorch"):
         serves_natively(Choice("local", "t"), tmp_path, ONNX)
 
 
-def test_containers_serve_natively_and_the_embedded_server_does_not(tmp_path: Path) -> None:
+def test_containers_serve_natively_and_embedded_server_does_not(tmp_path: Path) -> None:
     assert serves_natively(Choice("docker", IMAGE), None, ONNX)
     assert not serves_natively(Choice("embedded"), tmp_path, ONNX)
     with pytest.raises(NotAvailableError, match="onnx"):
         serves_natively(Choice("docker", "image"), None, dataclasses.replace(ONNX, backend=""))
 
 
-def test_backends_are_looked_for_beside_the_program_else_where_the_server_itself_would(
+def test_backends_are_next_to_program_or_in_default_folder(
     tmp_path: Path,
 ) -> None:
     default = tmp_path / "opt"
@@ -103,9 +103,10 @@ def test_backends_are_looked_for_beside_the_program_else_where_the_server_itself
         ("resnet50-micro", "ts-trace", A100, False),
     ],
 )
-def test_freed_memory_is_kept_where_pytorch_s_own_backend_serves_as_in_the_runtime(
+def test_freed_memory_is_kept_for_native_pytorch(
     tmp_path: Path, model: str, format_: str, target: Any, kept: bool
 ) -> None:
+    """As it is in the suite's own runtime."""
     case = Case(target, MODELS[model], FORMATS[format_], None, "fp32")
     expected = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"} if kept else {}
     choice = installed(tmp_path, "onnxruntime", "pytorch", "python")
@@ -114,7 +115,7 @@ def test_freed_memory_is_kept_where_pytorch_s_own_backend_serves_as_in_the_runti
         assert server_variables(other, case, DEPLOYMENT) == {}
 
 
-def test_a_local_python_backend_finds_this_python_and_its_library(
+def test_local_python_backend_finds_python_and_its_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fixtures.serve.wheels.libpython", lambda: Path("/of/python/lib"))
@@ -143,7 +144,8 @@ def sizes(model: str, gpus: int = 1, instances: int | None = None) -> dict[str, 
 PINNED, CUDA = "--pinned-memory-pool-byte-size", "--cuda-memory-pool-byte-size"
 
 
-def test_the_memory_pools_hold_the_largest_batches_and_are_triton_s_own_for_small_models() -> None:
+def test_memory_pools_hold_largest_batches() -> None:
+    """Small models leave Triton's own sizes."""
     assert pool_options(next(iter(cases_of(CPU))), DEPLOYMENT) == []
     assert sizes("resnet50-micro") == {PINNED: 256 * MIB, f"{CUDA} 0": 64 * MIB}
     deployment = matrix_of(MODELS["nnunet"], A100).deployment
@@ -157,7 +159,7 @@ def test_the_memory_pools_hold_the_largest_batches_and_are_triton_s_own_for_smal
     ("kind", "accelerator", "place"),
     [("embedded", "trt", "here"), ("docker", "trt", "/tmp"), ("docker", None, None)],
 )
-def test_onnx_runtime_s_engines_are_kept_beside_a_server_of_this_machine_and_in_a_container(
+def test_engine_cache_folder_depends_on_server_kind(
     kind: ServerKind,
     accelerator: str | None,
     place: str | None,
@@ -208,7 +210,7 @@ def case_of(mnemonic: str, accelerator: str | None = None, gpus: int = 1) -> Cas
         (None, None),  # the server is asked
     ],
 )
-def test_a_container_s_other_tensorrt_is_a_skip_that_names_it(
+def test_incompatible_tensorrt_of_container_is_skipped_with_a_fix(
     built_by: None, version: str | None, package: str | None
 ) -> None:
     check_supported(container(version), case_of("onnx"))
@@ -237,7 +239,7 @@ def test_a_container_s_other_tensorrt_is_a_skip_that_names_it(
         ("24.10", "onnx", "trt", 1, (7, 5), True),
     ],
 )
-def test_what_a_release_cannot_serve_is_a_skip(
+def test_case_unsupported_by_release_is_skipped(
     release: str,
     format_: str,
     accelerator: str | None,
@@ -255,7 +257,7 @@ def test_what_a_release_cannot_serve_is_a_skip(
         check_supported(server, case)
 
 
-def test_a_local_server_has_the_image_s_tensorrt_where_it_has_the_backend(
+def test_local_native_backend_uses_tensorrt_of_image(
     built_by: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(tmp_path, "tensorrt", "python")

@@ -45,7 +45,7 @@ def add_process(view: Path, pid: int, *, age_s: float, library: str) -> None:
 @pytest.mark.parametrize(
     ("age_s", "is_orphan"), [(None, True), (HOUR_S / 2, True), (HOUR_S, False), (2 * HOUR_S, False)]
 )
-def test_an_empty_folder_that_no_living_backend_can_have_made_is_an_orphan(
+def test_empty_folder_older_than_living_backends_is_an_orphan(
     folder: Path, processes: Path, age_s: float | None, is_orphan: bool
 ) -> None:
     if age_s is not None:
@@ -59,7 +59,7 @@ def test_other_names_stay(folder: Path, processes: Path, name: str) -> None:
     assert cleanup.orphans(folder.parent, processes) == []
 
 
-def test_full_folders_links_and_those_of_other_users_stay(
+def test_full_linked_or_foreign_folders_stay(
     folder: Path, processes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -74,7 +74,7 @@ def test_full_folders_links_and_those_of_other_users_stay(
     assert cleanup.orphans(folder.parent, processes) == []
 
 
-def test_the_kernel_says_which_backends_are_alive_and_how_old_they_are(tmp_path: Path) -> None:
+def test_living_backends_are_found_with_start_times(tmp_path: Path) -> None:
     library = tmp_path / "libtriton_python.so"
     library.write_bytes(b"\0" * mmap.PAGESIZE)
     own = psutil.Process().create_time()

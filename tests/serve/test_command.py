@@ -24,7 +24,7 @@ from tests.serve.programs import script
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere"])
-def test_an_embedded_server_finds_the_shell_and_the_python_of_its_stubs_whatever_path_it_is_given(
+def test_embedded_server_finds_shell_and_python_on_any_path(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", path)
@@ -33,7 +33,7 @@ def test_an_embedded_server_finds_the_shell_and_the_python_of_its_stubs_whatever
     assert shutil.which("python3", path=given) == str(Path(sys.executable).with_name("python3"))
 
 
-def test_an_embedded_server_is_not_started_where_its_backend_could_not_make_its_folder(
+def test_embedded_server_needs_writable_backend_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would end as it loads its first model, with an exception that a stack follows."""
@@ -60,14 +60,14 @@ def docker(
     )
 
 
-def test_the_container_is_reached_on_loopback_alone() -> None:
+def test_container_is_published_on_loopback_only() -> None:
     command = docker()
     published = [part for part in command if part.startswith(("--publish", "-p", "--net", "-P"))]
     assert published == [f"--publish=127.0.0.1:5000{n}:800{n}" for n in range(3)]
 
 
 @pytest.mark.parametrize("name", ["models", "a:b", "a,b", 'a"b', "ä b"])
-def test_a_folder_of_any_name_is_mounted_read_only_and_nothing_else(
+def test_model_folder_of_any_name_is_mounted_read_only(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / name).mkdir()
@@ -86,9 +86,7 @@ def test_a_folder_of_any_name_is_mounted_read_only_and_nothing_else(
         ("cuda", {"--ipc=host", "--pid=host"}),
     ],
 )
-def test_the_container_shares_of_the_host_what_the_way_of_tensors_needs(
-    shared_memory: str, options: set[str]
-) -> None:
+def test_container_shares_what_shared_memory_needs(shared_memory: str, options: set[str]) -> None:
     every = {"--ipc=host", "--pid=host", "--shm-size=2g", "--init"}
     assert every & set(docker(shared_memory=shared_memory)) == options
 
@@ -102,7 +100,7 @@ def test_the_container_shares_of_the_host_what_the_way_of_tensors_needs(
         ("exit 7", "7"),
     ],
 )
-def test_a_machine_without_a_docker_engine_gets_the_client_s_reason(
+def test_missing_docker_engine_gives_reason_of_client(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, why: str
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -119,9 +117,7 @@ def test_a_machine_without_a_docker_engine_gets_the_client_s_reason(
 
 
 @pytest.mark.parametrize(("tf32", "given"), [(False, True), (True, False), (None, False)])
-def test_a_server_that_is_to_compute_true_fp32_is_told_by_its_environment(
-    tf32: bool | None, given: bool
-) -> None:
+def test_true_fp32_sets_server_environment(tf32: bool | None, given: bool) -> None:
     case = next(case for case in cases_of(recognise("NVIDIA A100")) if case.precision == "fp32")
     deployment = structs.replace(matrix_of(case.model, case.target).deployment, tf32=tf32)
     for choice in (Choice("docker", IMAGE), Choice("embedded")):
@@ -142,7 +138,7 @@ def test_a_server_that_is_to_compute_true_fp32_is_told_by_its_environment(
         ),
     ],
 )
-def test_a_local_server_gets_the_options_that_its_help_knows(
+def test_local_server_gets_only_options_it_knows(
     tmp_path: Path, known: str, shared_memory: str, given: set[str]
 ) -> None:
     program = script(
@@ -160,7 +156,7 @@ def test_a_local_server_gets_the_options_that_its_help_knows(
 
 
 @pytest.mark.parametrize("gpus", [["GPU-1"], ["GPU-1", "GPU-2"], ["MIG-1"]])
-def test_the_container_gets_the_gpus_of_the_run(gpus: list[str]) -> None:
+def test_container_gets_gpus_of_the_run(gpus: list[str]) -> None:
     (given,) = [part for part in docker(gpus) if part.startswith("--gpus")]
     # docker/cli, opts/gpus.go: the value is one line of CSV whose fields are KEY=VALUE.
     ((field,),) = csv.reader([given.removeprefix("--gpus=")])

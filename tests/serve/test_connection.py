@@ -104,7 +104,7 @@ def answering() -> Iterator[Callable[..., Server]]:
         one.stop(None) if hasattr(one, "stop") else one.close()
 
 
-def test_the_models_of_an_honest_server_are_found(answering: Callable[..., Server]) -> None:
+def test_models_of_server_are_listed(answering: Callable[..., Server]) -> None:
     server = answering()
     assert [one.name for one in loaded_on(server)] == ["m"]
     assert load_found(server, FOUND, {}).versions == ("1", "2", "10")
@@ -125,7 +125,7 @@ def test_the_models_of_an_honest_server_are_found(answering: Callable[..., Serve
         {"ModelConfig": config(dimensions=40)},
     ],
 )
-def test_models_that_cannot_be_are_refused_with_the_server_s_address(
+def test_impossible_models_are_refused_with_server_address(
     lie: Mapping[str, Any], answering: Callable[..., Server]
 ) -> None:
     server = answering(**lie)
@@ -135,14 +135,14 @@ def test_models_that_cannot_be_are_refused_with_the_server_s_address(
 
 
 @pytest.mark.parametrize("version", ["abc", "1.5", "9" * 5000, "\x1b[31m"])
-def test_a_version_that_is_no_number_is_refused(version: str, answering: Callable[..., Server]) -> None:
+def test_nonnumeric_version_is_refused(version: str, answering: Callable[..., Server]) -> None:
     with pytest.raises(ProofError) as raised:
         load_found(answering(RepositoryIndex=models("1", version)), FOUND, {})
     assert len(str(raised.value)) < 1000
     assert "\x1b" not in str(raised.value)
 
 
-def test_a_triton_may_have_any_name_and_its_version_fits_into_a_record(
+def test_server_version_is_cleaned_and_shortened(
     answering: Callable[..., Server],
 ) -> None:
     said = pb.ServerMetadataResponse(
@@ -163,7 +163,7 @@ def other(answering: Callable[..., Server]) -> Callable[..., Server]:
     return functools.partial(answering, **{"ServerMetadata": said, **lacking, "ModelMetadata": metadata()})
 
 
-def test_the_model_of_another_server_is_what_its_metadata_say(other: Callable[..., Server]) -> None:
+def test_other_server_is_described_by_its_metadata(other: Callable[..., Server]) -> None:
     server = other()
     assert server.version == "mlserver 1.7.1"
     (found,) = loaded_on(server, ["m"])
@@ -177,7 +177,7 @@ def test_the_model_of_another_server_is_what_its_metadata_say(other: Callable[..
         server.check_load(loaded.lacks)
 
 
-def test_without_an_axis_of_any_length_ahead_of_all_tensors_there_are_no_batches(
+def test_no_batches_without_a_leading_dynamic_axis(
     other: Callable[..., Server],
 ) -> None:
     (found,) = loaded_on(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
@@ -194,7 +194,7 @@ def test_without_an_axis_of_any_length_ahead_of_all_tensors_there_are_no_batches
         {"ModelMetadata": None},
     ],
 )
-def test_metadata_that_describe_no_model_are_refused(
+def test_metadata_without_a_valid_model_is_refused(
     lie: Mapping[str, Any], other: Callable[..., Server]
 ) -> None:
     server = other(**lie)
@@ -202,14 +202,14 @@ def test_metadata_that_describe_no_model_are_refused(
         loaded_on(server, ["m"])
 
 
-def test_the_models_of_a_server_that_lists_none_have_to_be_named(other: Callable[..., Server]) -> None:
+def test_models_of_a_server_without_index_must_be_named(other: Callable[..., Server]) -> None:
     with pytest.raises(SetupError, check=lambda error: "--repository remote:" in str(error.fix)):
         loaded_on(other())
     listed = pb.RepositoryIndexResponse.ModelIndex(name="m", state="State.READY")  # as MLServer says it
     assert loaded_on(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
 
 
-def test_a_server_that_loads_no_models_is_refused_where_it_would_have_to(
+def test_server_that_cannot_load_models_is_refused(
     other: Callable[..., Server],
 ) -> None:
     server = other()
@@ -225,7 +225,7 @@ def largest_bytes(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.mark.parametrize("packed", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
-def test_an_answer_of_more_than_any_true_one_has_is_not_read(
+def test_oversized_answer_is_not_read(
     packed: grpc.Compression, answering: Callable[..., Server], largest_bytes: int
 ) -> None:
     larger = pb.ServerMetadataResponse(version="v" * (largest_bytes + 1)).SerializeToString()
@@ -236,9 +236,7 @@ def test_an_answer_of_more_than_any_true_one_has_is_not_read(
         assert len(str(raised.value)) < 1000
 
 
-def test_tensors_are_read_however_large_they_are(
-    answering: Callable[..., Server], largest_bytes: int
-) -> None:
+def test_large_tensors_are_read(answering: Callable[..., Server], largest_bytes: int) -> None:
     values = np.ones((1, largest_bytes // 4 + 1), np.float32)
     answer = pb.ModelInferResponse(raw_output_contents=[values.tobytes()])
     answer.outputs.add(name="Y", datatype="FP32", shape=values.shape)
@@ -247,9 +245,7 @@ def test_tensors_are_read_however_large_they_are(
 
 
 @pytest.mark.parametrize("answer", [None, b"\xff" * 50], ids=["refused", "noise"])
-def test_counts_that_a_server_does_not_give_are_an_error(
-    answer: object, answering: Callable[..., Server]
-) -> None:
+def test_missing_statistics_are_an_error(answer: object, answering: Callable[..., Server]) -> None:
     server = answering(ModelStatistics=answer)
     with pytest.raises(ProofError, check=lambda error: error.where == server.address):
         server.statistics()
@@ -269,7 +265,7 @@ QUESTIONS: Mapping[str, Callable[[Server], object]] = {
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_server_that_never_answers_is_given_up(question: str, answering: Callable[..., Server]) -> None:
+def test_unresponsive_server_is_given_up(question: str, answering: Callable[..., Server]) -> None:
     ended, answered = threading.Event(), threading.Event()
     stalled = answering(**{question: lambda: ended.wait(HANG_S) and None})
     server = dataclasses.replace(stalled, limits=Limits(answer_s=0.2, unload_s=0.2))

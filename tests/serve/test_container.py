@@ -74,7 +74,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     machine.gpus_of.cache_clear()
 
 
-def test_a_container_that_outlives_its_client_is_removed(
+def test_container_that_outlives_its_client_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = engine(tmp_path, monkeypatch)
@@ -85,7 +85,7 @@ def test_a_container_that_outlives_its_client_is_removed(
     assert remove == ["rm", "--force", name]
 
 
-def test_on_a_gpu_docker_is_told_of_that_gpu_the_memory_and_the_release_s_options(
+def test_docker_gets_gpu_memory_and_release_options(
     tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = engine(tmp_path, monkeypatch, {"Config": {"Env": ["NVIDIA_TRITON_SERVER_VERSION=26.04"]}})
@@ -115,7 +115,7 @@ def test_on_a_gpu_docker_is_told_of_that_gpu_the_memory_and_the_release_s_option
         ("my/triton:1", [], True, True),
     ],
 )
-def test_an_image_of_no_known_release_gets_the_newest_one_s_options_and_this_is_said(
+def test_unknown_image_gets_newest_options_with_a_notice(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     image: str,
@@ -130,7 +130,7 @@ def test_an_image_of_no_known_release_gets_the_newest_one_s_options_and_this_is_
 
 
 @pytest.mark.parametrize("refused", [False, True])
-def test_an_image_that_is_not_here_is_pulled_before_the_server_is_started(
+def test_missing_image_is_pulled_before_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: bool
 ) -> None:
     calls = engine(tmp_path, monkeypatch, needs_pull=True)
@@ -144,7 +144,7 @@ def test_an_image_that_is_not_here_is_pulled_before_the_server_is_started(
     assert f"pull {IMAGE}" in steps
 
 
-def test_an_image_that_does_not_run_on_the_gpu_is_refused_with_one_that_does(
+def test_unsupported_image_is_refused_with_one_that_runs(
     tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvml.capabilities = {"GPU-2": (10, 0)}
@@ -156,7 +156,7 @@ def test_an_image_that_does_not_run_on_the_gpu_is_refused_with_one_that_does(
 
 
 @pytest.mark.parametrize(("driver", "is_told"), [("470.57.02", True), ("560.35.03", False)])
-def test_a_driver_older_than_the_release_s_cuda_is_told_before_the_server_starts(
+def test_old_driver_is_reported_before_start(
     tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch, driver: str, is_told: bool
 ) -> None:
     engine(tmp_path, monkeypatch)
@@ -184,7 +184,7 @@ DIGESTS = ["mirror.example.org/triton@sha256:1", "nvcr.io/nvidia/tritonserver@sh
         ("own", [], Image("own")),
     ],
 )
-def test_an_image_is_known_by_its_digest_its_release_and_its_tensorrt(
+def test_image_is_identified_by_digest_release_and_tensorrt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, about: object, known: Image
 ) -> None:
     engine(tmp_path, monkeypatch, about)
@@ -202,7 +202,7 @@ def test_an_image_is_known_by_its_digest_its_release_and_its_tensorrt(
         ('{"host": {"os": "linux"}, "Runtimes": {"nvidia": {}}}', False, True),
     ],
 )
-def test_an_engine_says_whether_it_gives_gpus(
+def test_engine_reports_whether_it_gives_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, gives: bool, podman: bool
 ) -> None:
     monkeypatch.setattr(container, "CDI_FOLDERS", (tmp_path / "cdi",))

@@ -65,7 +65,7 @@ def load(server: Server, found: dict[str, FoundModel], name: str) -> tuple[Loade
 
 
 @pytest.mark.parametrize("name", ["chain", "caller"])
-def test_what_a_model_calls_is_loaded_with_it_and_nothing_is_written(
+def test_called_models_are_loaded_and_nothing_is_written(
     server: Server, found: dict[str, FoundModel], repository: Path, name: str
 ) -> None:
     before = contents(repository)
@@ -77,7 +77,7 @@ def test_what_a_model_calls_is_loaded_with_it_and_nothing_is_written(
     assert contents(repository) == before
 
 
-def test_what_no_file_says_is_asked_of_the_server(server: Server, found: dict[str, FoundModel]) -> None:
+def test_missing_configuration_comes_from_server(server: Server, found: dict[str, FoundModel]) -> None:
     _, model = load(server, found, "completing")
     tensors = [(one.name, one.dtype, one.shape) for one in (*model.inputs, *model.outputs)]
     assert tensors == [("IN", "FP32", (3,)), ("OUT", "FP32", (3,))]
@@ -85,7 +85,7 @@ def test_what_no_file_says_is_asked_of_the_server(server: Server, found: dict[st
 
 
 @pytest.mark.parametrize("shared_memory", ["system", "none"])
-def test_the_load_generator_sends_texts_and_variable_lengths(
+def test_load_generator_sends_strings_and_variable_lengths(
     server: Server, found: dict[str, FoundModel], shared_memory: SharedMemory
 ) -> None:
     _, model = load(server, found, "texts")
@@ -109,7 +109,7 @@ def test_the_load_generator_sends_texts_and_variable_lengths(
     ("name", "error", "named"),
     [("broken", ProofError, "planted"), ("elsewhere", NotAvailableError, "unheard_of")],
 )
-def test_what_does_not_load_is_named_with_the_reason(
+def test_model_that_does_not_load_is_named_with_reason(
     server: Server, found: dict[str, FoundModel], name: str, error: type[ProofError], named: str
 ) -> None:
     with pytest.raises(error, match=named) as refused:
@@ -118,7 +118,7 @@ def test_what_does_not_load_is_named_with_the_reason(
 
 
 @pytest.mark.parametrize(("name", "kind"), [("choosy", NotAvailableError), ("faulty", ProofError)])
-def test_a_model_that_takes_nothing_made_up_asks_for_samples_where_its_type_leaves_it_open(
+def test_rejected_invented_inputs_ask_for_samples_only_if_shape_is_open(
     server: Server, found: dict[str, FoundModel], name: str, kind: type[ProofError]
 ) -> None:
     _, model = load(server, found, name)
@@ -128,7 +128,7 @@ def test_a_model_that_takes_nothing_made_up_asks_for_samples_where_its_type_leav
     assert (f"--samples {name}=DIR" in str(refused.value)) == (kind is NotAvailableError)
 
 
-def test_every_version_that_is_served_has_to_answer(server: Server, found: dict[str, FoundModel]) -> None:
+def test_every_served_version_must_answer(server: Server, found: dict[str, FoundModel]) -> None:
     _, model = load(server, found, "doubler")
     samples = sized(server, model, None).samples
     ask_each_version(server, model, ["1", "1"], samples)
@@ -136,7 +136,7 @@ def test_every_version_that_is_served_has_to_answer(server: Server, found: dict[
         ask_each_version(server, model, ["7", "1"], samples)
 
 
-def test_a_server_says_which_models_it_has_loaded(server: Server, found: dict[str, FoundModel]) -> None:
+def test_server_lists_loaded_models(server: Server, found: dict[str, FoundModel]) -> None:
     load(server, found, "doubler")
     loaded = {one.name: one for one in loaded_on(server)}
     assert "elsewhere" not in loaded
@@ -181,7 +181,7 @@ def refusing(
     ("name", "reason", "fix"),
     [("shapeless", "dims", None), ("renamed", "former", "name"), ("inside", "inside", "inside/1")],
 )
-def test_the_first_line_says_why(
+def test_first_line_states_reason(
     refusing: Server, refused: Path, name: str, reason: str, fix: str | None
 ) -> None:
     with pytest.raises(ProofError) as caught:
@@ -192,7 +192,7 @@ def test_the_first_line_says_why(
     assert fix is None or fix in str(caught.value.fix)
 
 
-def test_what_cannot_load_here_is_not_waited_for(refusing: Server, refused: Path) -> None:
+def test_unloadable_model_is_not_waited_for(refusing: Server, refused: Path) -> None:
     models = {one.name: one for one in models_in(refused, "--repository")}
     for name in ("doubler", "chain"):
         others = {other: one for other, one in models.items() if other != name}
@@ -235,22 +235,20 @@ def ask(server: Any, *inputs: Tensor) -> Sized:
     ("dimensions", "asked"),
     [(1, [16, 224, 640, 1]), (5, [16, 1])],  # at 224 a row of five dimensions takes 2 TiB
 )
-def test_lengths_are_tried_in_order_and_those_that_no_request_holds_passed_over(
-    dimensions: int, asked: list[int]
-) -> None:
+def test_lengths_are_tried_in_order_within_size_limit(dimensions: int, asked: list[int]) -> None:
     server = Asked(1)
     found = ask(server, Tensor("IN", "FP32", (-1,) * dimensions))
     assert server.lengths == asked
     assert found.samples.load([0])["IN"].shape == (1,) * (dimensions + 1)
 
 
-def test_a_model_that_takes_no_length_says_so_in_its_own_words() -> None:
+def test_rejected_lengths_report_error_of_the_model() -> None:
     with pytest.raises(NotAvailableError, match="16 is no length of mine"):
         ask(Asked(), Tensor("IN", "FP32", (-1,) * 5))
 
 
 @pytest.mark.parametrize("dtype", ["FP32", "INT64"])
-def test_a_row_that_is_too_large_at_any_length_is_refused(dtype: str) -> None:
+def test_oversized_row_is_refused(dtype: str) -> None:
     server = Asked()
     with pytest.raises(InputError):
         ask(server, Tensor("IN", dtype, (100_000, 100_000)))
@@ -258,7 +256,7 @@ def test_a_row_that_is_too_large_at_any_length_is_refused(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("needed", ["IN", "MORE"])
-def test_an_optional_input_is_left_out_once_and_that_it_is_needed_is_a_fault(needed: str) -> None:
+def test_optional_input_is_omitted_once_and_needing_it_is_a_fault(needed: str) -> None:
     server = Asked(2, needed=needed)
     inputs = Tensor("IN", "FP32", (2,)), Tensor("MORE", "FP32", (2,), optional=True)
     if needed == "MORE":

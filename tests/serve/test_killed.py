@@ -84,9 +84,7 @@ def segments_of(names: set[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["kill", "ctrl-c"])
-def test_no_triton_is_left_when_the_caller_ends_under_load(
-    household: Household, serving: Serving, how: str
-) -> None:
+def test_no_triton_survives_its_caller_under_load(household: Household, serving: Serving, how: str) -> None:
     caller = start_caller(household, serving.source, b"under load")
     running_now = {name[:15] for name in household.names()}
     assert {"tritonserver", "triton_python_b", "perf_analyzer"} <= running_now
@@ -100,7 +98,7 @@ def test_no_triton_is_left_when_the_caller_ends_under_load(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_no_triton_is_left_after_a_kill_at_a_random_moment(
+def test_no_triton_survives_a_kill_at_random_moment(
     household: Household, serving: Serving, seed: int
 ) -> None:
     caller = start_caller(household, serving.source, b"start")

@@ -28,9 +28,7 @@ HELP = '[ "$*" = --help ] && exit'
 """The help is asked for before a server is started, and waited for."""
 
 
-def test_the_log_and_nothing_else_is_left_of_a_server(
-    make_build: MakeBuild, tmp_path: Path, temporary: Path
-) -> None:
+def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path, temporary: Path) -> None:
     built = make_build(tmp_path / "models", "doubling", DOUBLING)
     log = tmp_path / "logs" / "server.log"
     before = set(cleanup.FOLDERS.glob("python_env_*"))
@@ -57,7 +55,7 @@ def test_the_log_and_nothing_else_is_left_of_a_server(
 
 
 @pytest.mark.parametrize("completes", [False, True])
-def test_a_model_whose_configuration_says_all_is_started_once(
+def test_model_with_complete_configuration_starts_once(
     make_build: MakeBuild, tmp_path: Path, completes: bool
 ) -> None:
     built = make_build(tmp_path / "models", "doubling", DOUBLING)
@@ -70,7 +68,7 @@ def test_a_model_whose_configuration_says_all_is_started_once(
     assert len(started.read_text().splitlines()) == (2 if completes else 1)
 
 
-def test_models_are_served_whatever_the_paths_hold(
+def test_models_are_served_from_any_path(
     make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "Modelle für it's $HOME;"
@@ -98,9 +96,7 @@ def wrapper(folder: Path, options: str = "") -> Path:
     )
 
 
-def test_a_local_server_serves_from_its_own_backends(
-    models: Path, doubling: BuiltModel, tmp_path: Path
-) -> None:
+def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, tmp_path: Path) -> None:
     choice = parse_choice(f"local:{wrapper(tmp_path)}")
     with serve(choice, models, tmp_path / "log", device="cpu") as server:
         assert server.kind == "local"
@@ -109,7 +105,7 @@ def test_a_local_server_serves_from_its_own_backends(
         assert doubled_by(server, doubling)
 
 
-def test_whether_a_server_takes_models_is_known_before_one_is_built(models: Path, tmp_path: Path) -> None:
+def test_server_without_model_control_is_refused_before_building(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refusing = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
     taking = Choice("embedded")
@@ -126,9 +122,7 @@ def test_whether_a_server_takes_models_is_known_before_one_is_built(models: Path
 
 
 @pytest.mark.parametrize("obstacle", ["log", "results"])
-def test_a_log_that_cannot_be_written_is_one_error_of_the_place(
-    models: Path, tmp_path: Path, obstacle: str
-) -> None:
+def test_unwritable_log_is_an_error_naming_its_place(models: Path, tmp_path: Path, obstacle: str) -> None:
     log = tmp_path / "results" / "log"
     if obstacle == "log":
         log.mkdir(parents=True)
@@ -161,7 +155,7 @@ def start(program: Path, tmp_path: Path, **options: Any) -> None:
         ('echo "malloc $MALLOC_MMAP_MAX_"; exit 1', ["malloc 0"]),
     ],
 )
-def test_a_server_that_ends_at_once_is_an_error_with_its_output(
+def test_server_ending_at_start_is_an_error_with_output(
     tmp_path: Path, temporary: Path, text: str, named: list[str]
 ) -> None:
     program = script(tmp_path / "bin" / "tritonserver", text)
@@ -171,7 +165,7 @@ def test_a_server_that_ends_at_once_is_an_error_with_its_output(
     assert list(temporary.glob("*/runs/*")) == []
 
 
-def test_what_killed_servers_leave_is_cleaned_up_when_a_server_ends(
+def test_server_end_removes_leftovers_of_killed_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleanup, "COMMAND", ["touch", str(tmp_path / "cleaned up")])
@@ -180,9 +174,7 @@ def test_what_killed_servers_leave_is_cleaned_up_when_a_server_ends(
     assert (tmp_path / "cleaned up").exists()
 
 
-def test_the_real_server_s_words_for_a_taken_port_are_known(
-    models: Path, tmp_path: Path, temporary: Path
-) -> None:
+def test_taken_port_is_recognized_and_retried(models: Path, tmp_path: Path, temporary: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -200,9 +192,10 @@ def test_the_real_server_s_words_for_a_taken_port_are_known(
 
 
 @pytest.mark.parametrize("taken", [False, True])
-def test_a_server_that_never_gets_ready_is_given_up_and_another_triton_not_taken_for_it(
+def test_server_that_never_gets_ready_is_given_up(
     server: Server, tmp_path: Path, temporary: Path, taken: bool
 ) -> None:
+    """Another Triton at its ports is not taken for it."""
     before = list(temporary.glob("*/runs/*"))
     theirs = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
     program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")

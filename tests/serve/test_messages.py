@@ -15,7 +15,7 @@ TYPES = (
 
 
 @pytest.mark.parametrize("datatype", TYPES)
-def test_a_tensor_of_any_type_is_as_long_as_is_reckoned_and_comes_back_as_it_was(datatype: str) -> None:
+def test_tensor_of_any_type_has_computed_size_and_round_trips(datatype: str) -> None:
     values = np.array([[0, 1, 1], [1, 0, 1]]).astype(triton_to_np_dtype(datatype))
 
     content = raw_content(values, datatype)
@@ -26,7 +26,7 @@ def test_a_tensor_of_any_type_is_as_long_as_is_reckoned_and_comes_back_as_it_was
     np.testing.assert_array_equal(again, values)
 
 
-def test_a_text_takes_its_length_at_least() -> None:
+def test_string_size_is_at_least_its_length_prefix() -> None:
     texts = np.array([[b"", b"four"]], object)
 
     assert len(raw_content(texts, "BYTES")) == Tensor("X", "BYTES", (2,)).row_bytes + len(b"four")

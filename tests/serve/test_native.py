@@ -62,7 +62,7 @@ def built(native: Case, framework: Weights, tmp_path_factory: pytest.TempPathFac
     return repository.build(native, framework, deployment, root, native=True, calibration=no_samples)
 
 
-def test_a_native_backend_answers_as_in_process_whenever_the_model_is_loaded_anew(
+def test_native_backend_matches_in_process_after_reloads(
     native: Case, framework: Weights, built: BuiltModel, choice: Choice, tmp_path: Path
 ) -> None:
     deployment = matrix_of(native.model, CPU).deployment

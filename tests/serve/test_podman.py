@@ -111,7 +111,7 @@ def containers() -> list[str]:
 
 
 @pytest.mark.parametrize("shared_memory", ["system", "cuda", "none"])
-def test_a_container_serves_a_model_and_is_gone_afterwards(
+def test_container_serves_a_model_and_is_removed(
     shared_memory: str, tmp_path: Path, make_build: MakeBuild, load_generator: tuple[str, dict[str, str]]
 ) -> None:
     """Podman's first process is the server with the host's processes, and else one that starts it."""
@@ -135,7 +135,7 @@ def test_a_container_serves_a_model_and_is_gone_afterwards(
     assert containers() == []
 
 
-def test_a_container_starts_where_another_program_took_its_port(tmp_path: Path) -> None:
+def test_container_starts_despite_taken_port(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     with serve(CHOICE, tmp_path / "models", tmp_path / "log", device="cpu") as first:
         http, grpc = (int(one.rpartition(":")[2]) for one in (str(first.http_address), first.address))
@@ -161,7 +161,7 @@ with serve(Choice("docker", {image!r}), folder, folder / "log", device="cpu"):
 
 
 @pytest.mark.parametrize("client_dies", [False, True])
-def test_no_container_is_left_when_the_caller_is_killed(client_dies: bool, tmp_path: Path) -> None:
+def test_no_container_survives_its_killed_caller(client_dies: bool, tmp_path: Path) -> None:
     """A container outlives a client that is killed."""
     source = SERVING.format(root=str(Path(__file__).parents[2]), folder=str(tmp_path), image=CHOICE.detail)
     with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE) as caller:
@@ -180,7 +180,7 @@ def test_no_container_is_left_when_the_caller_is_killed(client_dies: bool, tmp_p
     assert containers() == []
 
 
-def test_a_gpu_reaches_the_container_as_a_device_of_cdi(tmp_path: Path) -> None:
+def test_gpu_reaches_container_as_cdi_device(tmp_path: Path) -> None:
     """By a specification as NVIDIA's toolkit writes it, here of a device that is no GPU."""
     specification = Path("/var/run/cdi/nvidia-tritonproof-test.json")
     if not os.access(specification.parent.parent, os.W_OK):
@@ -211,7 +211,7 @@ def test_a_gpu_reaches_the_container_as_a_device_of_cdi(tmp_path: Path) -> None:
     assert f"SEEN={name}" in done.stdout.splitlines(), done.stderr
 
 
-def test_an_image_that_cannot_be_pulled_is_an_error(tmp_path: Path) -> None:
+def test_failed_pull_is_an_error(tmp_path: Path) -> None:
     image = "localhost:1/none"
     with pytest.raises(ProofError, check=lambda error: error.where == image):
         prepare_image(Choice("docker", image), "cpu", tmp_path / "log")

@@ -28,9 +28,7 @@ def options_in(command: list[str]) -> set[str]:
 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda one: one.name)
 @pytest.mark.parametrize("shared_memory", ["system", "cuda", "none"])
-def test_a_server_of_each_release_knows_every_option_that_it_gets(
-    release: Release, shared_memory: str
-) -> None:
+def test_each_release_knows_its_options(release: Release, shared_memory: str) -> None:
     image = Image("any", release=release.name)
     command, _ = command_of(Choice("docker"), image, PORTS, Path("proof"), "cpu", shared_memory, {}, "key")
     assert options_in(command) <= known_options(release.name)
@@ -51,7 +49,7 @@ def test_a_server_of_each_release_knows_every_option_that_it_gets(
         ("tritonserver:25.021-py3", None),
     ],
 )
-def test_the_release_is_in_the_tag_of_nvidia_s_images_alone(image: str, release: str | None) -> None:
+def test_release_is_read_only_from_nvidia_image_tags(image: str, release: str | None) -> None:
     found = releases.release_of_image(image)
     assert (found.name if found else None) == release
 
@@ -59,7 +57,7 @@ def test_the_release_is_in_the_tag_of_nvidia_s_images_alone(image: str, release:
 @pytest.mark.parametrize(
     ("capability", "image"), [(None, "24.10"), ((7, 0), "24.10"), ((8, 0), "24.10"), ((10, 0), "25.02")]
 )
-def test_the_embedded_server_s_release_is_taken_where_it_runs(
+def test_default_image_is_embedded_release_unless_gpu_needs_newer(
     capability: tuple[int, int] | None, image: str
 ) -> None:
     assert releases.default_image(capability) == f"nvcr.io/nvidia/tritonserver:{image}-py3"
@@ -76,15 +74,13 @@ def test_the_embedded_server_s_release_is_taken_where_it_runs(
         ("24.10", None, True),
     ],
 )
-def test_the_gpu_is_named_that_a_release_does_not_run_on(
-    release: str, capability: tuple[int, int] | None, runs: bool
-) -> None:
+def test_unsupported_gpu_is_named(release: str, capability: tuple[int, int] | None, runs: bool) -> None:
     gpus = [InstalledGpu(name, name, "550", (8, 0)) for name in ("NVIDIA A100", "NVIDIA A30")]
     gpus.append(InstalledGpu("the other", "GPU-2", "550", capability))
     assert ("the other" not in str(releases.unsupported_gpu(release, gpus))) is runs
 
 
-def test_the_server_s_libraries_are_those_of_its_release() -> None:
+def test_server_libraries_are_those_of_its_release() -> None:
     image = Image("tritonserver:24.10-py3", release="24.10")
     assert releases.libraries("2.51.0", image, "10.5.0.18") == {
         "onnxruntime": "1.19.2",
@@ -97,7 +93,7 @@ def test_the_server_s_libraries_are_those_of_its_release() -> None:
     assert releases.libraries("1.0", None, None) == releases.libraries("1.0", Image("my/triton"), None) == {}
 
 
-def test_of_a_server_on_this_machine_only_the_libraries_that_it_has_are_those_of_its_release(
+def test_local_server_reports_only_libraries_it_has(
     tmp_path: Path,
 ) -> None:
     """Its backends may have been built with this machine's own PyTorch, whatever Triton calls itself."""
@@ -122,7 +118,7 @@ def test_of_a_server_on_this_machine_only_the_libraries_that_it_has_are_those_of
         ("25.08", None, False),
     ],
 )
-def test_a_driver_that_is_older_than_the_release_s_cuda_is_doubted(
+def test_driver_older_than_cuda_of_release_is_flagged(
     release: str, driver: str | None, is_doubtful: bool
 ) -> None:
     found = releases.named(release)

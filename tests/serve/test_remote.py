@@ -56,7 +56,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory, make_build: MakeBuild) -> Bui
     return make_build(tmp_path_factory.mktemp("here"), "sent", DOUBLING)
 
 
-def test_a_remote_server_gets_the_model_with_its_files(remote: Server, sent: BuiltModel) -> None:
+def test_remote_server_receives_model_with_files(remote: Server, sent: BuiltModel) -> None:
     assert remote.kind == "remote"
     assert remote.log is None
     assert remote.log_tail() == ""
@@ -71,7 +71,7 @@ def ready_on(server: Server) -> set[str]:
     return {one.name for one in server.client.get_inference_statistics().model_stats}
 
 
-def test_what_a_remote_server_had_is_there_after_and_nothing_else(
+def test_remote_server_keeps_exactly_its_own_models(
     server: Server, sent: BuiltModel, doubling: BuiltModel, tmp_path: Path, make_build: MakeBuild
 ) -> None:
     tripling = make_build(tmp_path, "doubling", DOUBLING.replace("2 *", "3 *"))
@@ -113,7 +113,7 @@ def leave_a_model(server: Server, sent: BuiltModel) -> None:
     assert ended.returncode == 9
 
 
-def test_what_killed_runs_left_on_a_remote_server_goes_with_the_next(
+def test_next_run_removes_leftover_models_on_remote_server(
     server: Server, sent: BuiltModel, tmp_path: Path
 ) -> None:
     """The server knows a model once it is loaded, which may be after the next run has begun."""
@@ -127,7 +127,7 @@ def test_what_killed_runs_left_on_a_remote_server_goes_with_the_next(
     assert ready_on(server) == before
 
 
-def test_a_load_that_is_given_up_leaves_no_model_on_a_remote_server(
+def test_abandoned_load_leaves_no_model_on_remote_server(
     server: Server, tmp_path: Path, make_build: MakeBuild
 ) -> None:
     before, loaded = ready_on(server), tmp_path / "loaded"
@@ -143,9 +143,7 @@ def test_a_load_that_is_given_up_leaves_no_model_on_a_remote_server(
     assert ready_on(server) == before
 
 
-def test_the_models_of_a_run_that_lives_are_left_alone(
-    server: Server, sent: BuiltModel, tmp_path: Path
-) -> None:
+def test_models_of_a_live_run_are_left_alone(server: Server, sent: BuiltModel, tmp_path: Path) -> None:
     def serving() -> AbstractContextManager[Server]:
         return serve(Choice("remote", server.address), tmp_path, tmp_path / "log", device="cpu")
 
@@ -157,7 +155,7 @@ def test_the_models_of_a_run_that_lives_are_left_alone(
         assert doubled_by(first, sent)
 
 
-def test_a_remote_server_keeps_nothing_of_a_model_that_was_replaced(
+def test_replaced_model_leaves_no_copies_on_remote_server(
     remote: Server, tmp_path: Path, make_build: MakeBuild
 ) -> None:
     built = make_build(tmp_path, "replaced", DOUBLING)
@@ -179,7 +177,7 @@ def test_a_remote_server_keeps_nothing_of_a_model_that_was_replaced(
     wait_until(lambda: not copies(), said=copies)
 
 
-def test_a_missing_backend_is_told_from_an_error_of_the_backend(
+def test_missing_backend_differs_from_backend_error(
     remote: Server, tmp_path: Path, make_build: MakeBuild
 ) -> None:
     for backend in ("onnxruntime", "pytorch", "tensorrt"):
@@ -194,9 +192,7 @@ def test_a_missing_backend_is_told_from_an_error_of_the_backend(
         remote.load(native, DEPLOYMENT, "online")
 
 
-def test_a_proxy_of_the_environment_is_not_asked_for_a_server_on_this_host(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proxy_is_ignored_for_server_on_this_host(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "grpc_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("no_proxy", "no_grpc_proxy"):
@@ -205,14 +201,14 @@ def test_a_proxy_of_the_environment_is_not_asked_for_a_server_on_this_host(
     assert b"triton" in http_get(f"127.0.0.1:{port_of(server, 'http')}/v2", HANG_S)
 
 
-def test_nobody_listens() -> None:
+def test_address_without_listener_is_an_error() -> None:
     address = f"127.0.0.1:{free_ports().grpc}"
     with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {address}"):
         connect(address)
 
 
 @pytest.mark.parametrize("greeting", [b"HTTP/1.0 200 OK\r\n\r\nhello", b"SSH-2.0-OpenSSH_9.2\r\n", None])
-def test_another_program_is_not_taken_for_a_server(greeting: bytes | None) -> None:
+def test_other_program_is_not_accepted_as_server(greeting: bytes | None) -> None:
     kept: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"

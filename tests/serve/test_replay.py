@@ -73,7 +73,7 @@ def test_all_answers_to_a_request_are_compared(models: tuple[Server, dict[str, M
     assert found.answers == 3 * found.requests
 
 
-def test_a_sequence_gets_the_same_answers_beside_another(models: tuple[Server, dict[str, Model]]) -> None:
+def test_sequence_is_independent_of_another_sequence(models: tuple[Server, dict[str, Model]]) -> None:
     server, by_name = models
 
     sums, leaks = (compare_conversations(server, by_name[name], SAMPLES) for name in ("sums", "leaks"))
@@ -83,7 +83,7 @@ def test_a_sequence_gets_the_same_answers_beside_another(models: tuple[Server, d
     assert "beside another sequence" in leaks.difference
 
 
-def test_a_sequence_of_one_request_is_asked_as_one(models: tuple[Server, dict[str, Model]]) -> None:
+def test_decoupled_model_gets_single_request_conversations(models: tuple[Server, dict[str, Model]]) -> None:
     server, by_name = models
 
     assert sized(server, by_name["down"], None).samples
@@ -93,7 +93,7 @@ def test_a_sequence_of_one_request_is_asked_as_one(models: tuple[Server, dict[st
     assert found.answers > found.requests
 
 
-def test_a_model_for_which_no_request_is_the_first_and_the_last_is_asked_with_two(
+def test_sequence_start_and_end_are_separate_requests_if_needed(
     models: tuple[Server, dict[str, Model]],
 ) -> None:
     server, by_name = models
@@ -141,7 +141,7 @@ def off(every: int, number: int, message: Message) -> Answers:
 
 
 @pytest.mark.parametrize(("fault", "every"), [(lacking, 20), (lacking, 50), (off, 30)])
-def test_a_part_that_is_missing_or_off_now_and_then_is_found(
+def test_occasional_missing_or_wrong_part_is_found(
     models: tuple[Server, dict[str, Model]], fault: Callable[[int, int, Message], Answers], every: int
 ) -> None:
     assert conversation(models, "parts", lambda _number, message: parts(message)).passed
@@ -168,7 +168,7 @@ class Summing:
 
 @pytest.mark.parametrize("of_any", [True, False], ids=["any sequence", "its own"])
 @pytest.mark.parametrize("share", [0.01, 0.001])
-def test_a_thousandth_of_the_sequence_before_is_found_in_the_next(
+def test_small_leak_between_sequences_is_found(
     models: tuple[Server, dict[str, Model]], share: float, of_any: bool
 ) -> None:
     assert conversation(models, "sums", Summing(0.0, of_any=of_any)).passed

@@ -26,14 +26,12 @@ from tests.serve.programs import HANG_S, VALUES, doubled_by, process_of
 from tests.toy import samples_of
 
 
-def test_the_embedded_server_is_of_the_version_that_is_said(server: Server) -> None:
+def test_embedded_server_has_stated_version(server: Server) -> None:
     assert server.version == EMBEDDED_TRITON
     assert server.is_on_this_host
 
 
-def test_a_model_is_loaded_for_either_scenario_answers_and_is_unloaded(
-    server: Server, doubling: BuiltModel
-) -> None:
+def test_model_loads_for_both_scenarios_answers_and_unloads(server: Server, doubling: BuiltModel) -> None:
     name = str(doubling.case)
     for scenario, batched in (("offline", False), ("online", True)):
         assert server.load(doubling, DEPLOYMENT, scenario) == "python"  # type: ignore[arg-type]
@@ -43,15 +41,13 @@ def test_a_model_is_loaded_for_either_scenario_answers_and_is_unloaded(
     assert not server.client.is_model_ready(name)
 
 
-def test_the_server_listens_on_loopback_alone(server: Server) -> None:
+def test_server_listens_only_on_loopback(server: Server) -> None:
     listening = [c.laddr for c in process_of(server).net_connections() if c.status == psutil.CONN_LISTEN]
     assert len(listening) == 3
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
 
 
-def test_nobody_without_the_key_can_load_or_list_models_or_have_files_written(
-    server: Server, doubling: BuiltModel
-) -> None:
+def test_server_control_needs_the_key(server: Server, doubling: BuiltModel) -> None:
     stranger = grpc_client(server.address)
     for ask in (
         lambda: stranger.load_model(str(doubling.case)),
@@ -72,7 +68,7 @@ def test_nobody_without_the_key_can_load_or_list_models_or_have_files_written(
     stranger.close()
 
 
-def test_nobody_else_can_read_the_tensors_of_requests(server: Server, doubling: BuiltModel) -> None:
+def test_tensors_of_requests_are_private(server: Server, doubling: BuiltModel) -> None:
     assert server.scratch is not None
     server.load(doubling, DEPLOYMENT, "offline")
     segments = list(Path("/dev/shm").glob(f"{server.scratch.name}*"))
@@ -83,7 +79,7 @@ def test_nobody_else_can_read_the_tensors_of_requests(server: Server, doubling: 
     assert "\nUmask:\t0077\n" in Path(f"/proc/{process_of(server).pid}/status").read_text()
 
 
-def test_a_model_that_does_not_load_is_an_error_with_the_end_of_the_log(
+def test_failed_load_is_an_error_with_end_of_log(
     server: Server, models: Path, make_build: MakeBuild, doubling: BuiltModel
 ) -> None:
     bad = make_build(models, "bad", "def load(artifact, settings):\n    raise ValueError('upside down')\n")
@@ -99,7 +95,7 @@ def test_a_model_that_does_not_load_is_an_error_with_the_end_of_the_log(
     assert server.load(doubling, DEPLOYMENT, "online") == "python"
 
 
-def test_a_server_that_dies_while_loading_is_said_to_have_ended(
+def test_server_that_dies_while_loading_is_reported_as_ended(
     models: Path, make_build: MakeBuild, tmp_path: Path
 ) -> None:
     source = "import os\ndef load(artifact, settings):\n    os.kill(os.getppid(), 9)\n"
@@ -112,9 +108,7 @@ def test_a_server_that_dies_while_loading_is_said_to_have_ended(
         assert "loading: cpu-deadly-raw-fp32" in server.log_tail()
 
 
-def test_what_ended_a_server_is_said_and_then_said_again(
-    models: Path, doubling: BuiltModel, tmp_path: Path
-) -> None:
+def test_end_of_server_is_reported_repeatedly(models: Path, doubling: BuiltModel, tmp_path: Path) -> None:
     with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
         server.load(doubling, DEPLOYMENT, "online")
         server.check_running()
@@ -128,7 +122,7 @@ def test_what_ended_a_server_is_said_and_then_said_again(
 
 
 @pytest.mark.parametrize("when", ["loading", "asked"])
-def test_what_nothing_computes_on_is_given_up_and_nothing_else_waits_as_long(
+def test_idle_load_or_request_is_given_up_once(
     models: Path, make_build: MakeBuild, tmp_path: Path, when: str
 ) -> None:
     rest = {"loading": "time.sleep(600)", "asked": "return lambda arrays: time.sleep(600)"}[when]
@@ -155,7 +149,7 @@ def a_load_point(server: Server, built: BuiltModel) -> None:
 
 
 @pytest.mark.parametrize("meet", [doubled_by, a_load_point])
-def test_a_model_that_lost_its_process_is_the_end_of_its_server(
+def test_model_without_its_process_ends_the_server(
     meet: Callable[[Server, BuiltModel], object], models: Path, doubling: BuiltModel, tmp_path: Path
 ) -> None:
     with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:

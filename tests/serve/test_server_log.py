@@ -14,14 +14,14 @@ def written(folder: Path, *lines: str) -> Path:
     return folder / "log"
 
 
-def test_a_stack_does_not_hide_what_the_exception_said(tmp_path: Path) -> None:
+def test_stack_trace_does_not_hide_exception_message(tmp_path: Path) -> None:
     named = "10# TRITONBACKEND_Initialize in /backends/python/libtriton_python.so"
     log = written(tmp_path, "loading", WHAT, "Signal (6) received.", *FRAMES, named, *FRAMES)
 
     assert last_words(log) == ("loading", WHAT, "Signal (6) received.", named)
 
 
-def test_an_error_is_shown_though_much_was_written_after_it(tmp_path: Path) -> None:
+def test_error_is_shown_despite_later_output(tmp_path: Path) -> None:
     errors = [f'E1123 10:59:0{number}.77 12 model_lifecycle.cc:642] "failed"' for number in range(5)]
     later = [f'I1123 10:59:10.77 12 server.cc:604] "{number}"' for number in range(40)]
     log = written(tmp_path, "started", WHAT, *errors, *later)
@@ -30,13 +30,13 @@ def test_an_error_is_shown_though_much_was_written_after_it(tmp_path: Path) -> N
     assert "  | E1123 10:59:04" in tail_of(log)
 
 
-def test_a_short_log_is_shown_as_it_is_and_none_as_nothing(tmp_path: Path) -> None:
+def test_short_log_is_shown_whole_and_missing_log_is_empty(tmp_path: Path) -> None:
     assert last_words(written(tmp_path, "E1123 first", "", "second")) == ("E1123 first", "second")
     assert last_words(None) == ()
     assert tail_of(tmp_path / "gone") == ""
 
 
-def test_the_reason_why_a_model_did_not_load_is_its_own_and_of_the_last_time(tmp_path: Path) -> None:
+def test_load_failure_reason_is_of_that_model(tmp_path: Path) -> None:
     def failed(name: str, reason: str) -> str:
         return f"E1124 03:18:53.9 12 manager.cc:1460] \"Poll failed for model directory '{name}': {reason}\""
 
@@ -56,7 +56,7 @@ def test_the_reason_why_a_model_did_not_load_is_its_own_and_of_the_last_time(tmp
     assert why_not_loaded(None, "mine") == ""
 
 
-def test_what_every_server_without_a_gpu_logs_as_an_error_is_none(tmp_path: Path) -> None:
+def test_usual_error_without_gpu_is_ignored(tmp_path: Path) -> None:
     usual = 'E1123 10:59:01.769193 12 server.cc:241] "CudaDriverHelper has not been initialized."'
     later = [f"line {number}" for number in range(40)]
 

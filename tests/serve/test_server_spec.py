@@ -33,12 +33,12 @@ EMBEDDED = Choice("embedded")
         ("[::1]:8001", Choice("remote", "[::1]:8001")),
     ],
 )
-def test_an_option_names_a_server(text: str, choice: Choice) -> None:
+def test_option_names_a_server(text: str, choice: Choice) -> None:
     assert parse_choice(text) == choice
     assert str(choice) == text
 
 
-def test_a_scheme_says_whether_the_connection_is_encrypted() -> None:
+def test_scheme_sets_encryption() -> None:
     assert parse_choice("grpc://host:8001") == parse_choice("host:8001") == Choice("remote", "host:8001")
     found = parse_choice("grpcs://[::1]:443")
     assert (found.detail, found.access, str(found)) == ("[::1]:443", Access(tls=True), "grpcs://[::1]:443")
@@ -62,14 +62,14 @@ def test_a_scheme_says_whether_the_connection_is_encrypted() -> None:
         ),
     ],
 )
-def test_a_value_that_names_no_server_is_refused(text: str) -> None:
+def test_invalid_server_value_is_refused(text: str) -> None:
     with pytest.raises(InputError, check=lambda error: error.where.startswith("--triton")) as raised:
         parse_choice(text)
     assert raised.value.fix
     assert len(str(raised.value)) < 1000
 
 
-def test_a_local_server_is_found_by_path_and_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_local_server_is_found_by_path_or_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = script(tmp_path / "bin" / "tritonserver", "exit 0")
     assert parse_choice(f"local:{program}") == Choice("local", str(program))
     monkeypatch.setenv("PATH", str(program.parent))
@@ -77,7 +77,7 @@ def test_a_local_server_is_found_by_path_and_by_name(monkeypatch: pytest.MonkeyP
     assert local_backends("tritonserver") == tmp_path / "backends"
 
 
-def test_the_default_is_the_environment_s_then_tritonserver_on_path_then_embedded(
+def test_default_server_follows_environment_then_path_then_embedded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

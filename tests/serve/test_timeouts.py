@@ -23,14 +23,14 @@ def clock_of(cores: Iterator[float]) -> Clock:
     return clock
 
 
-def test_a_server_that_computes_nothing_is_given_up() -> None:
+def test_idle_server_is_given_up() -> None:
     never = threading.Event()
     with pytest.raises(HangsError):
         while_it_computes(lambda: never.wait(HANG_S), 1, IDLE_S, clock_of(itertools.repeat(0.001)))
     never.set()
 
 
-def test_a_server_that_computes_is_waited_for() -> None:
+def test_busy_server_is_waited_for() -> None:
     answered = threading.Event()
 
     def cores() -> Iterator[float]:
@@ -42,11 +42,11 @@ def test_a_server_that_computes_is_waited_for() -> None:
     assert while_it_computes(lambda: answered.wait(HANG_S), 1, IDLE_S, clock_of(cores()))
 
 
-def test_a_server_whose_processes_are_not_seen_is_waited_for() -> None:
+def test_server_with_invisible_processes_is_waited_for() -> None:
     assert while_it_computes(lambda: "loaded", None, IDLE_S, clock_of(iter(()))) == "loaded"
 
 
-def test_an_error_of_the_call_comes_through() -> None:
+def test_error_of_the_call_is_raised() -> None:
     def refuse() -> None:
         raise UnicodeError
 

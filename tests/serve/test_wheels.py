@@ -49,16 +49,14 @@ def starts(program: Path, libraries: str) -> bool:
     return "not found" not in answer.stdout
 
 
-def test_the_server_and_its_python_backend_find_their_libraries(tmp_path: Path) -> None:
+def test_server_and_python_backend_find_their_libraries(tmp_path: Path) -> None:
     backends = wheels.backend_folder(tmp_path)
     libraries = f"{wheels.libpython()}:{wheels.triton_libraries()}"
     assert starts(wheels.embedded_triton() / "bin" / "tritonserver", libraries)
     assert starts(backends / "python" / "triton_python_backend_stub", libraries)
 
 
-def test_the_load_generator_is_taken_from_path_where_it_is_not_beside_python(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_load_generator_is_found_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "perf_analyzer"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -76,7 +74,7 @@ def test_the_load_generator_is_taken_from_path_where_it_is_not_beside_python(
         (lambda: wheels.libpython("3.12", ["/nowhere"]), "libpython3.12 "),
     ],
 )
-def test_what_is_missing_is_named_with_its_package(
+def test_missing_program_names_its_package(
     without_packages: None,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -91,24 +89,20 @@ def test_what_is_missing_is_named_with_its_package(
         find()
 
 
-def test_a_numpy_with_which_answers_would_be_empty_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_incompatible_numpy_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.metadata.version", {"numpy": "2.0.0"}.get)
 
     with pytest.raises(SetupError, check=lambda error: "numpy<2" in str(error.fix)):
         wheels.backend_folder(tmp_path)
 
 
-def test_a_python_without_a_stub_is_refused(tmp_path: Path) -> None:
+def test_python_without_stub_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"3\.99"):
         wheels.backend_folder(tmp_path, "3.99")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_interpreter_s_own_libpython_comes_before_that_on_the_library_path(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_own_libpython_precedes_library_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own, other = tmp_path / "own", tmp_path / "other"
     for folder in (own, other):
         folder.mkdir()

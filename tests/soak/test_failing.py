@@ -14,7 +14,7 @@ from tests.serve.programs import process_of
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 
 
-def test_a_copy_fails_when_all_of_it_is_loaded_and_the_model_stays(tmp_path: Path) -> None:
+def test_copy_fails_after_loading_and_model_stays(tmp_path: Path) -> None:
     marker = tmp_path / "loaded"
     own = (
         code("values") + f"\n    def initialize(self, args):\n        open({str(marker)!r}, 'a').write('x')\n"
@@ -41,7 +41,7 @@ def test_a_copy_fails_when_all_of_it_is_loaded_and_the_model_stays(tmp_path: Pat
     assert contents(tmp_path / "user") == before
 
 
-def test_a_copy_for_another_backend_declares_an_output_that_there_is_not(tmp_path: Path) -> None:
+def test_copy_for_other_backend_declares_a_missing_output(tmp_path: Path) -> None:
     own = text_format.Parse(config(more='backend: "onnxruntime"'), ModelConfig())
     model = write_model(tmp_path / "user", "m", None, config())
     (model / "1" / "model.onnx").write_bytes(b"network")
@@ -52,7 +52,7 @@ def test_a_copy_for_another_backend_declares_an_output_that_there_is_not(tmp_pat
     assert (copy / "1" / "model.onnx").read_bytes() == b"network"
 
 
-def test_an_ensemble_has_no_such_copy(tmp_path: Path) -> None:
+def test_ensemble_has_no_failing_copy(tmp_path: Path) -> None:
     own = text_format.Parse(config(more=ENSEMBLE), ModelConfig())
     with pytest.raises(NotAvailableError):
         write_failing(tmp_path, own, tmp_path)

@@ -56,11 +56,11 @@ def sawtooth(period: int) -> np.ndarray:
     ],
     ids=["warm-up", "3 pieces", "saw 16", "saw 40", "noise", "leak in pieces"],
 )
-def test_only_what_keeps_growing_is_a_leak(used: np.ndarray, verdicts: set[str]) -> None:
+def test_only_lasting_growth_is_a_leak(used: np.ndarray, verdicts: set[str]) -> None:
     assert found(used, REQUESTS, "request").verdict in verdicts
 
 
-def test_a_walk_at_random_is_called_a_leak_in_no_more_than_one_of_a_hundred() -> None:
+def test_random_walk_is_a_leak_in_at_most_1_percent() -> None:
     walks = np.random.default_rng(2).normal(0, 1 * MIB, (1000, SAMPLES)).cumsum(axis=1)
 
     assert sum(found(walk, REQUESTS, "request").verdict == "failed" for walk in walks) <= 10
@@ -82,7 +82,7 @@ def stretched(levels: Sequence[float], per: Per = "request", what: str = BYTES) 
     return found(used, np.arange(samples, dtype=float), per, what)
 
 
-def test_the_interval_is_that_of_the_sign_test_of_twenty_steps() -> None:
+def test_interval_matches_sign_test_of_twenty_steps() -> None:
     """The steps are 1 to 20 bytes each, in some order."""
     order = np.random.default_rng(3).permutation(np.arange(1, 21))
     outside = max(count for count in range(10) if stats.binom.cdf(count, 20, 0.5) <= 0.005)
@@ -107,7 +107,7 @@ def test_the_interval_is_that_of_the_sign_test_of_twenty_steps() -> None:
         (NUMBER, "loading", 100, 0.5),
     ],
 )
-def test_a_leak_is_what_grows_by_more_than_the_least_leak_each_time_or_in_all(
+def test_growth_above_smallest_leak_per_event_or_total_is_a_leak(
     what: str, per: Per, every: int, least: float
 ) -> None:
     times = np.arange(COUNTED[per][0]) * float(every)
@@ -125,9 +125,7 @@ def test_a_leak_is_what_grows_by_more_than_the_least_leak_each_time_or_in_all(
         (NUMBER, "loading", 0.5),
     ],
 )
-def test_that_nothing_leaks_is_said_where_a_leak_that_has_to_be_found_would_have_been(
-    what: str, per: Per, least: float
-) -> None:
+def test_no_leak_is_stated_only_with_enough_power(what: str, per: Per, least: float) -> None:
     """What goes up and down from stretch to stretch does not grow, and hides what grows by less."""
     length = COUNTED[per][1] // STRETCHES
 
@@ -139,7 +137,7 @@ def test_that_nothing_leaks_is_said_where_a_leak_that_has_to_be_found_would_have
 
 
 @pytest.mark.parametrize(("pieces", "is_leak"), [(20, True), (12, True), (8, True), (6, False)])
-def test_memory_taken_in_large_pieces_is_a_leak_from_eight_pieces_on(pieces: int, is_leak: bool) -> None:
+def test_memory_in_large_pieces_is_a_leak_from_eight_on(pieces: int, is_leak: bool) -> None:
     """The pieces are taken at even distances in the part that counts."""
     samples, counted = COUNTED["request"]
     place = np.maximum(0, np.arange(samples) - (samples - counted))
@@ -165,7 +163,7 @@ def test_memory_taken_in_large_pieces_is_a_leak_from_eight_pieces_on(pieces: int
         ("shared memory", 52, "failed", 39),
     ],
 )
-def test_only_memory_is_malloc_s_and_a_leak_in_the_loadings_after_its_heaps_are_made(
+def test_heap_loadings_are_excluded_only_for_memory_of_the_server(
     what: str, heaps: int, verdict: str, counted: int
 ) -> None:
     times = np.arange(60, dtype=float)
@@ -178,9 +176,7 @@ def test_only_memory_is_malloc_s_and_a_leak_in_the_loadings_after_its_heaps_are_
 @pytest.mark.parametrize(
     ("heaps", "samples", "leak", "verdict"), [(28, 42, 0, "passed"), (16, 60, 3, "failed")]
 )
-def test_the_loadings_in_which_heaps_are_made_do_not_count_and_those_after_them_do(
-    heaps: int, samples: int, leak: int, verdict: Verdict
-) -> None:
+def test_loadings_after_heaps_count(heaps: int, samples: int, leak: int, verdict: Verdict) -> None:
     times = np.arange(samples, dtype=float)
     used = (12 * np.minimum(times, heaps) + leak * times) * MIB
 
@@ -211,7 +207,7 @@ def like(real: dict[str, Any], generator: np.random.Generator) -> list[dict[str,
 
 
 @pytest.mark.parametrize("real", TRACES["traces"], ids=lambda one: one["of"])
-def test_clean_servers_raise_no_alarm_and_leaks_of_a_kibibyte_are_found_in_19_of_20(
+def test_clean_servers_pass_and_1_kib_leaks_are_found(
     real: dict[str, Any],
 ) -> None:
     generator, name = np.random.default_rng(7), "memory of the server"
@@ -230,7 +226,7 @@ def test_clean_servers_raise_no_alarm_and_leaks_of_a_kibibyte_are_found_in_19_of
 
 
 @pytest.mark.parametrize("count", [18, 24])
-def test_the_heaps_that_malloc_makes_one_after_another_are_no_leak_of_loadings(count: int) -> None:
+def test_successive_malloc_heaps_are_no_leak(count: int) -> None:
     used = [
         {name: float(values[place]) for name, values in TRACES["loadings"]["used"].items()}
         for place in range(count)
@@ -243,16 +239,14 @@ def test_the_heaps_that_malloc_makes_one_after_another_are_no_leak_of_loadings(c
     assert by_name["open files"] == "passed"
 
 
-def test_what_was_not_seen_all_the_time_is_left_out() -> None:
+def test_partly_watched_resource_is_left_out() -> None:
     used: list[dict[str, float]] = [{"threads": 4.0}] * 30 + [{"threads": 4.0, "open files": 9.0}] * 30
 
     assert [one.what for one in growths(used, [float(n) for n in range(60)], "loading")] == ["threads"]
 
 
 @pytest.mark.parametrize(("released", "at", "is_leak"), [(6, 30, True), (8, 30, False), (10, 45, False)])
-def test_what_is_released_at_once_is_no_leak_where_less_than_half_is_left(
-    released: float, at: int, is_leak: bool
-) -> None:
+def test_growth_released_by_more_than_half_is_no_leak(released: float, at: int, is_leak: bool) -> None:
     """It grows in nineteen of twenty steps; between the middles of first and last third by 14 MiB."""
     samples, counted = COUNTED["request"]
     place = np.arange(samples, dtype=float)

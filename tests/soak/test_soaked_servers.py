@@ -37,7 +37,7 @@ def soak(folder: Path, *, loading: str = "pass", request: str = "pass", loadings
 
 
 @pytest.mark.usefixtures("no_segments_left")
-def test_what_each_load_that_fails_leaves_is_found(tmp_path: Path) -> None:
+def test_leak_of_failed_loadings_is_found(tmp_path: Path) -> None:
     with served(tmp_path, loading=LOADING_LEAK) as model:
         server, name = model.job.server, model.job.name
         config = server.client.get_model_config(name).config
@@ -69,7 +69,7 @@ def no_segments_left() -> Iterator[None]:
     [("1 KiB", "memory of its stubs"), ("a file", "open files"), ("a segment", "shared memory")],
 )
 @pytest.mark.usefixtures("no_segments_left")
-def test_what_each_request_leaves_is_found_with_its_size(leak: str, what: str, tmp_path: Path) -> None:
+def test_leak_per_request_is_found_with_its_size(leak: str, what: str, tmp_path: Path) -> None:
     found = soak(tmp_path, request=LEAKS[leak])
 
     assert leaking(found) == {(what, "request")}, soak_text(found)
@@ -81,13 +81,13 @@ def test_what_each_request_leaves_is_found_with_its_size(leak: str, what: str, t
 
 
 @pytest.mark.usefixtures("no_segments_left")
-def test_what_each_loading_leaves_is_found(tmp_path: Path) -> None:
+def test_leak_per_loading_is_found(tmp_path: Path) -> None:
     found = soak(tmp_path, loading=LOADING_LEAK, loadings=True)
 
     assert leaking(found) == {("shared memory", "loading")}, soak_text(found)
 
 
-def test_a_clean_server_raises_no_alarm_and_passes(tmp_path: Path) -> None:
+def test_clean_server_passes(tmp_path: Path) -> None:
     found = soak(tmp_path, loadings=True)
 
     assert {one.verdict for one in found.growth} == {"passed"}, soak_text(found)

@@ -65,7 +65,7 @@ def verdicts(soak: Soak) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("duration_s", [60.0, 600.0])
-def test_it_lasts_as_long_as_it_is_asked_to_in_passes_enough_for_growth(duration_s: float) -> None:
+def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
     machine = Machine()
 
     found = machine.keep_loaded(duration_s)
@@ -75,13 +75,13 @@ def test_it_lasts_as_long_as_it_is_asked_to_in_passes_enough_for_growth(duration
     assert found.times[-1] == machine.answered
 
 
-def test_what_requests_leave_and_what_loadings_leave_is_told_apart() -> None:
+def test_request_and_loading_leaks_are_distinguished() -> None:
     assert verdicts(Machine().soak(60.0)) == set()
     assert verdicts(Machine(leak=1024.0).soak(60.0)) == {("memory of the server", "request")}
     assert verdicts(Machine(left_behind=8e6).soak(60.0)) == {("memory of the server", "loading")}
 
 
-def test_a_model_that_takes_long_to_load_is_loaded_as_often_as_fits_and_that_is_said() -> None:
+def test_slow_loading_reports_number_of_loadings() -> None:
     machine = Machine(load_s=30.0)
 
     found = machine.soak(300.0)
@@ -91,7 +91,7 @@ def test_a_model_that_takes_long_to_load_is_loaded_as_often_as_fits_and_that_is_
     assert "3 of" in found.not_watched[0]
 
 
-def test_a_server_that_slows_down_is_seen_and_one_that_starts_slowly_is_not_held_to_that() -> None:
+def test_slowdown_is_found_and_slow_start_ignored() -> None:
     steady = [100.0, 101.0, 99.0, 100.5] * 20
 
     slower = end_over_begin([*steady, *(0.8 * one for one in steady)])

@@ -92,7 +92,7 @@ def grown(before: Usage, after: Usage) -> dict[str, float]:
         ("mapped segment", "shared memory", 4 * MIB),
     ],
 )
-def test_what_a_server_uses_more_is_seen_and_nothing_else(
+def test_each_resource_increase_is_seen_alone(
     what: str, name: str, least: int, start: Callable[..., Program]
 ) -> None:
     program = start()
@@ -106,7 +106,7 @@ def test_what_a_server_uses_more_is_seen_and_nothing_else(
     assert max(found.values()) < MIB
 
 
-def test_a_segment_that_another_program_uses_is_not_the_servers(start: Callable[..., Program]) -> None:
+def test_segment_of_another_program_is_excluded(start: Callable[..., Program]) -> None:
     server, other = start(), start()
     watched = watch(server_of(server.process.pid))
     before = usage_of(watched)
@@ -116,7 +116,7 @@ def test_a_segment_that_another_program_uses_is_not_the_servers(start: Callable[
     assert grown(before, usage_of(watched))["shared memory"] == 0
 
 
-def test_the_memory_of_the_gpus_is_read_where_nvml_tells_it(
+def test_gpu_memory_is_read_if_nvml_reports_it(
     start: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = Nvml(lambda: 0.0)
@@ -150,7 +150,7 @@ def container() -> Server:
     return Server("docker", "127.0.0.1:1", "2.51.0", None, None, scratch=Path("/tmp") / SERVER)
 
 
-def test_a_container_is_seen_by_its_first_process(
+def test_container_is_watched_by_its_first_process(
     start: Callable[..., Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = start(f"--id={SERVER}")
@@ -166,7 +166,7 @@ def test_a_container_is_seen_by_its_first_process(
     assert found["shared memory"] >= 4 * MIB
 
 
-def test_of_another_users_processes_memory_is_watched_and_what_cannot_be_is_said(
+def test_unreadable_processes_limit_what_is_watched(
     start: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, _mode: not str(path).endswith("fd"))
@@ -177,12 +177,12 @@ def test_of_another_users_processes_memory_is_watched_and_what_cannot_be_is_said
     assert "open files and shared memory were not watched" in watched.not_watched[0]
 
 
-def test_a_server_whose_processes_are_not_seen_is_not_soaked_and_says_why() -> None:
+def test_invisible_server_is_not_soaked() -> None:
     with pytest.raises(NotAvailableError):
         watch(server_of(None, scratch=None))
 
 
-def test_a_container_of_an_engine_elsewhere_is_not_taken_for_the_process_of_its_number_here(
+def test_container_of_remote_engine_is_not_watched(
     start: Callable[..., Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     docker_that_says(start().process.pid, tmp_path, monkeypatch)

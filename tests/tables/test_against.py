@@ -86,9 +86,7 @@ OPEN: dict[str, Any] = FAST | {"verdict": "not shown"}
         "a new warning",
     ],
 )
-def test_a_model_may_replace_the_other_where_its_answers_are_the_same_and_it_is_not_slower(
-    record: Record, verdict: str
-) -> None:
+def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> None:
     assert verdict_on(publishable(record))[0] == verdict
 
 
@@ -107,11 +105,11 @@ NOT_KNOWN = publishable(beside("", OPEN))
         ([], [], "Nothing says"),
     ],
 )
-def test_a_run_has_one_verdict(records: Any, failed: list[str], begins: str) -> None:
+def test_run_has_one_verdict(records: Any, failed: list[str], begins: str) -> None:
     assert upgrade_sentence(records, failed, 0).startswith(begins)
 
 
-def test_what_differs_besides_is_in_the_table() -> None:
+def test_table_shows_startup_memory_and_warnings() -> None:
     cells = dict(
         zip(
             [one.title for one in against_table([SAFE]).columns],
@@ -131,7 +129,7 @@ def test_what_differs_besides_is_in_the_table() -> None:
     assert against_section(publishable(samples.record())) == []
 
 
-def test_no_ratio_stands_where_answers_are_wrong() -> None:
+def test_wrong_answers_show_no_ratio() -> None:
     wrong = publishable(beside("3 answers differ", FAST | {"ratio": samples.estimate(1.2345)}))
 
     assert "1.23" not in as_markdown(against_table([wrong]))

@@ -56,18 +56,18 @@ def points(record: Publishable, scenario: str) -> Table:
 # --- load points -------------------------------------------------------------------------------------------
 
 
-def test_a_latency_that_is_missing_leaves_its_cell_empty() -> None:
+def test_missing_latency_is_an_empty_cell() -> None:
     load = samples.load("online", 16, 100, latency_ms={"p50": samples.estimate(2)}, components_ms={})
     assert points(seen(load), "online").texts == [["16", "100.0", *"-" * 7, "2.000", *"-" * 4]]
 
 
-def test_a_rate_stands_in_place_of_a_concurrency() -> None:
+def test_request_rate_replaces_concurrency() -> None:
     rated = samples.load("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson")
     found = points(seen(samples.load("online", 4, 300.0), rated), "online")
     assert [row[0] for row in found.texts] == ["4", "120/s, poisson"]
 
 
-def test_marked_points_have_a_star_and_their_reason() -> None:
+def test_marked_points_have_star_and_reason() -> None:
     marked = samples.load("offline", 8, 200, marks=samples.marks("a pass was repeated", "damaged"))
     found = points(seen(samples.load("offline", 1, 100), marked), "offline")
     assert [row[3] for row in found.texts] == ["100.0", "200.0*"]
@@ -81,7 +81,7 @@ def test_marked_points_have_a_star_and_their_reason() -> None:
         (samples.record(conversion=None), "offline", "No throughput is shown: the converted model was not"),
     ],
 )
-def test_where_there_is_nothing_to_show_a_sentence_says_why(record: Record, scenario: str, said: str) -> None:
+def test_empty_table_says_why(record: Record, scenario: str, said: str) -> None:
     assert str(points_table(publishable(record), scenario)).startswith(said)
 
 
@@ -99,7 +99,7 @@ TAKEN = ["159.7", "251.3", "93 %", "5120", "1395"]
     ],
     ids=["all", "a MIG slice", "nothing"],
 )
-def test_a_point_shows_what_it_took_and_no_column_without_a_figure(
+def test_resources_table_shows_only_measured_columns(
     uses: Sequence[GpuUse | None], price: float | None, titles: list[str], rows: list[list[str]]
 ) -> None:
     sizes = ((1, 500.0), (8, 1000.0))
@@ -115,7 +115,7 @@ def test_a_point_shows_what_it_took_and_no_column_without_a_figure(
     )
 
 
-def test_a_cost_of_any_inferences_says_so() -> None:
+def test_cost_of_unproven_inferences_says_so() -> None:
     one = samples.random_weights(loads=(samples.load("offline", 8, 1000.0),), price_per_hour=3.6)
     assert resources_table(publishable(one), "offline").texts == [["batch 8", "1 (any)"]]
 
@@ -123,7 +123,7 @@ def test_a_cost_of_any_inferences_says_so() -> None:
 ENOUGH, TOO_FEW = CertifiedPercentile(2.126, 2.875, 1500, 0), CertifiedPercentile(3.25, None, 1500, 5136)
 
 
-def test_a_percentile_has_its_bound_or_how_many_requests_are_missing() -> None:
+def test_percentile_shows_bound_or_missing_requests() -> None:
     load = samples.load("offline", 8, 1000, certified={"p99": ENOUGH, "p99.9": TOO_FEW})
     (row,) = certified_table(seen(load), "offline").texts
 
@@ -133,14 +133,14 @@ def test_a_percentile_has_its_bound_or_how_many_requests_are_missing() -> None:
     assert (found["certified_p99_ms"], found.get("certified_p99.9_ms")) == (2.875, None)
 
 
-def test_a_model_that_calls_others_shows_what_each_does_in_a_request() -> None:
+def test_composing_models_are_listed_per_request() -> None:
     load = samples.load("online", 16, 1000, composing=(ComposingModel("tokens", 2.0, 0.5, 1.25),))
     assert composing_table(seen(load), "online").texts == [
         ["concurrency 16", "tokens", "2.00", "0.500", "1.250"]
     ]
 
 
-def test_a_latency_budget_is_in_a_table_and_in_the_figures() -> None:
+def test_latency_budget_is_in_table_and_figures() -> None:
     load = samples.load("online", 16, 1000.0, budget=LatencyBudget("p99", 1.5, "agreed in May", "failed"))
     record = seen(load, samples.load("offline", 8, 1000.0))
     (row,) = budget_table([record]).texts
@@ -153,7 +153,7 @@ def test_a_latency_budget_is_in_a_table_and_in_the_figures() -> None:
     assert (found["budget_p99_ms"], found["budget_verdict"]) == (1.5, "failed")
 
 
-def test_a_point_beside_another_build_has_its_verdict_and_a_hidden_one_the_reason() -> None:
+def test_comparison_shows_verdict_or_reason() -> None:
     load = samples.load("offline", 8, 1000.0, comparison=samples.comparison())
     right, wrong = seen(load), seen(load, conversion=None)
     shown, hidden = comparison_table([right, wrong]).texts
@@ -163,7 +163,7 @@ def test_a_point_beside_another_build_has_its_verdict_and_a_hidden_one_the_reaso
     assert hidden[1:] == ["offline, batch 8", "-", "HEAD~1", wrong.no_speed]
 
 
-def test_gates_have_a_row_each_in_their_order() -> None:
+def test_gates_have_ordered_rows() -> None:
     found = [samples.gate(name) for name in reversed(GATES)]
     rows = gates_table([*found, samples.gate("malformed", "answered")]).texts
 
@@ -171,7 +171,7 @@ def test_gates_have_a_row_each_in_their_order() -> None:
     assert len(rows) == len(GATES) + 1
 
 
-def test_serving_cost_names_the_peak_s_share_and_its_digits() -> None:
+def test_serving_cost_shows_share_of_peak() -> None:
     one = samples.efficiency(flops_per_inference=8.2e9, peak_flops_per_s=samples.estimate(18e12))
     _, found = efficiency_section(seen(efficiency=(one,)))
     assert isinstance(found, Table)
@@ -180,7 +180,7 @@ def test_serving_cost_names_the_peak_s_share_and_its_digits() -> None:
     ]
 
 
-def test_the_other_ways_in_process_have_columns_where_they_were_measured() -> None:
+def test_other_in_process_modes_have_columns_if_measured() -> None:
     serial, resident = samples.estimate(1650.0), samples.estimate(2100.0)
     one = samples.efficiency(serial_per_s=serial, resident_per_s=resident)
     _, found = efficiency_section(seen(efficiency=(one, samples.efficiency("online"))))
@@ -222,7 +222,9 @@ NATIVE = structs.replace(samples.record().serving, backend="onnxruntime")  # typ
         ),
     ],
 )
-def test_a_line_of_the_configuration(changes: dict[str, Any], scenario: str, name: str, wanted: str) -> None:
+def test_configuration_line_matches_settings(
+    changes: dict[str, Any], scenario: str, name: str, wanted: str
+) -> None:
     if "tf32" in changes:
         changes = {"deployment": structs.replace(samples.record().deployment, **changes)}
     assert lines(seen(**changes), scenario)[name] == wanted
@@ -234,7 +236,7 @@ def test_a_line_of_the_configuration(changes: dict[str, Any], scenario: str, nam
 # --- the command -------------------------------------------------------------------------------------------
 
 
-def test_a_terminal_without_the_signs_still_gets_its_tables(tmp_path: Path) -> None:
+def test_ascii_terminal_prints_tables(tmp_path: Path) -> None:
     samples.store(tmp_path, samples.record())
     done = subprocess.run(
         [sys.executable, "-m", "reports", "tables", "--results", str(tmp_path)],

@@ -51,9 +51,7 @@ COLUMN: Column[points.Point] = Column(
 
 
 @pytest.mark.parametrize("rendering", RENDERINGS)
-def test_a_new_figure_is_a_field_a_quantity_and_a_column(
-    rendering: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_figure_appears_in_every_rendering(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "RESOURCES", (*points.RESOURCES, COLUMN))
     load = LoadWithCache(**structs.asdict(samples.load("offline", 8, 1573.6)), cache_mib=712.34)
 
@@ -65,7 +63,7 @@ def test_a_new_figure_is_a_field_a_quantity_and_a_column(
     assert "712.3" not in RENDERINGS[rendering](case_section(publishable(wrong)))
 
 
-def test_a_new_figure_is_a_column_of_csv_by_the_name_of_its_field() -> None:
+def test_new_figure_is_a_csv_column_named_after_its_field() -> None:
     load = LoadWithCache(**structs.asdict(samples.load("offline", 8, 1573.6)), cache_mib=712.34)
     right, wrong = samples.record(loads=(load,)), samples.record(loads=(load,), conversion=None)
 
@@ -74,7 +72,7 @@ def test_a_new_figure_is_a_column_of_csv_by_the_name_of_its_field() -> None:
 
 
 @pytest.mark.parametrize("rendering", WHOLE)
-def test_a_new_column_is_one_line(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_column_is_one_line(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = summary.summary_columns
     added: Column[summary.Best] = Column("Weights", lambda one: one.record.build.weights)
     monkeypatch.setattr(summary, "summary_columns", lambda found: (*columns(found), added))
@@ -105,7 +103,7 @@ OPEN = Estimate(12.3456, 11.9, 12.8, open_above=True)
         (figure(SHARE, 0.98, with_unit=True), Cell("98 %", 98.0)),
     ],
 )
-def test_a_figure_has_its_text_and_its_values_or_neither(cell: Cell, wanted: Cell) -> None:
+def test_figure_has_text_and_values_or_neither(cell: Cell, wanted: Cell) -> None:
     assert cell == wanted
 
 
@@ -134,7 +132,7 @@ def made(*items: Item, columns: Sequence[Column[Item]] = COLUMNS) -> Table:
 
 
 @pytest.mark.parametrize("rendering", RENDERINGS)
-def test_what_is_not_shown_is_in_no_rendering(rendering: str) -> None:
+def test_hidden_value_is_in_no_rendering(rendering: str) -> None:
     text = RENDERINGS[rendering]([made(Item("one", WIDE), Item("two", KNOWN))])
 
     assert NOT_SHOWN in text
@@ -144,14 +142,14 @@ def test_what_is_not_shown_is_in_no_rendering(rendering: str) -> None:
 
 
 @pytest.mark.parametrize("rendering", RENDERINGS)
-def test_a_column_with_nothing_to_show_is_left_out_and_its_meaning_too(rendering: str) -> None:
+def test_empty_column_and_its_note_are_left_out(rendering: str) -> None:
     text = RENDERINGS[rendering]([made(Item("one", KNOWN))])
 
     assert "Nothing" not in text
     assert ("of this to that" in text) == (rendering != "csv")
 
 
-def test_marks_are_a_star_with_the_row_s_name_or_letters_that_rows_share() -> None:
+def test_marks_are_stars_or_shared_letters() -> None:
     niced, shared = Mark("niced", "nice 5"), [Mark("cpu-shared", f"0.{share} of 2 cores") for share in (1, 2)]
     items = (
         Item("one", KNOWN, (niced, shared[0])),
@@ -180,7 +178,7 @@ class Tags(HTMLParser):
         self.values += [str(value) for name, value in attrs if name == "data-value"]
 
 
-def test_html_has_values_to_sort_by_and_nothing_of_a_name_s_making() -> None:
+def test_html_has_sort_values_and_escapes_names() -> None:
     found = Tags(html([Heading(HOSTILE, 2), made(Item(HOSTILE, KNOWN)), Bullets([HOSTILE]), HOSTILE]))
 
     assert set(found.tags) == {"h3", "div", "table", "thead", "tbody", "tr", "th", "td", "p", "ul", "li"}
@@ -188,7 +186,7 @@ def test_html_has_values_to_sort_by_and_nothing_of_a_name_s_making() -> None:
     assert "<strong>slower</strong>" in html([bold("slower")])
 
 
-def test_json_has_texts_values_bounds_units_and_marks_under_the_headings() -> None:
+def test_json_has_texts_values_bounds_units_and_marks() -> None:
     items = Item("one", KNOWN, (Mark("niced", "nice 5"),)), Item("two", WIDE)
     (found,) = json.loads(
         as_json([Heading("cpu", 2), Heading("a case", 3), "A sentence.", made(*items), made()])
@@ -207,7 +205,7 @@ def test_json_has_texts_values_bounds_units_and_marks_under_the_headings() -> No
     assert found["notes"][-1] == "A note."
 
 
-def test_csv_has_numbers_with_bounds_and_computes_no_name() -> None:
+def test_csv_has_bounds_and_no_formulas() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv([Heading("cpu", 2), made(Item(HOSTILE, KNOWN))]))))
 
     assert rows[0]["Section"] == "cpu"
@@ -216,7 +214,7 @@ def test_csv_has_numbers_with_bounds_and_computes_no_name() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 200])
-def test_no_line_of_a_terminal_is_wider_and_no_row_is_left_out(width: int) -> None:
+def test_terminal_table_fits_width_and_keeps_every_row(width: int) -> None:
     names = [f"case-{number}" for number in range(12)]
     blocks: list[Block] = [made(*(Item(name, KNOWN) for name in names)), "A sentence of a few words."]
 

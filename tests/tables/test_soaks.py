@@ -18,7 +18,7 @@ from tests.page.pages import page_of
 from tests.soak.made_up import CLEAN, LEAK, record, soak
 
 
-def test_what_leaks_is_named_with_its_size_and_when_it_will_be_a_gibibyte() -> None:
+def test_leak_is_stated_with_size_and_time_to_a_gibibyte() -> None:
     (sentence,) = leaks(soak(CLEAN, LEAK))
 
     # 1034 B each at 500 a second are 1 GiB in 2077 s.
@@ -27,7 +27,7 @@ def test_what_leaks_is_named_with_its_size_and_when_it_will_be_a_gibibyte() -> N
     assert not leaks(soak())
 
 
-def test_what_grew_is_in_the_tables_of_the_case_and_on_its_page(tmp_path: Path) -> None:
+def test_growth_is_in_tables_and_page(tmp_path: Path) -> None:
     missing = "GPU memory was not watched"
     given = record(soak(CLEAN, LEAK, not_watched=(missing,)), loads=(samples.load("online", 16, 1000.0),))
     found = publishable(given)
@@ -48,7 +48,7 @@ WRONG = VerifiedAnswers(4100, 1, 4100, 60.0, WrongAnswer("digit-0012", "OUTPUT__
     [record(soak(CLEAN, LEAK), accuracy=samples.failed_accuracy()), record(soak(CLEAN, LEAK, answers=WRONG))],
     ids=["below its floor", "a wrong answer in the soak"],
 )
-def test_a_case_that_is_not_right_shows_what_grew_and_no_speed(given: Any) -> None:
+def test_wrong_case_shows_growth_but_no_speed(given: Any) -> None:
     found = publishable(given)
     section = as_markdown(case_section(found))
 
@@ -58,7 +58,7 @@ def test_a_case_that_is_not_right_shows_what_grew_and_no_speed(given: Any) -> No
     assert [speed for speed in ("0.93", "600 s", "hours") if speed in section] == []
 
 
-def test_names_from_a_record_of_another_version_are_shown_as_they_are_and_escaped() -> None:
+def test_unknown_resource_names_are_shown_escaped() -> None:
     strange = structs.replace(CLEAN, what="<b>handles|x</b>")
 
     shown_as = html([soak_table([publishable(record(soak(strange)))])])
@@ -77,9 +77,7 @@ def test_names_from_a_record_of_another_version_are_shown_as_they_are_and_escape
     ],
     ids=["no speed at all", "a scenario that is no name", "no time", "more than there is to watch"],
 )
-def test_a_soak_that_nobody_measured_is_refused_as_it_is_read(
-    changes: dict[str, Any], tmp_path: Path
-) -> None:
+def test_impossible_soak_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "cpu" / "one.json"
     path.parent.mkdir()
     path.write_bytes(files.encode(record(structs.replace(soak(CLEAN, LEAK), **changes))))

@@ -84,12 +84,12 @@ TWICE = samples.record(loads=(samples.load("offline", 8, 2 * 1573.6),))
         (samples.random_weights(), "Note", "a"),
     ],
 )
-def test_a_cell_of_the_summary_or_no_column(record: Record, title: str, text: str | None) -> None:
+def test_summary_cell_has_text_or_no_column(record: Record, title: str, text: str | None) -> None:
     (row,) = rows(record)
     assert row.get(title) == text
 
 
-def test_each_target_has_a_table_of_its_own() -> None:
+def test_each_target_has_own_table() -> None:
     records = samples.seen(samples.record(), samples.random_weights(), samples.record())
     first, of_a40, second, of_cpu = summary(records)
     assert (first, second) == (
@@ -110,7 +110,7 @@ FAILED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", FAILED)
-def test_beside_a_right_case_a_wrong_one_has_empty_cells_and_a_note(kind: str) -> None:
+def test_wrong_case_has_empty_cells_and_note(kind: str) -> None:
     """It has every kind of figure that a right one would show."""
     right = samples.record(efficiency=(samples.efficiency("online", 32),), price_per_hour=3.6)
     wrong = structs.replace(right, **FAILED[kind])

@@ -39,9 +39,7 @@ FIRST = WrongAnswer("sample-3", "OUT[0]", "6", "7")
     ],
     ids=["as alone", "wrong under load", "not compared"],
 )
-def test_speed_is_shown_where_answers_under_load_are_those_given_alone(
-    answers: VerifiedAnswers | None, why: str
-) -> None:
+def test_speed_needs_load_answers_equal_to_lone_answers(answers: VerifiedAnswers | None, why: str) -> None:
     record = publishable(as_found(answers))
 
     assert (record.no_speed == "") == (why == "")
@@ -50,7 +48,7 @@ def test_speed_is_shown_where_answers_under_load_are_those_given_alone(
     assert status_of(record).level == ("bad" if why else "good")
 
 
-def test_the_tables_say_what_requests_were_made_of_and_nothing_of_a_dynamic_batcher() -> None:
+def test_tables_state_request_source_and_no_dynamic_batcher() -> None:
     text = as_markdown(case_section(publishable(as_found())))
 
     assert "made up from the configuration" in text
@@ -59,7 +57,7 @@ def test_the_tables_say_what_requests_were_made_of_and_nothing_of_a_dynamic_batc
 
 
 @pytest.mark.parametrize("difference", ["", "request 2 got 3 answers, and 2 when it was asked again"])
-def test_a_conversation_that_differs_is_a_failure(difference: str) -> None:
+def test_differing_conversation_is_a_failure(difference: str) -> None:
     said = Conversation("decoupled", 4, 12, difference, not difference)
     record = publishable(structs.replace(as_found(conversation=said), loads=()))
 
@@ -68,7 +66,7 @@ def test_a_conversation_that_differs_is_a_failure(difference: str) -> None:
     assert bool(record.no_speed) == bool(difference)
 
 
-def test_where_a_conversation_was_held_is_left_out_for_strangers() -> None:
+def test_host_of_conversation_is_anonymized() -> None:
     said = Conversation("sequence", 4, 4, "", True, origin=samples.origin("secret-host"))
 
     found = without_names(as_found(conversation=said))

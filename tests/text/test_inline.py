@@ -95,9 +95,7 @@ def words(source: str) -> str:
     ],
     ids=["cells", "list", "code", "emphasised"],
 )
-def test_a_text_stays_what_it_is_wherever_it_stands(
-    source: object, kind: str, count: int, value: str
-) -> None:
+def test_text_stays_literal_in_markdown(source: object, kind: str, count: int, value: str) -> None:
     found = kinds(source(value))  # type: ignore[operator]
     assert found.count(kind) == count
     assert not LIVE & set(found)
@@ -106,19 +104,19 @@ def test_a_text_stays_what_it_is_wherever_it_stands(
 
 
 @pytest.mark.parametrize("value", LITERAL)
-def test_a_name_is_read_as_it_is_written(value: str) -> None:
+def test_name_renders_as_written(value: str) -> None:
     assert words(text(value)) == value
     assert words(markdown([table_of_texts(("", ""), [[value, ""]])])) == value
     assert plain(bold(value)) == value.replace("`", "")
 
 
-def test_a_reader_sees_what_was_written() -> None:
+def test_markdown_renders_text_unchanged() -> None:
     value = r"C:\models\[a] 50 % & 3 < 4, HEAD~1, top-1 | top-5 <b>"
     html = MarkdownIt("commonmark").render(text(value))
     assert html == "<p>C:\\models\\[a] 50 % &amp; 3 &lt; 4, HEAD~1, top-1 | top-5 &lt;b&gt;</p>\n"
 
 
-def test_a_long_text_is_cut_and_keeps_its_beginning_and_its_end() -> None:
+def test_long_text_keeps_beginning_and_end() -> None:
     shown = text("begin" + "x" * 10**6 + "end")
     assert len(shown) < 10_000
     assert shown.startswith("begin")
@@ -133,6 +131,6 @@ def test_a_long_text_is_cut_and_keeps_its_beginning_and_its_end() -> None:
         ("run `a [x] b`", "code_inline"),
     ],
 )
-def test_what_the_suite_itself_sets_off_stays_so(value: str, kind: str) -> None:
+def test_own_formatting_is_kept(value: str, kind: str) -> None:
     assert kind in kinds(text(value))
     assert "[x]" in words(text("run `a [x] b`")), "no backslash is in the code"

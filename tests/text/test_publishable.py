@@ -58,7 +58,7 @@ def stored(record: Record, folder: Path) -> Path:
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("why", NOT_PROVEN)
-def test_what_is_not_proven_right_shows_no_speed_in_any_output(
+def test_unproven_case_shows_no_speed_in_any_output(
     why: str, output: str, tmp_path: Path, reports: Reports
 ) -> None:
     text = OUTPUTS[output](stored(NOT_PROVEN[why](), tmp_path), reports).replace(str(tmp_path), "")
@@ -68,9 +68,7 @@ def test_what_is_not_proven_right_shows_no_speed_in_any_output(
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_the_same_outputs_show_the_speed_of_what_is_right(
-    output: str, tmp_path: Path, reports: Reports
-) -> None:
+def test_right_case_shows_speed_in_the_same_outputs(output: str, tmp_path: Path, reports: Reports) -> None:
     assert TRACE.search(OUTPUTS[output](stored(planted(), tmp_path), reports))
 
 
@@ -94,9 +92,7 @@ def with_ratios(low: float, high: float) -> Record:
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_a_ratio_whose_interval_is_wider_than_a_factor_of_one_and_a_half_is_in_no_output(
-    output: str, tmp_path: Path, reports: Reports
-) -> None:
+def test_wide_ratio_is_in_no_output(output: str, tmp_path: Path, reports: Reports) -> None:
     text = OUTPUTS[output](stored(with_ratios(0.753, 5.889), tmp_path), reports).replace(str(tmp_path), "")
     readable = re.sub(r"(?s)<style.*?</style>|<(path|use|rect|clipPath|g|svg|text)\b[^>]*>", "", text)
     assert not RATIO_TRACE.findall(readable)
@@ -107,14 +103,12 @@ def test_a_ratio_whose_interval_is_wider_than_a_factor_of_one_and_a_half_is_in_n
 @pytest.mark.parametrize(
     "output", ["tables", "csv", "page", "marked file", "terminal summary", "job summary"]
 )
-def test_the_same_outputs_show_a_ratio_that_is_known_well(
-    output: str, tmp_path: Path, reports: Reports
-) -> None:
+def test_narrow_ratio_is_in_the_same_outputs(output: str, tmp_path: Path, reports: Reports) -> None:
     assert RATIO_TRACE.search(OUTPUTS[output](stored(with_ratios(2.0, 2.3), tmp_path), reports))
 
 
 @pytest.mark.parametrize("why", NOT_PROVEN)
-def test_what_may_not_be_shown_says_why_and_what_was_measured(why: str) -> None:
+def test_hidden_speed_states_reason_and_points(why: str) -> None:
     one = NOT_PROVEN[why]()
     seen = publishable(one)
     assert seen.no_speed.startswith("No throughput is shown: ")
@@ -126,13 +120,13 @@ def test_what_may_not_be_shown_says_why_and_what_was_measured(why: str) -> None:
 
 
 @pytest.mark.parametrize("one", [samples.record(), samples.random_weights(), samples.swept()])
-def test_what_is_right_is_shown_as_it_is(one: Record) -> None:
+def test_right_case_is_shown_unchanged(one: Record) -> None:
     seen = publishable(one)
     assert (seen.no_speed, seen.no_winner, seen.hidden) == ("", "", ())
     assert (seen.loads, seen.efficiency, seen.search) == (one.loads, one.efficiency, one.search)
 
 
-def test_the_winner_of_a_search_is_shown_by_its_own_ledger() -> None:
+def test_search_winner_is_judged_by_its_own_ledger() -> None:
     search = planted().search
     assert search is not None
     seen = publishable(planted())
@@ -147,9 +141,7 @@ def test_random_weights_with_a_ledger_of_decisions_have_a_speed() -> None:
 
 
 @pytest.mark.parametrize("damage", ["gone", "half", "pipe"])
-def test_a_record_that_is_gone_or_damaged_at_the_end_is_named_in_the_summary(
-    damage: str, tmp_path: Path
-) -> None:
+def test_missing_or_damaged_record_is_named_in_summary(damage: str, tmp_path: Path) -> None:
     path = files.path_of(planted().case, tmp_path)
     path.parent.mkdir()
     if damage == "half":

@@ -46,7 +46,7 @@ WITHOUT_TURNS = samples.record(efficiency=(ONE,))
     ],
     ids=["by intervals", "by model", "by number of GPUs", "without turns", "not shown"],
 )
-def test_formats_are_ranked_by_intervals_that_do_not_meet(
+def test_formats_rank_by_disjoint_intervals(
     records: tuple[Record, ...], order: tuple[Record, ...], places: tuple[int | None, ...]
 ) -> None:
     seen = samples.seen(*records)
@@ -96,9 +96,7 @@ ORT = {"onnxruntime": "1.31.0"}
         (structs.replace(served("pytorch", {"torch": "1"}, {"torch": "2"}), efficiency=()), ()),
     ],
 )
-def test_the_ratio_to_in_process_names_other_versions_and_nothing_where_they_are_alike(
-    record: Record, parts: tuple[str, ...]
-) -> None:
+def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[str, ...]) -> None:
     assert bool(version_note(record)) == bool(parts)
     assert all(part in version_note(record) for part in parts)
 
@@ -129,9 +127,7 @@ def priced(price: float | None = 3.6, **changes: Any) -> Record:
     ],
     ids=["a share", "an error", "random weights", "no price"],
 )
-def test_wrong_inferences_are_paid_for_by_the_right_ones(
-    record: Record, wanted: tuple[float, str] | None
-) -> None:
+def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str] | None) -> None:
     found = cost(publishable(record), POINT)
 
     assert (found and (pytest.approx(found.per_million), found.of)) == wanted

@@ -28,7 +28,7 @@ def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
     return found
 
 
-def test_of_the_entries_that_match_a_case_the_later_counts_for_what_both_say(tmp_path: Path) -> None:
+def test_later_matching_entry_wins_per_setting(tmp_path: Path) -> None:
     asked = thresholds(
         tmp_path,
         '[[cases]]\nmatch = "*-int8"\nlimits.top-1 = 0.95\nallowed_slowdown_percent = 5\np99_ms = 7\n'
@@ -47,7 +47,7 @@ def test_of_the_entries_that_match_a_case_the_later_counts_for_what_both_say(tmp
     assert asked.budget(CASE, POINT, load()) is None
 
 
-def test_a_budget_is_for_the_load_points_that_its_pattern_matches(tmp_path: Path) -> None:
+def test_budget_applies_to_matching_load_points(tmp_path: Path) -> None:
     asked = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = { "b001-*" = 5, "b032-c001" = 20.5 }\n')
     found = [asked.budget(CASE, point, load()) for point in (POINT, OTHER, LoadPoint("online", 2, 1))]
     assert [one and one.budget_ms for one in found] == [5, 20.5, None]
@@ -77,7 +77,7 @@ OPEN = Estimate(4.0, 3.9, 4.9, open_above=True)
         (OPEN, 5.2, "not shown"),
     ],
 )
-def test_a_point_passes_and_fails_by_its_budget_where_that_is_shown(
+def test_point_verdict_follows_its_budget(
     tmp_path: Path, p99_ms: Estimate, bound_ms: float | None, verdict: str
 ) -> None:
     asked = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = 5\nsource = "agreed"\n')
@@ -90,7 +90,7 @@ def test_a_point_passes_and_fails_by_its_budget_where_that_is_shown(
     assert bool(speed_failures(load(p99_ms, budget=budget))) is (verdict == "failed")
 
 
-def test_a_limit_of_a_metric_that_cannot_be_measured_is_refused(tmp_path: Path) -> None:
+def test_limit_of_unmeasurable_metric_is_refused(tmp_path: Path) -> None:
     asked = thresholds(tmp_path, '[[cases]]\nmatch = "*-int8"\nlimits.top-1 = 0.8\n')
 
     with pytest.raises(InputError) as raised:
@@ -125,20 +125,20 @@ def test_a_limit_of_a_metric_that_cannot_be_measured_is_refused(tmp_path: Path) 
         ),
     ],
 )
-def test_a_mistake_is_named_with_the_file_and_the_fix(tmp_path: Path, text: str) -> None:
+def test_mistake_names_file_and_fix(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError) as raised:
         thresholds(tmp_path, text)
     assert str(tmp_path / "asked.toml") in raised.value.where
     assert raised.value.fix
 
 
-def test_a_mistake_is_found_in_the_entry_where_it_is(tmp_path: Path) -> None:
+def test_mistake_names_its_entry(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         thresholds(tmp_path, "[[cases]]\nmatch='*'\np99_ms = 5\n[[cases]]\nmatch='*'\np99_ms = { b001 = -1 }")
     assert raised.value.where.endswith("asked.toml: entry 2: p99_ms[...]")
 
 
-def test_the_example_of_the_documentation_is_taken(tmp_path: Path, collect: Collect) -> None:
+def test_documented_example_is_accepted(tmp_path: Path, collect: Collect) -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
     (tmp_path / "asked.toml").write_text(example)
 
@@ -155,9 +155,7 @@ def test_the_example_of_the_documentation_is_taken(tmp_path: Path, collect: Coll
         '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { " b001-*" = 5 }\n',
     ],
 )
-def test_a_run_ends_before_its_first_test_where_the_file_is_wrong(
-    text: str, tmp_path: Path, collect: Collect
-) -> None:
+def test_wrong_file_ends_run_before_its_first_test(text: str, tmp_path: Path, collect: Collect) -> None:
     file = tmp_path / "asked.toml"
     file.write_text(text)
     found = collect("--target", "cpu", "-k", "nnunet-micro", "--thresholds", str(file))
@@ -165,9 +163,7 @@ def test_a_run_ends_before_its_first_test_where_the_file_is_wrong(
     assert str(file) in found.text
 
 
-def test_a_file_for_other_hardware_and_other_cases_than_the_run_s_is_taken(
-    tmp_path: Path, collect: Collect
-) -> None:
+def test_file_for_other_hardware_and_cases_is_accepted(tmp_path: Path, collect: Collect) -> None:
     file = tmp_path / "asked.toml"
     file.write_text(
         '[[cases]]\nmatch = "a100-*-fp16"\np99_ms = 2\n'

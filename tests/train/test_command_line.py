@@ -32,7 +32,7 @@ def trains(_model: Model, _output: Path) -> float:
     ],
     ids=["no package", "disk full afterwards", "no place to write to, before the training"],
 )
-def test_what_keeps_a_training_from_its_weights_is_named(
+def test_failure_to_train_or_save_is_named(
     training: object,
     output: str,
     named: str,

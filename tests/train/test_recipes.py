@@ -61,9 +61,7 @@ def untraced(model: Model) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("model", RECIPES, ids=lambda model: model.name)
-def test_a_recipe_makes_weights_of_the_committed_ones_layout_that_load_and_are_scored(
-    model: Model, tmp_path: Path
-) -> None:
+def test_recipe_makes_loadable_weights_of_committed_layout(model: Model, tmp_path: Path) -> None:
     recipe = model.train
     assert recipe is not None
     assert model.weights is not None
@@ -86,9 +84,7 @@ def test_a_recipe_makes_weights_of_the_committed_ones_layout_that_load_and_are_s
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("model", RECIPES, ids=lambda model: model.name)
-def test_a_recipe_trains_a_model_that_keeps_the_limit_of_the_committed_weights(
-    model: Model, tmp_path: Path
-) -> None:
+def test_trained_model_keeps_the_committed_limit(model: Model, tmp_path: Path) -> None:
     """In FP32 its score is not shown to be below the limit of the committed weights, at 95 %.
 
     Training amplifies the first step's rounding, so another CPU ends with another, equally right model. Three
@@ -108,7 +104,7 @@ def test_a_recipe_trains_a_model_that_keeps_the_limit_of_the_committed_weights(
     assert short_by <= allowed, f"{metric.name} {scores.mean():.4g}, limit {limit.value} ({limit.source})"
 
 
-def test_a_recipe_of_a_file_from_elsewhere_writes_its_weights_where_the_model_has_them(
+def test_recipe_of_other_file_writes_weights_of_its_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write(tmp_path / "mine.py", "mine", "import numpy as np")

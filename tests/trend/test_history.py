@@ -30,7 +30,7 @@ def added(folder: Path, *records: Record) -> int:
     return history.append(folder, [row for one in records for row in history.rows_of(publishable(one))])
 
 
-def test_each_point_and_metric_of_a_record_is_a_row_with_its_run_and_commit(tmp_path: Path) -> None:
+def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
     one = measured()
     assert added(tmp_path, one) == 6
     found, _ = history.read(tmp_path)
@@ -51,7 +51,7 @@ def test_each_point_and_metric_of_a_record_is_a_row_with_its_run_and_commit(tmp_
     assert set(first.figures) == {"throughput_per_s", "latency_p99_ms"}
 
 
-def test_what_is_added_again_is_there_once(tmp_path: Path) -> None:
+def test_repeated_measurement_is_added_once(tmp_path: Path) -> None:
     added(tmp_path, measured())
     before = (tmp_path / "a40.jsonl").read_bytes()
     assert added(tmp_path, measured()) == 0
@@ -59,13 +59,13 @@ def test_what_is_added_again_is_there_once(tmp_path: Path) -> None:
     assert added(tmp_path, measured(structs.replace(ORIGIN, run="run-2"))) == 6
 
 
-def test_a_wrong_case_has_its_score_in_the_history_and_no_speed(tmp_path: Path) -> None:
+def test_wrong_case_has_score_but_no_speed_in_history(tmp_path: Path) -> None:
     added(tmp_path, measured(accuracy=samples.failed_accuracy()))
     ((row,), _) = history.read(tmp_path)
     assert row.kind == "accuracy"
 
 
-def test_a_line_that_a_kill_cut_off_is_told_of_and_loses_no_other(tmp_path: Path) -> None:
+def test_truncated_line_is_reported_and_others_kept(tmp_path: Path) -> None:
     history.append(tmp_path, past.rows([1.0, 2.0]))
     path = tmp_path / "cpu.jsonl"
     path.write_bytes(path.read_bytes()[:-40])
@@ -93,7 +93,7 @@ def test_a_line_that_a_kill_cut_off_is_told_of_and_loses_no_other(tmp_path: Path
         {"started": 7},
     ],
 )
-def test_a_line_of_strange_content_is_left_out(tmp_path: Path, changes: dict) -> None:
+def test_invalid_line_is_left_out(tmp_path: Path, changes: dict) -> None:
     strange = json.dumps(msgspec.to_builtins(past.row(1)) | changes) + "\n"
     (tmp_path / "cpu.jsonl").write_bytes(strange.encode() + msgspec.json.encode(past.row(2)))
     rows, damaged = history.read(tmp_path)
@@ -102,7 +102,7 @@ def test_a_line_of_strange_content_is_left_out(tmp_path: Path, changes: dict) ->
     assert "line 1: left out" in damaged[0]
 
 
-def test_processes_that_add_at_once_write_whole_lines_and_each_row_once(tmp_path: Path) -> None:
+def test_concurrent_processes_add_whole_unique_lines(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from reports import history; from tests.trend import past\n"
         "own = past.rows([1.0] * 20, host=sys.argv[2]); common = past.rows([1.0] * 20)\n"

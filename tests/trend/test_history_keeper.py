@@ -34,18 +34,18 @@ def keeper(tmp_path: Path) -> HistoryKeeper:
 NAME = "a40/a40-resnet50-onnx-trt-fp16.json"
 
 
-def test_what_a_test_recorded_is_in_the_history_when_it_ends(keeper: HistoryKeeper) -> None:
+def test_recorded_test_is_added_when_it_ends(keeper: HistoryKeeper) -> None:
     for when in ("setup", "call", "teardown"):
         keeper.pytest_runtest_logreport(report(when, record=NAME))
     assert len(history.read(keeper.folder)[0]) == 6
 
 
-def test_a_test_without_a_record_adds_nothing(keeper: HistoryKeeper) -> None:
+def test_test_without_record_adds_nothing(keeper: HistoryKeeper) -> None:
     keeper.pytest_runtest_logreport(report("teardown", figure="1 infer/s"))
     assert not keeper.folder.exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told_once_and_stops_nothing(keeper: HistoryKeeper) -> None:
+def test_unwritable_history_is_reported_once(keeper: HistoryKeeper) -> None:
     keeper.folder.write_text("a file is here")
     lines: list[str] = []
 

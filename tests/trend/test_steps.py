@@ -42,7 +42,7 @@ def tally(found: list[Series], planted: dict[str, int]) -> Tally:
     return Tally(len(planted), hits, near, false)
 
 
-def test_a_step_is_named_by_its_size_and_the_runs_it_lies_between() -> None:
+def test_step_has_size_and_surrounding_runs() -> None:
     (one,) = all_series(past.rows(past.stepped(60, 40, 0.97)))
     (step,) = one.steps
     assert (step.before.commit, step.after.commit) == (past.COMMITS[39], past.COMMITS[40])
@@ -72,14 +72,14 @@ def test_slow_drift_is_no_step() -> None:
     assert steps(generator.normal(0, 0.01, 1000) + np.linspace(0, 0.05, 1000), USUAL) == []
 
 
-def test_a_bad_week_is_no_step_and_a_new_level_of_as_many_runs_is_one() -> None:
+def test_bad_week_is_no_step_but_lasting_level_is() -> None:
     values = np.random.default_rng(4).normal(0, 0.005, 60)
     values[30:36] -= 0.1
     assert steps(values, USUAL) == []
     assert [at for at, *_ in steps(values[:36], USUAL)] == [30]
 
 
-def test_a_slow_week_of_the_machine_is_no_step_of_its_cases() -> None:
+def test_slow_week_of_machine_is_no_step_of_cases() -> None:
     generator = np.random.default_rng(3)
     week = np.where((np.arange(100) >= 40) & (np.arange(100) < 47), -0.1, 0.0)
     rows = [
@@ -90,7 +90,7 @@ def test_a_slow_week_of_the_machine_is_no_step_of_its_cases() -> None:
     assert not any(one.steps for one in all_series(rows))
 
 
-def test_a_step_of_all_cases_is_found_in_them() -> None:
+def test_common_step_is_found_in_all_cases() -> None:
     rows = [
         row
         for point in range(12)
@@ -100,7 +100,7 @@ def test_a_step_of_all_cases_is_found_in_them() -> None:
     assert [[step.after.commit for step in one.steps] for one in found] == [[past.COMMITS[60]]] * 12
 
 
-def test_a_lost_sample_that_lasts_is_a_step_of_the_accuracy() -> None:
+def test_lasting_sample_loss_is_an_accuracy_step() -> None:
     scores = [0.98] * 30 + [0.974] * 10
     rows = [
         past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
@@ -112,14 +112,14 @@ def test_a_lost_sample_that_lasts_is_a_step_of_the_accuracy() -> None:
     assert step.change.value == pytest.approx(-0.006)
 
 
-def test_two_steps_ten_runs_apart_are_both_found() -> None:
+def test_close_steps_are_both_found() -> None:
     for first, second in ((0.9, 0.95), (0.95, 0.9)):
         values = [one * (second if n >= 60 else 1) for n, one in enumerate(past.stepped(120, 50, first))]
         (one,) = all_series(past.rows(values))
         assert [step.after.commit for step in one.steps] == [past.COMMITS[50], past.COMMITS[60]]
 
 
-def test_machines_and_hosts_are_never_joined() -> None:
+def test_machines_and_hosts_stay_separate() -> None:
     fast = past.rows([100.0] * 20)
     for changes in ({"machine": "ffffffff"}, {"host": "ci-2"}):
         other = past.rows([50.0] * 40, **changes)[20:]
@@ -128,14 +128,14 @@ def test_machines_and_hosts_are_never_joined() -> None:
         assert not any(one.steps for one in found)
 
 
-def test_hosts_of_one_stamp_are_one_machine_where_that_is_asked_for() -> None:
+def test_equal_hosts_are_joined_on_request() -> None:
     rows = [past.row(number, host=f"container-{number}") for number in range(20)]
     assert len(all_series(rows)) == 20
     (one,) = all_series(rows, join_hosts=True)
     assert len(one.rows) == 20
 
 
-def test_planted_steps_are_found_and_no_others() -> None:
+def test_planted_steps_are_found_without_false_ones() -> None:
     """A small part of the simulation below."""
     found = tally(*history(seed=0, spread=0.01, runs=400, count=30, share=0.5))
     assert found.planted > 10
@@ -144,7 +144,7 @@ def test_planted_steps_are_found_and_no_others() -> None:
 
 
 @pytest.mark.campaign
-def test_a_step_of_3_percent_in_1000_commits_of_200_series_is_located() -> None:
+def test_3_percent_step_is_located_in_long_histories() -> None:
     tallies = [tally(*history(seed, spread=0.0125)) for seed in range(3)]
     planted = sum(one.planted for one in tallies)
     print(*tallies, sep="\n")
@@ -154,7 +154,7 @@ def test_a_step_of_3_percent_in_1000_commits_of_200_series_is_located() -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("spread", [0.005, 0.01, 0.015, 0.02, 0.025, 0.03])
-def test_the_power_is_that_of_the_documentation(spread: float) -> None:
+def test_power_matches_documentation(spread: float) -> None:
     """The figures of docs/trend.md."""
     one = tally(*history(seed=7, spread=spread, share=0.5))
     print(spread, one)
@@ -163,7 +163,7 @@ def test_the_power_is_that_of_the_documentation(spread: float) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("spread", [0.005, 0.01, 0.015, 0.02, 0.03])
-def test_a_new_level_is_found_the_later_the_more_noise_there_is(spread: float) -> None:
+def test_new_level_is_found_later_with_more_noise(spread: float) -> None:
     """The figures of docs/trend.md, too."""
     shares = []
     for later in (4, 6, 8, 10, 15, 20, 30, 50):

@@ -46,7 +46,7 @@ def trend(tmp_path: Path, reports: Reports) -> Reports:
         ([], (), 4),
     ],
 )
-def test_the_gate_fails_for_a_recent_step_for_the_worse_that_is_not_known(
+def test_gate_fails_for_recent_unknown_regression(
     tmp_path: Path, trend: Reports, values: list[float], options: tuple[str, ...], status: int
 ) -> None:
     history.append(tmp_path, past.rows(values))
@@ -59,17 +59,13 @@ def test_the_gate_fails_for_a_recent_step_for_the_worse_that_is_not_known(
 
 
 @pytest.mark.parametrize("speeds", [[], SLOWER], ids=["no speed", "a speed that fell too"])
-def test_an_accuracy_that_fell_comes_before_speed(
-    tmp_path: Path, trend: Reports, speeds: list[float]
-) -> None:
+def test_lower_accuracy_precedes_speed(tmp_path: Path, trend: Reports, speeds: list[float]) -> None:
     history.append(tmp_path, [*past.rows(speeds), *scores(*[0.98] * 30, *[0.97] * 10)])
     assert trend(*FAIL).status == STATUS["accuracy"]
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_step_between_two_runs_of_one_commit_names_both(
-    tmp_path: Path, trend: Reports, clean: bool
-) -> None:
+def test_step_within_one_commit_names_both_runs(tmp_path: Path, trend: Reports, clean: bool) -> None:
     rows = past.rows(SLOWER, commit=past.COMMITS[0], clean=clean)
     history.append(tmp_path, rows)
     text = trend().out
@@ -78,7 +74,7 @@ def test_a_step_between_two_runs_of_one_commit_names_both(
     assert (f"{past.COMMITS[0][:9]}-dirty" in text) == (not clean)
 
 
-def test_steps_are_the_same_whatever_is_shown(tmp_path: Path, trend: Reports) -> None:
+def test_steps_do_not_depend_on_selection(tmp_path: Path, trend: Reports) -> None:
     for case in range(12):
         history.append(
             tmp_path, past.rows(past.stepped(60, 50, 0.95, seed=case), case=f"cpu-model{case}-onnx-fp32")
@@ -91,9 +87,7 @@ def test_steps_are_the_same_whatever_is_shown(tmp_path: Path, trend: Reports) ->
     assert trend("-k", "nothing").status == 4
 
 
-def test_the_picture_has_the_step_in_both_themes_and_a_strange_name_as_text(
-    tmp_path: Path, trend: Reports
-) -> None:
+def test_picture_shows_step_in_both_themes_and_escapes_names(tmp_path: Path, trend: Reports) -> None:
     strange = 'b001 <script>alert("1")</script> & \x07'
     history.append(tmp_path, past.rows(SLOWER, at=strange))
     assert trend("--output", tmp_path / "out").status == 0
@@ -107,7 +101,7 @@ def test_the_picture_has_the_step_in_both_themes_and_a_strange_name_as_text(
         assert any(text.startswith("▼ -") for text in texts)
 
 
-def test_records_and_histories_of_other_machines_are_added_once(tmp_path: Path, trend: Reports) -> None:
+def test_other_records_and_histories_are_added_once(tmp_path: Path, trend: Reports) -> None:
     shard = samples.store(tmp_path / "shard", measured())
     history.append(shard / "history", past.rows([100.0, 101.0]))
     for expected in (8, 0):
@@ -115,7 +109,7 @@ def test_records_and_histories_of_other_machines_are_added_once(tmp_path: Path, 
         assert (status, f" {expected} " in errors, "a40-resnet50" in text) == (0, True, True)
 
 
-def test_damaged_lines_are_named_and_the_others_are_kept(tmp_path: Path, trend: Reports) -> None:
+def test_damaged_lines_are_named_and_others_kept(tmp_path: Path, trend: Reports) -> None:
     for folder in (tmp_path, tmp_path / "other"):
         history.append(folder, past.rows([100.0, 101.0, 102.0], host=folder.name))
         path = folder / "cpu.jsonl"
@@ -128,9 +122,7 @@ def test_damaged_lines_are_named_and_the_others_are_kept(tmp_path: Path, trend: 
 
 
 @pytest.mark.parametrize("place", ["taken", "taken/below", "loop"])
-def test_a_place_that_cannot_be_drawn_into_is_refused_before_anything_is_added(
-    place: str, tmp_path: Path, trend: Reports
-) -> None:
+def test_undrawable_output_is_refused_before_adding(place: str, tmp_path: Path, trend: Reports) -> None:
     history.append(tmp_path / "other", past.rows(SLOWER))
     (tmp_path / "taken").write_text("theirs")
     (tmp_path / "loop").symlink_to("nowhere")

@@ -36,7 +36,7 @@ def classes(count: int, *shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_top_k_is_torchmetrics_accuracy(count: int) -> None:
+def test_top_k_matches_torchmetrics_accuracy(count: int) -> None:
     import torch
     from torchmetrics.functional.classification import multiclass_accuracy
 
@@ -49,7 +49,7 @@ def test_top_k_is_torchmetrics_accuracy(count: int) -> None:
     assert found.mean() == pytest.approx(float(expected))
 
 
-def test_f1_is_that_of_the_whole_data_set_and_is_shared_out_to_the_samples() -> None:
+def test_f1_of_whole_dataset_is_distributed_over_samples() -> None:
     import torch
     from torchmetrics.functional.classification import multiclass_f1_score
 
@@ -75,7 +75,7 @@ def test_decisions_are_scored(output: Any, labels: Any, right: list[float]) -> N
     assert scores("top-1", np.array(output, np.float32), np.array(labels)).tolist() == right
 
 
-def test_dice_counts_each_class_alike_and_not_the_background() -> None:
+def test_dice_averages_classes_without_background() -> None:
     from torchmetrics.segmentation import DiceScore
 
     output, labels = random(2, 3, 8, 8), classes(3, 2, 8, 8)
@@ -92,7 +92,7 @@ def test_dice_counts_each_class_alike_and_not_the_background() -> None:
     assert scores("dice", background, np.zeros((1, 4, 4), int)).tolist() == [1]
 
 
-def test_errors_are_of_each_sample_and_lower_is_better() -> None:
+def test_errors_are_per_sample_and_lower_is_better() -> None:
     output, labels = random(4, 3), np.zeros((4, 3))
     assert scores("mse", output, labels) == pytest.approx((output.astype(float) ** 2).mean(axis=1), rel=1e-5)
     assert scores("MeanAbsoluteError", output, labels) == pytest.approx(np.abs(output).mean(axis=1), rel=1e-5)
@@ -100,7 +100,7 @@ def test_errors_are_of_each_sample_and_lower_is_better() -> None:
     assert metric_of("dice", 0.5, [Tensor("y", "FP32", (3, 4, 4))]).metric.better == "higher"
 
 
-def test_another_output_and_settings_can_be_named() -> None:
+def test_output_and_settings_of_metric_can_be_named() -> None:
     outputs = [Tensor("y", "FP32", (3,)), Tensor("z", "FP32", (2, 4, 4))]
     found = metric_of("dice@z:include_background=true,average=micro", None, outputs)
     assert found.output == "z"
@@ -110,7 +110,7 @@ def test_another_output_and_settings_can_be_named() -> None:
     assert found.metric.score({"z": half}, right, {}) == pytest.approx([0.5])
 
 
-def test_a_model_as_it_is_scores_by_its_labels_and_is_held_to_what_was_given(tmp_path: Path) -> None:
+def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> None:
     """Without config.pbtxt its outputs are known once it is loaded, and the metric with them."""
     write_model(tmp_path / "bare", "mine", code("values"), None)
     write_model(tmp_path / "whole", "mine", code("values"), config())
@@ -139,7 +139,7 @@ def test_a_model_as_it_is_scores_by_its_labels_and_is_held_to_what_was_given(tmp
 # --- files --------------------------------------------------------------------------------------------------
 
 
-def test_each_sample_gets_its_own_label_from_each_kind_of_file(tmp_path: Path) -> None:
+def test_each_file_kind_labels_the_right_samples(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text("name,label\nmore/dog.jpg,2\ncat.jpg,1\n")
     (tmp_path / "l.json").write_text('{"more/dog": 2, "cat": 1}')
     np.savez(tmp_path / "l.npz", **{"cat": np.array(1), "more/dog": np.array(2)})
@@ -157,9 +157,7 @@ def test_each_sample_gets_its_own_label_from_each_kind_of_file(tmp_path: Path) -
     ],
     ids=["vectors", "maps", "the name itself before that of a file of it"],
 )
-def test_labels_have_any_shape_and_the_samples_names(
-    name: str, content: str, labels: list[Any], tmp_path: Path
-) -> None:
+def test_labels_may_have_any_shape(name: str, content: str, labels: list[Any], tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
     assert read_labels(tmp_path / name, IDS, IDS).tolist() == labels
 
@@ -179,7 +177,7 @@ def test_labels_have_any_shape_and_the_samples_names(
         ("l.txt", "cat 1", ".csv"),
     ],
 )
-def test_a_file_that_does_not_label_the_samples_is_refused(
+def test_file_that_does_not_label_the_samples_is_refused(
     tmp_path: Path, name: str, content: str, named: str
 ) -> None:
     (tmp_path / name).write_text(content)
@@ -197,7 +195,7 @@ def test_a_file_that_does_not_label_the_samples_is_refused(
     "text",
     ["accuracyy", "AUROC", "PeakSignalNoiseRatio", "top-1@elsewhere", "dice:avarage=micro", "mse:squared"],
 )
-def test_a_metric_that_cannot_be_had_is_refused_by_name(text: str) -> None:
+def test_unknown_metric_is_refused(text: str) -> None:
     with pytest.raises(InputError, check=lambda error: error.where == f"--metric {text}"):
         metric_of(text, None, [Tensor("y", "FP32", (3,))])
 
@@ -211,6 +209,6 @@ def test_a_metric_that_cannot_be_had_is_refused_by_name(text: str) -> None:
         ("mse", np.zeros((2, 7))),
     ],
 )
-def test_labels_that_do_not_fit_the_output_are_refused(text: str, labels: np.ndarray) -> None:
+def test_labels_that_do_not_fit_output_are_refused(text: str, labels: np.ndarray) -> None:
     with pytest.raises(InputError, check=lambda error: error.where == f"--metric {text}"):
         scores(text, random(2, 3), labels)

@@ -56,7 +56,7 @@ def linear(folder: Path, samples: int | None = None, **given: Any) -> Model:
     return model_of("mine", GivenNetwork(networks.linear(folder / "net.onnx"), rows, **given))
 
 
-def test_names_types_and_shapes_are_the_files_and_open_lengths_those_of_the_samples(tmp_path: Path) -> None:
+def test_interface_is_from_file_and_lengths_from_samples(tmp_path: Path) -> None:
     path = networks.tokens(tmp_path / "model.onnx")
     model = model_of("mine", GivenNetwork(path, networks.texts(tmp_path / "samples", 4)))
     assert [(one.name, one.dtype, one.shape) for one in (*model.inputs, *model.outputs)] == [
@@ -66,7 +66,7 @@ def test_names_types_and_shapes_are_the_files_and_open_lengths_those_of_the_samp
     ]
 
 
-def test_a_folder_with_a_tokenizer_takes_texts(tmp_path: Path) -> None:
+def test_tokenizer_folder_accepts_texts(tmp_path: Path) -> None:
     networks.tokens(tmp_path / "export" / "onnx" / "model.onnx")
     write_tokenizer(tmp_path / "export")
     (tmp_path / "texts").mkdir()
@@ -75,7 +75,7 @@ def test_a_folder_with_a_tokenizer_takes_texts(tmp_path: Path) -> None:
     assert model.samples("evaluation", None, None).load([1])["attention_mask"].tolist() == [[1, 0, 0]]
 
 
-def test_made_up_inputs_are_such_that_the_network_computes_them_and_the_header_says_so(
+def test_invented_inputs_are_valid_and_announced(
     tmp_path: Path,
 ) -> None:
     given = GivenNetwork(networks.tokens(tmp_path / "model.onnx"))
@@ -95,7 +95,7 @@ def test_made_up_inputs_are_such_that_the_network_computes_them_and_the_header_s
 
 
 @pytest.mark.parametrize("has_folder", [False, True])
-def test_no_sample_that_calibrates_int8_is_evaluated(tmp_path: Path, has_folder: bool) -> None:
+def test_calibration_samples_are_not_evaluated(tmp_path: Path, has_folder: bool) -> None:
     if has_folder:
         networks.rows(tmp_path / "samples" / "calibration", 3)
     model = linear(tmp_path, 12)
@@ -105,7 +105,7 @@ def test_no_sample_that_calibrates_int8_is_evaluated(tmp_path: Path, has_folder:
     assert len(evaluation.load([0, 1])["x"]) == 2
 
 
-def test_too_few_samples_or_nothing_to_quantise_leave_int8_out(tmp_path: Path) -> None:
+def test_too_few_samples_or_no_weights_exclude_int8(tmp_path: Path) -> None:
     assert "onnx-int8" in linear(tmp_path, 3).excluded
     path = networks.through(tmp_path / "neg.onnx", "Neg", 4)
     model = model_of("mine", GivenNetwork(path, networks.rows(tmp_path / "more", 12)))
@@ -116,7 +116,7 @@ def test_too_few_samples_or_nothing_to_quantise_leave_int8_out(tmp_path: Path) -
 # --- builds -------------------------------------------------------------------------------------------------
 
 
-def test_weights_that_lie_apart_are_served_with_the_graph(tmp_path: Path) -> None:
+def test_external_weights_are_served_with_graph(tmp_path: Path) -> None:
     path = networks.apart(tmp_path / "net.onnx")
     model = model_of("mine", GivenNetwork(path, networks.rows(tmp_path / "samples", 9)))
     artifact = tmp_path / "build" / "model.onnx"
@@ -126,7 +126,7 @@ def test_weights_that_lie_apart_are_served_with_the_graph(tmp_path: Path) -> Non
     assert score(model, converted(model, tmp_path / "small.onnx", "int8")) > 0.5
 
 
-def test_a_build_is_of_the_files_content_and_of_the_samples_that_calibrate(tmp_path: Path) -> None:
+def test_digest_covers_file_and_calibration_samples(tmp_path: Path) -> None:
     path = networks.apart(tmp_path / "net.onnx")
     samples = networks.rows(tmp_path / "samples", 9)
     model = model_of("mine", GivenNetwork(path, samples))
@@ -140,7 +140,7 @@ def test_a_build_is_of_the_files_content_and_of_the_samples_that_calibrate(tmp_p
 
 
 @pytest.mark.parametrize(("batch", "dims"), [(1, [[1, 4], [1, 3]]), ("batch", [[4], [3]])])
-def test_a_batch_that_is_fixed_at_one_row_is_served_without_batching(
+def test_fixed_batch_of_one_disables_batching(
     batch: int | str, dims: list[list[int]], tmp_path: Path
 ) -> None:
     model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx", batch=batch)))
@@ -151,7 +151,7 @@ def test_a_batch_that_is_fixed_at_one_row_is_served_without_batching(
 
 
 @pytest.mark.parametrize(("network", "is_warmed_up"), [(networks.linear, True), (networks.categories, False)])
-def test_triton_warms_up_with_zeros_only_what_computes_them(
+def test_triton_warms_up_only_if_zeros_are_valid(
     network: Callable[[Path], Path], is_warmed_up: bool, tmp_path: Path
 ) -> None:
     model = model_of("mine", GivenNetwork(network(tmp_path / "model.onnx"), None))
@@ -162,7 +162,7 @@ def test_triton_warms_up_with_zeros_only_what_computes_them(
 # --- what it is held to -------------------------------------------------------------------------------------
 
 
-def test_a_given_tolerance_holds_for_the_conversion_and_between_answers(tmp_path: Path) -> None:
+def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
     usual, wide = linear(tmp_path), linear(tmp_path, tolerance=0.25)
     for same_file in (False, True):
         of_usual, limits = (
@@ -177,7 +177,7 @@ def test_a_given_tolerance_holds_for_the_conversion_and_between_answers(tmp_path
     assert model_of("mine", GivenNetwork(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25
 
 
-def test_without_labels_its_accuracy_is_its_agreement_and_is_not_left_out(tmp_path: Path) -> None:
+def test_unlabelled_accuracy_is_agreement(tmp_path: Path) -> None:
     model = linear(tmp_path)
     network = model.load(None).network
     assert missing_options(model, model.load(None), model.samples("evaluation", None, None)) is None
@@ -185,7 +185,7 @@ def test_without_labels_its_accuracy_is_its_agreement_and_is_not_left_out(tmp_pa
 
 
 @pytest.mark.parametrize("floor", [None, 0.5])
-def test_labels_give_it_a_metric_beside_the_agreement(tmp_path: Path, floor: float | None) -> None:
+def test_labels_add_a_metric_to_agreement(tmp_path: Path, floor: float | None) -> None:
     (tmp_path / "labels.csv").write_text("sample,class\n00,0\n01,1\n02,2\n03,0\n")
     model = linear(tmp_path, 4, labels=GivenLabels(tmp_path / "labels.csv", "top-1", floor))
     metrics = {metric.name: metric for metric in model.metrics}
@@ -202,7 +202,7 @@ def decided(path: Path) -> tuple[str, Any]:
     return model.metrics[0].name, model.decide(model.keep(model.run(model.load(None).network, inputs)))
 
 
-def test_a_network_decides_by_classes_signs_and_halves_and_else_nothing(tmp_path: Path) -> None:
+def test_decisions_come_from_classes_signs_or_halves(tmp_path: Path) -> None:
     """A detector's boxes along their axis are no classes, and the zeros of a ReLU have no sign."""
     name, decisions = decided(networks.linear(tmp_path / "scores.onnx"))
     assert (name, decisions.shape) == ("agreement", (2, 1))
@@ -216,7 +216,7 @@ def test_a_network_decides_by_classes_signs_and_halves_and_else_nothing(tmp_path
     assert (name, decisions.shape) == ("agreement", (2, 7))
 
 
-def test_where_nothing_is_decided_the_error_is_of_the_largest_magnitude(tmp_path: Path) -> None:
+def test_undecided_output_is_scored_by_relative_error(tmp_path: Path) -> None:
     model = model_of("mine", GivenNetwork(networks.through(tmp_path / "n.onnx", "Neg", 6, 20)))
     network = model.load(None).network
     assert score(model, lambda inputs: model.run(network, inputs)) == 0
@@ -241,7 +241,7 @@ def parity_of(model: Model, precision: str, off: float) -> Parity:
     return compare_conversion(case(model, precision), *stages, samples.ids, None, trained=True)
 
 
-def test_a_file_that_is_served_as_it_is_was_not_converted(tmp_path: Path) -> None:
+def test_unconverted_file_is_marked_as_same_file(tmp_path: Path) -> None:
     as_it_is, quantised = (parity_of(linear(tmp_path), precision, 10.0) for precision in ("fp32", "int8"))
     assert (as_it_is.passed, as_it_is.same_file) == (False, True)
     assert (quantised.passed, quantised.same_file) == (False, False)
@@ -330,7 +330,7 @@ BAD: dict[str, tuple[Callable[[Path], GivenNetwork], str]] = {
 
 
 @pytest.mark.parametrize(("write", "named"), BAD.values(), ids=BAD)
-def test_what_cannot_be_a_model_is_refused_by_its_file(
+def test_invalid_model_is_refused_by_its_file(
     write: Callable[[Path], GivenNetwork], named: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError) as raised:

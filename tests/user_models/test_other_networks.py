@@ -68,7 +68,7 @@ def served(model: Model, folder: Path, inputs: Any) -> Any:
     return {name: np.concatenate([one[name] for one in answers]) for name in answers[0]}
 
 
-def test_a_network_without_a_batch_axis_is_a_model_of_whole_inputs(tmp_path: Path) -> None:
+def test_network_without_batch_axis_takes_whole_inputs(tmp_path: Path) -> None:
     model = without_batches(tmp_path)
     assert [(one.name, one.shape) for one in (*model.inputs, *model.outputs)] == [
         ("x", (3, 4)),
@@ -83,7 +83,7 @@ def test_a_network_without_a_batch_axis_is_a_model_of_whole_inputs(tmp_path: Pat
     assert "TensorRT" in model.excluded["trt"]
 
 
-def test_it_computes_the_same_converted_quantised_and_served(tmp_path: Path) -> None:
+def test_unbatched_network_matches_converted_quantized_and_served(tmp_path: Path) -> None:
     model = without_batches(tmp_path)
     inputs = model.samples("evaluation", None, None).load([0, 1, 2])
     expected = model.run(model.load(None).network, inputs)["scores"]
@@ -93,7 +93,7 @@ def test_it_computes_the_same_converted_quantised_and_served(tmp_path: Path) -> 
     np.testing.assert_allclose(served(model, tmp_path, inputs)["scores"], expected, rtol=1e-5)
 
 
-def test_texts_reach_the_network_as_they_are_and_its_own_come_back(tmp_path: Path) -> None:
+def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
     model = of_texts(tmp_path)
     assert "openvino" in model.excluded, "it has no texts"
     inputs = model.samples("evaluation", None, None).load(range(len(TEXTS)))
@@ -110,7 +110,7 @@ def test_texts_reach_the_network_as_they_are_and_its_own_come_back(tmp_path: Pat
         assert worker.batches_per_s(2, 0.01, 1) > 0
 
 
-def test_a_row_that_is_a_single_number_is_served_with_an_axis(tmp_path: Path) -> None:
+def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
     """As the label of a classifier of scikit-learn. The file stays as it is: the configuration reshapes."""
     path = networks.classifier(tmp_path / "net.onnx")
     model = model_of("mine", GivenNetwork(path))
@@ -127,7 +127,7 @@ def test_a_row_that_is_a_single_number_is_served_with_an_axis(tmp_path: Path) ->
         np.testing.assert_allclose(values, expected[name], rtol=1e-5)
 
 
-def test_a_batch_of_one_that_an_output_lacks_is_no_batch(tmp_path: Path) -> None:
+def test_batch_of_one_missing_in_an_output_is_no_batch(tmp_path: Path) -> None:
     model = model_of("mine", GivenNetwork(networks.steps_first(tmp_path / "net.onnx")))
     assert not model.batched
     assert [(one.name, one.shape) for one in (*model.inputs, *model.outputs)] == [

@@ -15,7 +15,7 @@ def found_in(root: Path) -> dict[str, FoundModel]:
     return {one.name: one for one in models_in(root, "--repository")}
 
 
-def test_every_folder_with_a_configuration_or_a_version_is_a_model(tmp_path: Path) -> None:
+def test_folder_with_configuration_or_version_is_a_model(tmp_path: Path) -> None:
     write_model(tmp_path, "doubler", code("2 * values"), config())
     write_model(tmp_path, "bare", code("values"), None)
     write_model(tmp_path, ".git", code("values"), None)
@@ -25,16 +25,14 @@ def test_every_folder_with_a_configuration_or_a_version_is_a_model(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("file", "backend"), [("model.onnx", "onnxruntime"), ("model.plan", "tensorrt")])
-def test_the_backend_of_a_model_without_a_configuration_is_that_of_its_file(
-    tmp_path: Path, file: str, backend: str
-) -> None:
+def test_backend_without_configuration_follows_file_name(tmp_path: Path, file: str, backend: str) -> None:
     (write_model(tmp_path, "bare", None, None) / "1" / file).touch()
 
     assert found_in(tmp_path)["bare"].backend == backend
 
 
 @pytest.mark.parametrize("name", ["nowhere", "empty", "doubler", "with-a-bad-name"])
-def test_a_folder_that_is_no_repository_is_refused(name: str, tmp_path: Path) -> None:
+def test_non_repository_is_refused(name: str, tmp_path: Path) -> None:
     write_model(tmp_path, "doubler", code("2 * values"), config())
     write_model(tmp_path / "with-a-bad-name", "a model", code("values"), config())
     (tmp_path / "empty").mkdir()
@@ -47,7 +45,7 @@ def test_a_folder_that_is_no_repository_is_refused(name: str, tmp_path: Path) ->
     assert raised.value.fix
 
 
-def test_a_damaged_configuration_is_the_fault_of_its_own_model(tmp_path: Path) -> None:
+def test_damaged_configuration_is_a_problem_of_its_model(tmp_path: Path) -> None:
     write_model(tmp_path, "doubler", code("2 * values"), config())
     write_model(tmp_path, "torn", code("values"), config() + "input [ {")
 
@@ -57,7 +55,7 @@ def test_a_damaged_configuration_is_the_fault_of_its_own_model(tmp_path: Path) -
     assert str(tmp_path / "torn" / "config.pbtxt") in found["torn"].problem
 
 
-def test_a_model_calls_what_its_configuration_its_code_and_its_samples_name(tmp_path: Path) -> None:
+def test_called_models_come_from_configuration_code_and_samples(tmp_path: Path) -> None:
     parameter = 'backend: "python" parameters { key: "next" value { string_value: "caller" } }'
     write_model(tmp_path, "doubler", code("2 * values"), config())
     write_model(tmp_path, "caller", CALLING, config())
@@ -74,7 +72,7 @@ def test_a_model_calls_what_its_configuration_its_code_and_its_samples_name(tmp_
     assert called_by(found["doubler"], found, ["told"]) == ["caller", "told"]
 
 
-def test_the_configuration_says_what_requests_look_like(tmp_path: Path) -> None:
+def test_configuration_describes_requests(tmp_path: Path) -> None:
     optional = config("STRING", "-1, 2", batch=0).replace("'IN', ", "'IN', optional: true, ")
     write_model(tmp_path, "texts", code("values"), optional)
 
@@ -85,7 +83,7 @@ def test_the_configuration_says_what_requests_look_like(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("batch", "largest"), [(0, 1), (4, 4), (64, 64), (2**31 - 1, 4096)])
-def test_load_points_go_up_to_the_largest_batch(batch: int, largest: int, tmp_path: Path) -> None:
+def test_load_points_reach_largest_batch(batch: int, largest: int, tmp_path: Path) -> None:
     write_model(tmp_path, "mine", code("values"), config(batch=batch))
 
     batches = declared(found_in(tmp_path)["mine"]).matrices["cpu"].batches
@@ -93,7 +91,7 @@ def test_load_points_go_up_to_the_largest_batch(batch: int, largest: int, tmp_pa
     assert (min(batches), max(batches)) == (1, largest)
 
 
-def test_a_model_for_gpus_alone_is_not_for_a_cpu(tmp_path: Path) -> None:
+def test_gpu_model_is_not_for_a_cpu(tmp_path: Path) -> None:
     on_gpu = 'backend: "python" instance_group [{ kind: KIND_GPU }]'
     write_model(tmp_path, "on-gpu", code("values"), config(more=on_gpu))
     found = found_in(tmp_path)["on-gpu"]

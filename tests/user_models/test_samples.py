@@ -28,7 +28,7 @@ def picture(path: Path, pixels: np.ndarray) -> None:
     Image.fromarray(pixels).save(path)
 
 
-def test_a_folder_for_each_input_holds_a_file_for_each_sample(tmp_path: Path) -> None:
+def test_input_folders_hold_a_file_per_sample(tmp_path: Path) -> None:
     for name, row in (("a", TWO[0]), ("b", TWO[1])):
         save(tmp_path / "LEFT" / f"{name}.npy", row.astype(np.float64))
         save(tmp_path / "RIGHT" / f"{name}.npy", np.array([1, 2, 3, 4], np.int32))
@@ -41,7 +41,7 @@ def test_a_folder_for_each_input_holds_a_file_for_each_sample(tmp_path: Path) ->
     assert [tensor.shape for tensor in sized_inputs((LEFT, RIGHT), samples)] == [(2, 3), (4,)]
 
 
-def test_an_archive_holds_one_sample_or_many(tmp_path: Path) -> None:
+def test_archive_holds_one_or_many_samples(tmp_path: Path) -> None:
     np.savez(tmp_path / "many.npz", LEFT=TWO, RIGHT=np.ones((2, 4), int))
     np.savez(tmp_path / "one.npz", LEFT=TWO[1], RIGHT=np.zeros(4, int))
     samples = read_samples(tmp_path, (LEFT, RIGHT))
@@ -50,7 +50,7 @@ def test_an_archive_holds_one_sample_or_many(tmp_path: Path) -> None:
     np.testing.assert_array_equal(samples.load([0, 2])["RIGHT"].sum(axis=1), [4, 0])
 
 
-def test_the_files_of_a_model_of_one_input_need_no_folder(tmp_path: Path) -> None:
+def test_single_input_needs_no_folder(tmp_path: Path) -> None:
     save(tmp_path / "x.npy", TWO[0])
     save(tmp_path / "more" / "y.npy", TWO)
     samples = read_samples(tmp_path, (LEFT,))
@@ -58,7 +58,7 @@ def test_the_files_of_a_model_of_one_input_need_no_folder(tmp_path: Path) -> Non
     np.testing.assert_array_equal(samples.load([1])["LEFT"], TWO[1:])
 
 
-def test_an_optional_input_may_be_missing_from_all_samples(tmp_path: Path) -> None:
+def test_optional_input_may_be_missing_from_all_samples(tmp_path: Path) -> None:
     save(tmp_path / "LEFT" / "a.npy", TWO[0])
     samples = read_samples(tmp_path, (LEFT, RIGHT), optional=("RIGHT",))
     assert list(samples.load([0])) == ["LEFT"]
@@ -66,7 +66,7 @@ def test_an_optional_input_may_be_missing_from_all_samples(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("layout", ["CHW", "HWC"])
-def test_pictures_are_laid_out_and_sized_as_the_input_is(tmp_path: Path, layout: str) -> None:
+def test_pictures_match_layout_and_size_of_input(tmp_path: Path, layout: str) -> None:
     pixels = np.zeros((4, 8, 3), np.uint8)
     pixels[:, 2:6] = (255, 0, 51)  # the middle, which cutting to a square keeps
     picture(tmp_path / "cat.png", pixels)
@@ -76,7 +76,7 @@ def test_pictures_are_laid_out_and_sized_as_the_input_is(tmp_path: Path, layout:
     np.testing.assert_allclose(channels.mean(axis=(1, 2)), [1.0, 0.0, 0.2], atol=0.02)
 
 
-def test_a_small_file_says_how_pictures_are_normalised(tmp_path: Path) -> None:
+def test_settings_file_normalizes_pictures(tmp_path: Path) -> None:
     picture(tmp_path / "p.png", np.full((6, 6, 3), (10, 20, 30), np.uint8))
     settings = '[image]\nsize = [2, 5]\nchannels = "BGR"\nscale = 1.0\nmean = [30, 20, 0]\nstd = [1, 1, 2]\n'
     (tmp_path / "samples.toml").write_text(settings)
@@ -85,7 +85,7 @@ def test_a_small_file_says_how_pictures_are_normalised(tmp_path: Path) -> None:
     np.testing.assert_allclose(rows[0, :, 1, 3], [0, 0, 5])
 
 
-def test_requests_are_read_as_perf_analyzer_takes_them(tmp_path: Path) -> None:
+def test_request_files_are_read_as_by_perf_analyzer(tmp_path: Path) -> None:
     raw = base64.b64encode(TWO[1].tobytes()).decode()
     nested, flat = TWO[0].tolist(), TWO[0].ravel().tolist()
     steps = [
@@ -101,14 +101,14 @@ def test_requests_are_read_as_perf_analyzer_takes_them(tmp_path: Path) -> None:
     np.testing.assert_array_equal(rows["RIGHT"], [[5, 6], [7, 8], [0, 0]])
 
 
-def test_each_line_of_a_text_file_is_a_sample_of_a_model_of_strings(tmp_path: Path) -> None:
+def test_each_text_line_is_a_sample(tmp_path: Path) -> None:
     (tmp_path / "questions.txt").write_text("Wer?\n\nWas für einer?\n", encoding="utf-8")
     samples = read_samples(tmp_path, (Tensor("TEXT", "BYTES", (1,)),))
     assert list(samples.ids) == ["questions-0001", "questions-0003"]
     assert samples.load([1])["TEXT"].tolist() == [["Was für einer?".encode()]]
 
 
-def test_texts_become_tokens_of_one_length_by_the_tokenizer_beside_the_model(tmp_path: Path) -> None:
+def test_tokenizer_pads_texts_to_one_length(tmp_path: Path) -> None:
     write_tokenizer(tmp_path / "model")
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "t.txt").write_text("a b\na b b\ta\n")
@@ -134,7 +134,7 @@ def write_tokenizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text('{"pad_token": "[PAD]", "model_max_length": 16}')
 
 
-def test_what_lies_beside_samples_by_agreement_is_none(tmp_path: Path) -> None:
+def test_labels_and_answers_are_not_samples(tmp_path: Path) -> None:
     save(tmp_path / "x.npy", TWO[0])
     (tmp_path / "labels.csv").write_text("x,1\n")
     save(tmp_path / "answers" / "x.npy", TWO[0])
@@ -189,9 +189,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("write", "named"), BAD.values(), ids=BAD)
-def test_what_cannot_be_samples_is_refused_by_file_reason_and_cure(
-    tmp_path: Path, write: Any, named: str
-) -> None:
+def test_invalid_samples_are_refused_with_reason_and_fix(tmp_path: Path, write: Any, named: str) -> None:
     write(tmp_path)
     with pytest.raises(InputError) as raised:
         read_samples(tmp_path, (Tensor("X", "UINT8", (2, 3)),)).load([0])
@@ -200,7 +198,7 @@ def test_what_cannot_be_samples_is_refused_by_file_reason_and_cure(
     assert raised.value.fix
 
 
-def test_samples_of_two_lengths_are_refused_with_both_their_files(tmp_path: Path) -> None:
+def test_samples_of_two_lengths_are_refused_with_both_files(tmp_path: Path) -> None:
     save(tmp_path / "RIGHT" / "a.npy", np.ones(3, int))
     save(tmp_path / "RIGHT" / "b.npy", np.ones(4, int))
     with pytest.raises(InputError) as raised:
@@ -208,7 +206,7 @@ def test_samples_of_two_lengths_are_refused_with_both_their_files(tmp_path: Path
     assert all(str(tmp_path / "RIGHT" / name) in str(raised.value) for name in ("a.npy", "b.npy"))
 
 
-def test_a_sample_is_read_only_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_sample_is_read_on_demand(tmp_path: Path) -> None:
     save(tmp_path / "a.npy", TWO[0])
     save(tmp_path / "b.npy", TWO[1])
     samples = read_samples(tmp_path, (LEFT,))

@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_those_of_the_most_frequent_shape_come_first_and_the_rest_by_their_shapes(folder: Path) -> None:
+def test_samples_are_grouped_by_shape_most_frequent_first(folder: Path) -> None:
     samples = read_samples(folder, (VARIABLE,), several=True)
 
     assert [len(one) for one in (samples, *samples.others)] == [3, 2, 1]
@@ -50,7 +50,7 @@ def test_those_of_the_most_frequent_shape_come_first_and_the_rest_by_their_shape
         read_samples(folder, (VARIABLE,))
 
 
-def test_only_requests_of_one_sample_mix_them(folder: Path, tmp_path: Path) -> None:
+def test_only_single_requests_mix_shapes(folder: Path, tmp_path: Path) -> None:
     samples = read_samples(folder, (VARIABLE,), several=True)
     model = toy.model(inputs=(VARIABLE,))
 
@@ -79,7 +79,7 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return suite(*repositories, *given, *points, *chosen, "-v", results=results)
 
 
-def test_a_wrong_answer_to_samples_of_one_shape_is_found(run: Run) -> None:
+def test_wrong_answer_for_one_shape_is_found(run: Run) -> None:
     wrong = {
         name: next(one.wrong for one in run.record(f"cpu-{name}-asis").gates if one.gate == "other")
         for name in MODELS
@@ -89,7 +89,7 @@ def test_a_wrong_answer_to_samples_of_one_shape_is_found(run: Run) -> None:
     assert "x-0002" in wrong["long"]
 
 
-def test_the_load_is_made_of_all_of_them(run: Run) -> None:
+def test_load_has_samples_of_all_shapes(run: Run) -> None:
     loads = run.record("cpu-right-asis").loads
     assert len(loads) == 2, run.text
     one, two = loads

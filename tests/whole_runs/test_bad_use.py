@@ -19,9 +19,7 @@ MODELS = classifier.MODELS
 """A file of a model whose samples take no time."""
 
 
-def test_a_worse_model_fails_the_gate_and_shows_no_speed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worse_model_fails_gate_and_shows_no_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, worse = tmp_path / "own.py", tmp_path / "worse.onnx"
     own.write_text(OWN)
     monkeypatch.setattr(classifier, "WEIGHTS", np.array([[1, -1], [1, -1], [1, -1], [-1, 1]], np.float32))
@@ -38,7 +36,7 @@ def test_a_worse_model_fails_the_gate_and_shows_no_speed(
     assert "worse.onnx, sha256" in done.record(GIVEN).build.weights
 
 
-def test_a_bad_checkpoint_stops_the_run_with_one_error(repos: Path, tmp_path: Path) -> None:
+def test_bad_checkpoint_stops_run_with_one_error(repos: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.pt"
     broken.write_bytes(b"PK\x03\x04 cut short")
     done = suite(
@@ -54,7 +52,7 @@ def test_a_bad_checkpoint_stops_the_run_with_one_error(repos: Path, tmp_path: Pa
     assert "Traceback" not in done.text
 
 
-def test_a_server_that_is_not_there_is_one_error(given: tuple[str, ...], tmp_path: Path) -> None:
+def test_unreachable_server_is_one_error(given: tuple[str, ...], tmp_path: Path) -> None:
     options = (*given, "-k", f"{GIVEN} and b001-c001", "--triton", "127.0.0.1:1")
     done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
     assert done.status == STATUS["infrastructure"]

@@ -45,7 +45,7 @@ def slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     return ("-p", "slower")
 
 
-def test_a_run_against_a_commit_builds_it_and_shows_the_ratio(against_commit: Run, repos: Path) -> None:
+def test_run_against_commit_builds_and_shows_ratio(against_commit: Run, repos: Path) -> None:
     # A busy machine may favour one of two that are alike.
     assert against_commit.status in (0, STATUS["speed"]), against_commit.text
     commit = subprocess.run(
@@ -60,7 +60,7 @@ def test_a_run_against_a_commit_builds_it_and_shows_the_ratio(against_commit: Ru
     assert "Verdict" in against_commit.text
 
 
-def test_a_slower_runtime_fails_the_run(
+def test_slower_runtime_fails_the_run(
     given: tuple[str, ...], against_commit: Run, repos: Path, slower: tuple[str, ...], tmp_path: Path
 ) -> None:
     options = (*given, *POINT, *slower, "--against", str(repos), "--point-budget-s", "60")

@@ -34,7 +34,7 @@ def both(given: tuple[str, ...], tmp_path: Path) -> tuple[str, ...]:
     return (*given, "--samples", str(networks.rows(tmp_path / "samples", 64)))
 
 
-def test_both_cases_are_converted_before_the_first_is_proven_and_later_runs_find_them(
+def test_cases_are_converted_before_tests_and_reused(
     both: tuple[str, ...], plugins: Path, tmp_path: Path
 ) -> None:
     (plugins / "large.py").write_text(LARGE_MACHINE)

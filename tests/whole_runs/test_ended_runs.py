@@ -44,7 +44,7 @@ def is_there(path: Path, inode: int) -> bool:
     [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)],
     ids=lambda how: how.name,
 )
-def test_a_run_that_is_ended_leaves_no_process_and_what_it_had_measured(
+def test_ended_run_leaves_no_process_and_keeps_measurements(
     how: signal.Signals, given: tuple[str, ...], tmp_path: Path
 ) -> None:
     log = tmp_path / "log"

@@ -22,7 +22,7 @@ def killed_run(where: str, selection: str, folder: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("where", ["load", "accuracy"])
-def test_a_case_whose_server_is_killed_fails_from_there_on_and_the_next_is_measured(
+def test_killed_server_fails_its_case_and_next_one_is_measured(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = killed_run(where, "conversion or accuracy or offline", tmp_path, monkeypatch)

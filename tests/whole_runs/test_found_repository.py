@@ -14,7 +14,7 @@ LEAKING = code("values + self.before(values)") + (
 ONE_LONG = code("values if values.shape[-1] == 1 else None[0]")
 
 
-def test_no_model_hides_another_and_each_that_is_served_is_on_record(tmp_path: Path) -> None:
+def test_models_are_independent_and_served_ones_recorded(tmp_path: Path) -> None:
     """NVIDIA's identity_fp32, a model of five dimensions of any length, one whose rows no request can hold,
     one that leaks, and one that does not load. In the order of their names each comes after one that
     fails."""

@@ -74,7 +74,7 @@ def export(folder: Path) -> list[str]:
 
 
 @pytest.mark.campaign
-def test_an_exported_folder_is_proven_and_measured_with_texts_and_labels(tmp_path: Path) -> None:
+def test_exported_folder_is_measured_with_texts_and_labels(tmp_path: Path) -> None:
     export_folder = tmp_path / "export"
     labels = export(export_folder)
     (export_folder / "labels.csv").write_text("\n".join(labels))

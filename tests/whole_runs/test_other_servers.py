@@ -71,7 +71,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.contract
-def test_a_server_that_is_not_triton_is_proven_as_far_as_it_answers(address: str, tmp_path: Path) -> None:
+def test_other_server_is_tested_as_far_as_it_answers(address: str, tmp_path: Path) -> None:
     found = suite("--repository", "remote", "--triton", address, "-v", results=tmp_path)
     right, wrong = found.record("remote-doubler-asis"), found.record("remote-counter-asis")
 

@@ -47,7 +47,7 @@ def python_of(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
-def test_it_is_proven_and_measured(page: str, written: Path, tmp_path: Path) -> None:
+def test_new_model_passes_and_is_measured(page: str, written: Path, tmp_path: Path) -> None:
     (selection,) = re.findall(r'--models \S+ -k "(.+?)"\n', page)
     selected = ("--models", str(written), "-k", f"({selection}) and not efficiency and not online")
 
@@ -61,7 +61,7 @@ def test_it_is_proven_and_measured(page: str, written: Path, tmp_path: Path) -> 
     assert [(load.scenario, load.batch) for load in found.loads] == [("offline", 8)]
 
 
-def test_the_page_shows_the_end_of_the_file_and_figures_of_its_recipe(page: str, written: Path) -> None:
+def test_page_shows_code_and_score_of_new_model(page: str, written: Path) -> None:
     """The score in the text of the limit is the one that the page shows."""
     shown_there, _ = python_of(page)
     (stated,) = re.findall(r"reaches ([\d.]+) %", shown_there)
@@ -71,7 +71,7 @@ def test_the_page_shows_the_end_of_the_file_and_figures_of_its_recipe(page: str,
 
 
 @pytest.mark.campaign
-def test_a_network_of_one_s_own_is_proven_in_the_file_that_is_changed_as_the_page_says(
+def test_own_network_passes_when_edited_as_documented(
     page: str, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its labels are its own decisions, so that each is right."""

@@ -40,7 +40,7 @@ def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return suite("-v", "--repository", str(repository), "-k", chosen, *FAST, results=results)
 
 
-def test_a_model_that_is_right_is_measured_and_one_that_leaks_shows_no_speed(run: Run) -> None:
+def test_right_model_is_measured_and_leaking_one_shows_no_speed(run: Run) -> None:
     right, leaking = (run.record(f"cpu-{name}-asis") for name in ("chain", "leaking"))
 
     assert publishable(right).no_speed == ""
@@ -51,7 +51,7 @@ def test_a_model_that_is_right_is_measured_and_one_that_leaks_shows_no_speed(run
     assert run.status != 0
 
 
-def test_the_record_says_what_was_served_and_what_requests_were_made_of(run: Run) -> None:
+def test_record_states_what_was_served_and_sent(run: Run) -> None:
     record = run.record("cpu-chain-asis")
 
     assert record.build.as_found
@@ -60,7 +60,7 @@ def test_the_record_says_what_was_served_and_what_requests_were_made_of(run: Run
     assert record.deployment.max_batch_size == 4
 
 
-def test_the_time_of_the_called_model_is_in_the_tables(run: Run) -> None:
+def test_time_of_called_model_is_in_tables(run: Run) -> None:
     record = run.record("cpu-chain-asis")
 
     (called,) = record.loads[0].composing
@@ -72,13 +72,13 @@ def test_the_time_of_the_called_model_is_in_the_tables(run: Run) -> None:
     assert "doubler" in as_markdown(case_section(publishable(record)))
 
 
-def test_nothing_is_written_into_the_repository(run: Run, repository: Path) -> None:
+def test_repository_is_not_written_to(run: Run, repository: Path) -> None:
     assert files.path_of(run.record("cpu-chain-asis").case, run.results).is_file()
     assert not [name for name in contents(repository) if "__pycache__" in name]
 
 
 @pytest.mark.campaign
-def test_labels_say_what_a_model_scores_and_fail_one_that_is_always_wrong(
+def test_labels_give_scores_and_fail_a_wrong_model(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Both give the same answers whenever they are asked, so that nothing else finds the second."""
@@ -111,7 +111,7 @@ model_warmup { name: "one" batch_size: 2
 """
 
 
-def test_a_warm_up_that_does_not_warm_is_found(tmp_path: Path) -> None:
+def test_ineffective_warm_up_is_found(tmp_path: Path) -> None:
     """A model that sleeps at one of the two requests of its warm-up is warm, one that sleeps at the next is
     not."""
     for name, slow in (("warm", 2), ("cold", 3)):
@@ -134,9 +134,7 @@ def test_a_warm_up_that_does_not_warm_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_a_server_of_somebody_elses_is_asked_and_left_as_it_is(
-    repository: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     log = tmp_path_factory.mktemp("logs") / "log"
     with serve(Choice("embedded"), repository, log, device="cpu", open_to_all=True) as server:
         server.load_as_found(repository / "doubler")

@@ -61,7 +61,7 @@ def found_of(run: Run, model: str) -> Search:
     return found
 
 
-def test_what_is_proposed_is_a_diff_of_the_slow_model_s_own_file(run: Run) -> None:
+def test_proposal_is_a_diff_of_the_slow_model(run: Run) -> None:
     found = found_of(run, "chain")
 
     assert found.varied == "doubler"
@@ -85,7 +85,7 @@ def test_settings_that_change_answers_are_left_out(run: Run) -> None:
     assert run.status == 0, run.text
 
 
-def test_nothing_is_written_into_the_repository(run: Run, repository: Path) -> None:
+def test_repository_is_not_written_to(run: Run, repository: Path) -> None:
     assert run.status == 0, run.text
     assert (repository / "doubler" / "config.pbtxt").read_text() == f"# mine\n{config()}"
     assert not [name for name in contents(repository) if "__pycache__" in name]

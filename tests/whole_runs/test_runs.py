@@ -15,7 +15,7 @@ from tests.faults.classifier import write_network
 from tests.whole_runs.suite import FAST, GIVEN, ONNX, Run, suite
 
 
-def test_a_run_converts_serves_proves_and_measures(first: Run) -> None:
+def test_run_converts_serves_and_measures(first: Run) -> None:
     assert first.status == 0, first.text
     found = first.record(ONNX)
     assert found.conversion is not None
@@ -35,7 +35,7 @@ def test_a_run_converts_serves_proves_and_measures(first: Run) -> None:
     assert set(found.stage_seconds) == stages
 
 
-def test_every_load_point_has_intervals_and_components_that_add_up(first: Run) -> None:
+def test_load_points_have_intervals_and_consistent_components(first: Run) -> None:
     for load in first.record(ONNX).loads:
         for one in (load.throughput_per_s, *load.latency_ms.values()):
             assert 0 <= one.low <= one.value <= one.high
@@ -45,7 +45,7 @@ def test_every_load_point_has_intervals_and_components_that_add_up(first: Run) -
         assert in_flight == pytest.approx(load.concurrency, rel=0.25)
 
 
-def test_each_measurement_of_a_run_is_in_the_history_of_its_records(first: Run) -> None:
+def test_each_measurement_is_in_history(first: Run) -> None:
     rows, _ = history.read(first.results / "history")
     accuracy = first.record(ONNX).accuracy
     assert accuracy is not None
@@ -55,7 +55,7 @@ def test_each_measurement_of_a_run_is_in_the_history_of_its_records(first: Run) 
     assert len({row.at for row in rows if row.kind == "load"}) == 3
 
 
-def test_pytest_benchmark_holds_the_real_latencies(first: Run) -> None:
+def test_pytest_benchmark_has_real_latencies(first: Run) -> None:
     entries = json.loads((first.results / "benchmark.json").read_text())["benchmarks"]
     held = {
         (one["extra_info"]["scenario"], one["extra_info"]["batch"]): (
@@ -77,7 +77,7 @@ def test_pytest_benchmark_holds_the_real_latencies(first: Run) -> None:
     }
 
 
-def test_the_converted_model_is_measured_in_process_at_the_best_point_of_the_run(first: Run) -> None:
+def test_best_point_is_measured_in_process(first: Run) -> None:
     found = first.record()
     assert found.price_per_hour == 0.09
     (one,) = found.efficiency
@@ -93,9 +93,7 @@ def results(first: Run, tmp_path: Path) -> Path:
     return shutil.copytree(first.results, tmp_path / "results")
 
 
-def test_a_second_run_reuses_the_build_and_replaces_what_it_measures(
-    first: Run, repos: Path, results: Path
-) -> None:
+def test_second_run_reuses_build_and_replaces_results(first: Run, repos: Path, results: Path) -> None:
     again = suite("-q", "-k", f"{ONNX} and offline", *FAST, repos=repos, results=results)
     assert again.status == 0, again.text
     assert f"{ONNX}: unchanged, reused" in again.text
@@ -117,7 +115,7 @@ def by_workers(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return suite(*networks, *options, *FAST, repos=folder / "repos", results=folder / "results")
 
 
-def test_workers_share_the_cases_and_lose_nothing(by_workers: Run) -> None:
+def test_workers_share_cases_without_loss(by_workers: Run) -> None:
     assert by_workers.status == 0, by_workers.text
     assert len(by_workers.record("cpu-left-onnx-fp32").loads) == 2
     for model in ("left", "right"):
@@ -134,7 +132,7 @@ def test_overridden_settings_are_served_and_recorded(by_workers: Run) -> None:
     assert found.deployment == schema.Deployment(32, 2, (4, 8), 100, False, True)
 
 
-def test_a_server_that_was_started_apart_is_given_the_models(given: tuple[str, ...], tmp_path: Path) -> None:
+def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_path: Path) -> None:
     models, results = tmp_path / "models", tmp_path / "results"
     models.mkdir()
     with serve(Choice("embedded"), models, tmp_path / "log", device="cpu", open_to_all=True) as apart:

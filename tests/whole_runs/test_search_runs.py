@@ -16,7 +16,7 @@ from tests.whole_runs.suite import GIVEN, suite
 SMALL = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")
 
 
-def test_the_winner_can_be_taken_away(given: tuple[str, ...], tmp_path: Path) -> None:
+def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], tmp_path: Path) -> None:
     # Any machine keeps a budget of ten seconds, however busy it is.
     done = suite(
         *(*given, "-v", "-k", f"{GIVEN} and search", "--latency-budget-ms", "10000", *SMALL),
@@ -52,9 +52,7 @@ def test_the_winner_can_be_taken_away(given: tuple[str, ...], tmp_path: Path) ->
         assert server.client.is_model_ready(GIVEN)
 
 
-def test_a_budget_that_nothing_keeps_fails_with_the_lowest_latency(
-    given: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_impossible_budget_fails_with_lowest_latency(given: tuple[str, ...], tmp_path: Path) -> None:
     stale = tmp_path / "cpu" / f"{GIVEN}.search" / "config.pbtxt"
     stale.parent.mkdir(parents=True)
     stale.write_text("of another search")

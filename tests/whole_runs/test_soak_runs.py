@@ -11,7 +11,7 @@ from tests.whole_runs.suite import suite
 pytestmark = pytest.mark.campaign
 
 
-def test_a_model_that_leaks_fails_and_its_record_says_what_and_by_how_much(tmp_path: Path) -> None:
+def test_leaking_model_fails_with_recorded_size(tmp_path: Path) -> None:
     write(tmp_path / "models", "leaky", request=LEAKS["1 KiB"])
     options = ("--repository", str(tmp_path / "models"), "--soak", "30s", "-k", "soak")
 
