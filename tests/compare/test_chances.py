@@ -76,7 +76,7 @@ def test_speed_is_throughput_or_inverse_latency_at_a_rate() -> None:
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.98])
-def test_an_interval_of_ranks_is_as_wide_as_its_confidence_asks(confidence: float) -> None:
+def test_rank_interval_matches_its_confidence(confidence: float) -> None:
     """The narrowest by ranks that misses on a side with half of the chance left, by counting all signs."""
     generator = np.random.default_rng(3)
     logs = generator.normal(0, 0.1, 8)

@@ -57,7 +57,7 @@ def test_proven_slowdown_needs_no_more_time() -> None:
     assert 20 < shown < 180
 
 
-def test_what_many_points_ask_is_what_their_number_divides() -> None:
+def test_required_chance_is_divided_by_number_of_points() -> None:
     """Points share one alarm in 100 runs, and half of a point's share is for its last look."""
     chance = compare_pairs([0.5] * 9, [1.0] * 9, among(1), 60.0).chance
     assert chance == 2 * 2**-9
@@ -79,7 +79,7 @@ def test_proven_points_of_a_run_need_no_more_time() -> None:
     assert {(one.verdict, one.seconds_to_settle) for one in found} == {("slower", None)}
 
 
-def test_what_is_not_shown_to_be_slower_says_how_much_longer_that_takes() -> None:
+def test_unproven_slowdown_reports_remaining_time() -> None:
     """Also if the interval is far below the limit, and only the ranks of a pair or two speak against it."""
     generator = np.random.default_rng(3)
     unsure = 0

@@ -122,7 +122,7 @@ def test_repeated_looks_raise_few_alarms(
     assert least_slower <= slower / TRIALS <= most_slower
 
 
-def test_of_100_whole_runs_beside_themselves_one_at_most_calls_a_point_slower() -> None:
+def test_at_most_1_of_100_self_comparisons_calls_a_point_slower() -> None:
     """Runs of 12 points in two sweeps, at the very limit. By its own 95 % interval some point is slower in a
     run of six; corrected for their number, in one of 100. A true slow-down of 10 % is nearly always found."""
     generator, other = np.random.default_rng(9), OtherBuild("itself", 0.03, points=12)
@@ -148,7 +148,7 @@ def test_of_100_whole_runs_beside_themselves_one_at_most_calls_a_point_slower() 
     assert slower.count("slower") > 0.9 * len(slower)
 
 
-def test_points_that_are_measured_together_share_what_the_first_do_not_need() -> None:
+def test_points_measured_together_share_unused_chance() -> None:
     """Two points at a chance that is too large for one of 12, but not once the rest of the sweep is shown."""
     base = compare_pairs([0.9] * 20, [1.0] * 20, OtherBuild("HEAD~1", 0.03, points=2), 60.0)
     weak = structs.replace(base, chance=0.008, verdict="not shown", ratio=Estimate(0.9, 0.85, 0.96))

@@ -73,7 +73,7 @@ def test_driver_and_docker_variables_pass_through_tox(section: str, variable: st
 
 
 @pytest.mark.parametrize("environment", ["tests", "campaign"])
-def test_whoever_names_some_of_the_tests_gets_these_alone(environment: str) -> None:
+def test_test_environments_name_no_folder_themselves(environment: str) -> None:
     """`tox run -e tests -- tests/doctor` adds its words to the command; pytest takes a folder in it too."""
     (command,) = (one for one in TOX[f"testenv:{environment}"]["commands"].splitlines() if "-m pytest" in one)
 

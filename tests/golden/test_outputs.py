@@ -10,7 +10,7 @@ def given() -> dict[str, str]:
     return outputs()
 
 
-def test_every_output_of_the_committed_records_is_the_golden_one(given: dict[str, str]) -> None:
+def test_outputs_of_committed_records_match_golden_files(given: dict[str, str]) -> None:
     """If they are to change, `python -m tests.golden.outputs` writes them anew, and the commit says why."""
     golden = {
         path.name: path.read_text()

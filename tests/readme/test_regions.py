@@ -235,7 +235,7 @@ def test_command_writes_page_and_pictures_once(sync_page: Reports, page: Path) -
     assert (page.stat().st_ino, page.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
 
 
-def test_the_check_shows_what_drifted(sync_page: Reports, written: Path) -> None:
+def test_check_shows_drift(sync_page: Reports, written: Path) -> None:
     written.write_text(written.read_text().replace("16 cores", "17 cores"))
     ended = sync_page("--check")
     assert ended.status == 1
@@ -258,9 +258,7 @@ def test_pictures_may_be_in_another_folder(
 
 
 @pytest.mark.parametrize("damage", ["missing", "other records", "broken off", "another picture"])
-def test_the_check_finds_a_picture_that_is_not_in_step(
-    damage: str, sync_page: Reports, written: Path
-) -> None:
+def test_check_finds_outdated_picture(damage: str, sync_page: Reports, written: Path) -> None:
     picture = written.parent / "plots" / "best-throughput-light.svg"
     text = picture.read_text()
     if damage == "missing":
@@ -281,7 +279,7 @@ def test_the_check_finds_a_picture_that_is_not_in_step(
 
 
 @pytest.mark.parametrize("link", ["https://example.org/plots", "/plots"])
-def test_a_link_to_elsewhere_is_no_folder_to_write_into(link: str, sync_page: Reports, written: Path) -> None:
+def test_outside_link_is_not_a_picture_folder(link: str, sync_page: Reports, written: Path) -> None:
     written.write_text(written.read_text().replace('"plots/', f'"{link}/'))
     assert sync_page("--check").status == 1
     sync_page()
