@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
-from fixtures.measure.to_record import Measurement
+from fixtures.measure.measurement import Measurement
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
 from fixtures.spec import LoadPoint

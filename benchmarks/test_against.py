@@ -5,7 +5,7 @@ import pytest
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from reports.record.verdicts import costs, dearer
+from reports.record.verdicts import costlier, costs
 from reports.text.correctness import gate_text
 
 
@@ -22,10 +22,10 @@ def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
 
 
 @pytest.mark.stage("costs")
-def test_no_dearer_than_the_other(run: CaseRun, recorder: Recorder) -> None:
+def test_costs_no_more_than_the_other(run: CaseRun, recorder: Recorder) -> None:
     """The model is loaded about as fast as the other, and its server keeps about as much memory."""
     serving, _, beside = run.beside_other
     recorder.keep(serving, against=beside)
     recorder.figure("; ".join(said for said, _ in costs(beside)))
-    if found := dearer(beside):
+    if found := costlier(beside):
         raise SpeedError("; ".join(found), where=run.case)

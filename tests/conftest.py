@@ -29,11 +29,10 @@ from fixtures.serve.server_spec import TRITON_VARIABLE, Choice
 from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
 from reports.__main__ import main
-from tests import helpers
+from tests import helpers, own_machine
 from tests.helpers import Collect, Household
 from tests.host.fake_nvml import Clock, Nvml, in_place_of_nvml
 from tests.measure.generator import Generator
-from tests.whole_runs.suite import FAST, ONNX, Run, suite
 
 DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
 
@@ -62,8 +61,7 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
 
 _TESTS = Path(__file__).parent
 _WHOLE_RUNS = "tests/whole_runs/"
-"""The folder of the tests that start whole runs of the suite, which wait for each other at the machine's
-lock. They take longest."""
+"""The folder of the tests that start whole runs of the suite. They take longest."""
 _SHARED_WORKERS = {
     "whole runs": (_WHOLE_RUNS,),
     "TensorFlow": (
@@ -78,6 +76,12 @@ _SHARED_WORKERS = {
 }
 """Tests of several files that share a worker of xdist: those that wait for each other anyway, and those that
 load TensorFlow, which takes four seconds of a core and 540 MiB in each process that does."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The workers of xdist do not wait for each other at the machine's lock: each has one of its own."""
+    if hasattr(config, "workerinput"):
+        own_machine.enter()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -143,26 +147,6 @@ def _leave_out_what_is_asked_for(config: pytest.Config, items: list[pytest.Item]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-
-
-@pytest.fixture(scope="session")
-def first(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of one case that begins with nothing, with every report that pytest's own plugins make of it.
-
-    Its folder of models and its records serve other tests too, which leave both as they are.
-    """
-    folder = tmp_path_factory.mktemp("first")
-    results = folder / "results"
-    reports = ("--benchmark-json", str(results / "benchmark.json"), "--junit-xml", str(results / "junit.xml"))
-    results.mkdir()
-    options = ("-v", "-k", ONNX, *FAST, "--price-per-hour", "0.09", *reports)
-    return suite(*options, repos=folder / "repos", results=results)
-
-
-@pytest.fixture(scope="session")
-def repos(first: Run) -> Path:
-    """A folder of converted models, for runs that need not convert the first run's case anew."""
-    return first.results.parent / "repos"
 
 
 @pytest.fixture(scope="session")

@@ -91,7 +91,7 @@ def costs(found: schema.BesideOther) -> Iterator[tuple[str, bool]]:
             yield f"{SIZE.text(mine / 2**20)} of {what}, and {SIZE.text(theirs / 2**20)} there", far
 
 
-def dearer(found: schema.BesideOther) -> list[str]:
+def costlier(found: schema.BesideOther) -> list[str]:
     """What costs far more than with the model that is to be replaced."""
     return [said for said, far in costs(found) if far]
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
 from reports.record.quantities import COUNT, DURATION, RATIO, RELATIVE_ERROR, SIZE
 from reports.record.schema import Comparison, ServedSide, Verdict, verdict_of
-from reports.record.verdicts import dearer
+from reports.record.verdicts import costlier
 from reports.tables.points import p99_cell, speed_cell
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import apart_text
@@ -42,7 +42,7 @@ def verdict_on(record: Publishable) -> tuple[Verdict, str]:
     of_points = f"{len(compared)} load points"
     failed = [f"slower at {slower} of {of_points}"] if (slower := verdicts.count("failed")) else []
     failed += [f"p99 longer at {longer} of {of_points}"] if longer else []
-    if failed := [*failed, *(dearer(beside) if beside else ())]:
+    if failed := [*failed, *(costlier(beside) if beside else ())]:
         return "failed", "; ".join(failed)
     unsettled = verdicts.count("not shown")
     not_shown = [f"speed not settled at {unsettled} of {of_points}"] if unsettled else []
@@ -71,7 +71,7 @@ def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skip
         return f"Nothing says whether it is safe to upgrade: no model was compared.{left_out}"
     if not_shown := {name: why for name, (verdict, why) in beside.items() if verdict == "not shown"}:
         return f"It is not shown that it is safe to upgrade: {_listed(not_shown)}.{left_out}"
-    safe = "Safe to upgrade: the same answers, and none slower or dearer"
+    safe = "Safe to upgrade: the same answers, and none slower or costlier"
     return f"{safe} (models compared: {len(beside)}).{left_out}"
 
 

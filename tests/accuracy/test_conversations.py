@@ -1,5 +1,4 @@
-"""Conversations: a model that takes one sequence at a time is never asked with two, as the server would keep
-the second back until it gives up the first, and every answer is as declared."""
+"""Conversations keep a model's limit of concurrent sequences, and undeclared answers are errors."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,13 +9,13 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.accuracy.same_replay import compare_conversations
+from fixtures.accuracy.conversations import compare_conversations
 from fixtures.errors import AccuracyError
 from fixtures.models import all_models
 from fixtures.serve.replay import Answers, Message
 from fixtures.serve.server import Server
 from fixtures.spec import Model, Samples, Tensor
-from fixtures.user_models.existing import sequences_at_once
+from fixtures.user_models.repository_model import sequences_at_once
 
 MODEL = dataclasses.replace(
     all_models()[0], outputs=(Tensor("OUT", "FP32", (1,)),), batched=True, exchange="sequence"

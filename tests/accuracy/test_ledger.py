@@ -137,9 +137,7 @@ def test_changed_decisions_fail_despite_equal_score() -> None:
         pytest.param("fp32", 91, 95, True, id="better than the framework"),
     ],
 )
-def test_the_ledger_passes_if_every_limit_is_kept(
-    precision: str, framework: int, last: int, passed: bool
-) -> None:
+def test_ledger_passes_within_all_limits(precision: str, framework: int, last: int, passed: bool) -> None:
     case = toy.case(precision=precision)
     result = ledger(case, toy.samples(100), stages(framework, framework, last))
 
@@ -198,7 +196,7 @@ TO_FRAMEWORK = toy.metric(
 )
 
 
-def test_every_metric_is_a_gate() -> None:
+def test_every_metric_must_pass() -> None:
     case = toy.case(toy.model(metrics=(toy.metric(), TO_FRAMEWORK)))
 
     result = ledger(case, toy.samples(100), stages(92, 92, 96))

@@ -1,4 +1,4 @@
-"""Parity: the converted model against the framework, by each output's values and by all decisions."""
+"""Parity of a converted model with the framework, by the values of each output and by decisions."""
 
 import dataclasses
 from collections.abc import Callable
@@ -94,7 +94,7 @@ def decided_otherwise(one: Arrays, _number: int) -> None:
 # --- numbers ------------------------------------------------------------------------------------------------
 
 
-def test_an_equal_conversion_passes() -> None:
+def test_equal_conversion_passes() -> None:
     result = found(off(0))
 
     assert (result.samples, result.relative_error, result.agreement, result.passed) == (COUNT, 0.0, 1.0, True)
@@ -209,7 +209,7 @@ def test_error_above_cost_limit_fails_in_any_unit(of_limit: float, passed: bool,
 
 
 @pytest.mark.parametrize(("agreement", "passed"), [(0.87, True), (0.88, False)])
-def test_the_agreement_has_a_limit(agreement: float, passed: bool) -> None:
+def test_agreement_has_a_limit(agreement: float, passed: bool) -> None:
     parity = found(decided_otherwise, tolerance=Tolerance(10, agreement, "chosen"))
 
     assert parity.agreement == pytest.approx(0.875)

@@ -1,4 +1,4 @@
-"""The file of samples beside a record: what it holds, and which samples a reader is shown."""
+"""The file of scores per sample, and the choice of samples that a reader sees."""
 
 import dataclasses
 from pathlib import Path

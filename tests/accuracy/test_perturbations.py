@@ -1,4 +1,4 @@
-"""Nine in ten faults of a conversion that do at least twice what the precision itself costs are noticed."""
+"""Nine in ten conversion faults of at least twice the precision's own cost are found."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def held(found: list[Finding]) -> None:
     assert share >= SHARE, missed
 
 
-def test_the_dropped_biases_of_the_quickest_model_are_noticed() -> None:
+def test_dropped_biases_of_fastpitch_micro_are_noticed() -> None:
     found = findings_of(MODELS["fastpitch-micro"], "fp16", lambda fault: fault.name.startswith("bias"), 16)
     assert len(found) > 5
     held(found)
@@ -29,7 +29,7 @@ def test_the_dropped_biases_of_the_quickest_model_are_noticed() -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("name", "precision"), CASES, ids=lambda part: part)
-def test_the_faults_of_every_micro_model_are_noticed(name: str, precision: str) -> None:
+def test_faults_of_every_micro_model_are_noticed(name: str, precision: str) -> None:
     held(findings_of(MODELS[name], precision))
 
 

@@ -1,4 +1,4 @@
-"""Conversions are held to what the precision itself costs the model, measured without the converter."""
+"""The limit of a conversion is the precision's own cost, measured without the converter."""
 
 import copy
 import dataclasses
@@ -163,7 +163,7 @@ def test_decision_changes_are_limited_by_precision_cost(
     assert found.passed is passed, found
 
 
-def test_integer_sums_are_emulated_on_training_samples_alone() -> None:
+def test_int8_emulation_uses_only_training_samples() -> None:
     model = next(one for one in all_models() if one.name == "resnet50-micro")
     seen: list[int] = []
     training = model.samples("training", None, None)

@@ -1,4 +1,4 @@
-"""Every output of a served model against that of the same file in process, used by a metric or not."""
+"""Every served output is compared with the same file in process, whether or not a metric uses it."""
 
 import functools
 from collections.abc import Callable
@@ -102,7 +102,7 @@ def test_fault_in_unused_output_is_found(
     ("precision", "right", "wrong"),
     [("fp32", 1e-6, 5e-5), ("fp16", 2e-3, 8e-3), ("bf16", 3e-3, 1.5e-2), ("int8", 3e-3, 1.5e-2)],
 )
-def test_a_server_may_differ_by_what_other_kernels_do(
+def test_server_may_differ_by_kernel_rounding(
     precision: str, right: float, wrong: float, connect: Connect
 ) -> None:
     """Element by element all of these are within the tolerance of the format."""

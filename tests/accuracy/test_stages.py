@@ -1,4 +1,4 @@
-"""The evaluation data by a model in this process: every sample counts, and nothing wrong passes."""
+"""Evaluation in process: every sample counts, and wrong outputs are errors."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ MODELS = {model.name: model for model in all_models()}
 
 
 @pytest.mark.parametrize("batch", [1, 7, 40, 64])
-def test_every_sample_counts_whatever_the_batch(batch: int) -> None:
+def test_every_sample_counts_at_any_batch_size(batch: int) -> None:
     samples = toy.samples(COUNT)
 
     stage = evaluate_in_process("framework", toy.model(), toy.network, samples, batch)

@@ -30,7 +30,7 @@ def test_mixed_batches_cover_samples_once_and_repeat(count: int, largest: int) -
     assert list(mixed_batches(count, largest)) == batches
 
 
-def test_no_more_bytes_are_in_flight_than_allowed(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_in_flight_are_limited(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     row_bytes = 2 * toy.CLASSES * 4
     monkeypatch.setattr(through_server, "IN_FLIGHT_BYTES", 6 * row_bytes + 1)
     client, server = connect()

@@ -10,7 +10,7 @@ import pytest
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from reports.record import files
-from reports.record.verdicts import dearer
+from reports.record.verdicts import costlier
 from reports.run.outcomes import STATUS
 from tests.helpers import Collect
 from tests.user_models.repositories import code, config, write_model
@@ -109,7 +109,7 @@ def test_costs_and_verdict_are_recorded(run: Run) -> None:
     assert found is not None
     assert found.here.triton == found.there.triton != ""
     assert found.here.loads_s[0] > 0
-    assert dearer(found) == []
+    assert costlier(found) == []
     assert found.there.used["memory of the server"] > 0
     assert found.here.noise == 0
     assert found.warnings == ()
@@ -123,10 +123,10 @@ def test_costlier_model_fails_with_its_new_warning(run: Run) -> None:
     found = run.record("cpu-dear-asis").against
 
     assert found is not None
-    assert len(dearer(found)) == 2, "start-up and memory"
+    assert len(costlier(found)) == 2, "start-up and memory"
     assert found.warnings == ("this is dear",)
-    assert "FAILED benchmarks/test_against.py::test_no_dearer_than_the_other[cpu-dear-asis]" in run.text
-    assert "test_no_dearer_than_the_other[cpu-alike-asis] PASSED" in run.text
+    assert "FAILED benchmarks/test_against.py::test_costs_no_more_than_the_other[cpu-dear-asis]" in run.text
+    assert "test_costs_no_more_than_the_other[cpu-alike-asis] PASSED" in run.text
 
 
 def test_5_percent_slower_model_is_reported_slower(run: Run) -> None:

@@ -10,7 +10,7 @@ import pytest
 from fixtures.serve import wheels
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
-from reports.record.verdicts import dearer
+from reports.record.verdicts import costlier
 from reports.run.outcomes import STATUS
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
@@ -59,7 +59,7 @@ def test_equal_answers_pass_and_speeds_are_compared(run: Run) -> None:
     assert record.against is not None
     assert record.against.here.triton == record.against.there.triton != ""
     assert record.against.there.used["memory of its stubs"] > 0
-    assert dearer(record.against) == []
+    assert costlier(record.against) == []
     assert [one.comparison is not None for one in record.loads] == [True]
     logs = [run.results / f"cpu/cpu-alike-asis{other}.server.log" for other in ("", ".against")]
     assert len({log.read_text().count("Started GRPCInferenceService") for log in logs}) == 1

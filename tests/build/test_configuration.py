@@ -1,4 +1,4 @@
-"""The model's configuration holds what was asked for."""
+"""The model configuration has every requested setting."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from fixtures.spec import Case, Format, Scenario, Target
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, case_with, writing
 
 
-def test_the_configuration_holds_every_setting() -> None:
+def test_configuration_has_every_setting() -> None:
     config = model_config(case_with(writing("")), DEPLOYMENT, native=False)
     assert config.max_batch_size == 32
     assert config.instance_group[0].count == 1

@@ -1,4 +1,4 @@
-"""Where engines are kept that ONNX Runtime builds: by the build, and this user's alone."""
+"""The folder in which ONNX Runtime caches engines: one for each build, private to the user."""
 
 import stat
 from pathlib import Path

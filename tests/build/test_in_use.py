@@ -1,4 +1,4 @@
-"""A build that is used stays as it was taken, whatever is done to the folder that it comes from."""
+"""A build in use does not change with the folder that it comes from."""
 
 import dataclasses
 import stat

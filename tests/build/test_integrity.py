@@ -1,4 +1,4 @@
-"""A build that is other than it was written is built anew, whatever was changed."""
+"""A build that was changed on disk is rebuilt."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The model repository: built once, reused by content, never half."""
+"""The model repository builds once, reuses builds by content, and never keeps a partial one."""
 
 import dataclasses
 import errno
@@ -41,7 +41,7 @@ _WORKER = """
 """
 
 
-def test_a_build_is_a_whole_model_folder(tmp_path: Path) -> None:
+def test_build_is_a_complete_model_folder(tmp_path: Path) -> None:
     case = case_with(writing("converted"))
     built = build(case, tmp_path)
     assert built.folder == tmp_path / "cpu" / "cpu-resnet50-micro-onnx-fp32"
@@ -101,7 +101,7 @@ def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
     assert "tf32" not in json.loads((builds[-1].folder / "build.json").read_text())["content"]
 
 
-def test_other_settings_change_the_configuration_alone(tmp_path: Path) -> None:
+def test_other_settings_change_only_the_configuration(tmp_path: Path) -> None:
     made: list[str] = []
     case = case_with(writing("converted", made))
     build(case, tmp_path)
@@ -179,7 +179,7 @@ def test_killed_build_is_not_reused(tmp_path: Path) -> None:
     assert not list((tmp_path / "cpu").glob(".unfinished*"))
 
 
-def test_calibration_samples_are_loaded_for_int8_alone(tmp_path: Path) -> None:
+def test_only_int8_loads_calibration_samples(tmp_path: Path) -> None:
     asked: list[str] = []
 
     def calibration() -> Samples:

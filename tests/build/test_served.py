@@ -1,4 +1,4 @@
-"""A build is served as it was written, and serving leaves it so."""
+"""A build is served as it was written, and serving does not change it."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the commands of the reports write: what lies there stays what it is, and an error names it."""
+"""The output paths of report commands: existing files are kept, and errors name the path."""
 
 import os
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_page_on_stdout_is_alone_there(results: Path, reports: Reports, tmp_path
     assert (tmp_path / "page.html").read_text().rstrip().endswith("</html>")
 
 
-def test_a_tilde_in_a_path_is_the_users_own_folder(
+def test_tilde_expands_to_home_folder(
     results: Path, reports: Reports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

@@ -1,4 +1,4 @@
-"""All commands read the same records, and name those that they cannot read."""
+"""All report commands read records alike and name those that they cannot read."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The exit status of each command for input that it cannot use: that of a run."""
+"""Commands end with the exit status of a run when their arguments are wrong."""
 
 import subprocess
 import sys

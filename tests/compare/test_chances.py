@@ -1,4 +1,4 @@
-"""Ratios and chances of unpaired passes: what a limit means, and what passes without any spread do."""
+"""Ratios and p-values of unpaired passes: the meaning of limits, and passes without spread."""
 
 import numpy as np
 import pytest

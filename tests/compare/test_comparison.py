@@ -1,4 +1,4 @@
-"""Two builds measured in turns, neither of them real: when it is settled, and how it is said."""
+"""Two simulated builds are compared in turns until the result is settled."""
 
 import math
 
@@ -7,10 +7,10 @@ import pytest
 
 from fixtures.against.comparison import OtherBuild
 from fixtures.errors import ProofError
-from fixtures.measure import measured, sweep
+from fixtures.measure import point_state, sweep
 from fixtures.measure.job import Job
+from fixtures.measure.measurement import Measurement, Outcome, outcomes
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.measure.to_record import Measurement, Outcome, outcomes
 from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison
 from tests import toy
@@ -35,7 +35,7 @@ def in_pairs(
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
     job = toy.job(LoadPoint("offline", 1, 1), "mine")
-    state = measured.against(measured.begin(job), job.server, "theirs", OTHER)
+    state = point_state.against(point_state.begin(job), job.server, "theirs", OTHER)
     plan = plan or MeasuringPlan(budget_s=60)
     return outcomes(sweep.measure([state], plan, take=load.take), plan)[job.point], load
 
@@ -65,7 +65,7 @@ def test_both_builds_of_a_pair_share_windows() -> None:
     assert len(counted) == 1, "long enough for requests of the slower one"
 
 
-def test_slower_than_other_build_is_found() -> None:
+def test_slowdown_against_other_build_is_found() -> None:
     one = compared(in_pairs(18.0)[0])
     assert one.verdict == "slower"
     assert one.ratio.value == pytest.approx(0.9, rel=0.02)

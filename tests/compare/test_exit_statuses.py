@@ -1,4 +1,4 @@
-"""`reports compare --fail-on worse`: records of an earlier run as a gate, by the exit statuses of a run."""
+"""`reports compare --fail-on worse` ends with the exit statuses of a run."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What few passes among many points show, when a look may settle it, and how much longer it would take."""
+"""Comparisons of few passes at many points: verdicts, looks, and the remaining time."""
 
 import numpy as np
 import pytest

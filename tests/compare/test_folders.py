@@ -1,4 +1,4 @@
-"""Which records of two folders, files or formats are compared, and what cannot be compared."""
+"""Which records of two folders, files or formats are compared, and which are refused."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What --against takes: folders of builds, commits and checkouts; and the options of comparisons."""
+"""The values of --against: folders of builds, commits and checkouts."""
 
 import dataclasses
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, 
         assert other_builds.find(other_builds.parse(str(folder)), built.case) == built.folder
 
 
-def test_a_cases_folder_may_have_any_name(built: BuiltModel, tmp_path: Path) -> None:
+def test_case_folder_may_have_any_name(built: BuiltModel, tmp_path: Path) -> None:
     renamed = built.folder.rename(tmp_path / "slow")
     found = other_builds.find(other_builds.parse(str(renamed)), built.case)
     assert found == renamed
@@ -220,7 +220,7 @@ def test_tampered_export_is_replaced(checkout: Path, tmp_path: Path, tamper: Cal
     assert contents(checkouts.export(other, tmp_path / "cache", checkout)) == before
 
 
-def test_a_commit_before_the_benchmarks_is_refused(checkout: Path, tmp_path: Path) -> None:
+def test_commit_without_benchmarks_is_refused(checkout: Path, tmp_path: Path) -> None:
     other = other_builds.parse("HEAD~1", checkout)
     with pytest.raises(InputError) as raised:
         checkouts.export(other, tmp_path / "cache", checkout)

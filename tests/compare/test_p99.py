@@ -1,4 +1,4 @@
-"""The p99 latency of a build beside the other's: a longer tail of the same speed is found, and no other."""
+"""A longer p99 tail is found even if speed is equal, and an equal tail raises no alarm."""
 
 import numpy as np
 import pytest

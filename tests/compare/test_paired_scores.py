@@ -1,4 +1,4 @@
-"""Two runs' scores of the same samples: exact tests and intervals, by known figures and by simulation."""
+"""Paired scores of two runs: exact tests and intervals, against known values and simulation."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_sign_flips_agree_with_t_test_on_normal_noise() -> None:
     assert sign_flips(change) == pytest.approx(stats.ttest_1samp(change, 0).pvalue, abs=0.02)
 
 
-def test_mean_interval_is_students() -> None:
+def test_mean_interval_matches_student_t() -> None:
     change = np.array([0.1, -0.2, 0.4, 0.3])
     found = stats.ttest_1samp(change, 0).confidence_interval(0.95)
     assert (student(change).low, student(change).high) == pytest.approx((found.low, found.high))
@@ -116,7 +116,7 @@ def test_equal_runs_rarely_differ() -> None:
     [(10, 20, 20, 0), (30, 5, 3, 12), (1, 0, 8, 41), (0, 1, 6, 43)],
     ids=["seldom alike", "mostly alike", "few right in the first", "hardly any right"],
 )
-def test_proportion_interval_is_newcombes(
+def test_proportion_interval_matches_newcombe(
     both: int, first_alone: int, second_alone: int, neither: int
 ) -> None:
     """Method 10 with its continuity correction, which is for correlations above 0 alone (Newcombe, 1998)."""

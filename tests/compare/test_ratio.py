@@ -1,4 +1,4 @@
-"""The ratio of two speeds: intervals that hold, verdicts, and how often it is looked at. By simulation."""
+"""The ratio of two speeds, by simulation: coverage of intervals, verdicts, repeated looks."""
 
 import math
 from collections.abc import Callable
@@ -122,9 +122,10 @@ def test_repeated_looks_raise_few_alarms(
     assert least_slower <= slower / TRIALS <= most_slower
 
 
-def test_at_most_1_of_100_self_comparisons_calls_a_point_slower() -> None:
-    """Runs of 12 points in two sweeps, at the very limit. By its own 95 % interval some point is slower in a
-    run of six; corrected for their number, in one of 100. A true slow-down of 10 % is nearly always found."""
+def test_self_comparisons_rarely_call_a_point_slower() -> None:
+    """Runs of 12 points in two sweeps, at the very limit. By its own 95 % interval some point is called
+    slower in a run of six; corrected for the number of points in one of a hundred, and a true slow-down of 10
+    % is found nearly always."""
     generator, other = np.random.default_rng(9), OtherBuild("itself", 0.03, points=12)
 
     def run(true: float) -> list[Comparison]:

@@ -1,4 +1,4 @@
-"""Records of two runs side by side: what differs, which verdicts they support, and what may not be shown."""
+"""Records of two runs side by side: differences, verdicts, and what may not be shown."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -149,7 +149,7 @@ def test_failing_case_shows_no_speed(side: str, shown: Any, changed: Any) -> Non
 # Accuracy.
 
 
-def test_scores_of_samples_are_compared_in_pairs(changed: Any, folders: tuple[Path, Path]) -> None:
+def test_sample_scores_are_compared_in_pairs(changed: Any, folders: tuple[Path, Path]) -> None:
     one = sample.record()
     store_samples(folders[0], one, [1.0] * 490 + [0.0] * 10)
     store_samples(folders[1], one, [0.0] * 9 + [1.0] * 482 + [0.0] * 9)

@@ -1,4 +1,4 @@
-"""Two builds on two real servers are compared. The verdict is certain on a busy machine too."""
+"""Two builds on two real servers. The verdict holds on a busy machine too."""
 
 import contextlib
 import os
@@ -9,11 +9,11 @@ import numpy as np
 from fixtures.against import other_builds
 from fixtures.against.comparison import OtherBuild
 from fixtures.build.repository import BuiltModel
-from fixtures.measure import measured, sweep
+from fixtures.measure import point_state, sweep
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
+from fixtures.measure.measurement import Measurement, outcomes
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.measure.to_record import Measurement, outcomes
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
@@ -49,7 +49,7 @@ def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Compar
         sample = {model.inputs[0].name: np.ones((1, 4), np.float32)}
         data = stack.enter_context(input_data(model, samples_of(sample), folder))
         job = Job(servers[0], name, model, point, "system", data.below(servers[0].scratch))
-        state = measured.against(measured.begin(job), servers[1], name, OtherBuild("the other", 0.03))
+        state = point_state.against(point_state.begin(job), servers[1], name, OtherBuild("the other", 0.03))
         plan = MeasuringPlan(budget_s=120.0)
         outcome = outcomes(sweep.measure([state], plan), plan)[point]
     assert isinstance(outcome, Measurement), outcome
@@ -57,7 +57,7 @@ def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Compar
     return outcome.load.comparison
 
 
-def test_a_slower_build_is_found(make_build: MakeBuild, tmp_path: Path) -> None:
+def test_slower_build_is_found(make_build: MakeBuild, tmp_path: Path) -> None:
     """Each request sleeps for 60 ms in one and for 5 ms in the other."""
     name = f"toy{os.getpid()}"  # names its shared memory too
     mine = make_build(tmp_path / "mine", name, SLEEPING.format(seconds=0.06))

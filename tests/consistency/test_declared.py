@@ -1,4 +1,4 @@
-"""Is an answer what the model declares? Answers made up, each with one fault, and what is said of it."""
+"""Invented answers with one fault each are compared with the model's declaration."""
 
 import dataclasses
 from collections.abc import Callable

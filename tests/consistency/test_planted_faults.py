@@ -1,4 +1,4 @@
-"""Faults that need no ground truth, in a real server: each gate finds its own, and no sound model's."""
+"""Faults on a real server that need no labels: each gate finds its own, and sound models pass."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -94,7 +94,7 @@ def gates_of(served: ServedModel, alone: Alone) -> dict[str, Callable[[], Answer
     }
 
 
-def test_a_sound_model_passes_every_gate(served_with: Load) -> None:
+def test_sound_model_passes_every_gate(served_with: Load) -> None:
     served = served_with(SOUND)
 
     found = {name: find() for name, find in gates_of(served, ask_alone(served)).items()}

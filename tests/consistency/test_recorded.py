@@ -1,4 +1,4 @@
-"""Recorded answers: what is kept, what later answers are held to, and which files are refused."""
+"""Recorded answers: their file, later comparisons with them, and refused files."""
 
 import dataclasses
 import zlib

@@ -1,4 +1,4 @@
-"""Requests that a server must refuse, and what is said of a server that answers or suffers from them."""
+"""Malformed requests: a server must refuse them and keep working."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Are answers to one sample the same? Made-up answers of every type against those alone."""
+"""Invented answers of every type are compared with the answers to lone requests."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Samples sent again, in flight and in batches, to models whose answers depend on it."""
+"""Samples are repeated, in flight and in batches, on models whose answers depend on it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 
 @pytest.mark.parametrize("name", GATES)
-def test_a_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
+def test_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
     found, server = gate(name)
 
     assert found.wrong == ""

@@ -1,4 +1,4 @@
-"""What a server says to requests that it refuses and to those that are in flight together."""
+"""Replies of a server to refused requests and to concurrent ones."""
 
 import threading
 import time

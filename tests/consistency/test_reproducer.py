@@ -1,4 +1,4 @@
-"""What shows a wrong answer: the folder of a request of two rows, with texts and without a batch axis."""
+"""The reproducer of a wrong answer, for two rows, with strings and without a batch axis."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Public ONNX files and scikit-learn's models get the verdicts that they deserve."""
+"""Public ONNX files and scikit-learn models get the expected verdicts."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Planted faults are found by the tests that are there for them, and honest models pass."""
+"""Each planted fault fails its test, and honest models pass."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,12 +41,12 @@ def _found(folder: Path, chosen: Sequence[Planted], *options: str) -> Mapping[st
 
 
 @pytest.mark.parametrize("model", FAULTS, ids=[one.name for one in FAULTS])
-def test_a_planted_fault_is_found(model: Planted, found: Mapping[str, Found]) -> None:
+def test_planted_fault_is_found(model: Planted, found: Mapping[str, Found]) -> None:
     found[model.name].hold_to(model.expected)
 
 
 @pytest.mark.parametrize("model", CONTROLS, ids=[one.name for one in CONTROLS])
-def test_an_honest_model_passes(model: Planted, found: Mapping[str, Found]) -> None:
+def test_honest_model_passes(model: Planted, found: Mapping[str, Found]) -> None:
     found[model.name].hold_to(model.expected)
 
 

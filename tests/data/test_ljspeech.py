@@ -1,4 +1,4 @@
-"""LJSpeech: its text as symbols, its files, its mel spectrograms, and how two spectrograms are compared."""
+"""LJSpeech: symbols of its text, its files, mel spectrograms and their comparison."""
 
 import itertools
 import wave
@@ -41,7 +41,7 @@ def test_text_encodes_to_published_symbols() -> None:
     assert alphabet.encode('a_b"~*c') == [38, 39, 40], "what is no symbol is left out, and so is the padding"
 
 
-def test_filterbank_is_librosas() -> None:
+def test_filterbank_matches_librosa() -> None:
     # librosa 0.11: filters.mel(sr=22050, n_fft=1024, n_mels=80, fmin=0, fmax=8000)
     bank = spectrogram.filterbank()
     assert bank.shape == (80, 513)
@@ -53,7 +53,7 @@ def test_filterbank_is_librosas() -> None:
     assert not bank[:, 372:].any()  # nothing above 8 kHz
 
 
-def test_a_spectrogram_is_the_logarithm_of_banded_magnitudes() -> None:
+def test_spectrogram_is_log_of_banded_magnitudes() -> None:
     audio = np.random.default_rng(0).normal(0, 0.1, 5000).astype(np.float32)
     mel = spectrogram.log_mel(audio)
     assert mel.shape == (80, 1 + 5000 // 256)
@@ -146,7 +146,7 @@ def test_evaluation_is_test_part_without_long_texts(dataset: Path) -> None:
     assert tuple(utterances.speech("evaluation", dataset / "around").ids) == SHORT
 
 
-def test_references_are_the_recordings_spectrograms(dataset: Path) -> None:
+def test_references_are_spectrograms_of_recordings(dataset: Path) -> None:
     labels = utterances.speech("evaluation", dataset).labels
     assert len(labels) == 2
     expected = np.random.default_rng(1).integers(-8000, 8000, 4000) / 32768

@@ -1,4 +1,4 @@
-"""SQuAD's file and a vocabulary as they are read, and the invented questions that stand in for them."""
+"""Reading SQuAD and vocabulary files, and the invented questions used without them."""
 
 import json
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def test_non_squad_file_is_refused(text: str, tmp_path: Path) -> None:
         ("[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\nof\nthe\n", None),
     ],
 )
-def test_a_vocabulary_is_read_line_by_line(
+def test_vocabulary_is_read_line_by_line(
     content: str, tokens: tuple[str, ...] | None, tmp_path: Path
 ) -> None:
     path = tmp_path / "vocab.txt"

@@ -1,4 +1,4 @@
-"""SQuAD v1.1's F1 and exact match: against torchmetrics, and by hand where that follows SQuAD v2.0."""
+"""F1 and exact match of SQuAD v1.1, against torchmetrics and by hand."""
 
 import random
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""SQuAD as BERT reads and answers it, against an implementation written apart from the product."""
+"""SQuAD preprocessing and answers of BERT, against an independent implementation."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_answers_match_the_original_for_any_logits(kind: str) -> None:
         assert answers_of.predictions(kept, reading) == answers(rows, *logits)
 
 
-def test_an_answer_keeps_the_spelling_of_the_paragraph() -> None:
+def test_answer_keeps_spelling_of_paragraph() -> None:
     for normalised, original, wanted in (
         ("steve smith", "Steve Smith's", "Steve Smith"),
         ("cafe", "(Café),", "Café"),

@@ -1,4 +1,4 @@
-"""The GitHub Action and GitLab's include: their options exist, users' texts stay texts, their steps run."""
+"""The GitHub Action and the GitLab include: inputs, quoting and steps."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""The documentation is in step with the code: its links lead somewhere, and its options and codes exist."""
+"""Links, options, marks and environments in the documentation exist."""
 
 import ast
 import functools
@@ -36,7 +36,7 @@ def test_every_link_resolves(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-def test_every_option_of_a_command_exists(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_documented_option_exists(capsys: pytest.CaptureFixture[str]) -> None:
     command = r"tox run -e benchmarks(?:-[a-z0-9-]+)? -- ((?:.*\\\n)*.*)"
     named = {
         option
@@ -49,14 +49,14 @@ def test_every_option_of_a_command_exists(capsys: pytest.CaptureFixture[str]) ->
     assert named <= set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", help_text(capsys), re.MULTILINE))
 
 
-def test_the_pages_are_listed_in_the_readme() -> None:
+def test_readme_lists_all_pages() -> None:
     text = (ROOT / "README.md").read_text()
 
     for page in PAGES:
         assert page.name == "README.md" or f"]({name(page)})" in text
 
 
-def test_every_mark_is_explained() -> None:
+def test_every_mark_is_documented() -> None:
     text = (ROOT / "docs" / "reading.md").read_text()
 
     assert dict(re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE)) == MARKS
@@ -71,7 +71,7 @@ def environments() -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_environments_of_tox_exist(page: Path) -> None:
+def test_documented_tox_environments_exist(page: Path) -> None:
     named = set(re.findall(r"tox run (?:-r )?-e ([a-z0-9-]+)", page.read_text()))
 
     assert named <= environments()

@@ -1,4 +1,4 @@
-"""The page on GPUs and their packages agrees with pyproject.toml, tox.ini and the packages' libraries."""
+"""docs/gpus.md agrees with pyproject.toml, tox.ini and the libraries of the packages."""
 
 import re
 from collections.abc import Iterator

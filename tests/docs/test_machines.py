@@ -1,4 +1,4 @@
-"""The workflows for many machines in docs/ci.md: what they name is there."""
+"""The workflows for many machines in docs/ci.md name existing things."""
 
 import itertools
 import os

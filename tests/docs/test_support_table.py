@@ -1,4 +1,4 @@
-"""The support table claims no more than records prove, and its page holds it as it is generated."""
+"""The support table claims only what records prove, and its page is up to date."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""tox's environments have the extras that their names say."""
+"""The environments of tox have the extras of their names."""
 
 import configparser
 import re

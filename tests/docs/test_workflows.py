@@ -1,4 +1,4 @@
-"""The workflows for GitHub and GitLab: what they name is there, and what they run is understood."""
+"""The workflows for GitHub and GitLab name existing things and valid options."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""The doctor's command line: every check is made, and the status says whether the benchmarks would stop."""
+"""The doctor makes every check, and its status says whether benchmarks would stop."""
 
 import subprocess
 import sys

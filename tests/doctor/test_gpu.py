@@ -1,4 +1,4 @@
-"""The GPU, its driver and packages: what does not fit is named with its fix, and so are skipped cases."""
+"""GPU, driver and packages: mismatches and skipped cases are named with a fix."""
 
 import dataclasses
 from pathlib import Path

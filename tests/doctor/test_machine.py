@@ -1,4 +1,4 @@
-"""Cores, other load, memory, shared memory and disks: too little of any is reported before a run."""
+"""Cores, load, memory, shared memory and disks: shortages are reported."""
 
 import os
 import shutil
@@ -53,7 +53,7 @@ def test_fewer_cores_than_are_visible_are_a_warning(
 @pytest.mark.parametrize(
     ("free", "state", "named"), [(2.0, "warning", ""), (9.0, "ok", "nnunet"), (20.0, "ok", "")]
 )
-def test_too_little_memory_for_a_model_is_said(
+def test_low_memory_names_affected_models(
     free: float, state: str, named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "free_memory_gib", lambda: free)
@@ -62,7 +62,7 @@ def test_too_little_memory_for_a_model_is_said(
 
 
 @pytest.mark.parametrize(("free", "state"), [(8, "problem"), (64, "warning"), (2048, "ok")])
-def test_too_little_shared_memory_is_a_warning_or_a_problem(
+def test_low_shared_memory_is_a_warning_or_problem(
     free: int, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=free * 2**20))

@@ -1,4 +1,4 @@
-"""Python and the packages: what is missing, out of range or there twice is a problem."""
+"""Python and packages: missing, wrong and duplicate ones are problems."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The programs a run starts: those that lack a library or do not start are a problem, with the fix."""
+"""The programs of a run: missing libraries and failed starts are problems with a fix."""
 
 import fcntl
 import os

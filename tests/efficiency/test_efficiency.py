@@ -1,5 +1,4 @@
-"""The served throughput beside the same artifact in process and beside another format: the turns, which
-point, and what is recorded."""
+"""Served throughput beside in-process throughput and another format: turns, points, records."""
 
 import dataclasses
 import itertools
@@ -58,7 +57,7 @@ def test_each_turn_runs_all_sides_in_random_order() -> None:
     assert (found.ratio().value, beside.value) == pytest.approx((0.9, 1.5))
 
 
-def test_turns_go_on_until_the_ratio_is_known() -> None:
+def test_turns_continue_until_ratio_is_known() -> None:
     noisy = itertools.cycle([80.0, 120.0])
     sides = {"served": lambda: next(noisy), "in_process": lambda: 100.0}
     plan = MeasuringPlan(precision_target=0.05, budget_s=1000)

@@ -1,4 +1,4 @@
-"""A build's own runtime in a process of its own, and the machine's peak in another."""
+"""The in-process worker, and the measurement of the machine's peak."""
 
 import contextlib
 import dataclasses
@@ -182,7 +182,7 @@ def test_gpu_worker_runs_in_all_modes(
 ) -> None:
     build = make_build(tmp_path, "ways", SIZES)
     target = dataclasses.replace(build.case.target, device=device)
-    format_ = dataclasses.replace(build.case.format, on_gpu="torch")
+    format_ = dataclasses.replace(build.case.format, gpu_arrays="torch")
     case = dataclasses.replace(build.case, target=target, format=format_)
     build = dataclasses.replace(build, case=case)
     with in_process(build, DEPLOYMENT, sample_of(build), resident=resident) as worker:

@@ -1,4 +1,4 @@
-"""Operations of one inference, as they are counted by hand and as they are known of models."""
+"""Operations per inference, against counts by hand and published counts."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Records as other services read them."""
+"""Records in the formats of other services."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_points_of_scenarios_and_rates_have_unique_names() -> None:
     assert str(LoadPoint("online", 1, 0, 120.0, "poisson")) == "b001-r00120-poisson", "as in test ids"
 
 
-def test_github_gets_latency_and_errors_where_smaller_is_better() -> None:
+def test_smaller_is_better_export_has_latency_and_errors() -> None:
     record = case_with(samples.load("offline", 8, 1500.0), accuracy=samples.accuracy(ERROR))
     found = named(smaller_is_better([publishable(record)]))
     assert found["a40-resnet50-onnx-trt-fp16 mel MSE"]["value"] == 6e-13, "however small"

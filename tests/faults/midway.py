@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.faults import own_machine
+from tests import own_machine
 from tests.faults.another_user import become, cannot_become_one_who_reads
 from tests.faults.place import OWN_SERVED, PROOF, SLOW, SLOW_PROOF, Ended, Place
 from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, REFUSED, Scenario

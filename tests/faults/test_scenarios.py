@@ -13,13 +13,13 @@ import pytest
 
 from fixtures.host import locks
 from fixtures.host.segments import is_unused
+from tests import own_machine
 from tests.faults import (
     at_once,
     classifier,
     given,
     killed,
     midway,
-    own_machine,
     servers,
     signals,
     surroundings,
@@ -88,7 +88,7 @@ def place(tmp_path: Path, household: Household, shared: Path) -> Iterator[Place]
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-def test_a_run_survives(scenario: Scenario, place: Place, has_own_memory: bool) -> None:
+def test_run_survives_fault(scenario: Scenario, place: Place, has_own_memory: bool) -> None:
     if reason := scenario.needs():
         pytest.skip(reason)
     before = {*_MEMORY.iterdir(), *ROOT.iterdir()}

@@ -1,4 +1,4 @@
-"""What ONNX Runtime would report to its vendor it does not, and it leaves no file of it."""
+"""The telemetry of ONNX Runtime is off and leaves no files."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What the nodes run is the checkout of the controller, as it is now."""
+"""Nodes run the current checkout of the controller."""
 
 import subprocess
 import sys

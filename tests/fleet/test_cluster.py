@@ -1,4 +1,4 @@
-"""A fleet that cannot be had is refused at once."""
+"""An unavailable fleet is refused at once."""
 
 import socket
 import sys

@@ -1,4 +1,4 @@
-"""Runs on real clusters of Ray, on this machine, whose nodes sleep in place of measuring."""
+"""Runs on real local Ray clusters whose nodes sleep instead of measuring."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn
         yield found
 
 
-def test_each_test_runs_once_on_its_hardware_and_is_recorded(cluster: StandIn) -> None:
+def test_each_test_runs_once_and_is_recorded(cluster: StandIn) -> None:
     cluster.add("A100", "T4", "cpu")
 
     status, text = ended(cluster.start(*MICRO, "--target", "a100,t4,cpu"))
@@ -36,7 +36,7 @@ def test_each_test_runs_once_on_its_hardware_and_is_recorded(cluster: StandIn) -
     assert len(cluster.points()) == sum("test_o" in name for name in outcomes)
 
 
-def test_dead_node_loses_only_its_running_test(cluster: StandIn) -> None:
+def test_tests_of_dead_node_run_again_elsewhere(cluster: StandIn) -> None:
     cluster.add("A100", "T4", "T4")
     run = cluster.start(*MICRO, "--target", "t4")
     cluster.wait_begun(3)

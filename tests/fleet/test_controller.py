@@ -1,5 +1,4 @@
-"""What comes back from a node: reports are those of a run here, and records lie where a run here would have
-put them."""
+"""Reports and records of a node arrive as if the run were local."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""A node's environment: made by tox once for each set of packages, or one that is there."""
+"""The environment of a node: made by tox once for each set of packages, or an existing one."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How long tests are expected to take comes from earlier records, the closest that there are."""
+"""The expected duration of tests comes from the closest earlier records."""
 
 from pathlib import Path
 

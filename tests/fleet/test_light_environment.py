@@ -1,4 +1,4 @@
-"""A fleet's controller, and `tox run -e prove`, have few packages: collecting must need no other."""
+"""Collection needs only the few packages of a fleet controller and of `tox run -e prove`."""
 
 import importlib.metadata
 import os

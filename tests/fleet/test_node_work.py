@@ -1,4 +1,4 @@
-"""A task on a node runs the suite, and sends each test's end with the files that it wrote."""
+"""A task on a node runs the suite and sends each finished test with its files."""
 
 import sys
 import tempfile

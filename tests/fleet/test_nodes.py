@@ -1,4 +1,4 @@
-"""Nodes of a cluster: which hardware each is, and which cases it can run."""
+"""The nodes of a cluster: their hardware, and the cases that they can run."""
 
 from typing import Any
 

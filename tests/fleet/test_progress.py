@@ -1,4 +1,4 @@
-"""What is done is done once, whoever dies, and what fails too often is given up."""
+"""Each test is done once even if nodes die, and repeated failures are given up."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A split loses nothing, doubles nothing, is the same everywhere, and its shards take about equally long."""
+"""Shards are disjoint, complete, reproducible and of about equal duration."""
 
 import random
 from collections import Counter

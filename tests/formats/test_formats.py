@@ -1,4 +1,4 @@
-"""Every format computes what the framework computes, at any batch, and calibrates on training samples."""
+"""Every format matches the framework at any batch size and calibrates on training samples."""
 
 import dataclasses
 import errno

@@ -1,4 +1,4 @@
-"""OpenVINO of ONNX files: what it computes, and what the server's own backend is told."""
+"""OpenVINO on ONNX files: outputs, and parameters of the server's backend."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""AOTInductor packages: right at every batch, built silently, opened without a compiler, or refused."""
+"""AOTInductor packages: right at every batch size, built silently, opened without a compiler."""
 
 import dataclasses
 import os

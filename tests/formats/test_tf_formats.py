@@ -1,4 +1,4 @@
-"""The TensorFlow formats compute what the framework computes, quietly, and fail aloud where they cannot."""
+"""TensorFlow formats match the framework, stay silent, and fail with an error."""
 
 import ctypes.util
 import dataclasses
@@ -253,7 +253,7 @@ def test_tensorflow_skips_without_usable_gpu_libraries(
 
 @pytest.mark.usefixtures("no_memory")
 @pytest.mark.parametrize("built", [True, False])
-def test_tf_trt_needs_a_tensorflow_built_with_tensorrt(
+def test_tf_trt_needs_tensorflow_built_with_tensorrt(
     built: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     play_build(monkeypatch, tmp_path, is_cuda_build=True, is_tensorrt_build=built)

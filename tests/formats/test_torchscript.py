@@ -1,4 +1,4 @@
-"""What is in a TorchScript artifact: its weights' layout, no fixed device, nothing too new for servers."""
+"""TorchScript artifacts: weight layout, no fixed device, no operators too new for servers."""
 
 import dataclasses
 import subprocess
@@ -24,7 +24,7 @@ TRACED = [
 
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.mnemonic)
-def test_convolution_weights_are_channels_last_in_artifact_alone(
+def test_only_artifact_has_channels_last_convolution_weights(
     format_: Format, job: ConversionJob, network: Small, tmp_path: Path
 ) -> None:
     format_.convert(dataclasses.replace(job, network=network), tmp_path / "model.pt")

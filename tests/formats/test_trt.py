@@ -1,4 +1,4 @@
-"""TensorRT's names are those of its bindings, 10 and 11; a network has the types of its export."""
+"""Conversion to TensorRT uses names of the bindings of 10 and 11, and the types of its export."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""Reading a PyTorch checkpoint, whatever is in it: no code of it runs."""
+"""PyTorch checkpoints are read without running their code."""
 
 import io
 import pickle

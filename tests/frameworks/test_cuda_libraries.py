@@ -1,4 +1,4 @@
-"""The packages of each extra share one CUDA and one TensorRT, and are read without importing them."""
+"""The packages of each extra share one CUDA and one TensorRT; they are read, not imported."""
 
 import json
 import subprocess

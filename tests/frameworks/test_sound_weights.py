@@ -1,4 +1,4 @@
-"""A checkpoint whose weights no training leaves is refused, with the file, the tensor and what to do."""
+"""Checkpoints with impossible weights are refused with file, tensor and fix."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +47,7 @@ FAULTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
-def test_untrained_weights_are_refused(model: Model, fault: str, tmp_path: Path) -> None:
+def test_impossible_weights_are_refused(model: Model, fault: str, tmp_path: Path) -> None:
     assert model.weights is not None
     key = KERNEL[model.name]
     path = spoilt(model, tmp_path, **{key: FAULTS[fault](load_file(model.weights)[key])})

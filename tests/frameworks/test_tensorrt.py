@@ -1,4 +1,4 @@
-"""TensorRT is found under each of its names, and told apart by what needs it."""
+"""TensorRT is found under each of its package names."""
 
 import pytest
 

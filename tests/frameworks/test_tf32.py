@@ -1,4 +1,4 @@
-"""TF32: how far a GPU's products lead from the framework's, emulated; the framework's own stay exact."""
+"""Emulated TF32 products stay within tolerance, and the framework computes without TF32."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The Kubernetes Job: its fields are those of Kubernetes, and it runs what the image has."""
+"""The Kubernetes Job is valid and runs a command of the image."""
 
 from pathlib import Path
 

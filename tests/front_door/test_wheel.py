@@ -1,4 +1,4 @@
-"""The wheel: its content, its command and its pytest option, in a folder without the checkout."""
+"""The wheel outside of a checkout: content, command and pytest option."""
 
 import os
 import subprocess
@@ -89,7 +89,7 @@ def test_invalid_arguments_end_with_status_4(call: Call, arguments: tuple[str, .
 @pytest.mark.parametrize(
     "arguments", [("--help",), ("report", "--help"), ("new", "--help"), ("doctor", "--help")]
 )
-def test_help_names_the_installed_command(call: Call, arguments: tuple[str, ...]) -> None:
+def test_help_names_installed_command(call: Call, arguments: tuple[str, ...]) -> None:
     done = call("tritonproof", *arguments)
 
     assert done.stdout.startswith("usage: tritonproof")

@@ -1,5 +1,4 @@
-"""Files of somebody else's making: each is read, or refused in a sentence that names it; nothing else ever
-happens."""
+"""Hostile files are read, or refused in a sentence that names them."""
 
 import hashlib
 import json
@@ -21,7 +20,7 @@ from fixtures.errors import ProofError
 from fixtures.frameworks import pytorch
 from fixtures.frameworks.sound_weights import check_weights
 from fixtures.spec import Tensor
-from fixtures.user_models import existing, repository
+from fixtures.user_models import repository, repository_model
 from fixtures.user_models.samples import read_samples, sized_inputs
 from reports.record import files
 from reports.record.files import RecordError
@@ -65,7 +64,7 @@ def read_config(path: Path) -> object:
     for."""
     content = repository.read_config(path)
     found = repository.FoundModel("a", path.parent, content)
-    return existing.declared(found), found.backend, existing.why_not_here(found, "cpu")
+    return repository_model.declared(found), found.backend, repository_model.why_not_here(found, "cpu")
 
 
 def read_inputs(*inputs: Tensor) -> Callable[[Path], object]:

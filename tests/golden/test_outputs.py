@@ -1,4 +1,4 @@
-"""The output of the commands for the committed records changes on purpose, or not at all."""
+"""Outputs for the committed records equal the golden files."""
 
 import pytest
 

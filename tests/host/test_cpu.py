@@ -1,4 +1,4 @@
-"""The clock of the machine's cores: who works, and at which priority."""
+"""The CPU clock: busy time by process, and priority."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What of the caller's environment reaches the programs that a run starts, by looking at the programs."""
+"""Environment variables that reach the programs of a run."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Sizes of files and folders, and archives that lead out of their folder."""
+"""Sizes of files and folders, and archives with paths outside of their folder."""
 
 import io
 import tarfile

@@ -1,4 +1,4 @@
-"""A full disk under the temporary folder is named, and what was cut there is taken for whole by nobody."""
+"""A full temporary disk is named, and truncated files are not reused."""
 
 import errno
 import json

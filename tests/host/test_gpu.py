@@ -1,4 +1,4 @@
-"""What the GPUs do, with a stand-in for NVML: which are watched, who else is on them, their energy."""
+"""GPU monitoring on a stand-in for NVML: watched GPUs, foreign processes, energy."""
 
 import dataclasses
 import os

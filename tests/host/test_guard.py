@@ -1,4 +1,4 @@
-"""Nothing that is started under the guard outlives its caller, however the caller ends."""
+"""No process under the guard outlives its caller."""
 
 import contextlib
 import mmap

@@ -1,4 +1,4 @@
-"""What the process may take of memory, files and shared memory."""
+"""Process limits on memory, files and shared memory."""
 
 import resource
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The machine's lock: measurements exclude everything, the rest shares, and who waits learns for whom."""
+"""The machine lock: measurements are exclusive, other work shares, waiters learn the holder."""
 
 import os
 import signal

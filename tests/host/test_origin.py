@@ -1,4 +1,4 @@
-"""A measurement says which run, machine and commit it comes from."""
+"""A measurement records its run, machine and commit."""
 
 import os
 import subprocess

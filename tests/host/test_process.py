@@ -1,4 +1,4 @@
-"""A program that is run for what it prints is read, whatever it prints, and ended where it does not end."""
+"""Helper programs: output is captured, and hanging ones are ended."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Folders of a run are this user's alone, and those of a killed run go."""
+"""Scratch folders are private, and those of killed runs are removed."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ def run(temporary: Path) -> Iterator[Callable[[], "tuple[subprocess.Popen[str], 
             process.kill()
 
 
-def test_folder_of_killed_run_is_removed_and_live_run_keeps_its_own(
+def test_only_folders_of_killed_runs_are_removed(
     run: Callable[[], "tuple[subprocess.Popen[str], Path]"],
 ) -> None:
     (killed, left), (ending, ended), (_, alive) = run(), run(), run()

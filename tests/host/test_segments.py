@@ -1,4 +1,4 @@
-"""Shared memory that somebody uses is told from what is left, whoever it is."""
+"""Shared memory in use is distinguished from leftovers."""
 
 import mmap
 import os

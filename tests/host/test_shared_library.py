@@ -1,4 +1,4 @@
-"""What a library links to is what the dynamic linker's tool says; the GPUs of its code decide what runs."""
+"""Linked versions and GPU architectures of shared libraries."""
 
 from pathlib import Path
 
@@ -34,9 +34,7 @@ def test_gpu_code_is_read_with_architectures(tmp_path: Path) -> None:
         (None, True),
     ],
 )
-def test_machine_code_runs_on_its_major_capability_and_ptx_later(
-    capability: tuple[int, int] | None, runs: bool
-) -> None:
+def test_only_ptx_runs_on_later_major_capabilities(capability: tuple[int, int] | None, runs: bool) -> None:
     code = GpuCode(frozenset({75, 80}), frozenset({120}))
     assert (lacks_code("PyTorch", code, capability) is None) == runs
     assert lacks_code("PyTorch", None, capability) is None

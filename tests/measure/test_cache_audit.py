@@ -1,4 +1,4 @@
-"""One sample repeated beside requests that were never sent before marks a server that remembers answers."""
+"""A repeated sample beside fresh requests reveals a response cache."""
 
 import os
 from collections.abc import Iterator

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.measure import estimates, measured, stopping, sweep
-from fixtures.measure.measured import PointState
+from fixtures.measure import estimates, point_state, stopping, sweep
+from fixtures.measure.measurement import Measurement, record_entry
+from fixtures.measure.point_state import PointState
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.measure.to_record import Measurement, record_entry
 from fixtures.spec import LoadPoint
 from tests import toy
 from tests.helpers import settings
@@ -63,7 +63,7 @@ def measure(plan: MeasuringPlan) -> tuple[Measurement, list[tuple[int, str]], to
     def announce(states: list[PointState]) -> None:
         said.append((len(load.calls), stopping.certifying_text(states, plan)))
 
-    state = measured.begin(toy.job(LoadPoint("online", 1, 2)))
+    state = point_state.begin(toy.job(LoadPoint("online", 1, 2)))
     (found,) = sweep.measure([state], plan, take=load.take, announce=announce)  # type: ignore[arg-type]
     return record_entry(found, plan), said, load
 

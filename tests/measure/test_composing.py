@@ -1,11 +1,11 @@
-"""What the models that a model calls did in its requests, from the server's statistics around each run."""
+"""Times of the models that a model calls, from server statistics around each run."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fixtures.measure.composing import ComposingTimes
+from fixtures.measure.composing_models import ComposingTimes
 from fixtures.spec import LoadPoint
 
 ONE, OTHER = LoadPoint("offline", 1, 1), LoadPoint("offline", 8, 1)

@@ -147,7 +147,7 @@ def test_warm_up_is_found(warm_up: int) -> None:
 @pytest.mark.parametrize(
     ("slow", "cut"), [(0, 0), (10, 10), (30, 30), (100, 100), (200, 200), (210, None), (280, None)]
 )
-def test_warm_up_is_cut_if_it_ends_in_first_half(slow: int, cut: int | None) -> None:
+def test_warm_up_in_first_half_is_cut(slow: int, cut: int | None) -> None:
     """400 latencies in forty batches, those of the warm-up five times as long."""
     assert estimates.warm_up_end(np.where(np.arange(400) < slow, 5.0, 1.0)) == cut
 
@@ -252,7 +252,7 @@ def test_goodput_counts_answers_in_time() -> None:
 
 
 @pytest.mark.parametrize("passes", [2, 3, 6])
-def test_interval_of_mean_is_students(passes: int) -> None:
+def test_interval_of_mean_matches_student_t(passes: int) -> None:
     means = np.array([10.0, 11.0, 9.5, 10.2, 10.4, 9.9])[:passes]
     parts = passes_of([np.full(50, mean) for mean in means])
 
@@ -302,7 +302,7 @@ def test_passes_without_variation_count_all_requests() -> None:
     assert (found.low, found.high) == pytest.approx((scipys.low, scipys.high), rel=0.01)
 
 
-def test_p99_interval_is_open_above_below_368_requests() -> None:
+def test_p99_interval_is_open_under_368_requests() -> None:
     """0.99 to the power of 368 is a fortieth: so often not even the slowest of them exceeds the p99."""
     for count, is_open in ((366, True), (370, False)):
         half = np.arange(count / 2)

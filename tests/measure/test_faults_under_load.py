@@ -1,4 +1,4 @@
-"""Faults that a load test hides, in real servers: the answers between the passes find and name each."""
+"""Faults that appear under load on real servers: checks between passes find and name them."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""What a point records of the GPU that it used: figures and throttling, by a stand-in for NVML."""
+"""GPU use of a load point on a stand-in for NVML: figures and throttling."""
 
 import dataclasses
 import os
@@ -14,11 +14,11 @@ from msgspec import structs
 
 from fixtures.host import gpu
 from fixtures.host.gpu import GpuTime
-from fixtures.measure import measured, sweep, validity
+from fixtures.measure import point_state, sweep, validity
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
+from fixtures.measure.measurement import record_entry
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.measure.to_record import record_entry
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
@@ -140,7 +140,7 @@ def test_windows_of_a_real_run_match_watch_clock(
         server.client.load_model(name)
         on_gpu = dataclasses.replace(server, device="cuda")
         job = Job(on_gpu, name, model, point, "system", data.below(on_gpu.scratch), 0.005)
-        (state,) = sweep.measure([measured.begin(job)], plan)
+        (state,) = sweep.measure([point_state.begin(job)], plan)
     assert all(run.gpu is not None for run in state.mine.passes)
     found = record_entry(state, plan).load
     assert found.gpu is not None

@@ -1,4 +1,4 @@
-"""Which samples requests are made of, and what a server really gets of them from a real perf_analyzer."""
+"""Samples in requests, and what a server receives from a real perf_analyzer."""
 
 import dataclasses
 import json

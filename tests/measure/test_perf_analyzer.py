@@ -1,4 +1,4 @@
-"""One run of the load generator: what it is told, and what becomes of its good and bad runs."""
+"""One run of the load generator: its command line, and its good and bad runs."""
 
 import base64
 import dataclasses
@@ -37,7 +37,7 @@ def run(tmp_path: Path, generator: Generator) -> Take:
     return run
 
 
-def test_a_run_yields_timestamps_and_components(run: Take) -> None:
+def test_run_yields_timestamps_and_components(run: Take) -> None:
     found = run()
 
     assert estimates.throughput([found.steady]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
@@ -185,7 +185,7 @@ def test_failing_load_generator_is_an_error_with_its_output(
     [({}, 1), ({"called": "the reference's Triton (cpu-m-ts)"}, 1), ({"scratch": Path("/nowhere/gone")}, 0)],
     ids=["the case's own", "another", "with its folder"],
 )
-def test_server_that_ends_under_load_is_an_error_at_once(
+def test_server_ending_under_load_is_an_error(
     run: Take, generator: Generator, tmp_path: Path, changes: dict[str, Any], calls: int
 ) -> None:
     generator.plan("refused")

@@ -1,4 +1,4 @@
-"""How long the windows of a pass are, and when a load point is done: rules on runs that are invented."""
+"""Stopping rules on invented runs: window lengths, and when a load point is done."""
 
 import dataclasses
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fixtures.against.comparison import OtherBuild
-from fixtures.measure import measured, stopping
-from fixtures.measure.measured import Measured, PointState
+from fixtures.measure import point_state, stopping
+from fixtures.measure.point_state import Measured, PointState
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.spec import LoadPoint
 from tests import toy
@@ -22,7 +22,7 @@ def side(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) ->
     for latency_ms in latencies_ms:
         count = int(length_s * 1e3 / latency_ms) + 1
         timeline = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s)
-        found = measured.passed(found, toy.run_of(timeline, elapsed_s=elapsed_s))
+        found = point_state.passed(found, toy.run_of(timeline, elapsed_s=elapsed_s))
     return found
 
 
@@ -48,7 +48,7 @@ STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
         (side(*STEADY, 10, 10), MeasuringPlan(budget_s=1e3, certify=99), True),  # by then it is certified
     ],
 )
-def test_point_is_done_when_interval_is_narrow_or_budget_spent(
+def test_point_ends_on_narrow_interval_or_spent_budget(
     found: Measured, plan: MeasuringPlan, done: bool
 ) -> None:
     assert stopping.until_known(plan)(PointState(found)) is done
@@ -96,7 +96,7 @@ def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, 
     found = Measured(toy.job(POINT))
     for latency_ms in latencies_ms:
         timeline = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
-        found = measured.warmed(found, toy.run_of(timeline))
+        found = point_state.warmed(found, toy.run_of(timeline))
     assert stopping.is_warmed_up(found) is settled
 
 
@@ -106,7 +106,7 @@ def test_certification_time_is_estimated_in_whole_passes(rate_per_s: float | Non
     seconds. By a schedule the first quarter of a pass does not count."""
     point = LoadPoint("online", 1, 0 if rate_per_s else 4, rate_per_s, "constant" if rate_per_s else None)
     warm_up = toy.run_of(toy.closed_loop(np.full((4, 40), 0.01), 0.4), next_window_s=0.6)
-    found = dataclasses.replace(measured.warmed(Measured(toy.job(point)), warm_up), window_s=0.6)
+    found = dataclasses.replace(point_state.warmed(Measured(toy.job(point)), warm_up), window_s=0.6)
     plan, seconds = MeasuringPlan(certify=99), passes * (3 * 0.6 + 0.1)
 
     assert stopping.seconds_to_certify(PointState(found), plan) == pytest.approx(seconds)

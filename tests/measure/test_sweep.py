@@ -1,4 +1,4 @@
-"""Load points measured in turns: in which order, for how long, and what is kept. No server is needed."""
+"""Load points measured in turns without a server: order, duration and results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,10 +8,10 @@ import pytest
 
 from fixtures.errors import ProofError
 from fixtures.host.cpu import CpuTime
-from fixtures.measure import estimates, measured, stopping, sweep
+from fixtures.measure import estimates, point_state, stopping, sweep
 from fixtures.measure.job import Job
+from fixtures.measure.measurement import Measurement, Outcome, components, outcomes
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.measure.to_record import Measurement, Outcome, components, outcomes
 from fixtures.spec import LoadPoint
 from reports.record import schema
 from reports.record.schema import Load
@@ -27,7 +27,7 @@ def run(
     generator: LoadGenerator, *points: LoadPoint, plan: MeasuringPlan = QUICK, **options: Any
 ) -> Mapping[LoadPoint, Outcome]:
     """Measure points of an invented server."""
-    states = [measured.begin(toy.job(point)) for point in points or (ONLINE,)]
+    states = [point_state.begin(toy.job(point)) for point in points or (ONLINE,)]
     return outcomes(sweep.measure(states, plan, take=generator.take, **options), plan)
 
 
@@ -132,7 +132,7 @@ def test_too_short_window_is_not_retried() -> None:
 
 def test_slow_requests_have_long_windows_and_one_warm_up() -> None:
     generator = LoadGenerator(lambda _job, _number: 2000.0)
-    states = [measured.begin(toy.job(POINTS[0], request_s=2.0))]
+    states = [point_state.begin(toy.job(POINTS[0], request_s=2.0))]
     (state,) = sweep.measure(states, QUICK, take=generator.take)
 
     assert min(generator.windows_s()) >= 4.0
@@ -141,7 +141,7 @@ def test_slow_requests_have_long_windows_and_one_warm_up() -> None:
 
 def test_continued_point_keeps_earlier_passes() -> None:
     generator = LoadGenerator()
-    (first,) = sweep.measure([measured.begin(toy.job(ONLINE))], QUICK, take=generator.take)
+    (first,) = sweep.measure([point_state.begin(toy.job(ONLINE))], QUICK, take=generator.take)
     (second,) = sweep.measure(
         [first], QUICK, take=generator.take, is_done=lambda state: len(state.mine.passes) >= 10
     )

@@ -1,4 +1,4 @@
-"""Which part of a pass counts, by the times of its requests, or when an open loop's were due."""
+"""The steady part of a pass, from request times or from due times of an open loop."""
 
 from collections.abc import Sequence
 

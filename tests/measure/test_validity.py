@@ -1,4 +1,4 @@
-"""Marks of what disturbed a point: each where it belongs, and none where all was well."""
+"""Marks of disturbances, each where it belongs and none otherwise."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Answers under load against those in process, between the passes of a real server too."""
+"""Answers under load against those in process, also between the passes of a real server."""
 
 import dataclasses
 import os
@@ -11,11 +11,11 @@ import pytest
 from msgspec import structs
 
 from fixtures.accuracy.compare_answers import Answer, Closeness, expect
-from fixtures.measure import measured, perf_analyzer, sweep
+from fixtures.measure import perf_analyzer, point_state, sweep
 from fixtures.measure.job import Check, Job
 from fixtures.measure.load_data import input_data
+from fixtures.measure.measurement import record_entry
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.measure.to_record import record_entry
 from fixtures.measure.verifying import together, verify, verifying
 from fixtures.serve.server import Server
 from fixtures.spec import Arrays, LoadPoint
@@ -152,7 +152,7 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
     assert near.at_least(0.01).of("SECOND") == (0.01, 2e-4)
 
 
-def test_checks_of_a_point_add_up_and_keep_first_fault() -> None:
+def test_checks_add_up_and_keep_first_fault() -> None:
     right, broken = verify(CHECK, [answer()], 0.5), verify(CHECK, [answer(changed(0, 0, np.nan))], 0.5)
     found = together([right, broken, right])
 
@@ -227,7 +227,7 @@ def job(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterato
 
 
 def test_wrong_answer_under_load_hides_speed(job: Job) -> None:
-    (state,) = sweep.measure([measured.begin(job)], PLAN, take=verifying(perf_analyzer.take))
+    (state,) = sweep.measure([point_state.begin(job)], PLAN, take=verifying(perf_analyzer.take))
     load = record_entry(state, PLAN).load
 
     assert load.samples == 20

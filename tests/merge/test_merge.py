@@ -1,4 +1,4 @@
-"""Records of several folders in one: everything arrives whole, or nothing is written."""
+"""Merging records of several folders: all are written whole, or nothing is."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""Models of files anywhere are in the suite while a run wants them; errors in a file come with its line."""
+"""Model files are in the suite for one run, and their errors name the line."""
 
 import contextlib
 import sys

@@ -1,4 +1,4 @@
-"""BERT: its arithmetic, the layouts of its checkpoints, and the folders that it refuses."""
+"""BERT: its arithmetic, checkpoint layouts and refused folders."""
 
 import hashlib
 import json

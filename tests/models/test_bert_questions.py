@@ -1,4 +1,4 @@
-"""The questions that BERT is asked: SQuAD's with the checkpoint's vocabulary, or invented ones."""
+"""The questions for BERT: SQuAD with the checkpoint's vocabulary, or invented ones."""
 
 import json
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_missing_training_file_means_no_calibration(full: Model, dev: Path, fold
         full.samples("training", dev, folder)
 
 
-def test_squad_without_a_checkpoint_is_refused(full: Model, dev: Path) -> None:
+def test_squad_without_checkpoint_is_refused(full: Model, dev: Path) -> None:
     with pytest.raises(InputError, check=lambda error: error.where == f"--dataset bert-dist4l={dev}"):
         full.samples("evaluation", dev, None)
 

@@ -1,4 +1,4 @@
-"""The Medical Segmentation Decathlon's brain tumours: which cases count, and how they are prepared."""
+"""Brain tumours of the Medical Segmentation Decathlon: selection and preprocessing."""
 
 import gzip
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a reader is shown of a sample of each model: pictures, texts, and both answers."""
+"""Samples as shown to a reader: pictures, texts and both answers."""
 
 import base64
 import io

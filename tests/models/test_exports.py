@@ -1,4 +1,4 @@
-"""The micro networks in PyTorch convert with a dynamic batch: made for two rows, they compute any."""
+"""Micro networks in PyTorch convert with a dynamic batch."""
 
 from collections.abc import Callable
 from pathlib import Path

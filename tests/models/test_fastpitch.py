@@ -1,4 +1,4 @@
-"""FastPitch's metrics by hand, and what it says without weights or texts of a user's."""
+"""Metrics of FastPitch by hand, and its behaviour without weights or texts."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_missing_frames_are_an_error_against_framework() -> None:
     assert metrics.to_framework(framework, None, framework).tolist() == [0]
 
 
-def test_reference_is_compared_framewise_at_micro_size_and_aligned_at_full_size() -> None:
+def test_only_full_size_aligns_frames_with_reference() -> None:
     served, references = kept([mel_of(1, 1, 2, 4)]), [mel_of(1, 2, 4, 4)]
     assert MICRO.metrics[0].score(served, references, served) == pytest.approx([(0 + 1 + 4 + 0) / 4])
     assert FULL.metrics[0].score(served, references, served).tolist() == [0]

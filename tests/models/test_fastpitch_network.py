@@ -1,4 +1,4 @@
-"""FastPitch's arithmetic, the lengths it gives, and the checkpoints it loads or refuses."""
+"""FastPitch: its arithmetic, output lengths and checkpoints."""
 
 import copy
 from collections.abc import Callable, Mapping

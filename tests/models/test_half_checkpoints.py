@@ -1,4 +1,4 @@
-"""The committed weights are FP32: a model of a checkpoint of half the digits is told from the right one."""
+"""Parity in FP32 detects a checkpoint that was rounded to half precision."""
 
 import copy
 from typing import Any

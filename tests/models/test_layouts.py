@@ -1,4 +1,4 @@
-"""Every key of NVIDIA's full-size checkpoints comes to its place or is left out by name."""
+"""Every key of NVIDIA's full-size checkpoints is loaded or left out by name."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -73,7 +73,7 @@ def key_in_file(model: str, key: str) -> str:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_key_of_nvidia_checkpoints_is_loaded_or_left_out(name: str, tmp_path: Path) -> None:
+def test_nvidia_checkpoint_keys_are_loaded_or_listed(name: str, tmp_path: Path) -> None:
     model, write = FILES[name]
     state = published.numbered(published.layout(model))
     path = write(dict(state), tmp_path)

@@ -1,4 +1,4 @@
-"""Every micro size: its committed weights keep its limits, and a fault costs it a limit or its parity."""
+"""Micro models: committed weights keep their limits, and faults break a limit or parity."""
 
 import copy
 import functools
@@ -81,7 +81,7 @@ def test_committed_weights_keep_every_limit(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MICRO)
-def test_outputs_are_as_declared_at_any_batch(name: str) -> None:
+def test_outputs_match_declaration_at_any_batch(name: str) -> None:
     run = committed(name)
     for rows in (1, 3):
         outputs = run.model.run(run.network, {key: values[:rows] for key, values in run.inputs.items()})
@@ -92,7 +92,7 @@ def test_outputs_are_as_declared_at_any_batch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MICRO)
-def test_no_sample_is_trained_on_and_evaluated(name: str) -> None:
+def test_training_and_evaluation_samples_are_disjoint(name: str) -> None:
     def rows(samples: Samples) -> set[object]:
         if "resnet50" in name:  # of which two people may have written the same digit
             return set(samples.ids)
@@ -256,7 +256,7 @@ def test_digits_are_stratified_and_class_combines_shape_and_ink() -> None:
     ]
 
 
-def test_every_phantom_holds_every_class() -> None:
+def test_every_phantom_has_every_class() -> None:
     for split in ("training", "evaluation"):
         labels = MICRO["nnunet-micro"].samples(split, None, None).labels
         assert min(np.bincount(label.ravel(), minlength=4).min() for label in labels) >= 20

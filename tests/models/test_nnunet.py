@@ -1,4 +1,4 @@
-"""nnU-Net: its arithmetic, the checkpoints that it loads or refuses, and mean Dice."""
+"""nnU-Net: its arithmetic, checkpoints and mean Dice."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,7 +74,7 @@ def state() -> State:
 @pytest.mark.parametrize(
     "key", ["model.loss.weight", "model.deep_supervision_heads.4.conv.bias", "model.dice.dice", "dice.steps"]
 )
-def test_an_unexpected_key_is_named(key: str, state: State, tmp_path: Path) -> None:
+def test_unexpected_key_is_named(key: str, state: State, tmp_path: Path) -> None:
     path, named = saved(state | {key: torch.zeros(1)}, tmp_path / "x.ckpt"), key.removeprefix("model.")
     with pytest.raises(InputError, check=lambda error: error.where == str(path) and named in error.what):
         nnunet.load_micro(path)
@@ -82,7 +82,7 @@ def test_an_unexpected_key_is_named(key: str, state: State, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("absent", [(), (2,), (1, 2, 3)], ids=str)
 @pytest.mark.parametrize("where", ["truth", "prediction", "both"])
-def test_dice_is_the_f1_score_of_scikit_learn(where: str, absent: tuple[int, ...]) -> None:
+def test_dice_matches_f1_of_scikit_learn(where: str, absent: tuple[int, ...]) -> None:
     random = np.random.default_rng(0)
     prediction, truth = random.integers(0, 4, (2, 9, 8, 7)).astype(np.uint8)
     for volume in {"truth": [truth], "prediction": [prediction], "both": [truth, prediction]}[where]:

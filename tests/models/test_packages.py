@@ -1,4 +1,4 @@
-"""A build's name holds the version of every package that its model's network comes from."""
+"""A build's digest has the version of every package that makes its network."""
 
 import ast
 import sys

@@ -1,4 +1,4 @@
-"""ResNet50 v1.5: its arithmetic, the layouts of its checkpoints, and ImageNet as it sees it."""
+"""ResNet50 v1.5: its arithmetic, checkpoint layouts and ImageNet preprocessing."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,7 +55,7 @@ def later_keys(state: State) -> State:
     }
 
 
-def test_the_network_gives_the_reference_networks_outputs(state: State, tmp_path: Path) -> None:
+def test_network_matches_reference_outputs(state: State, tmp_path: Path) -> None:
     # 64 x 64 pixels leave 2 x 2 before the mean, which is enough to tell the arithmetic.
     x = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(1))
     network = resnet50.load_full(saved(state, tmp_path / "x.pt")).network
@@ -72,7 +72,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_weights_are_the_same_in_every_published_layout(layout: str, state: State, tmp_path: Path) -> None:
+def test_weights_match_in_every_published_layout(layout: str, state: State, tmp_path: Path) -> None:
     network = resnet50.load_full(saved(LAYOUTS[layout](state), tmp_path / "x.pth.tar")).network
     for key, value in network.state_dict().items():
         assert key.endswith("num_batches_tracked") or torch.equal(value, state[key]), key

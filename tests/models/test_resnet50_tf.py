@@ -1,4 +1,4 @@
-"""ResNet50 v1.5 in TensorFlow: its arithmetic, the checkpoints that it loads or refuses, and its images."""
+"""ResNet50 v1.5 in TensorFlow: its arithmetic, checkpoints and images."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -134,7 +134,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[State, Path]:
     return state, folder
 
 
-def test_a_published_folder_gives_the_reference_networks_outputs(published: tuple[State, Path]) -> None:
+def test_published_folder_matches_reference_outputs(published: tuple[State, Path]) -> None:
     state, folder = published
     assert (len(state), len(of_training(state))) == (267, 161 + 4)
     images = np.random.default_rng(1).uniform(0, 255, (1, 224, 224, 3)).astype(np.float32)
@@ -168,7 +168,7 @@ def folder(prefix: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_folder_prefix_and_index_file_name_the_same_checkpoint(small: State, prefix: Path) -> None:
+def test_folder_prefix_and_index_name_same_checkpoint(small: State, prefix: Path) -> None:
     read = [tf1_checkpoint.read_checkpoint(path) for path in (prefix.parent, prefix, Path(f"{prefix}.index"))]
     assert len({digest for _, _, digest in read}) == 1
     for state, name, _ in read:
@@ -241,7 +241,7 @@ def test_variable_that_does_not_fit_is_named(
 # --- images -------------------------------------------------------------------------------------------------
 
 
-def test_random_weights_are_seeded_and_give_sane_outputs() -> None:
+def test_random_weights_are_seeded_with_sane_outputs() -> None:
     weights = FULL.load(None)
     assert not weights.trained
     assert weights.origin == f"random, seed {network.SEED}"

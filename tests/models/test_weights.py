@@ -1,4 +1,4 @@
-"""Every model: equal random weights, refused keys of others, no data set for a micro size."""
+"""Every model: reproducible random weights, refused foreign keys, no data set for micro sizes."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A new model's file runs as it is written, and no file is overwritten."""
+"""A new model's file runs as written, and no file is overwritten."""
 
 import re
 import subprocess

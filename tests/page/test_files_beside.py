@@ -1,4 +1,4 @@
-"""What lies beside a record is shown on the page, and nothing that lies elsewhere."""
+"""The page shows the files beside a record and no others."""
 
 import os
 from collections.abc import Callable

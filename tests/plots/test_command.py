@@ -1,4 +1,4 @@
-"""The command that draws plots: which files it writes, and what it refuses."""
+"""The plots command: written files and refused arguments."""
 
 import subprocess
 import sys

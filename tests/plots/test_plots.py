@@ -1,4 +1,4 @@
-"""Plots: what each shows of which records, what it never shows, and the files that it becomes."""
+"""Plots: what each shows of which records, what stays hidden, and the written files."""
 
 from xml.etree import ElementTree
 
@@ -134,7 +134,7 @@ def test_marked_point_is_hollow_except_for_wide_interval() -> None:
     assert [note for note in chart.notes if note.startswith("Hollow")] != []
 
 
-def test_one_case_shows_every_metric_and_several_their_first() -> None:
+def test_several_cases_show_only_first_metric() -> None:
     error = samples.score(
         metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=0.0121, limits=()
     )

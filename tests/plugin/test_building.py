@@ -1,4 +1,4 @@
-"""What belongs to a model is made once for all of its cases, and gone before the next model's."""
+"""Weights and framework answers are made once per model and released before the next."""
 
 import re
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_second(run):
 """
 
 
-def test_weights_and_framework_answers_are_computed_once_per_model(tmp_path: Path) -> None:
+def test_weights_are_loaded_once_per_model(tmp_path: Path) -> None:
     file = tmp_path / "test_of_models.py"
     file.write_text(TESTS)
     words = (

@@ -1,4 +1,4 @@
-"""What continuous integration sees of a run: exit status, JUnit's XML, job summary, annotations."""
+"""Output for continuous integration: exit status, JUnit XML, job summary, annotations."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from types import SimpleNamespace
 import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.host.origin import origin
-from fixtures.measure.to_record import Measurement
+from fixtures.measure.measurement import Measurement
 from fixtures.plugin.recorder import Recorder
 from reports.record.schema import Start
 from tests import samples

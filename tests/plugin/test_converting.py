@@ -1,4 +1,4 @@
-"""Cases are converted before the first test, several at once, in processes that end with the run."""
+"""Cases are converted in parallel before the first test, in processes that end with the run."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A server that ended by itself fails its case's later tests, and no other case."""
+"""A server that ended fails the later tests of its case and of no other."""
 
 import textwrap
 from pathlib import Path

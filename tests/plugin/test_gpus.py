@@ -1,5 +1,4 @@
-"""Which GPUs a run uses on a machine with several, by a stand-in for NVML: one kind, as many as asked for, no
-others."""
+"""GPU selection with several GPUs, on a stand-in for NVML: one kind, as many as requested."""
 
 import os
 from collections.abc import Iterator
@@ -124,7 +123,7 @@ def test_known_gpu_is_preferred_to_an_unknown_one(nvml: Nvml, seen: Seen, collec
     assert seen.variables["CUDA_VISIBLE_DEVICES"] == FIRST_A100
 
 
-def test_first_of_two_gpu_kinds_runs_and_others_skip_with_reason(nvml: Nvml, collect: Collect) -> None:
+def test_second_gpu_kind_skips_with_reason(nvml: Nvml, collect: Collect) -> None:
     reasons = skip_reasons(collect("--target", "a100,t4,l4"))
     assert reasons["a100"] == set()
     assert "--target t4" in str(reasons["t4"])

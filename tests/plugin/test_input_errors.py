@@ -1,5 +1,4 @@
-"""What was given and cannot be used ends a run, whose other cases would say the same; the error of another
-test does not."""
+"""Unusable input ends a run; errors of other tests do not."""
 
 from pathlib import Path
 

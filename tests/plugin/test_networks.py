@@ -1,4 +1,4 @@
-"""--onnx and its companions: which tests there are, what the header says, and what other runs are told."""
+"""--onnx and its companions: selected tests, header and errors."""
 
 from pathlib import Path
 

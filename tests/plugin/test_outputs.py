@@ -1,4 +1,4 @@
-"""Where a run writes is looked at before anything is built."""
+"""Output paths are checked before anything is built."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A run begins by removing what killed ones left, and says so."""
+"""A run begins by removing leftovers of killed runs, and says so."""
 
 import mmap
 import os

@@ -1,4 +1,4 @@
-"""--repository: which tests the models of a user's repository get, and what does not fit it."""
+"""--repository: the tests of a user's repository, and options that do not fit it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Cases are honest: which there are on which hardware, which run unasked, and in which order."""
+"""Cases by hardware, default selection and order."""
 
 import gc
 import importlib.metadata
@@ -308,7 +308,7 @@ def test_gc_is_off_during_collection(collect: Collect) -> None:
     assert gc.isenabled()
 
 
-def test_collection_searches_installed_packages_once(
+def test_collection_rarely_searches_installed_packages(
     monkeypatch: pytest.MonkeyPatch, collect: Collect
 ) -> None:
     """A search reads a file of each package, some hundred of them."""

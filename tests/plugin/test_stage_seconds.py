@@ -1,4 +1,4 @@
-"""A record says how long the tests of each stage took, so that later runs know what to expect."""
+"""Records have the duration of each stage, for later estimates."""
 
 import itertools
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the exit status and the sentence about it are made of, without a run."""
+"""Exit status and its sentence, computed without a run."""
 
 import dataclasses
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The published figures are whole, and agree with each other."""
+"""The published figures are complete and consistent."""
 
 import csv
 from pathlib import Path
@@ -113,7 +113,7 @@ def test_settings_match_published_ones(
     assert found == [settings]
 
 
-def test_components_add_up_to_the_average(figures: pd.DataFrame) -> None:
+def test_components_add_up_to_average(figures: pd.DataFrame) -> None:
     rows = figures.dropna(subset=COMPONENTS_MS)
     assert len(rows) == 48 + 64 + 64 + 64 + 128
     off_ms = (rows[COMPONENTS_MS].sum(axis=1) - rows["latency_avg_ms"]).abs()
@@ -148,7 +148,7 @@ def test_throughput_times_latency_equals_requests_in_flight(figures: pd.DataFram
     assert clipped[["gpu", "concurrency"]].to_numpy().tolist() == [["a100", 6], ["v100", 7]]
 
 
-def test_percentiles_rise(figures: pd.DataFrame) -> None:
+def test_percentiles_are_ordered(figures: pd.DataFrame) -> None:
     p50, p90, p95, p99 = (figures[name] for name in PERCENTILES_MS)
     assert p50.notna().sum() == 368
     assert ((p50 <= p90) | p50.isna()).all()

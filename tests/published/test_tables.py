@@ -1,4 +1,4 @@
-"""Measured figures beside the published ones: which rows a case meets, their ratios, and what differs."""
+"""Measured figures beside published ones: matching rows, ratios, differences, missing counterparts."""
 
 import re
 from typing import Any

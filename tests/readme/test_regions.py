@@ -1,4 +1,4 @@
-"""The regions of a markdown file and their pictures are rendered anew, and all else stays."""
+"""Regions of a markdown file: rendered with pictures, drift found, errors with their line."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What lies in a folder is found, all of it, or it is said which folder may not be listed."""
+"""Files in folders are all found, or the unlistable folder is named."""
 
 from collections.abc import Callable
 from pathlib import Path

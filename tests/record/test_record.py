@@ -1,4 +1,4 @@
-"""The record file: it comes back as it was written, and anything less than a whole one is refused."""
+"""The record file round trips, and incomplete ones are refused."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A run of a case without pytest: the lines of CONTRIBUTING, and what is remembered."""
+"""A case runs without pytest, as in CONTRIBUTING.md, and computes each value once."""
 
 import re
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""What the server of a case on a GPU is started and loaded with, by a stand-in for NVML and one for the
-server."""
+"""Server options and deployment of a GPU case, on stand-ins for NVML and the server."""
 
 import contextlib
 import dataclasses

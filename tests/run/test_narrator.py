@@ -1,4 +1,4 @@
-"""Progress: one line that is rewritten on a terminal, a few plain lines elsewhere, and never a failure."""
+"""Progress: a rewritten line on a terminal, a few plain lines elsewhere, and no failures."""
 
 import fcntl
 import os

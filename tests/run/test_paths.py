@@ -1,4 +1,4 @@
-"""Where a run writes, and that no module but one computes where the suite lies."""
+"""Output paths of a run; only one module computes the suite's root."""
 
 import re
 

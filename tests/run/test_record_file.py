@@ -1,4 +1,4 @@
-"""Results join the record they belong to, and no other; nothing that was measured is lost."""
+"""Results are added to their own record without loss."""
 
 import functools
 import subprocess
@@ -77,7 +77,7 @@ def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
 
 
 @pytest.mark.parametrize(("run", "is_kept"), [(1, False), (2, True)])
-def test_failure_removes_result_of_its_stage_and_stays_until_resolved(run: int, is_kept: bool) -> None:
+def test_failure_replaces_result_of_its_stage_until_resolved(run: int, is_kept: bool) -> None:
     """Only a result of the same run is removed."""
     found = structs.replace(samples.accuracy(), origin=samples.origin(run=run))
     failed = samples.stage_failure(origin=samples.origin(run=2))

@@ -92,7 +92,7 @@ def test_header_lists_given_options(collect: Collect) -> None:
         ({"results": "/r"}, "answers", Path("/r/answers")),
     ],
 )
-def test_values_are_read(
+def test_option_values_are_parsed(
     given: dict[str, Any], name: str, value: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
@@ -202,7 +202,7 @@ def test_both_remote_servers_share_access_settings(tmp_path: Path) -> None:
     assert found.triton.access.metadata
 
 
-def test_tf32_is_on_unless_option_or_environment_disables_it(
+def test_tf32_follows_option_and_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """NVIDIA's libraries would compute without it, and a record that says otherwise would not be true."""

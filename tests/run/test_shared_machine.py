@@ -1,5 +1,4 @@
-"""What loads or starts something shares the machine with other builds, and never goes on beside a
-measurement."""
+"""Loading and starting share the machine, and never overlap a measurement."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime on a GPU: a session for each batch size where one would plan its convolutions anew."""
+"""ONNX Runtime on a GPU has a session per batch size where convolutions would be planned again."""
 
 from pathlib import Path
 from typing import Any

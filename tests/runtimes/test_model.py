@@ -1,4 +1,4 @@
-"""Triton's Python-backend model on PyTorch's tensors: its copies between host and device, with stand-ins."""
+"""The Python-backend model on PyTorch tensors: copies between host and device, on stand-ins."""
 
 import importlib.util
 import json

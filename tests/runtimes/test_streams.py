@@ -1,4 +1,4 @@
-"""On a GPU a runtime waits for its inputs and hands over finished answers; stand-ins record the waits."""
+"""GPU runtimes wait for inputs and outputs; stand-ins record the waits."""
 
 from pathlib import Path
 from types import SimpleNamespace

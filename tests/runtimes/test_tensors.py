@@ -1,4 +1,4 @@
-"""The runtimes on PyTorch's tensors, as on a GPU: the same code on the CPU, in process and in Triton."""
+"""Runtimes on PyTorch tensors, with the GPU's code on a CPU, in process and in Triton."""
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""TensorRT's runtime on tensors' pointers, with a stand-in for TensorRT that computes at these addresses."""
+"""The TensorRT runtime on pointers of tensors, with a stand-in that computes at these addresses."""
 
 import ctypes
 import json

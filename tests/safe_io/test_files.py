@@ -1,4 +1,4 @@
-"""Whatever a user's file is or contains ends in one sentence, soon and in little memory."""
+"""Any user file is read or refused in one sentence, quickly and in little memory."""
 
 import functools
 import os

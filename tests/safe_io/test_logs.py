@@ -1,4 +1,4 @@
-"""Of another program's output the last lines are shown, however much there is."""
+"""The last lines of another program's output are shown, whatever its size."""
 
 import os
 import tracemalloc

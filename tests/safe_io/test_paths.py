@@ -1,4 +1,4 @@
-"""The paths of options: what can be none is refused before anything looks at it, by the option's name."""
+"""Invalid paths are refused by the option's name before they are used."""
 
 import os
 from pathlib import Path

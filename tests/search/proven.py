@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fixtures.measure import measured
-from fixtures.measure.measured import Measured, PointState
+from fixtures.measure import point_state
+from fixtures.measure.point_state import Measured, PointState
 from fixtures.search import candidates
 from fixtures.search.candidates import Goal, Space
 from fixtures.search.proof import Proof
@@ -25,4 +25,6 @@ def proven(verdict: Verdict, per_s: float) -> Proof:
     passes = tuple(toy.run_of(timeline) for timeline in timelines)
     state = PointState(Measured(toy.job(candidate.ladder[0]), passes=passes))
     value = Estimate(per_s, per_s, per_s)
-    return Proof(Entry(candidate, 0), state, Estimate(1, 1, 1), value, verdict, measured.speeds(state.mine))
+    return Proof(
+        Entry(candidate, 0), state, Estimate(1, 1, 1), value, verdict, point_state.speeds(state.mine)
+    )

@@ -1,4 +1,4 @@
-"""What there is to try, and which load is tried next."""
+"""Candidates of the search, and the next load to try."""
 
 import dataclasses
 import itertools

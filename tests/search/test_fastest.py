@@ -1,4 +1,4 @@
-"""The search on simulated servers: it finds the optimum, keeps the budget, and takes few measurements."""
+"""The search on simulated servers finds the optimum within budget in few measurements."""
 
 import dataclasses
 import functools
@@ -14,7 +14,7 @@ from msgspec import structs
 
 from fixtures.errors import ProofError
 from fixtures.measure import estimates
-from fixtures.measure.measured import Measured, PointState
+from fixtures.measure.point_state import Measured, PointState
 from fixtures.measure.timeline import Steady
 from fixtures.search import candidates, fastest, proof
 from fixtures.search.candidates import Candidate, Goal, Space

@@ -1,4 +1,4 @@
-"""What the search takes of a server, by the seam of all measuring."""
+"""The search measures a server through the common seam."""
 
 import contextlib
 import dataclasses
@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from fixtures.measure.job import Job
-from fixtures.measure.measured import PointState
+from fixtures.measure.point_state import PointState
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import candidates, on_server
 from fixtures.search.candidates import Candidate, Goal
@@ -50,7 +50,7 @@ def test_answers_are_checked_only_in_proofs() -> None:
     assert proving.calls
 
 
-def test_proof_takes_entries_in_both_orders_and_spends_its_budget() -> None:
+def test_proof_runs_both_orders_and_spends_its_budget() -> None:
     generator, loaded = toy.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
     first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
     entries = [Entry(first, 3), Entry(second, 1)]

@@ -1,4 +1,4 @@
-"""What a search varies of a user's config.pbtxt, and the diff of it."""
+"""Variation of a user's config.pbtxt by the search, and its diff."""
 
 import subprocess
 from pathlib import Path

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fixtures.measure.job import Job, Run
-from fixtures.measure.measured import Measured, PointState
+from fixtures.measure.point_state import Measured, PointState
 from fixtures.measure.timeline import Steady
 from fixtures.search import proof, rates
 from fixtures.search.candidates import Candidate, Goal

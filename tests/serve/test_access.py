@@ -1,4 +1,4 @@
-"""A real Triton that takes TLS, or asks for a header, over every connection that the suite makes."""
+"""A real Triton with TLS or a required header, over every connection of the suite."""
 
 import dataclasses
 import functools
@@ -91,7 +91,7 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
                 server.check_load()  # perf_analyzer sends no headers
 
 
-def test_load_is_measured_over_tls(
+def test_load_runs_over_tls(
     models: Path, certificate: tuple[Path, Path], doubling: BuiltModel, tmp_path: Path
 ) -> None:
     file, key = certificate

@@ -1,4 +1,4 @@
-"""Which backend of a server serves a format, what it is started with, and what it cannot serve."""
+"""The backend that serves a format, server options, and unsupported cases."""
 
 import dataclasses
 import json
@@ -64,7 +64,7 @@ def test_native_backend_is_preferred_to_own_runtime(
     assert serves_natively(choice, tmp_path / "backends", ONNX) is native
 
 
-def test_server_without_backend_is_not_available_and_lists_its_own(tmp_path: Path) -> None:
+def test_server_without_backend_lists_its_backends(tmp_path: Path) -> None:
     for name in ("pytorch", "identity"):
         (tmp_path / name).mkdir()
     with pytest.raises(NotAvailableError, match="identity, pytorch"):

@@ -1,4 +1,4 @@
-"""The ports that a server is started at, and the commands of a container and of a local server."""
+"""Ports of a server, and commands of containers and local servers."""
 
 import csv
 import shutil

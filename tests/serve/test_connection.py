@@ -1,4 +1,4 @@
-"""What a server answers is limited in size and checked before it is used, and every question to it ends."""
+"""Server answers are limited in size and checked, and every request ends."""
 
 import contextlib
 import dataclasses
@@ -23,8 +23,8 @@ from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
 from fixtures.serve.timeouts import Limits
 from fixtures.spec import Tensor
-from fixtures.user_models.existing import declared
 from fixtures.user_models.repository import FoundModel
+from fixtures.user_models.repository_model import declared
 from tests.serve.programs import HANG_S
 
 FOUND = FoundModel("m", None, None)

@@ -1,4 +1,4 @@
-"""NVIDIA's container on a Docker engine that a script plays: how it starts, and what its image says."""
+"""NVIDIA's container on a scripted Docker engine: start and image metadata."""
 
 import json
 import os

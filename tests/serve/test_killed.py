@@ -1,4 +1,4 @@
-"""No Triton outlives its caller, nor does what it and the real load generator leave under real load."""
+"""No Triton, load generator or leftover outlives a killed caller under real load."""
 
 import dataclasses
 import random

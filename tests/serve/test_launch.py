@@ -1,4 +1,4 @@
-"""Servers are started and are gone at the end of the block, and one that does not start says why."""
+"""Servers start and end with their block, and failed starts state the reason."""
 
 import dataclasses
 import socket

@@ -1,4 +1,4 @@
-"""Is a tensor of each of Triton's types as long in a request as the suite reckons, and the same again?"""
+"""Tensors of every Triton type have the computed size and round trip."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ TYPES = (
 
 
 @pytest.mark.parametrize("datatype", TYPES)
-def test_tensor_of_any_type_has_computed_size_and_round_trips(datatype: str) -> None:
+def test_tensor_types_have_computed_size_and_round_trip(datatype: str) -> None:
     values = np.array([[0, 1, 1], [1, 0, 1]]).astype(triton_to_np_dtype(datatype))
 
     content = raw_content(values, datatype)

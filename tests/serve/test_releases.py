@@ -1,4 +1,4 @@
-"""NVIDIA's releases: each gets options that it knows, and runs on the GPU that it is started for."""
+"""NVIDIA's releases: known options and supported GPUs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A Triton that somebody else runs: models are sent to it, and what listens in its place is recognised."""
+"""A Triton that others run: models are sent to it, and other programs are recognised."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""Sequences, and models that give any number of answers, on a real Triton and on one that forgets."""
+"""Sequences and decoupled models on a real Triton and on a faulty one."""
 
 import dataclasses
 import functools
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.accuracy.same_replay import compare_conversations
+from fixtures.accuracy.conversations import compare_conversations
 from fixtures.errors import ProofError
 from fixtures.serve.found import sized
 from fixtures.serve.launch import serve
@@ -17,9 +17,9 @@ from fixtures.serve.replay import Answers, Message, converse
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import Model, Samples
-from fixtures.user_models.existing import declared
-from fixtures.user_models.linked import link_repository
 from fixtures.user_models.repository import models_in
+from fixtures.user_models.repository_links import link_repository
+from fixtures.user_models.repository_model import declared
 from reports.record.schema import Conversation
 from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 
@@ -83,7 +83,7 @@ def test_sequence_is_independent_of_another_sequence(models: tuple[Server, dict[
     assert "beside another sequence" in leaks.difference
 
 
-def test_decoupled_model_gets_single_request_conversations(models: tuple[Server, dict[str, Model]]) -> None:
+def test_sequence_of_one_request_may_have_several_answers(models: tuple[Server, dict[str, Model]]) -> None:
     server, by_name = models
 
     assert sized(server, by_name["down"], None).samples

@@ -1,4 +1,4 @@
-"""The real Triton loads models, answers and unloads them; what does not load is an error."""
+"""The real Triton loads, answers and unloads models, and failed loads are errors."""
 
 import dataclasses
 import http.client

@@ -1,4 +1,4 @@
-"""Of a server's log an error shows why the server ended, however much was written after that."""
+"""The excerpt of a server's log shows why the server ended."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_error_is_shown_despite_later_output(tmp_path: Path) -> None:
     assert "  | E1123 10:59:04" in tail_of(log)
 
 
-def test_short_log_is_shown_whole_and_missing_log_is_empty(tmp_path: Path) -> None:
+def test_short_log_is_whole_and_missing_log_empty(tmp_path: Path) -> None:
     assert last_words(written(tmp_path, "E1123 first", "", "second")) == ("E1123 first", "second")
     assert last_words(None) == ()
     assert tail_of(tmp_path / "gone") == ""

@@ -1,4 +1,4 @@
-"""What the value of `--triton` asks for."""
+"""Parsing of `--triton`."""
 
 from pathlib import Path
 

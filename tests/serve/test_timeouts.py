@@ -1,4 +1,4 @@
-"""A server is waited for while it computes, and given up otherwise; answers and errors come through."""
+"""Busy servers are waited for and idle ones given up."""
 
 import itertools
 import threading

@@ -1,4 +1,4 @@
-"""The programs from wheels are found, and each that is missing is named with what to do about it."""
+"""Programs of the wheels are found, and missing ones are named with a fix."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Which growth is a leak, and what is not shown: by traces of known growth, and by real servers'."""
+"""Leak verdicts on traces of known growth and of real servers."""
 
 import gzip
 import json
@@ -60,7 +60,7 @@ def test_only_lasting_growth_is_a_leak(used: np.ndarray, verdicts: set[str]) -> 
     assert found(used, REQUESTS, "request").verdict in verdicts
 
 
-def test_random_walk_is_a_leak_in_at_most_1_percent() -> None:
+def test_random_walk_is_rarely_a_leak() -> None:
     walks = np.random.default_rng(2).normal(0, 1 * MIB, (1000, SAMPLES)).cumsum(axis=1)
 
     assert sum(found(walk, REQUESTS, "request").verdict == "failed" for walk in walks) <= 10
@@ -107,9 +107,7 @@ def test_interval_matches_sign_test_of_twenty_steps() -> None:
         (NUMBER, "loading", 100, 0.5),
     ],
 )
-def test_growth_above_smallest_leak_per_event_or_total_is_a_leak(
-    what: str, per: Per, every: int, least: float
-) -> None:
+def test_growth_above_smallest_leak_is_a_leak(what: str, per: Per, every: int, least: float) -> None:
     times = np.arange(COUNTED[per][0]) * float(every)
 
     assert found(1e6 + 1.001 * least * times, times, per, what).verdict == "failed"
@@ -137,7 +135,7 @@ def test_no_leak_is_stated_only_with_enough_power(what: str, per: Per, least: fl
 
 
 @pytest.mark.parametrize(("pieces", "is_leak"), [(20, True), (12, True), (8, True), (6, False)])
-def test_memory_in_large_pieces_is_a_leak_from_eight_on(pieces: int, is_leak: bool) -> None:
+def test_eight_large_pieces_are_a_leak(pieces: int, is_leak: bool) -> None:
     """The pieces are taken at even distances in the part that counts."""
     samples, counted = COUNTED["request"]
     place = np.maximum(0, np.arange(samples) - (samples - counted))
@@ -163,9 +161,7 @@ def test_memory_in_large_pieces_is_a_leak_from_eight_on(pieces: int, is_leak: bo
         ("shared memory", 52, "failed", 39),
     ],
 )
-def test_heap_loadings_are_excluded_only_for_memory_of_the_server(
-    what: str, heaps: int, verdict: str, counted: int
-) -> None:
+def test_only_server_memory_excludes_heap_loadings(what: str, heaps: int, verdict: str, counted: int) -> None:
     times = np.arange(60, dtype=float)
 
     one = found(8 * MIB * times, times, "loading", what, heaps)

@@ -1,4 +1,4 @@
-"""Real servers under load: a leak of 1 KiB a request is found, and a clean server raises no alarm."""
+"""Real servers: a leak of 1 KiB per request is found, and a clean server passes."""
 
 import functools
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A load point under load for a long time, and a model loaded again and again; by a clock that is told."""
+"""Long load and repeated loading, on a simulated clock."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What a server uses: memory, shared memory, open files and threads of its processes, GPU memory."""
+"""Resources of a server: memory, shared memory, open files, threads and GPU memory."""
 
 import os
 import subprocess

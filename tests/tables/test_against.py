@@ -1,4 +1,4 @@
-"""Whether it is safe to upgrade, by what is on record of each model and what failed."""
+"""The upgrade verdict from the records and failures of each model."""
 
 from typing import Any
 

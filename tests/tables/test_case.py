@@ -1,4 +1,4 @@
-"""The tables of one case, as values: which rows and columns they have, and what is in their cells."""
+"""The tables of one case as values: rows, columns and cells."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""One value, five renderings: what is in a table is in all of them, and what is not shown is in none."""
+"""All renderings of a table have the same content and hide the same values."""
 
 import csv
 import dataclasses
@@ -63,7 +63,7 @@ def test_new_figure_appears_in_every_rendering(rendering: str, monkeypatch: pyte
     assert "712.3" not in RENDERINGS[rendering](case_section(publishable(wrong)))
 
 
-def test_new_figure_is_a_csv_column_named_after_its_field() -> None:
+def test_new_figure_is_a_csv_column() -> None:
     load = LoadWithCache(**structs.asdict(samples.load("offline", 8, 1573.6)), cache_mib=712.34)
     right, wrong = samples.record(loads=(load,)), samples.record(loads=(load,), conversion=None)
 

@@ -1,4 +1,4 @@
-"""A soak in tables, in words, on the page and in records."""
+"""A soak in tables, sentences, on the page and in records."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tests.page.pages import page_of
 from tests.soak.made_up import CLEAN, LEAK, record, soak
 
 
-def test_leak_is_stated_with_size_and_time_to_a_gibibyte() -> None:
+def test_leak_states_size_and_time_to_a_gibibyte() -> None:
     (sentence,) = leaks(soak(CLEAN, LEAK))
 
     # 1034 B each at 500 a second are 1 GiB in 2077 s.

@@ -1,4 +1,4 @@
-"""The summary: one row per case, what its columns show, and what is said below it."""
+"""The summary: one row per case, its columns and its notes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Text of whatever origin in markdown: a reader sees it, and nothing else comes of it."""
+"""Foreign text in markdown renders literally."""
 
 import pytest
 from markdown_it import MarkdownIt

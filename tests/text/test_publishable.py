@@ -136,7 +136,7 @@ def test_search_winner_is_judged_by_its_own_ledger() -> None:
     assert publishable(planted(search=right, accuracy=None)).search == right
 
 
-def test_random_weights_with_a_ledger_of_decisions_have_a_speed() -> None:
+def test_random_weights_with_passed_decisions_show_speed() -> None:
     assert publishable(samples.random_weights(accuracy=samples.accuracy(scores=()))).no_speed == ""
 
 

@@ -1,4 +1,4 @@
-"""How fast a case is beside other formats and other versions, and what its inferences cost."""
+"""Speed of a case beside other formats and versions, and cost per inference."""
 
 from collections.abc import Mapping
 from typing import Any

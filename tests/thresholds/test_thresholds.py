@@ -1,4 +1,4 @@
-"""--thresholds: what a file asks of single cases, and that a mistake in it never goes unnoticed."""
+"""--thresholds: settings for single cases, and errors for every mistake."""
 
 import re
 from pathlib import Path

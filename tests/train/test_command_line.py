@@ -1,4 +1,4 @@
-"""What whoever trains by the command line is told where it cannot begin or end."""
+"""The training command reports what prevents training or saving."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The recipes of the micro models' weights: each runs, and in the campaign each trains as good a model."""
+"""Recipes of micro weights: each runs, and the campaign trains equally good models."""
 
 import contextlib
 import dataclasses

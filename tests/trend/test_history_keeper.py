@@ -1,4 +1,4 @@
-"""The plugin that adds what each test measured, and what a run says where it cannot."""
+"""The plugin that adds measurements to the history and reports failures."""
 
 from pathlib import Path
 

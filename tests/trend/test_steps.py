@@ -1,4 +1,4 @@
-"""Steps in noisy histories: those that were planted are found where they are, and no others."""
+"""Planted steps in noisy histories are found in place, and no others."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +51,7 @@ def test_step_has_size_and_surrounding_runs() -> None:
     assert step.is_worse
 
 
-def test_more_latency_is_worse_and_less_is_better() -> None:
+def test_higher_latency_is_worse() -> None:
     for factor, is_worse in ((1.1, True), (0.9, False)):
         values = past.stepped(60, 40, factor)
         rows = [past.row(n, figures={"latency_p99_ms": (v, v, v)}) for n, v in enumerate(values)]
@@ -154,7 +154,7 @@ def test_3_percent_step_is_located_in_long_histories() -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("spread", [0.005, 0.01, 0.015, 0.02, 0.025, 0.03])
-def test_power_matches_documentation(spread: float) -> None:
+def test_false_steps_are_rare_at_each_spread(spread: float) -> None:
     """The figures of docs/trend.md."""
     one = tally(*history(seed=7, spread=spread, share=0.5))
     print(spread, one)
@@ -163,7 +163,7 @@ def test_power_matches_documentation(spread: float) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("spread", [0.005, 0.01, 0.015, 0.02, 0.03])
-def test_new_level_is_found_later_with_more_noise(spread: float) -> None:
+def test_new_level_is_found_more_often_with_more_runs(spread: float) -> None:
     """The figures of docs/trend.md, too."""
     shares = []
     for later in (4, 6, 8, 10, 15, 20, 30, 50):

@@ -1,4 +1,4 @@
-"""`python -m reports trend`: what it prints and draws, when it fails, and what it takes from elsewhere."""
+"""`python -m reports trend`: output, pictures, gate and added histories."""
 
 from pathlib import Path
 from xml.etree import ElementTree

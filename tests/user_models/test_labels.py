@@ -1,4 +1,4 @@
-"""Labels in common files, and metrics by their names."""
+"""Label files and metrics by name."""
 
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.errors import InputError
 from fixtures.host.targets import CPU
 from fixtures.spec import Case, Limit, Samples, Tensor
-from fixtures.user_models.existing import declared, with_config, with_labels
 from fixtures.user_models.label_metrics import metric_of
 from fixtures.user_models.labels import GivenLabels, read_labels
 from fixtures.user_models.repository import models_in
+from fixtures.user_models.repository_model import declared, with_config, with_labels
 from reports.text.correctness import ledger_failures, score_text
 from tests.user_models.repositories import code, config, write_model
 

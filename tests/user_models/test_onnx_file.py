@@ -1,4 +1,4 @@
-"""An ONNX file is a model: its interface, its samples, its builds."""
+"""An ONNX file as a model: interface, samples and builds."""
 
 from collections.abc import Callable
 from pathlib import Path

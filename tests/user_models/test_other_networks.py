@@ -1,4 +1,4 @@
-"""ONNX files of networks without batches, and of networks that take and give texts."""
+"""ONNX files without a batch axis, and with strings."""
 
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,7 @@ def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
         np.testing.assert_allclose(values, expected[name], rtol=1e-5)
 
 
-def test_batch_of_one_missing_in_an_output_is_no_batch(tmp_path: Path) -> None:
+def test_batch_axis_missing_in_an_output_disables_batching(tmp_path: Path) -> None:
     model = model_of("mine", GivenNetwork(networks.steps_first(tmp_path / "net.onnx")))
     assert not model.batched
     assert [(one.name, one.shape) for one in (*model.inputs, *model.outputs)] == [

@@ -1,4 +1,4 @@
-"""The models of a repository, by their files alone."""
+"""The models of a repository, read from its files."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import pytest
 
 from fixtures.errors import InputError
 from fixtures.spec import Tensor
-from fixtures.user_models.existing import declared, why_not_here
 from fixtures.user_models.repository import FoundModel, called_by, models_in
+from fixtures.user_models.repository_model import declared, why_not_here
 from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, write_model
 
 

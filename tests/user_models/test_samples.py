@@ -1,4 +1,4 @@
-"""A folder of common files is the evaluation data of a model."""
+"""Folders of common files as evaluation data."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Samples of several shapes in one run: each check sends one shape, the load mixes them."""
+"""Samples of several shapes: each check sends one shape, and the load mixes them."""
 
 import json
 from pathlib import Path

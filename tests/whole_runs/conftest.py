@@ -1,8 +1,15 @@
-"""A network for the runs that any model will do for."""
+"""A network for the runs that any model will do for, and a run of a model of PyTorch."""
+
+import re
+from pathlib import Path
 
 import pytest
 
+from fixtures import new
 from tests.faults.classifier import write_network
+from tests.whole_runs.suite import FAST, ROOT, Run, suite
+
+PAGE = ROOT / "docs" / "own-model.md"
 
 
 @pytest.fixture(scope="session")
@@ -11,3 +18,25 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     path = tmp_path_factory.mktemp("given") / "classifier.onnx"
     write_network(path)
     return ("--onnx", f"classifier={path}")
+
+
+@pytest.fixture(scope="session")
+def biopsy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of the model of docs/own-model.md, as fixtures.new writes it, in a folder that has nothing
+    else."""
+    file = tmp_path_factory.mktemp("mine") / "biopsy.py"
+    assert new.main(["biopsy", "--to", str(file)]) == 0
+    return file
+
+
+@pytest.fixture(scope="session")
+def first(biopsy: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of the page's selection of this model, where it lies, that begins with nothing, with every report
+    that pytest's own plugins make of it."""
+    folder = tmp_path_factory.mktemp("first")
+    results = folder / "results"
+    results.mkdir()
+    (selection,) = re.findall(r'--models \S+ -k "(.+?)"\n', PAGE.read_text())
+    reports = ("--benchmark-json", str(results / "benchmark.json"), "--junit-xml", str(results / "junit.xml"))
+    options = ("--models", str(biopsy), "-v", "-k", selection, *FAST, "--price-per-hour", "0.09", *reports)
+    return suite(*options, repos=folder / "repos", results=results)

@@ -16,6 +16,8 @@ other, so no load is measured of it."""
 GIVEN = "cpu-classifier-onnx-fp32"
 """The case of an ONNX file that a run is given. Its conversion is a copy and it needs no framework, so that a
 run of it takes a third of one with PyTorch."""
+BIOPSY = "cpu-biopsy-onnx-fp32"
+"""The case of the run `first`: a model's own file, converted from PyTorch."""
 FAST = ("--point-budget-s", "0.5", "--batches", "1,8", "--concurrencies", "4")
 
 
@@ -29,7 +31,7 @@ class Run:
     results: Path
     """The folder of its records."""
 
-    def record(self, case: str = ONNX) -> Record:
+    def record(self, case: str) -> Record:
         """The record of a case."""
         return files.read(self.results / case.partition("-")[0] / f"{case}.json")
 

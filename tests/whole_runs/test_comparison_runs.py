@@ -1,4 +1,4 @@
-"""Comparisons in whole runs of the suite. Verdicts are certain on a busy machine too."""
+"""Comparisons in whole runs. Verdicts hold on a busy machine too."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Whole runs that convert models alone, or before the tests that need them."""
+"""Whole runs that only convert, or convert before the tests."""
 
 import json
 from pathlib import Path

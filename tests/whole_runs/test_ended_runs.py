@@ -1,4 +1,4 @@
-"""What stays of a run that was killed or interrupted: its record, and nothing else."""
+"""A killed or interrupted run leaves its record and nothing else."""
 
 import signal
 import subprocess

@@ -1,5 +1,4 @@
-"""A server that is killed in the middle of a case, in whole runs: its case fails, and the next one has its
-own."""
+"""Whole runs whose server is killed: its case fails, and the next one has its own server."""
 
 from pathlib import Path
 
@@ -22,7 +21,7 @@ def killed_run(where: str, selection: str, folder: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("where", ["load", "accuracy"])
-def test_killed_server_fails_its_case_and_next_one_is_measured(
+def test_killed_server_fails_only_its_case(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = killed_run(where, "conversion or accuracy or offline", tmp_path, monkeypatch)

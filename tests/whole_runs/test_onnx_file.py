@@ -1,5 +1,4 @@
-"""A whole run of an exported transformer: with its tokenizer, texts and labels, and nothing of it written in
-Python."""
+"""A whole run of an exported transformer with tokenizer, texts and labels, without Python code."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The models of a real server that is not Triton: MLServer, with a model of this test's own."""
+"""MLServer in place of Triton, with a model of this test."""
 
 import json
 import subprocess
@@ -71,7 +71,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.contract
-def test_other_server_is_tested_as_far_as_it_answers(address: str, tmp_path: Path) -> None:
+def test_other_server_is_tested_within_its_features(address: str, tmp_path: Path) -> None:
     found = suite("--repository", "remote", "--triton", address, "-v", results=tmp_path)
     right, wrong = found.record("remote-doubler-asis"), found.record("remote-counter-asis")
 

@@ -1,5 +1,4 @@
-"""A model that is written by fixtures.new is proven and measured as it is, where it lies, and is the one of
-the page."""
+"""A model written by fixtures.new is the example of the page, and what the page changes in it passes."""
 
 import importlib
 import re
@@ -10,11 +9,10 @@ import pytest
 import safetensors.torch
 import torch
 
-from fixtures import new
 from reports.text.publishable import publishable
-from tests.whole_runs.suite import ROOT, suite
+from tests.whole_runs.conftest import PAGE
+from tests.whole_runs.suite import suite
 
-CASE = "cpu-biopsy-onnx-fp32"
 FAST = ("--point-budget-s", "0.5", "--batches", "8", "--concurrencies", "4")
 NETWORK = """
 from torch import nn
@@ -32,47 +30,25 @@ class Net(nn.Module):
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return (ROOT / "docs" / "own-model.md").read_text()
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a model of the page's name, in a folder that has nothing else."""
-    file = tmp_path_factory.mktemp("mine") / "biopsy.py"
-    assert new.main(["biopsy", "--to", str(file)]) == 0
-    return file
+    return PAGE.read_text()
 
 
 def python_of(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
-def test_new_model_passes_and_is_measured(page: str, written: Path, tmp_path: Path) -> None:
-    (selection,) = re.findall(r'--models \S+ -k "(.+?)"\n', page)
-    selected = ("--models", str(written), "-k", f"({selection}) and not efficiency and not online")
-
-    done = suite(*selected, *FAST, repos=tmp_path / "repos", results=tmp_path / "results")
-
-    assert done.status == 0, done.text
-    found = done.record(CASE)
-    assert not publishable(found).no_speed
-    assert found.accuracy is not None
-    assert found.accuracy.samples == 190
-    assert [(load.scenario, load.batch) for load in found.loads] == [("offline", 8)]
-
-
-def test_page_shows_code_and_score_of_new_model(page: str, written: Path) -> None:
+def test_page_shows_code_and_score_of_new_model(page: str, biopsy: Path) -> None:
     """The score in the text of the limit is the one that the page shows."""
     shown_there, _ = python_of(page)
     (stated,) = re.findall(r"reaches ([\d.]+) %", shown_there)
 
-    assert written.read_text().endswith(shown_there)
+    assert biopsy.read_text().endswith(shown_there)
     assert f"{stated} % framework" in page
 
 
 @pytest.mark.campaign
 def test_own_network_passes_when_edited_as_documented(
-    page: str, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, biopsy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its labels are its own decisions, so that each is right."""
     (tmp_path / "net.py").write_text(NETWORK)
@@ -82,7 +58,7 @@ def test_own_network_passes_when_edited_as_documented(
     for seed, split in enumerate(("training", "evaluation")):
         rows = torch.randn(64, 1, 28, 28, generator=torch.Generator().manual_seed(seed))
         np.savez(tmp_path / f"{split}.npz", rows=rows, labels=network(rows).argmax(axis=1))
-    text = written.read_text().replace("(30,)", "(1, 28, 28)").replace("(2,)", "(10,)")
+    text = biopsy.read_text().replace("(30,)", "(1, 28, 28)").replace("(2,)", "(10,)")
     text = text.replace("import torch\n", "import torch\n    from net import Net\n", 1)
     text = re.sub(r"self\.layers = .+", "self.layers = Net()", text).replace("layers[0]", "layers.body[0]")
     _, functions = python_of(page)

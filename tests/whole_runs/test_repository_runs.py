@@ -1,5 +1,4 @@
-"""Whole runs over a user's repository: an ensemble that is right, and a model whose answers hang on others'
-requests."""
+"""Whole runs over a user's repository: a right ensemble, and a model that leaks between requests."""
 
 from pathlib import Path
 
@@ -40,7 +39,7 @@ def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return suite("-v", "--repository", str(repository), "-k", chosen, *FAST, results=results)
 
 
-def test_right_model_is_measured_and_leaking_one_shows_no_speed(run: Run) -> None:
+def test_leaking_model_shows_no_speed_unlike_right_one(run: Run) -> None:
     right, leaking = (run.record(f"cpu-{name}-asis") for name in ("chain", "leaking"))
 
     assert publishable(right).no_speed == ""

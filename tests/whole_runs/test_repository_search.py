@@ -1,5 +1,4 @@
-"""A search of a user's repository: what is proposed is faster, changes no answer, and lies in a diff beside
-the record."""
+"""A search of a user's repository proposes a faster configuration as a diff."""
 
 from pathlib import Path
 
@@ -34,12 +33,13 @@ class TritonPythonModel:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that sleeps, one whose second instance answers otherwise, and an ensemble of the first."""
+    """A model that sleeps, one whose second instance answers otherwise, and an ensemble of the first, which
+    takes one sample a request: there is nothing to choose but how many instances it has."""
     root = tmp_path_factory.mktemp("repository")
-    write_model(root, "doubler", SLEEPING.replace("ADDED", "1"), f"# mine\n{config()}")
+    write_model(root, "doubler", SLEEPING.replace("ADDED", "1"), f"# mine\n{config(batch=1)}")
     by_instance = 'int(args["model_instance_name"].endswith("_1"))'
     write_model(root, "wrong", SLEEPING.replace("ADDED", by_instance), config())
-    write_model(root, "chain", None, config(more=ENSEMBLE))
+    write_model(root, "chain", None, config(batch=1, more=ENSEMBLE))
     return root
 
 
@@ -87,5 +87,5 @@ def test_settings_that_change_answers_are_left_out(run: Run) -> None:
 
 def test_repository_is_not_written_to(run: Run, repository: Path) -> None:
     assert run.status == 0, run.text
-    assert (repository / "doubler" / "config.pbtxt").read_text() == f"# mine\n{config()}"
+    assert (repository / "doubler" / "config.pbtxt").read_text() == f"# mine\n{config(batch=1)}"
     assert not [name for name in contents(repository) if "__pycache__" in name]

@@ -1,4 +1,4 @@
-"""Whole runs of the suite: what they print, what they record, and what pytest's own plugins make of them."""
+"""Whole runs: output, records, and results of pytest plugins."""
 
 import json
 import re
@@ -11,18 +11,20 @@ from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from reports import history
 from reports.record import schema
+from reports.text.publishable import publishable
 from tests.faults.classifier import write_network
-from tests.whole_runs.suite import FAST, GIVEN, ONNX, Run, suite
+from tests.whole_runs.suite import BIOPSY, FAST, GIVEN, Run, suite
 
 
 def test_run_converts_serves_and_measures(first: Run) -> None:
     assert first.status == 0, first.text
-    found = first.record(ONNX)
+    found = first.record(BIOPSY)
+    assert not publishable(found).no_speed
     assert found.conversion is not None
     assert found.conversion.passed
     assert found.accuracy is not None
     assert found.accuracy.passed
-    assert found.accuracy.samples == 500
+    assert found.accuracy.samples == 190
     (score,) = found.accuracy.scores
     assert score.served == pytest.approx(score.framework, abs=0.004)
     assert found.serving == schema.Serving("embedded", "2.51.0", "python", "system")
@@ -36,7 +38,7 @@ def test_run_converts_serves_and_measures(first: Run) -> None:
 
 
 def test_load_points_have_intervals_and_consistent_components(first: Run) -> None:
-    for load in first.record(ONNX).loads:
+    for load in first.record(BIOPSY).loads:
         for one in (load.throughput_per_s, *load.latency_ms.values()):
             assert 0 <= one.low <= one.value <= one.high
         assert sum(load.components_ms.values()) == pytest.approx(load.latency_ms["avg"].value, rel=1e-6)
@@ -47,7 +49,7 @@ def test_load_points_have_intervals_and_consistent_components(first: Run) -> Non
 
 def test_each_measurement_is_in_history(first: Run) -> None:
     rows, _ = history.read(first.results / "history")
-    accuracy = first.record(ONNX).accuracy
+    accuracy = first.record(BIOPSY).accuracy
     assert accuracy is not None
     assert accuracy.origin is not None
     assert {row.run for row in rows} == {accuracy.origin.run}
@@ -73,46 +75,36 @@ def test_pytest_benchmark_has_real_latencies(first: Run) -> None:
             load.latency_ms["p50"].value,
             load.throughput_per_s.value,
         )
-        for load in first.record(ONNX).loads
+        for load in first.record(BIOPSY).loads
     }
 
 
 def test_best_point_is_measured_in_process(first: Run) -> None:
-    found = first.record()
+    found = first.record(BIOPSY)
     assert found.price_per_hour == 0.09
     (one,) = found.efficiency
     best = max(found.loads, key=lambda load: load.throughput_per_s.value)
     assert (one.scenario, one.batch, one.concurrency) == (best.scenario, best.batch, best.concurrency)
-    assert one.flops_per_inference == pytest.approx(40.95e6, rel=0.01)
+    assert one.flops_per_inference == pytest.approx(2 * (30 * 64 + 64 * 2), rel=0.01)
     assert one.pairs >= 5
 
 
-@pytest.fixture
-def results(first: Run, tmp_path: Path) -> Path:
-    """A copy of the first run's records, for runs that replace some of them."""
-    return shutil.copytree(first.results, tmp_path / "results")
-
-
-def test_second_run_reuses_build_and_replaces_results(first: Run, repos: Path, results: Path) -> None:
-    again = suite("-q", "-k", f"{ONNX} and offline", *FAST, repos=repos, results=results)
-    assert again.status == 0, again.text
-    assert f"{ONNX}: unchanged, reused" in again.text
-    before, after = first.record().loads, again.record().loads
-    assert [(one.scenario, one.batch) for one in after] == [("offline", 1), ("offline", 8), ("online", 1)]
-    assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True]
-    assert again.record().accuracy is not None
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """The options of runs of two networks with settings of their own."""
+    folder = tmp_path_factory.mktemp("networks")
+    for name in ("left", "right"):
+        write_network(folder / f"{name}.onnx")
+    files = [arg for name in ("left", "right") for arg in ("--onnx", f"{name}={folder / name}.onnx")]
+    return (*files, "--deployment", "instances=2,max_queue_delay_us=100,preferred_batch_sizes=4+8")
 
 
 @pytest.fixture(scope="module")
-def by_workers(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of two networks with settings of its own, by two workers of xdist."""
+def by_workers(networks: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of both networks by two workers of xdist."""
     folder = tmp_path_factory.mktemp("by_workers")
-    networks = [arg for name in ("left", "right") for arg in ("--onnx", f"{name}={folder / name}.onnx")]
-    for name in ("left", "right"):
-        write_network(folder / f"{name}.onnx")
-    settings = "instances=2,max_queue_delay_us=100,preferred_batch_sizes=4+8"
-    options = ("-n", "2", "-k", "onnx and (accuracy or (left and offline))", "--deployment", settings)
-    return suite(*networks, *options, *FAST, repos=folder / "repos", results=folder / "results")
+    options = ("-n", "2", "-k", "onnx and (accuracy or (left and offline))", *FAST)
+    return suite(*networks, *options, repos=folder / "repos", results=folder / "results")
 
 
 def test_workers_share_cases_without_loss(by_workers: Run) -> None:
@@ -130,6 +122,21 @@ def test_workers_share_cases_without_loss(by_workers: Run) -> None:
 def test_overridden_settings_are_served_and_recorded(by_workers: Run) -> None:
     found = by_workers.record("cpu-left-onnx-fp32")
     assert found.deployment == schema.Deployment(32, 2, (4, 8), 100, False, True)
+
+
+def test_second_run_reuses_build_and_replaces_results(
+    networks: tuple[str, ...], by_workers: Run, tmp_path: Path
+) -> None:
+    case = "cpu-left-onnx-fp32"
+    repos, results = by_workers.results.parent / "repos", shutil.copytree(by_workers.results, tmp_path / "r")
+    chosen = ("-q", "-k", f"{case} and offline and b001", *FAST)
+    again = suite(*networks, *chosen, repos=repos, results=results)
+    assert again.status == 0, again.text
+    assert f"{case}: unchanged, reused" in again.text
+    before, after = by_workers.record(case).loads, again.record(case).loads
+    assert [(one.scenario, one.batch) for one in after] == [("offline", 1), ("offline", 8)]
+    assert [old == new for old, new in zip(before, after, strict=True)] == [False, True]
+    assert again.record(case).accuracy is not None
 
 
 def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_path: Path) -> None:

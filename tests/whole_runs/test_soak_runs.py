@@ -1,4 +1,4 @@
-"""A soak, in a whole run of the suite, of a user's own model that leaks."""
+"""A whole run that soaks a leaking user model."""
 
 from pathlib import Path
 

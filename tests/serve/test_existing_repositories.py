@@ -1,4 +1,4 @@
-"""Models of existing repositories on a real Triton: loaded untouched, asked, or refused with a reason."""
+"""Models of existing repositories on a real Triton: loaded unchanged, or refused with a reason."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +19,9 @@ from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import Arrays, LoadPoint, Model, Tensor
-from fixtures.user_models.existing import declared, with_config
-from fixtures.user_models.linked import link_repository
 from fixtures.user_models.repository import FoundModel, models_in
+from fixtures.user_models.repository_links import link_repository
+from fixtures.user_models.repository_model import declared, with_config
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 
 
@@ -118,7 +118,7 @@ def test_model_that_does_not_load_is_named_with_reason(
 
 
 @pytest.mark.parametrize(("name", "kind"), [("choosy", NotAvailableError), ("faulty", ProofError)])
-def test_rejected_invented_inputs_ask_for_samples_only_if_shape_is_open(
+def test_rejected_invented_inputs_may_ask_for_samples(
     server: Server, found: dict[str, FoundModel], name: str, kind: type[ProofError]
 ) -> None:
     _, model = load(server, found, name)
@@ -256,7 +256,7 @@ def test_oversized_row_is_refused(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("needed", ["IN", "MORE"])
-def test_optional_input_is_omitted_once_and_needing_it_is_a_fault(needed: str) -> None:
+def test_optional_input_must_be_omissible(needed: str) -> None:
     server = Asked(2, needed=needed)
     inputs = Tensor("IN", "FP32", (2,)), Tensor("MORE", "FP32", (2,), optional=True)
     if needed == "MORE":

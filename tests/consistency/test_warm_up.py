@@ -1,4 +1,4 @@
-"""When is a first request after a load slow, and what does a model_warmup promise?"""
+"""Slow first requests after a load, and the promise of model_warmup."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.run.warming import first_beside_later, promised_batch
+from fixtures.consistency.warm_up import first_beside_later, promised_batch
 
 LATER = [0.001] * 19 + [0.002]
 

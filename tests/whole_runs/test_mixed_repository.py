@@ -1,5 +1,4 @@
-"""A whole run over a repository of unlike models: none of them hides another, and each that is served is on
-record."""
+"""A whole run over different models: each is independent, and each served one is recorded."""
 
 from pathlib import Path
 

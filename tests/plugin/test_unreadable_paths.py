@@ -1,4 +1,4 @@
-"""A path that another user's modes close ends a run as wrong input does: in one sentence that names it."""
+"""Paths without permission end a run as a usage error that names them."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""A test that fails before it has a result is on record as failed: no earlier pass stands beside a later
-speed."""
+"""A test that fails before its result is recorded as failed, so that no later speed is shown."""
 
 from collections.abc import Callable
 from pathlib import Path

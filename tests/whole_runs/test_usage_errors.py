@@ -1,4 +1,4 @@
-"""What bad use of the suite gets: one readable error, the right exit status, and nothing measured."""
+"""Wrong usage ends with one readable error and its exit status, without measurements."""
 
 import re
 from pathlib import Path
@@ -36,17 +36,11 @@ def test_worse_model_fails_gate_and_shows_no_speed(tmp_path: Path, monkeypatch: 
     assert "worse.onnx, sha256" in done.record(GIVEN).build.weights
 
 
-def test_bad_checkpoint_stops_run_with_one_error(repos: Path, tmp_path: Path) -> None:
+def test_bad_checkpoint_stops_run_with_one_error(tmp_path: Path) -> None:
     broken = tmp_path / "broken.pt"
     broken.write_bytes(b"PK\x03\x04 cut short")
-    done = suite(
-        "-k",
-        "resnet50-micro and onnx",
-        "--checkpoint",
-        f"resnet50-micro={broken}",
-        repos=repos,
-        results=tmp_path,
-    )
+    options = ("-k", "resnet50-micro and onnx", "--checkpoint", f"resnet50-micro={broken}")
+    done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
     assert done.status == pytest.ExitCode.USAGE_ERROR
     assert done.text.count(f"where: {broken}") == 1
     assert "Traceback" not in done.text

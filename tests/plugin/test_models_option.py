@@ -1,4 +1,4 @@
-"""--models: which tests there are of models that lie elsewhere, and what other options know of them."""
+"""--models: the tests of models outside of the suite."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def test_only_given_models_run_unless_others_are_named(tmp_path: Path, collect: 
     assert "mine" not in models(collect("--target", "cpu").names)
 
 
-def test_large_models_run_on_published_hardware(tmp_path: Path, collect: Collect) -> None:
+def test_large_given_models_run_on_cpu_and_gpu_targets(tmp_path: Path, collect: Collect) -> None:
     file = write(tmp_path / "mine.py", "mine", micro=False)
 
     assert models(collect("--models", str(file), "--target", "cpu").names) == {"mine"}

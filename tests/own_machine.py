@@ -1,7 +1,7 @@
-"""A machine of its own for a worker's scenarios, as far as runs share it: turns and shared memory.
+"""A machine of its own for the tests of a worker, as far as runs share it: turns and shared memory.
 
 Runs take turns by a lock on /dev/shm, and load generators name their segments there. With a /dev/shm of its
-own a scenario waits for nobody outside, however busy the machine is, and owns what is left there.
+own a worker waits for nobody, however busy the machine is, and owns what is left there.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""What a model's file imports from its own folder decides the build as the file itself does."""
+"""Code that a model file imports from its folder is part of the build."""
 
 import dataclasses
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.build.repository import content_of
-from fixtures.model_files.beside import code_beside
+from fixtures.model_files.local_imports import code_beside
 from tests import toy
 from tests.conftest import DEPLOYMENT
 

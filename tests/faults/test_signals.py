@@ -1,4 +1,4 @@
-"""A run that is told to end, by whom ever, tells what it has, cleans up, and ends."""
+"""A run that is ended from outside reports its results, cleans up and ends."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Stand-ins for a way to the server, or a server, that does wrong what Triton itself never does."""
+"""Transport checks on stand-ins with faults that Triton itself never has."""
 
 import dataclasses
 from typing import Any

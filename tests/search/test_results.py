@@ -1,4 +1,4 @@
-"""What a search has found, in words, in tables and in the record."""
+"""Results of a search in sentences, tables and records."""
 
 from typing import Any
 
