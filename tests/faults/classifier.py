@@ -78,3 +78,24 @@ MODELS = (
         micro=True,
     ),
 )
+OWN = """
+import dataclasses
+
+from tests.faults import classifier
+
+classifier.SAMPLE_S = 0.0
+(ONE,) = classifier.MODELS
+LIMITS = dict.fromkeys(("fp32", "int8"), ONE.metrics[0].limits["fp32"])
+METRICS = (dataclasses.replace(ONE.metrics[0], limits=LIMITS),)
+MODELS = tuple(dataclasses.replace(ONE, name=name, metrics=METRICS) for name in ("left", "right"))
+"""
+"""A file of two such models in FP32 and INT8, whose samples take no time."""
+
+
+def write_two(folder: Path) -> tuple[str, ...]:
+    """Write that file and the models' network; returns the options of a run of both."""
+    file, network = folder / "own.py", folder / "network.onnx"
+    file.write_text(OWN)
+    write_network(network)
+    checkpoints = [word for name in ("left", "right") for word in ("--checkpoint", f"{name}={network}")]
+    return ("--models", str(file), *checkpoints)

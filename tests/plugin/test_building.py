@@ -7,6 +7,7 @@ import pytest
 
 from fixtures.formats import trt
 from fixtures.host.targets import TARGETS, present
+from tests.faults.classifier import write_two
 from tests.helpers import Collect, run_pytest
 
 TESTS = """\
@@ -38,18 +39,14 @@ def test_second(run):
 def test_weights_are_loaded_once_per_model(tmp_path: Path) -> None:
     file = tmp_path / "test_of_models.py"
     file.write_text(TESTS)
-    words = (
-        "cpu and micro and fp32 and (ts-trace and not bert and not fastpitch or resnet50-micro and ts-script)"
-    )
+    folders = (f"--model-repos={tmp_path / 'models'}", f"--results={tmp_path / 'results'}")
+    words = "onnx and (left and (fp32 or int8) or right and fp32)"
 
-    done = run_pytest(str(file), "-p", "conftest", "-k", words)
+    done = run_pytest(str(file), "-p", "conftest", *write_two(tmp_path), "-k", words, *folders)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(re.findall(r"(?m)^ +(\S+): load weights$", done.stdout)) == [
-        "nnunet-micro",
-        "resnet50-micro",
-    ]
-    assert re.search(r"\b6 passed", done.stdout), "both kinds of TorchScript of one model, one of the other"
+    assert sorted(re.findall(r"(?m)^ +(\S+): load weights$", done.stdout)) == ["left", "right"]
+    assert re.search(r"\b6 passed", done.stdout), "both precisions of one model, one of the other"
 
 
 @pytest.mark.parametrize(

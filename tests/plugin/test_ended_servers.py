@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.classifier import write_two
 from tests.helpers import ROOT, WITHOUT
 
 TEST = """
@@ -24,7 +25,7 @@ TEST = """
 
     @pytest.mark.stage("accuracy")
     def test_ends_it(case, run):
-        if "onnx" in str(case):
+        if "left" in str(case):
             run.server.process.kill()
             run.server.process.wait()
 
@@ -36,17 +37,16 @@ TEST = """
     def test_needs_no_server(case):
         pass
     """
-CASES = ("cpu-resnet50-micro-onnx-fp32", "cpu-resnet50-micro-ts-trace-fp32")
+CASES = ("cpu-left-onnx-fp32", "cpu-right-onnx-fp32")
 
 
-def test_ended_server_fails_later_tests_of_its_case_only(
-    tmp_path: Path,
-) -> None:
+def test_ended_server_fails_later_tests_of_its_case_only(tmp_path: Path) -> None:
     file = tmp_path / "test_of_a_server.py"
     file.write_text(textwrap.dedent(TEST))
     tests = ("test_ends_it", "test_passes_without_asking_it", "test_needs_no_server")
     names = [f"{file}::{test}[{case}]" for case in CASES for test in tests]
     options = ["--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml"), "-p", "conftest", *WITHOUT]
+    options += [*write_two(tmp_path), f"--model-repos={tmp_path / 'models'}"]
     outcomes: dict[str, str] = {}
 
     class Outcomes:
