@@ -148,12 +148,11 @@ def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
     slower, faster = (shown_by_holm([one.chances[side] for one in measured], FALSE_ALARMS) for side in (0, 1))
     verdicts: dict[int, schema.Verdict] = {id(one): "passed" for one in itertools.compress(measured, faster)}
     verdicts |= {id(one): "failed" for one in itertools.compress(measured, slower)}
-    return [
-        replace(
-            case, points=[replace(one, verdict=verdicts.get(id(one), one.verdict)) for one in case.points]
-        )
-        for case in cases
-    ]
+    found = []
+    for case in cases:
+        points = [replace(one, verdict=verdicts.get(id(one), one.verdict)) for one in case.points]
+        found.append(replace(case, points=points))
+    return found
 
 
 def _score_changes(before: Stored, after: Stored) -> list[ScoreChange]:

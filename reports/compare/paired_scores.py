@@ -90,8 +90,8 @@ def student(change: np.ndarray) -> Estimate:
         return Estimate(0.0, 0.0, 0.0, CONFIDENCE)
     if len(change) < 2:
         return Estimate(mean, -np.inf, np.inf, CONFIDENCE)
-    interval = stats.ttest_1samp(change, 0).confidence_interval(CONFIDENCE)
-    return Estimate(mean, float(interval.low), float(interval.high), CONFIDENCE)
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(change) - 1) * stats.sem(change))
+    return Estimate(mean, mean - half, mean + half, CONFIDENCE)
 
 
 def newcombe(first: np.ndarray, second: np.ndarray) -> Estimate:

@@ -239,7 +239,8 @@ def _show_table(table: Table, console: "Console") -> None:
     else:
         lines = _lines(narrow) if narrow.columns else []
         if lines and max(map(len, lines)) <= console.width:
-            shown = dataclasses.replace(table, columns=narrow.columns)  # all cells: a rank needs its ratio
+            # With the cells of all columns, so that the legend says why a rank without its ratio is missing.
+            shown = dataclasses.replace(table, columns=narrow.columns)
         else:
             lines = list(_folded(table, console.width))
         console.print("\n".join(lines), markup=False, highlight=False)
@@ -270,11 +271,11 @@ def _lines(table: Table) -> list[str]:
     titles += [""] * (len(table.titles) - len(titles))  # the letters of notes need none
     has_heads = len({row[0] for row in rows}) < len(rows)
     start = 1 if has_heads else 0
-    widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=True)]
+    widths, sides = [max(map(len, cells)) for cells in zip(titles, *rows, strict=True)], _sides(table)
     gaps = ["", *("  " if title else " " for title in titles[start + 1 :])]
 
     def line(cells: Sequence[str]) -> str:
-        padded = _padded(cells[start:], widths[start:], _sides(table)[start:])
+        padded = _padded(cells[start:], widths[start:], sides[start:])
         return "".join(map("".join, zip(gaps, padded, strict=True))).rstrip()
 
     lines, head = [line(titles)], ""

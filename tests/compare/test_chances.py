@@ -77,8 +77,7 @@ def test_speed_is_throughput_or_inverse_latency_at_a_rate() -> None:
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.98])
 def test_rank_interval_matches_its_confidence(confidence: float) -> None:
-    """The narrowest of those by ranks whose chance to miss on either side is half of what is left, by
-    counting all signs."""
+    """The narrowest by ranks that misses on a side with half of the chance left, by counting all signs."""
     generator = np.random.default_rng(3)
     logs = generator.normal(0, 0.1, 8)
     ratio = paired_ratio(np.exp(logs), np.ones(8), confidence)

@@ -58,8 +58,7 @@ def test_proven_slowdown_needs_no_more_time() -> None:
 
 
 def test_required_chance_is_divided_by_number_of_points() -> None:
-    """An alarm in one of 100 runs is shared among the points, and half of a point's share is its last
-    look's."""
+    """Points share one alarm in 100 runs, and half of a point's share is for its last look."""
     chance = compare_pairs([0.5] * 9, [1.0] * 9, among(1), 60.0).chance
     assert chance == 2 * 2**-9
     assert compare_pairs([0.5] * 9, [1.0] * 9, among(2), 60.0).verdict == "slower"
@@ -81,8 +80,7 @@ def test_proven_points_of_a_run_need_no_more_time() -> None:
 
 
 def test_unproven_slowdown_reports_remaining_time() -> None:
-    """Also where the interval lies far below the limit, and only the ranks of a pair or two speak against
-    it."""
+    """Also if the interval is far below the limit, and only the ranks of a pair or two speak against it."""
     generator = np.random.default_rng(3)
     unsure = 0
     for _trial in range(300):

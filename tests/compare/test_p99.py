@@ -13,8 +13,7 @@ OTHER = OtherBuild("itself", 0.03, points=4)
 
 
 def measured(generator: np.random.Generator, slow: float, factor: float) -> Comparison:
-    """Pairs of passes until they are settled, of one of which a share of the requests takes `factor` as
-    long."""
+    """Pairs of passes until they are settled; in one, a share of the requests takes `factor` as long."""
 
     def passes(slow: float) -> np.ndarray:
         of_pass = np.exp(generator.normal(0, 0.02, (PAIRS, 1)))

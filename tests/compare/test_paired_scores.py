@@ -46,6 +46,8 @@ def test_mean_interval_matches_student_t() -> None:
     change = np.array([0.1, -0.2, 0.4, 0.3])
     found = stats.ttest_1samp(change, 0).confidence_interval(0.95)
     assert (student(change).low, student(change).high) == pytest.approx((found.low, found.high))
+    alike = student(np.full(5, -0.25))
+    assert (alike.low, alike.high) == (-0.25, -0.25)
 
 
 def test_one_sample_is_inconclusive() -> None:

@@ -150,8 +150,7 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
 
 
 def test_points_measured_together_share_unused_chance() -> None:
-    """Two points at a chance that is too much for one of 12 alone, but not once the others of its sweep are
-    shown."""
+    """Two points at a chance that is too large for one of 12, but not once the rest of the sweep is shown."""
     base = compare_pairs([0.9] * 20, [1.0] * 20, OtherBuild("HEAD~1", 0.03, points=2), 60.0)
     weak = structs.replace(base, chance=0.008, verdict="not shown", ratio=Estimate(0.9, 0.85, 0.96))
     assert [one.verdict for one in together([weak])] == ["not shown"]

@@ -97,8 +97,7 @@ def test_speed_difference_needs_interval_excluding_one(
 
 
 def test_marginal_slowdown_is_inconclusive_among_forty_points(changed: Any) -> None:
-    """About 3 % slower with an interval just beside one: shown where it is the only point, not among
-    forty."""
+    """About 3 % slower with an interval just beside one: shown if it is the only point, not among forty."""
     alike = tuple(point(batch=size) for size in range(9, 48))
     slow = point(speed=970, passes=passes(970, spread=0.015))
     (alone,) = changed(sample.record(loads=(point(),)), sample.record(loads=(slow,))).points

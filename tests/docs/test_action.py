@@ -196,9 +196,8 @@ def test_allowed_status_is_a_warning(
 
 
 def included(inputs: Mapping[str, Any]) -> dict[str, str]:
-    """The job's variables with these inputs, as GitLab includes it: texts are put into the file as they are,
-    all else as JSON, and then it is read (lib/gitlab/ci/config/interpolation/text_template.rb of its
-    sources)."""
+    """The job's variables with these inputs, as GitLab includes it: it puts texts into the file as they are,
+    all else as JSON, and reads it (lib/gitlab/ci/config/interpolation/text_template.rb of its sources)."""
     declared = {name: (one or {}).get("default") for name, one in SPEC["spec"]["inputs"].items()}
     given = {**declared, "source": "https://example.org/suite", **inputs}
 
@@ -246,8 +245,7 @@ def filled(text: str, known: Mapping[str, str]) -> str:
 
 
 def run_steps(home: Path, workspace: Path, **inputs: str) -> tuple[int, dict[str, str]]:
-    """Run the action's own steps in an empty home, with the variables that GitHub sets; returns the last
-    one's status and what the steps have told."""
+    """Run the action's own steps in an empty home with GitHub's variables; returns their status and output."""
     told: dict[str, str] = {"steps.python.outputs.python-path": sys.executable}
     given = {name: str(one["default"]) for name, one in ACTION["inputs"].items()} | inputs
     told |= {f"inputs.{name.replace('_', '-')}": value for name, value in given.items()}

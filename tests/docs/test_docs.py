@@ -1,8 +1,9 @@
 """Links, options, marks and environments in the documentation exist."""
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -76,12 +77,16 @@ def test_documented_tox_environments_exist(page: Path) -> None:
     assert named <= environments()
 
 
-def own_messages() -> Iterator[tuple[str, str]]:
+@functools.cache
+def own_messages() -> Sequence[tuple[str, str]]:
     """The texts of the code that speaks to users, beside their files."""
-    for folder in ("fixtures", "reports"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            texts = (one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.Constant))
-            yield from ((name(path), one.value) for one in texts if isinstance(one.value, str))
+    return [
+        (name(path), one.value)
+        for folder in ("fixtures", "reports")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for one in ast.walk(ast.parse(path.read_text()))
+        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    ]
 
 
 def without_ci_jobs(page: Path) -> str:

@@ -23,8 +23,7 @@ EXTRAS = {
 
 
 def lines_of(setting: str, environment: str) -> list[str]:
-    """The lines of a setting that hold for an environment: those without factors, and those whose factors it
-    has."""
+    """The lines of a setting for an environment: those without factors, and those whose factors it has."""
     factors = environment.split("-")
     found = []
     for line in filter(None, map(str.strip, setting.splitlines())):
@@ -75,8 +74,7 @@ def test_driver_and_docker_variables_pass_through_tox(section: str, variable: st
 
 @pytest.mark.parametrize("environment", ["tests", "campaign"])
 def test_test_environments_name_no_folder_themselves(environment: str) -> None:
-    """`tox run -e tests -- tests/doctor` adds its words to the command: with a folder in it, pytest takes
-    both."""
+    """`tox run -e tests -- tests/doctor` adds its words to the command; pytest takes a folder in it too."""
     (command,) = (one for one in TOX[f"testenv:{environment}"]["commands"].splitlines() if "-m pytest" in one)
 
     assert not [word for word in command.split() if word.startswith("tests")]

@@ -1,5 +1,4 @@
-"""What the commands give for the committed records: `python -m tests.golden.outputs` writes it into this
-folder anew."""
+"""The output of the commands for the committed records: `python -m tests.golden.outputs` writes it anew."""
 
 import contextlib
 import html.parser

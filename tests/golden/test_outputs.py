@@ -11,8 +11,7 @@ def given() -> dict[str, str]:
 
 
 def test_outputs_of_committed_records_match_golden_files(given: dict[str, str]) -> None:
-    """Where this is meant to change, `python -m tests.golden.outputs` writes them anew, and the commit says
-    why."""
+    """If they are to change, `python -m tests.golden.outputs` writes them anew, and the commit says why."""
     golden = {
         path.name: path.read_text()
         for path in FOLDER.iterdir()

@@ -1,5 +1,4 @@
-"""The HTML page in a real browser: it filters, sorts, fits a phone, prints, and asks nothing of the
-network."""
+"""The HTML page in a real browser: it filters, sorts, fits a phone, prints, and needs no network."""
 
 import json
 import re

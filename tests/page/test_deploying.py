@@ -1,5 +1,4 @@
-"""What the page opens on: which configuration to deploy, is it right, how fast is it, and what does it
-cost."""
+"""The start of the page: which configuration to deploy, is it right, how fast, and at what cost."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,5 +1,4 @@
-"""The HTML page as text: what it shows of records, and that nothing in it reaches outside or comes in
-unescaped."""
+"""The HTML page as text: what it shows, and that nothing reaches outside or comes in unescaped."""
 
 import base64
 import hashlib

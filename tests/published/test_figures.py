@@ -124,10 +124,7 @@ def test_components_add_up_to_average(figures: pd.DataFrame) -> None:
 
 def test_throughput_times_latency_equals_requests_in_flight(figures: pd.DataFrame) -> None:
     """Little's law, within 1 %, the rounding of both figures, and one batch more or less in the counting
-    window.
-
-    The throughputs are whole batches in 10 s, in BERT in 1 s.
-    """
+    window. The throughputs are whole batches in 10 s, in BERT in 1 s."""
     in_flight = (figures["batch"] * figures["concurrency"]).astype(float)
     throughput, latency_s = figures["throughput_per_s"], figures["latency_avg_ms"] / 1000
     bert = figures["model"] == "bert-dist4l"

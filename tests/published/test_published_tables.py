@@ -1,5 +1,4 @@
-"""The published tables out of records: every column and setting of the sources, by its name and in its
-place."""
+"""The published tables made from records: every column and setting of the sources, named and in place."""
 
 import csv
 import os

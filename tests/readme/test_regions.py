@@ -2,12 +2,14 @@
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from reports import plots, readme
+from reports.__main__ import main
 from reports.record.schema import case_id
 from reports.tables.case import case_section, configuration_list, parameters_table
 from reports.tables.points import points_table
@@ -67,13 +69,33 @@ def results(tmp_path: Path) -> Path:
     return samples.store(tmp_path / "results", *RECORDS)
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Path:
+def page_in(folder: Path) -> Path:
     """A page of all kinds of regions, in a folder of its own."""
-    file = tmp_path / "my docs" / "PAGE.md"
+    file = folder / "my docs" / "PAGE.md"
     file.parent.mkdir()
     file.write_text(f"{PAGE}\n{region(f'plot accuracy-ledger {CASE}')}{region('plot best-throughput')}")
     return file
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    return page_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a page that the command has written, with its pictures."""
+    folder = tmp_path_factory.mktemp("drawn")
+    page = page_in(folder)
+    assert main(["readme", str(page), "--results", str(samples.store(folder / "results", *RECORDS))]) == 0
+    return page.parent
+
+
+@pytest.fixture
+def written(drawn: Path, page: Path) -> Path:
+    """A copy of that page."""
+    shutil.copytree(drawn, page.parent, dirs_exist_ok=True)
+    return page
 
 
 def linked(page: Path) -> list[Path]:
@@ -213,9 +235,8 @@ def test_command_writes_page_and_pictures_once(sync_page: Reports, page: Path) -
     assert (page.stat().st_ino, page.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
 
 
-def test_check_shows_drift(sync_page: Reports, page: Path) -> None:
-    sync_page()
-    page.write_text(page.read_text().replace("16 cores", "17 cores"))
+def test_check_shows_drift(sync_page: Reports, written: Path) -> None:
+    written.write_text(written.read_text().replace("16 cores", "17 cores"))
     ended = sync_page("--check")
     assert ended.status == 1
     assert "\n-Measured on " in ended.out
@@ -237,9 +258,8 @@ def test_pictures_may_be_in_another_folder(
 
 
 @pytest.mark.parametrize("damage", ["missing", "other records", "broken off", "another picture"])
-def test_check_finds_outdated_picture(damage: str, sync_page: Reports, page: Path) -> None:
-    sync_page()
-    picture = page.parent / "plots" / "best-throughput-light.svg"
+def test_check_finds_outdated_picture(damage: str, sync_page: Reports, written: Path) -> None:
+    picture = written.parent / "plots" / "best-throughput-light.svg"
     text = picture.read_text()
     if damage == "missing":
         picture.unlink()
@@ -259,12 +279,11 @@ def test_check_finds_outdated_picture(damage: str, sync_page: Reports, page: Pat
 
 
 @pytest.mark.parametrize("link", ["https://example.org/plots", "/plots"])
-def test_outside_link_is_not_a_picture_folder(link: str, sync_page: Reports, page: Path) -> None:
-    sync_page()
-    page.write_text(page.read_text().replace('"plots/', f'"{link}/'))
+def test_outside_link_is_not_a_picture_folder(link: str, sync_page: Reports, written: Path) -> None:
+    written.write_text(written.read_text().replace('"plots/', f'"{link}/'))
     assert sync_page("--check").status == 1
     sync_page()
-    assert {path.parent for path in linked(page)} == {page.parent / "plots"}
+    assert {path.parent for path in linked(written)} == {written.parent / "plots"}
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"# Nothing\n", region("x").encode()])
