@@ -22,7 +22,7 @@ from reports.text.speed import (
 
 
 @dataclass(frozen=True)
-class Choice:
+class DeployOption:
     """A configuration that may be deployed, as plain text; a sequence has a line for each item."""
 
     name: str
@@ -43,7 +43,7 @@ class Answer:
 
     model: str
     where: str
-    choices: Sequence[Choice]
+    choices: Sequence[DeployOption]
     """The fastest right ones that are not told apart; empty if that is not known."""
     remarks: str
     """What the answer lacks."""
@@ -87,12 +87,12 @@ def _answer(group: Sequence[Publishable], placed: Mapping[str, int]) -> Answer:
     )
 
 
-def _choice(record: Publishable, equal: int, usable: int, group: Sequence[Publishable]) -> Choice:
+def _choice(record: Publishable, equal: int, usable: int, group: Sequence[Publishable]) -> DeployOption:
     best, score = best_load(record), main_score(record)
     right = [unscored(record)]
     if score is not None:
         right = [f"{score.metric} {metric_text(score, score.served)}", tightest_text(score)]
-    return Choice(
+    return DeployOption(
         name_of(record),
         format_name(record),
         _why(record, equal, usable, group),

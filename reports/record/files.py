@@ -100,7 +100,7 @@ class _Versioned(msgspec.Struct):  # what every file has, in any version of its 
 
 
 @dataclass(frozen=True)
-class Found:
+class FolderRecords:
     """The records of several files, and the error of each file that is none."""
 
     records: Mapping[Path, Record]
@@ -119,7 +119,7 @@ def read_all(results: Path) -> list[Record]:
     return list(read_folder(results).all().values())
 
 
-def read_folder(results: Path) -> Found:
+def read_folder(results: Path) -> FolderRecords:
     """Every record below `results` by name. A file that is not named after its case is unreadable too: a copy
     of a record would be a second row for one measurement. Raises RecordError as `record_paths` does."""
     found = read_each(record_paths(results))
@@ -130,10 +130,10 @@ def read_folder(results: Path) -> Found:
         if path != (place := path_of(record.case, results))
     }
     records = {path: one for path, one in found.records.items() if path not in copies}
-    return Found(records, {**found.unreadable, **copies})
+    return FolderRecords(records, {**found.unreadable, **copies})
 
 
-def read_each(paths: Sequence[Path]) -> Found:
+def read_each(paths: Sequence[Path]) -> FolderRecords:
     """Read several records; an unreadable one never hides the others."""
     found, unreadable = {}, {}
     for path in paths:
@@ -141,7 +141,7 @@ def read_each(paths: Sequence[Path]) -> Found:
             found[path] = read(path)
         except RecordError as error:
             unreadable[path] = str(error)
-    return Found(found, unreadable)
+    return FolderRecords(found, unreadable)
 
 
 def record_paths(results: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from tritonclient.utils import InferenceServerException
 from fixtures.errors import InputError, NotAvailableError, ProofError, SetupError
 from fixtures.measure.shared_memory import shared_region
 from fixtures.serve import connection
-from fixtures.serve.found import load_found, loaded_on
+from fixtures.serve.loaded_model import load_found, loaded_on
 from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
 from fixtures.serve.timeouts import Limits

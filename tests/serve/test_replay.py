@@ -11,8 +11,8 @@ import pytest
 
 from fixtures.accuracy.conversations import compare_conversations
 from fixtures.errors import ProofError
-from fixtures.serve.found import sized
 from fixtures.serve.launch import serve
+from fixtures.serve.loaded_model import sized
 from fixtures.serve.replay import Answers, Message, converse
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice
