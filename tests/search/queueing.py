@@ -11,7 +11,7 @@ from fixtures.measure.job import Job, Run
 from fixtures.measure.stopping import WINDOWS, MeasuringPlan
 from fixtures.search import fastest, on_server
 from fixtures.search.candidates import Candidate, Goal, Space
-from fixtures.search.fastest import Found
+from fixtures.search.fastest import Result
 from fixtures.search.proof import Report
 from fixtures.spec import LoadPoint
 from tests import toy
@@ -91,7 +91,7 @@ class QueueingServer:
         budget_s: float = 3.0,
         space: Space = SPACE,
         report: Report = lambda _step: None,
-    ) -> Found:
+    ) -> Result:
         """The search as a run has it, with this server behind the load generator's seam."""
         plan = MeasuringPlan(budget_s=budget_s)
         bench = on_server.Bench(

@@ -18,7 +18,7 @@ from fixtures.measure.point_state import Measured, PointState
 from fixtures.measure.timeline import Steady
 from fixtures.search import candidates, fastest, proof
 from fixtures.search.candidates import Candidate, Goal, Space
-from fixtures.search.fastest import Found
+from fixtures.search.fastest import Result
 from fixtures.search.trials import Entry
 from fixtures.spec import LoadPoint
 from tests import toy
@@ -90,7 +90,7 @@ class Bench:
         runs = tuple(toy.run_of(toy.closed_loop(one, PASS_S)) for one in passes)
         return Measured(toy.job(point), passes=runs)
 
-    def search(self, goal: Goal, space: Space = SPACE) -> Found:
+    def search(self, goal: Goal, space: Space = SPACE) -> Result:
         return fastest.search(space, goal, self.look, self.prove)
 
     def throughput_per_s(self, candidate: Candidate, level: int) -> float:
@@ -124,7 +124,7 @@ TRIALS = 40
 
 
 @functools.cache
-def searched(goal: Goal) -> list[tuple[Bench, Found]]:
+def searched(goal: Goal) -> list[tuple[Bench, Result]]:
     """Searches on usual servers of different luck, with what was asked of each."""
     return [(bench := Bench(seed), bench.search(goal)) for seed in range(TRIALS)]
 

@@ -11,7 +11,7 @@ from fixtures.measure.point_state import PointState
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import candidates, on_server
 from fixtures.search.candidates import Candidate, Goal
-from fixtures.search.fastest import Found
+from fixtures.search.fastest import Result
 from fixtures.search.on_server import Bench as RealBench
 from fixtures.search.trials import Entry
 from fixtures.spec import LoadPoint
@@ -69,6 +69,6 @@ def test_search_result_is_summarized_for_the_record() -> None:
         one = proven(cast(Verdict, verdict), 100.0)
         warm = dataclasses.replace(one.state.mine, warm_up=one.state.mine.passes[:2])
         one = dataclasses.replace(one, state=PointState(warm))
-        found = on_server.summarise(Found(one, None, 9, 95), goal, plan, 71.64, "config.pbtxt")
+        found = on_server.summarise(Result(one, None, 9, 95), goal, plan, 71.64, "config.pbtxt")
         assert (found.verdict, found.passes, found.duration_s) == (said, 95, 71.6)
         assert found.load.throughput_per_s.value == pytest.approx(100, rel=0.01)
