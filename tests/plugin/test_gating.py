@@ -135,7 +135,8 @@ def test_each_test_records_its_gate_before_failing(seen: Seen, tmp_path: Path) -
     assert status == STATUS["accuracy"]
 
 
-def test_reload_gate_loads_the_model_again(seen: Seen, tmp_path: Path) -> None:
+def test_model_is_loaded_twice_for_the_last_gate(seen: Seen, tmp_path: Path) -> None:
+    """Its name, which is the folder's, holds no word of the `-k`."""
     assert run(seen, tmp_path, "-k", f"{CASE} and (again or reload or recorded)") == 0
     assert "test_recorded_answers" not in seen.ran, "there are none, and nobody is told that"
     assert seen.loaded == ["online", "offline"]
