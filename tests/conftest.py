@@ -62,20 +62,17 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
 _TESTS = Path(__file__).parent
 _WHOLE_RUNS = "tests/whole_runs/"
 """The folder of the tests that start whole runs of the suite. They take longest."""
-_SHARED_WORKERS = {
-    "whole runs": (_WHOLE_RUNS,),
-    "TensorFlow": (
-        "tests/efficiency/test_operations.py",
-        "tests/formats/test_tf_formats.py",
-        "tests/frameworks/test_sound_weights.py",
-        "tests/models/test_half_checkpoints.py",
-        "tests/models/test_micro.py",
-        "tests/models/test_resnet50_tf.py",
-        "tests/train/",
-    ),
-}
-"""Tests of several files that share a worker of xdist: those that wait for each other anyway, and those that
-load TensorFlow, which takes four seconds of a core and 540 MiB in each process that does."""
+_OF_TENSORFLOW = (
+    "tests/efficiency/test_operations.py",
+    "tests/formats/test_tf_formats.py",
+    "tests/frameworks/test_sound_weights.py",
+    "tests/models/test_half_checkpoints.py",
+    "tests/models/test_micro.py",
+    "tests/models/test_resnet50_tf.py",
+    "tests/train/",
+)
+"""Tests that load TensorFlow, which takes four seconds of a core and 540 MiB in each process: they share a
+worker of xdist."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -107,13 +104,12 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadfile` the tests of a file share a worker of xdist, and so do those of some files."""
+    """With `--dist loadfile` the tests of a file share a worker of xdist, and so do those of TensorFlow."""
     from xdist.scheduler import LoadFileScheduling
 
     class SharingScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            shared = (name for name, places in _SHARED_WORKERS.items() if nodeid.startswith(places))
-            return next(shared, str(super()._split_scope(nodeid)))
+            return "TensorFlow" if nodeid.startswith(_OF_TENSORFLOW) else str(super()._split_scope(nodeid))
 
     return SharingScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
