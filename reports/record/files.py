@@ -92,7 +92,11 @@ def parse(
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 500)
-        raise RecordError(f"{path}: {why}. Delete the file and measure the case again.") from error
+        if "unknown field" in why:
+            fix = "Use the newer tritonproof that wrote it, or delete it and measure the case again."
+        else:
+            fix = "Delete the file and measure the case again."
+        raise RecordError(f"{path}: {why}. {fix}") from error
 
 
 class _Versioned(msgspec.Struct):  # what every file has, in any version of its schema

@@ -19,6 +19,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from fixtures.build import repository
 from fixtures.errors import ProofError
+from fixtures.formats import all_formats
 from fixtures.spec import ConversionJob, Samples
 from tests.build.conversions import DEPLOYMENT, MICRO, WEIGHTS, build, case_with, writing
 from tests.helpers import wait_until
@@ -54,6 +55,22 @@ def test_build_is_a_complete_model_folder(tmp_path: Path) -> None:
     assert stored["content"]["hardware"]
     assert "resnet50/network.py" in stored["content"]["sources"]
     assert stored["size_mib"] == built.size_mib
+
+
+@pytest.mark.parametrize(
+    ("format_", "files"),
+    [
+        ("openvino", {"formats/openvino.py", "formats/onnx.py"}),
+        ("trt", {"formats/trt.py", "formats/onnx.py"}),
+        ("tf-trt", {"formats/tf_trt.py", "formats/tf_savedmodel.py"}),
+        ("onnx", {"formats/onnx.py"}),
+    ],
+)
+def test_build_depends_on_formats_that_its_own_imports(format_: str, files: set[str]) -> None:
+    named = {one.mnemonic: one for one in all_formats()}
+    case = dataclasses.replace(case_with(writing("")), format=named[format_])
+    sources = repository.content_of(case, "weights", DEPLOYMENT)["sources"]
+    assert {name for name in sources if name.startswith("formats/")} == files
 
 
 def test_equal_build_is_reused(

@@ -87,4 +87,4 @@ def test_utterance_is_shown_as_both_mels() -> None:
 
 
 def test_every_model_shows_its_samples() -> None:
-    assert all(model.show is not None for model in all_models())
+    assert [model.name for model in all_models() if model.show is None] == []

@@ -14,6 +14,8 @@ from tests.models.published import State, saved
 IN_PYTORCH = [model for model in all_models() if model.framework == "pytorch"]
 FULL = [model for model in IN_PYTORCH if not model.micro]
 MICRO = [model for model in all_models() if model.micro]
+_NAMES = {model.name for model in all_models()}
+OF_A_FULL_SIZE = [model for model in MICRO if model.name.removesuffix("-micro") in _NAMES - {model.name}]
 OF_ONE_FILE = [model for model in IN_PYTORCH if model.micro]
 """Checkpoints of the full BERT are folders: test_bert.py has them."""
 
@@ -89,7 +91,7 @@ def test_tensor_under_two_names_is_refused(name: str, other: str, own: str, tmp_
         model.load(path)
 
 
-@pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", OF_A_FULL_SIZE, ids=lambda model: model.name)
 def test_micro_model_refuses_a_dataset_and_names_full_model(model: Model, tmp_path: Path) -> None:
     with pytest.raises(
         InputError, check=lambda e: e.where == f"--dataset {model.name}={tmp_path}"

@@ -33,7 +33,7 @@ from tests.helpers import ROOT, WITHOUT, Collect, run_pytest
     [
         ("NVIDIA A100-SXM4-80GB", "a100"),
         ("A100-PCIE-40GB", "a100"),
-        ("NVIDIA A10", "gpu"),
+        ("NVIDIA X999", "gpu"),
         ("NVIDIA A30", "a30"),
         ("NVIDIA A40", "a40"),
         ("Tesla T4", "t4"),
@@ -190,7 +190,8 @@ def test_reference_comes_first_and_compiled_formats_last(collect: Collect) -> No
 
     cases = [item.callspec.params["case"] for item in collected.selected]  # type: ignore[attr-defined]
     formats = [case.format.mnemonic for case in cases if case.model.name == "fastpitch-micro"]
-    assert formats == ["onnx", "ts-script", "ts-trace", "pt2"]
+    assert (formats[0], formats[-1]) == ("onnx", "pt2")
+    assert len(formats) > 2
     runs = [name for name, _ in groupby((case.target.name, case.model.name) for case in cases)]
     assert len({case.model.name for case in cases if case.target.name == "t4"}) > 1
     assert len(runs) == len(set(runs))
