@@ -120,10 +120,10 @@ _WORKER_GIB = 4
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two workers more than there are cores, where memory lasts: two fifths of the time tests wait for
+    """One worker more than there are cores, where memory lasts: nearly a third of the time tests wait for
     servers."""
     cores, memory = psutil.cpu_count() or 1, psutil.virtual_memory().total
-    return max(1, min(cores + 2, round(memory / 2**30 / _WORKER_GIB)))
+    return max(1, min(cores + 1, round(memory / 2**30 / _WORKER_GIB)))
 
 
 _ASKED_FOR = ("campaign", "contract")
