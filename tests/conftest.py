@@ -35,6 +35,16 @@ from tests.host.fake_nvml import Clock, Nvml, in_place_of_nvml
 from tests.measure.generator import Generator
 
 DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
+SLEEPING = """\
+import time
+
+def load(artifact, settings):
+    def predict(arrays):
+        time.sleep({seconds})
+        return [2 * arrays[0]]
+    return predict
+"""
+"""DOUBLING, which takes `seconds` for an answer."""
 
 DEPLOYMENT = Deployment(
     max_batch_size=4,

@@ -10,7 +10,7 @@ from fixtures.against import checkouts, other_builds
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import InputError, ProofError
 from fixtures.run.settings import flag
-from tests.conftest import MakeBuild
+from tests.conftest import SLEEPING, MakeBuild
 from tests.helpers import closed, git, settings
 from tests.user_models.repositories import contents
 
@@ -45,16 +45,6 @@ def test_unreadable_other_build_is_an_error_naming_its_option(tmp_path: Path) ->
 
 
 # --- folders of builds -------------------------------------------------------------------------------------
-
-SLEEPING = """\
-import time
-
-def load(artifact, settings):
-    def predict(arrays):
-        time.sleep({seconds})
-        return [2 * arrays[0]]
-    return predict
-"""
 
 
 @pytest.fixture

@@ -19,18 +19,8 @@ from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison
 from reports.record.verdicts import comparison_text
-from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.conftest import DEPLOYMENT, SLEEPING, MakeBuild
 from tests.toy import samples_of
-
-SLEEPING = """\
-import time
-
-def load(artifact, settings):
-    def predict(arrays):
-        time.sleep({seconds})
-        return [2 * arrays[0]]
-    return predict
-"""
 
 
 def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Comparison:

@@ -27,7 +27,7 @@ from fixtures.frameworks.pytorch import tf32_products
 from fixtures.host import machine, scratch
 from fixtures.host.targets import CPU
 from fixtures.spec import Device
-from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.conftest import DEPLOYMENT, SLEEPING, MakeBuild
 
 SAMPLE = np.array([[1, 2, 3, 4]], np.float32)
 
@@ -50,10 +50,6 @@ def load(artifact, settings):
 BROKEN = "def load(artifact, settings):\n    raise RuntimeError('no such operator')\n"
 DYING = "import os\ndef load(artifact, settings):\n    return lambda arrays: os._exit(7)\n"
 HANGING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(60)\n"
-SLEEPING = (
-    "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(0.005) or [2 * "
-    "arrays[0]]\n"
-)
 
 
 def sample_of(build: BuiltModel) -> dict[str, np.ndarray]:
@@ -224,7 +220,7 @@ def test_onnx_runtime_threads_spin_only_if_set(
 
 
 def test_worker_runs_as_long_as_asked_and_then_ends(make_build: MakeBuild, tmp_path: Path) -> None:
-    build = make_build(tmp_path, "sleeping", SLEEPING)
+    build = make_build(tmp_path, "sleeping", SLEEPING.format(seconds=0.005))
     with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
         worker.wait_ready()
         for batch, seconds, least in ((1, 0.2, 1), (4, 0, 40)):
