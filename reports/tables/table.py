@@ -145,16 +145,17 @@ class Table:
 
     @property
     def texts(self) -> list[list[str]]:
-        letters = {kind: letter(place) for place, kind in enumerate(self._sentences)}
-        found = []
-        for row in self.rows:
-            texts = [
+        found = [
+            [
                 f"{cell.text}*" if column.is_starred and row.marks else cell.text
                 for column, cell in zip(self.columns, row.cells, strict=True)
             ]
-            if self._has_letters:
+            for row in self.rows
+        ]
+        if self._has_letters:
+            letters = {kind: letter(place) for place, kind in enumerate(self._sentences)}
+            for row, texts in zip(self.rows, found, strict=True):
                 texts.append(", ".join(dict.fromkeys(letters[mark.code] for mark in row.marks)))
-            found.append(texts)
         return found
 
     @property
@@ -182,13 +183,17 @@ def table(
 ) -> Table:
     """The table of some items, without optional columns that have nothing to show."""
     items = list(items)
+    cells_of = [[column.cell(item) for item in items] for column in columns]
     kept = [
-        column
-        for column in columns
-        if not column.is_optional or any(column.cell(item).text not in (NOTHING, "") for item in items)
+        (column, cells)
+        for column, cells in zip(columns, cells_of, strict=True)
+        if not column.is_optional or any(cell.text not in (NOTHING, "") for cell in cells)
     ]
-    rows = [Row([one.cell(item) for one in kept], name(item), tuple(marks(item))) for item in items]
-    return Table(kept, rows, [note for note in notes if note])
+    rows = [
+        Row([cells[place] for _, cells in kept], name(item), tuple(marks(item)))
+        for place, item in enumerate(items)
+    ]
+    return Table([column for column, _ in kept], rows, [note for note in notes if note])
 
 
 def table_of_texts(titles: Sequence[str], rows: Iterable[Sequence[str]], is_right: str = "") -> Table:
