@@ -19,8 +19,8 @@ _PLUGINS = {name: import_module(name) for name in _NAMES}
 
 
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Register the plugins. Of those that `pytest_plugins` names, pytest looks for each in the metadata of
-    every package that is installed, and rewrites its assertions: a fifth of a second in every run."""
+    """Register the plugins. For each name in `pytest_plugins`, pytest would search the metadata of every
+    installed package and rewrite assertions: a fifth of a second in every run."""
     for name, plugin in _PLUGINS.items():
         if not pluginmanager.has_plugin(name):
             pluginmanager.register(plugin, name)

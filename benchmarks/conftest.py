@@ -28,7 +28,7 @@ def prove_speed(
     entry: Callable[[Any, Measurement], str],
 ) -> Callable[[], None]:
     """Measure the test's load point; raises AccuracyError if an answer is wrong, SpeedError if it is shown to
-    be slower than asked for or its latency to be beyond its budget."""
+    be slower than allowed or to exceed its latency budget."""
 
     def prove() -> None:
         measured = run.measure(point, recorder.loads)
@@ -46,19 +46,19 @@ def prove_gate(run: CaseRun, recorder: Recorder) -> Callable[[str], None]:
     """`prove_gate("batches")` records what the gate finds, and raises AccuracyError if something is wrong."""
 
     def prove(gate: str) -> None:
-        deployed, found = run.same_answers(gate)
-        recorder.keep(deployed.serving, gates=(found,))
-        recorder.figure(gate_text(found))
-        shown = run.reproduce(found)
-        if not found.wrong:
+        deployed, gate_result = run.same_answers(gate)
+        recorder.keep(deployed.serving, gates=(gate_result,))
+        recorder.figure(gate_text(gate_result))
+        shown = run.reproduce(gate_result)
+        if not gate_result.wrong:
             return
-        apart = None if found.same is None else found.same.relative_difference
+        apart = None if gate_result.same is None else gate_result.same.relative_difference
         if run.as_found and gate in _KERNELS_DIFFER and apart is not None and apart <= _OF_HALVES:
             fix = (
                 "its rows depend on the rows beside them, unless it computes in less than FP32 inside and "
                 f"rounds them to FP32 at its end: if so, say --tolerance {run.case.model.name}={_OF_HALVES:g}"
             )
-            raise AccuracyError(found.wrong, where=shown or None, fix=fix)
-        raise run.wrong(found.wrong, where=shown or None)
+            raise AccuracyError(gate_result.wrong, where=shown or None, fix=fix)
+        raise run.wrong(gate_result.wrong, where=shown or None)
 
     return prove

@@ -52,7 +52,7 @@ def test_malformed_request(prove_gate: ProveGate) -> None:
 @pytest.mark.stage("answers")
 def test_recorded_answers(prove_gate: ProveGate, recorded_answers: object) -> None:
     """The answers are those that --record-answers recorded."""
-    del recorded_answers  # asked for so that the test is left out where there are none
+    del recorded_answers  # a parameter, so that the test is left out if there are none
     prove_gate("recorded")
 
 

@@ -11,8 +11,8 @@ from reports.text.correctness import conversation_failure, conversation_text
 @pytest.mark.stage("conversation")
 def test_conversation(run: CaseRun, recorder: Recorder) -> None:
     """The same messages get the same answers again, also in turns with another sequence's messages."""
-    serving, found = run.conversation()
-    recorder.keep(serving, conversation=found)
-    recorder.figure(conversation_text(found))
-    if failure := conversation_failure(found):
+    serving, conversation = run.conversation()
+    recorder.keep(serving, conversation=conversation)
+    recorder.figure(conversation_text(conversation))
+    if failure := conversation_failure(conversation):
         raise AccuracyError(failure)

@@ -13,14 +13,14 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     """The error and the share of equal decisions are within the tolerance and the cost of the precision."""
     case, parity = run.case, run.parity
     recorder.keep(None, conversion=parity)
-    found = []
+    texts = []
     if parity.relative_error is not None:
-        found.append(f"relative error {RELATIVE_ERROR.text(parity.relative_error)}")
+        texts.append(f"relative error {RELATIVE_ERROR.text(parity.relative_error)}")
     if parity.error_in_costs is not None:
-        found.append(f"{RATIO.text(parity.error_in_costs)} times what {case.precision.upper()} itself costs")
+        texts.append(f"{RATIO.text(parity.error_in_costs)} times what {case.precision.upper()} itself costs")
     if parity.agreement is not None:
-        found.append(f"{AGREEMENT.text(parity.agreement)} of decisions agree")
-    recorder.figure(", ".join(found))
+        texts.append(f"{AGREEMENT.text(parity.agreement)} of decisions agree")
+    recorder.figure(", ".join(texts))
     if failure := conversion_failure(parity):
         where = f"tolerance: {case.tolerance(run.deployment.tf32).source}"
         if case.model.framework == "onnx":

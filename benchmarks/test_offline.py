@@ -8,5 +8,5 @@ import pytest
 @pytest.mark.load
 @pytest.mark.stage("offline")
 def test_offline(prove_speed: Callable[[], None]) -> None:
-    """Measures throughput and latency at a batch size; fails if it is shown to be slower than asked for."""
+    """Measures throughput and latency at a batch size; fails if it is shown to be slower than allowed."""
     prove_speed()

@@ -9,5 +9,5 @@ import pytest
 @pytest.mark.stage("online")
 def test_online(prove_speed: Callable[[], None]) -> None:
     """Measures throughput and latency at a concurrency or a request rate; fails if it is shown to be slower
-    than asked for."""
+    than allowed."""
     prove_speed()

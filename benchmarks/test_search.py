@@ -7,31 +7,31 @@ from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
 from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers
-from reports.text.search import beyond_text, found_text, proposal_text
+from reports.text.speed import beyond_text, found_text, proposal_text
 
 
 @pytest.mark.load
 @pytest.mark.stage("search")
 def test_search(run: CaseRun, recorder: Recorder) -> None:
-    """The configuration that was found keeps the budget, and passes the tests of conversion and accuracy."""
+    """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = run.as_found is None
     if is_converted:
         recorder.keep(None, conversion=run.parity)
     missing = run.accuracy_missing if is_converted else None
-    with run.search() as (found, deployed):
+    with run.search() as (result, deployed):
         is_scored = run.as_found is None or run.as_found.labelled is not None
-        if is_scored and found.verdict != "beyond":
+        if is_scored and result.verdict != "beyond":
             evaluation = run.evaluate(deployed)
-            found = structs.replace(found, accuracy=evaluation.ledger)
+            result = structs.replace(result, accuracy=evaluation.ledger)
             recorder.samples(evaluation.samples, of_search=True)
-        recorder.keep(deployed.serving, search=found, accuracy_missing=missing)
-    if found.verdict == "beyond":
-        raise SpeedError(beyond_text(found))
-    recorder.figure(found_text(found))
-    failures = [] if found.accuracy is None else ledger_failures(found.accuracy)
+        recorder.keep(deployed.serving, search=result, accuracy_missing=missing)
+    if result.verdict == "beyond":
+        raise SpeedError(beyond_text(result))
+    recorder.figure(found_text(result))
+    failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
     failures += filter(None, [conversion_failure(run.parity)] if is_converted else [])
-    failures += filter(None, [wrong_answers(found.load)])
+    failures += filter(None, [wrong_answers(result.load)])
     if failures:
         raise AccuracyError("; ".join(failures))
-    if found.varied:
-        run.narrator.note(proposal_text(found))
+    if result.varied:
+        run.narrator.note(proposal_text(result))

@@ -13,13 +13,13 @@ from reports.text.soak import leaks, soak_text, unknown
 @pytest.mark.stage("soak")
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
-    found, deployed = run.soak()
-    recorder.keep(deployed.serving, soak=found)
-    if wrong := wrong_text(found.answers, "in the soak"):
+    result, deployed = run.soak()
+    recorder.keep(deployed.serving, soak=result)
+    if wrong := wrong_text(result.answers, "in the soak"):
         raise AccuracyError(wrong)
-    if leaking := leaks(found):
+    if leaking := leaks(result):
         raise ProofError("; ".join(leaking), where=run.case)
-    if not_shown := unknown(found, "request"):
+    if not_shown := unknown(result, "request"):
         fix = "soak it for longer, or while the machine does less else"
         raise NotAvailableError("; ".join(not_shown), where=run.case, fix=fix)
-    recorder.figure(soak_text(found))
+    recorder.figure(soak_text(result))

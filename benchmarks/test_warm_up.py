@@ -11,9 +11,9 @@ from reports.text.speed import warm_up_text
 @pytest.mark.load
 @pytest.mark.stage("warm-up")
 def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
-    """The first request after a load is not shown to be slower than those that follow it."""
-    deployed, found = run.warm_up()
-    recorder.keep(deployed.serving, warm_up=found)
-    recorder.figure(warm_up_text(found))
-    if not found.passed:
-        raise SpeedError(f"its model_warmup does not warm it: {warm_up_text(found)}", where=run.case)
+    """The first request after a load is not shown to be slower than later ones."""
+    deployed, result = run.warm_up()
+    recorder.keep(deployed.serving, warm_up=result)
+    recorder.figure(warm_up_text(result))
+    if not result.passed:
+        raise SpeedError(f"its model_warmup does not warm it: {warm_up_text(result)}", where=run.case)

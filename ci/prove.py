@@ -28,7 +28,7 @@ PATHS = {
 }
 """Options with paths in the workspace, by the variable with one path per line."""
 WHAT = {"PROVE_MODELS": "models", "PROVE_REPOSITORY": "repository", "PROVE_ONNX": "onnx"}
-"""The inputs that say what is proven, by variable; at least one is required."""
+"""The inputs that name what to prove, by variable; at least one is required."""
 
 
 def workspace(given: Mapping[str, str]) -> Path:
@@ -37,49 +37,49 @@ def workspace(given: Mapping[str, str]) -> Path:
 
 
 def cache(given: Mapping[str, str]) -> Path:
-    """The folder of all that is worth keeping between jobs."""
+    """The folder that is cached between jobs."""
     return Path(given.get("PROVE_CACHE") or Path.home() / ".cache" / "tritonproof").absolute()
 
 
 def lines(given: Mapping[str, str], name: str) -> list[str]:
     """The non-empty lines of a variable, or the texts of a JSON array, which GitLab makes of a list."""
     text = given.get(name, "").strip()
-    found = json.loads(text) if text.startswith("[") else text.splitlines()
-    return [str(line).strip() for line in found if str(line).strip()]
+    texts = json.loads(text) if text.startswith("[") else text.splitlines()
+    return [str(line).strip() for line in texts if str(line).strip()]
 
 
 def options(given: Mapping[str, str]) -> list[str]:
     """The options for pytest. Their paths are absolute, because pytest runs in another folder."""
     base = workspace(given)
-    found: list[str] = []
+    arguments: list[str] = []
     for name, option in PATHS.items():
         for text in lines(given, name):
-            found += [option, str(base / text)]
+            arguments += [option, str(base / text)]
     for text in lines(given, "PROVE_ONNX"):
         model, _, path = text.partition("=")
-        found += ["--onnx", f"{model}={base / path}"]
+        arguments += ["--onnx", f"{model}={base / path}"]
     if selection := given.get("PROVE_SELECTION", "").strip():
-        found += ["-k", selection]
+        arguments += ["-k", selection]
     if given.get("PROVE_MEASURE", "").strip() != "true":
-        found += ["-m", "not load"]
+        arguments += ["-m", "not load"]
     results = base / "tritonproof-results"
-    found += ["--model-repos", str(cache(given) / "model_repos"), "--results", str(results)]
-    found.append(f"--junit-xml={results / 'junit.xml'}")
+    arguments += ["--model-repos", str(cache(given) / "model_repos"), "--results", str(results)]
+    arguments.append(f"--junit-xml={results / 'junit.xml'}")
     if not given.get("GITHUB_STEP_SUMMARY"):
-        found.append(f"--summary={results / 'summary.md'}")
-    return found + shlex.split(given.get("PROVE_ARGUMENTS", ""))
+        arguments.append(f"--summary={results / 'summary.md'}")
+    return arguments + shlex.split(given.get("PROVE_ARGUMENTS", ""))
 
 
 def digest(files: Sequence[Path]) -> str:
     """A digest of the names and contents of some files."""
-    found = hashlib.sha256()
+    total = hashlib.sha256()
     for path in files:
         content = hashlib.sha256()
         with path.open("rb") as file:
             while piece := file.read(2**18):  # a network may be larger than the memory
                 content.update(piece)
-        found.update(f"{path.name}\0".encode() + content.digest())
-    return found.hexdigest()[:16]
+        total.update(f"{path.name}\0".encode() + content.digest())
+    return total.hexdigest()[:16]
 
 
 def deciding(given: Mapping[str, str]) -> Iterator[Path]:
@@ -92,8 +92,8 @@ def deciding(given: Mapping[str, str]) -> Iterator[Path]:
     for text in lines(given, "PROVE_ONNX"):
         path = workspace(given) / text.partition("=")[2]
         # Separate files of weights have the name of the graph and an ending: model.onnx.data.
-        found = path.rglob("*.onnx*") if path.is_dir() else path.parent.glob(f"{path.name}*")
-        yield from sorted(one for one in found if one.is_file())
+        networks = path.rglob("*.onnx*") if path.is_dir() else path.parent.glob(f"{path.name}*")
+        yield from sorted(network for network in networks if network.is_file())
 
 
 def prepare(given: Mapping[str, str]) -> int:
@@ -101,14 +101,14 @@ def prepare(given: Mapping[str, str]) -> int:
     python = ".".join(map(str, sys.version_info[:3]))
     packages = digest([ROOT / "pyproject.toml", ROOT / "tox.ini"])
     kind = given.get("PROVE_ENVIRONMENT") or "benchmarks"
-    told = {
+    values = {
         "folder": str(cache(given)),
         "environment": f"tritonproof-{kind}-{python}-{packages}",
         "builds": f"tritonproof-builds-{digest(list(deciding(given)))}",
         "results": str(workspace(given) / "tritonproof-results"),
     }
     with Path(given["GITHUB_OUTPUT"]).open("a") as output:
-        output.writelines(f"{name}={value}\n" for name, value in told.items())
+        output.writelines(f"{name}={value}\n" for name, value in values.items())
     return 0
 
 
@@ -126,18 +126,18 @@ def run(given: Mapping[str, str]) -> int:
     """Prove, and return the exit status that docs/ci.md explains."""
     kind = given.get("PROVE_ENVIRONMENT") or "benchmarks"
     try:
-        is_anything = any(lines(given, name) for name in WHAT)
-        asked = options(given)
+        has_input = any(lines(given, name) for name in WHAT)
+        arguments = options(given)
     except ValueError as error:  # a quotation mark or a list is never closed
         print(f"::error::an input cannot be read: {error}", flush=True)
         return BAD_INPUT
-    if not is_anything:
+    if not has_input:
         print(f"::error::nothing is to be proven: give one of {', '.join(WHAT.values())}", flush=True)
         return BAD_INPUT
     environment = {"PIP_EXTRA_INDEX_URL": CPU_INDEX} if kind == "benchmarks" else {}
     environment |= {"PIP_CACHE_DIR": str(cache(given) / "pip"), **given}
     command = [str(tox(given)), "run", "-c", str(ROOT)]
-    command += ["--workdir", str(cache(given) / "environment" / "tox"), "-e", kind, "--", *asked]
+    command += ["--workdir", str(cache(given) / "environment" / "tox"), "-e", kind, "--", *arguments]
     status = _run(command, environment)
     if str(status) in given.get("PROVE_WARN_ON", "").replace(",", " ").split():
         print(f"::warning::exit status {status} counts as passed here, because warn-on has it", flush=True)

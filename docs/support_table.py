@@ -14,7 +14,7 @@ from fixtures.models import all_models
 from fixtures.spec import Device, Format, Model
 from reports import readme
 from reports.record import atomic
-from reports.record.arguments import Parser
+from reports.record.commands import Parser
 from reports.tables.rendering import markdown
 from reports.tables.table import table_of_texts
 from reports.text.publishable import Publishable, read_all
@@ -75,7 +75,9 @@ def _rows(model: Model, format_: Format, proofs: Proofs) -> Iterator[tuple[str |
     if format_.mnemonic in model.excluded:
         yield None, [f"none: {model.excluded[format_.mnemonic]}", *["-"] * (len(SERVERS) - 1)]
         return
-    for accelerator in dict.fromkeys((None, *(a for every in format_.accelerators.values() for a in every))):
+    for accelerator in dict.fromkeys(
+        (None, *(name for names in format_.accelerators.values() for name in names))
+    ):
         yield accelerator, [_cell(model, format_, accelerator, server, proofs) for server in SERVERS]
 
 
@@ -114,12 +116,12 @@ def main(arguments: list[str] | None = None) -> int:
     note = "write nothing; exit with status 1 if the file is out of date"
     parser.add_argument("--check", action="store_true", help=note)
     options = parser.parse_args(arguments)
-    found = support_table([record for folder in RECORDS if folder.is_dir() for record in read_all(folder)])
+    table = support_table([record for folder in RECORDS if folder.is_dir() for record in read_all(folder)])
     if options.file is None:
-        print(found)
+        print(table)
         return 0
     try:
-        return _keep(options.file, found, write=not options.check)
+        return _keep(options.file, table, write=not options.check)
     except OSError as error:
         parser.error(f"{options.file}: {error.strerror}")
     except readme.ReadmeError as error:

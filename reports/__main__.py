@@ -1,7 +1,7 @@
 """The command line of the reports: `tritonproof report` or `python -m reports`, then a command.
 
-A command is a parser in `_parser` and a function that returns the exit status, and imports what others do not
-need.
+A command is a parser in `_parser` and a function, which returns the exit status and imports what no other
+command needs.
 """
 
 import argparse
@@ -19,9 +19,9 @@ from typing import Any
 from reports import export, history, plots, readme, sources
 from reports.plots import Theme
 from reports.record import atomic, commands, files
-from reports.record.arguments import INPUT, Parser, UsageError, count, path, status_of_unreadable, with_fix
+from reports.record.commands import INPUT, Parser, UsageError, count, path, status_of_unreadable, with_fix
 from reports.record.files import RecordError
-from reports.record.folders import matching
+from reports.record.safe_open import matching
 from reports.record.sanitize import cut, path_text, quoted, visible
 from reports.tables.case import case_section
 from reports.tables.rendering import RENDERINGS, csv_text, print_as
@@ -63,9 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused("there is not enough memory for these records. Select fewer with -k")
 
 
-def _refused(why: str) -> int:
-    """Say why, without control characters, whatever names and values are in it."""
-    print(f"error: {cut(visible(why), _LONGEST_ERROR)}", file=sys.stderr)
+def _refused(reason: str) -> int:
+    """Print the reason, without control characters, whatever names and values it contains."""
+    print(f"error: {cut(visible(reason), _LONGEST_ERROR)}", file=sys.stderr)
     return INPUT
 
 
@@ -73,23 +73,25 @@ def _refused(why: str) -> int:
 
 
 def _chosen(options: argparse.Namespace) -> tuple[list[Publishable], int]:
-    """The records that the options select, and the exit status, which tells of records that cannot be read.
-    These are named on standard error. Raises UsageError if there is none to show."""
-    every = files.read_folder(options.results)
-    if not every.records:
-        every.all()
+    """The records that the options select, and the exit status, which reports unreadable records. Names these
+    on standard error. Raises UsageError if there is no record to show."""
+    folder_records = files.read_folder(options.results)
+    if not folder_records.records:
+        folder_records.all()
         raise UsageError(f"{options.results}: no records (TARGET/CASE.json). Measure some: {commands.run()}")
-    records = of_files(every.records, anonymous=options.anonymous)
-    status = status_of_unreadable(why for path, why in every.unreadable.items() if options.k in path.stem)
-    chosen = [one for one in records if options.k in name_of(one)]
+    records = of_files(folder_records.records, anonymous=options.anonymous)
+    status = status_of_unreadable(
+        problem for file, problem in folder_records.unreadable.items() if options.k in file.stem
+    )
+    chosen = [record for record in records if options.k in name_of(record)]
     if not chosen:
         raise _no_case(options, options.results, map(name_of, records))
     return chosen, status
 
 
 def _no_case(options: argparse.Namespace, folder: Path, names: Iterable[str]) -> UsageError:
-    there = ", ".join(dict.fromkeys(names))
-    return UsageError(f"{folder}: no case has {options.k!r} in its name. There are: {there}")
+    known = ", ".join(dict.fromkeys(names))
+    return UsageError(f"{folder}: no case has {options.k!r} in its name. There are: {known}")
 
 
 def _themes(options: argparse.Namespace) -> Sequence[Theme]:
@@ -99,11 +101,11 @@ def _themes(options: argparse.Namespace) -> Sequence[Theme]:
 def _tables(options: argparse.Namespace) -> int:
     records, status = _chosen(options)
     blocks: list[Block] = [Heading("Summary", 1), *summary(records)]
-    for target, group in itertools.groupby(records, key=lambda one: one.case.target):
+    for target, group in itertools.groupby(records, key=lambda record: record.case.target):
         of_target = list(group)
         blocks += [Heading(target, 2), *machine_blocks(of_target)]
-        for one in of_target:
-            blocks += [Heading(name_of(one), 3), *case_section(one)]
+        for record in of_target:
+            blocks += [Heading(name_of(record), 3), *case_section(record)]
     print_as(options.format, blocks)
     return status
 
@@ -134,7 +136,9 @@ def _html(options: argparse.Namespace) -> int:
 
 def _plots(options: argparse.Namespace) -> int:
     records, status = _chosen(options)
-    groups = [(name_of(one), [one]) for one in records] + ([("", records)] if len(records) > 1 else [])
+    groups = [(name_of(record), [record]) for record in records] + (
+        [("", records)] if len(records) > 1 else []
+    )
     for case, group in groups:
         charts = plots.available(group, options.latency_budget_ms)
         if not charts:
@@ -161,9 +165,9 @@ def _export(options: argparse.Namespace) -> int:
 
 def _name_left_out(records: Sequence[Publishable]) -> None:
     """Name each case whose speed may not be shown, and why."""
-    for one in records:
-        if one.hidden:
-            print(f"{name_of(one)}: {one.no_speed}", file=sys.stderr)
+    for record in records:
+        if record.hidden:
+            print(f"{name_of(record)}: {record.no_speed}", file=sys.stderr)
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -177,10 +181,10 @@ def _compare(options: argparse.Namespace) -> int:
             f"records by: {commands.tool('reports', 'published')}"
         )
     base, *others = sources.read(options.records, options.k)
-    found = [compare(base, other, options.allow_slowdown) for other in others]
-    print_as(options.format, document(found))
-    unreadable = status_of_unreadable(why for source in (base, *others) for why in source.unreadable)
-    return max(unreadable, *map(exit_status, found)) if options.fail_on else unreadable
+    comparisons = [compare(base, other, options.allow_slowdown) for other in others]
+    print_as(options.format, document(comparisons))
+    status = status_of_unreadable(problem for source in (base, *others) for problem in source.unreadable)
+    return max(status, *map(exit_status, comparisons)) if options.fail_on else status
 
 
 def _trend(options: argparse.Namespace) -> int:
@@ -188,29 +192,29 @@ def _trend(options: argparse.Namespace) -> int:
 
     folder = options.history or history.folder_of(options.results)
     if options.output is not None:
-        atomic.check_folder(options.output)  # before the history is added to
+        atomic.check_folder(options.output)  # before anything is added to the history
     status = _add(folder, options.add)
     rows = _history(folder)
-    # All cases together tell what the machine did, so that steps are the same whatever is shown of them.
-    every = trend.all_series(rows, join_hosts=options.join_hosts)
-    found = [one for one in every if options.k in one.case]
+    # All cases together show what the machine did, so steps stay the same whatever cases are chosen.
+    all_series = trend.all_series(rows, join_hosts=options.join_hosts)
+    chosen = [series for series in all_series if options.k in series.case]
     if not rows:
         raise UsageError(
             f"{folder}: no history (TARGET.jsonl). A run of the benchmarks adds to it, and --add FOLDER what "
             "other machines measured."
         )
-    if not found:
-        raise _no_case(options, folder, (one.case for one in every))
-    print(trend.table(found))
+    if not chosen:
+        raise _no_case(options, folder, (series.case for series in all_series))
+    print(trend.table(chosen))
     for theme in _themes(options) if options.output is not None else ():
-        place = options.output / f"trend-{theme}.svg"
-        files.replace(place, plots.rendered(lambda: trend.picture(found), theme))
-        print(place)
+        svg_file = options.output / f"trend-{theme}.svg"
+        files.replace(svg_file, plots.rendered(lambda: trend.picture(chosen), theme))
+        print(svg_file)
     if not options.fail_on:
         return status
-    for failed, sentence in trend.worse_steps(found, options.within, options.known):
+    for step_status, sentence in trend.worse_steps(chosen, options.within, options.known):
         print(f"worse within the latest {options.within} runs: {sentence}", file=sys.stderr)
-        status = max(status, failed)
+        status = max(status, step_status)
     return status
 
 
@@ -221,14 +225,14 @@ def _history(folder: Path) -> list[history.Row]:
     return rows
 
 
-def _add(folder: Path, given: Sequence[Path]) -> int:
-    """Add the given measurements; returns the exit status, which tells of records that cannot be read."""
+def _add(folder: Path, additions: Sequence[Path]) -> int:
+    """Add measurements to the history in `folder`; returns the exit status for unreadable records."""
     unreadable: list[str] = []
-    for source in given:
+    for source in additions:
         rows = _history(source if matching(source, f"*{history.SUFFIX}") else history.folder_of(source))
         if files.record_paths(source) or files.record_paths_in(source) or not rows:
             (read,) = sources.read([source])
-            rows += [row for one in read.records.values() for row in history.rows_of(one.record)]
+            rows += [row for stored in read.records.values() for row in history.rows_of(stored.record)]
             unreadable += read.unreadable
         print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
     return status_of_unreadable(unreadable)
@@ -237,12 +241,12 @@ def _add(folder: Path, given: Sequence[Path]) -> int:
 def _merge(options: argparse.Namespace) -> int:
     from reports.merge import merge
 
-    found = merge(options.records, options.output, anonymous=options.anonymous)
-    for left in found.left_out:
-        print(f"left out, as no record that was merged needs it: {path_text(left)}", file=sys.stderr)
-    print(f"{options.output}: wrote {found.records} record{'s' * (found.records != 1)}")
-    if found.joined:
-        print(f"joined from several: {', '.join(found.joined)}")
+    result = merge(options.records, options.output, anonymous=options.anonymous)
+    for unused in result.left_out:
+        print(f"left out, as no record that was merged needs it: {path_text(unused)}", file=sys.stderr)
+    print(f"{options.output}: wrote {result.records} record{'s' * (result.records != 1)}")
+    if result.joined:
+        print(f"joined from several: {', '.join(result.joined)}")
     return 0
 
 
@@ -251,8 +255,8 @@ def _published(options: argparse.Namespace) -> int:
     from reports.published.matching import match
 
     records, status = _chosen(options)
-    print_as(options.format, document([match(one) for one in records]))
-    if options.format in ("csv", "json"):  # which hold tables alone
+    print_as(options.format, document([match(record) for record in records]))
+    if options.format in ("csv", "json"):  # these hold tables alone
         _name_left_out(records)
     return status
 
@@ -264,41 +268,41 @@ def _readme(options: argparse.Namespace) -> int:
         text = readme.text_of(file)
         records = read_all(options.results, anonymous=not options.hosts)
         synced, names = readme.sync(text, records, folder), readme.drifted(text, records, folder)
-        shown = readme.pictures(synced, records, Path(os.path.realpath(file)).parent)
+        pictures = readme.pictures(synced, records, Path(os.path.realpath(file)).parent)
     except readme.ReadmeError as error:
         raise UsageError(f"{file}: {error}") from error
-    stale = [picture for picture in shown if not picture.is_in_step()]
-    named = [*names, *(os.path.relpath(picture.path) for picture in stale)]
-    if not named:
+    stale = [picture for picture in pictures if not picture.is_in_step()]
+    differing = [*names, *(os.path.relpath(picture.path) for picture in stale)]
+    if not differing:
         print(f"{file}: in step with the records")
         return 0
     if options.check:
-        print(f"{file}: differs from the records in {', '.join(named)}\n")
+        print(f"{file}: differs from the records in {', '.join(differing)}\n")
         if names:
             print(f"{visible(readme.difference(text, synced))}\n")
-        given = ["--plots", str(options.plots)] if options.plots else []
-        command = shlex.join(["readme", str(file), "--results", str(options.results), *given])
+        plots_option = ["--plots", str(options.plots)] if options.plots else []
+        command = shlex.join(["readme", str(file), "--results", str(options.results), *plots_option])
         print(f"Write it: {commands.tool('reports', command)}")
         return 1
     for picture in stale:
         picture.write()
     if names:
         atomic.write_given(file, synced.encode())
-    print(f"{file}: wrote {', '.join(named)}")
+    print(f"{file}: wrote {', '.join(differing)}")
     return 0
 
 
 # --- their options -----------------------------------------------------------------------------------------
 
 
-def _number(text: str, least: float, below: float, what: str) -> float:
-    """A number from `least` to below another; `what` says this in words."""
+def _number(text: str, least: float, below: float, description: str) -> float:
+    """A number from `least` to less than `below`; `description` says this in words."""
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not least <= value < below:
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not {what}")
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not {description}")
     return value
 
 
@@ -350,12 +354,12 @@ def _parser() -> Parser:
     def add(
         run: Callable[[argparse.Namespace], int], shared: str, about: str, **texts: Any
     ) -> Callable[..., Any]:
-        """Add a command with its function's name; its first sentence is its line in the list of commands.
-        Returns what adds an option of its own."""
-        first = about.partition(". ")[0].removesuffix(".").replace("\n", " ")
-        listed = first[0].lower() + first[1:]
+        """Add a command with its function's name; the first sentence of `about` is its line in the list of
+        commands. Returns the function that adds options of its own."""
+        first_sentence = about.partition(". ")[0].removesuffix(".").replace("\n", " ")
+        summary_line = first_sentence[0].lower() + first_sentence[1:]
         command = subparsers.add_parser(
-            run.__name__.removeprefix("_"), help=listed, description=about, **texts
+            run.__name__.removeprefix("_"), help=summary_line, description=about, **texts
         )
         for name in shared.split():
             command.add_argument(name, **_SHARED[name])

@@ -30,8 +30,8 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
     case = _case(record)
     measured = [
         *(
-            _origin(record, at.origin) | at.measured | {"why_no_speed": record.no_speed}
-            for at in record.hidden
+            _origin(record, point.origin) | point.measured | {"why_no_speed": record.no_speed}
+            for point in record.hidden
         ),
         *(
             _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
@@ -41,16 +41,16 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
     return [case | {name: value for name, value in row.items() if value is not None} for row in measured]
 
 
-def _origin(record: Publishable, one: schema.Origin | None) -> dict[str, Any]:
-    if one is None:
+def _origin(record: Publishable, origin: schema.Origin | None) -> dict[str, Any]:
+    if origin is None:
         return {"gpu_uuids": " ".join(record.machine.gpu_uuids) or None}
     return {
-        "host": one.host or None,
-        "gpu_uuids": " ".join(one.gpu_uuids) or None,
-        "run": one.run,
-        "run_started": one.started,
-        "commit": one.commit,
-        "clean": one.clean,
+        "host": origin.host or None,
+        "gpu_uuids": " ".join(origin.gpu_uuids) or None,
+        "run": origin.run,
+        "run_started": origin.started,
+        "commit": origin.commit,
+        "clean": origin.clean,
     }
 
 
@@ -72,25 +72,28 @@ def _case(record: Publishable) -> dict[str, Any]:
 
 
 def _cost(record: Publishable, load: schema.Load) -> dict[str, Any]:
-    paid = cost(record, load)
-    if paid is None:
+    load_cost = cost(record, load)
+    if load_cost is None:
         return {}
     price = record.price_per_hour
-    return {"price_per_hour": price, "cost_per_million": paid.per_million, "cost_of": paid.of}
+    return {"price_per_hour": price, "cost_per_million": load_cost.per_million, "cost_of": load_cost.of}
 
 
 def _beside(record: Publishable, load: schema.Load) -> dict[str, Any]:
     """The point compared with another build, and with the same artifact in process if that was measured."""
-    found: dict[str, Any] = {"comparison_reference": load.comparison.reference if load.comparison else None}
-    for one in record.efficiency:
-        if schema.place(load) == (one.scenario, one.batch, one.concurrency, 0.0, ""):
-            found |= bounds("in_process", "_per_s", one.in_process_per_s)
-            found |= {"in_process_batch": one.in_process_batch, **ratio_bounds("in_process_ratio", one.ratio)}
-            found["fraction_of_peak"] = fraction_of_peak(one)
-            if one.beside is not None:
-                found["reference_format"] = one.beside.reference
-                found |= ratio_bounds("reference_ratio", one.beside.ratio)
-    return found
+    fields: dict[str, Any] = {"comparison_reference": load.comparison.reference if load.comparison else None}
+    for measurement in record.efficiency:
+        if schema.place(load) == (measurement.scenario, measurement.batch, measurement.concurrency, 0.0, ""):
+            fields |= bounds("in_process", "_per_s", measurement.in_process_per_s)
+            fields |= {
+                "in_process_batch": measurement.in_process_batch,
+                **ratio_bounds("in_process_ratio", measurement.ratio),
+            }
+            fields["fraction_of_peak"] = fraction_of_peak(measurement)
+            if measurement.beside is not None:
+                fields["reference_format"] = measurement.beside.reference
+                fields |= ratio_bounds("reference_ratio", measurement.beside.ratio)
+    return fields
 
 
 # --- services ----------------------------------------------------------------------------------------------
@@ -99,18 +102,18 @@ def _beside(record: Publishable, load: schema.Load) -> dict[str, Any]:
 def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
     """Bencher Metric Format: benchmark, measure, and the value with its bounds. `throughput` and `latency`
     are Bencher's own measures, in operations per second and nanoseconds; it creates others by name."""
-    found: dict[str, Any] = {}
+    benchmarks: dict[str, Any] = {}
     for record in records:
         measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
         scores = {name: {"value": value} for score in measured for name, value in of_served(score).items()}
-        found |= {schema.case_id(record.case): scores} if scores else {}
+        benchmarks |= {schema.case_id(record.case): scores} if scores else {}
         for name, load in _points(record):
-            found[name] = {
+            benchmarks[name] = {
                 "throughput": _metric(load.throughput_per_s),
                 "latency": _metric(load.latency_ms["avg"], scale=1e6),
                 "latency_p99_ms": _metric(load.latency_ms["p99"]),
             }
-    return found
+    return benchmarks
 
 
 def bigger_is_better(records: Sequence[Publishable]) -> list[dict[str, Any]]:
@@ -136,12 +139,12 @@ FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
 
 def _points(*records: Publishable) -> list[tuple[str, schema.Load]]:
     """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
-    found = []
+    named_loads = []
     for record in records:
         for load in record.loads:
             point = schema.point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals)
-            found.append((f"{schema.case_id(record.case)} {load.scenario} {point}", load))
-    return found
+            named_loads.append((f"{schema.case_id(record.case)} {load.scenario} {point}", load))
+    return named_loads
 
 
 def _scores(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]:
@@ -159,8 +162,10 @@ def _scores(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]
 
 
 def _entry(name: str, unit: str, estimate: schema.Estimate, extra: str) -> dict[str, Any]:
-    bounds = f"{estimate.low:g} or more" if estimate.open_above else f"{estimate.low:g} to {estimate.high:g}"
-    entry = {"name": name, "unit": unit, "value": estimate.value, "range": bounds}
+    interval = (
+        f"{estimate.low:g} or more" if estimate.open_above else f"{estimate.low:g} to {estimate.high:g}"
+    )
+    entry = {"name": name, "unit": unit, "value": estimate.value, "range": interval}
     return entry | {"extra": extra} if extra else entry
 
 

@@ -1,5 +1,5 @@
-"""The history: a row for each measurement of each run, in one file of JSON lines per target. Lines are only
-ever added, by one process at a time; a reader names and skips a line that a kill cut off."""
+"""The history: a row for each measurement of each run, in one file of JSON lines per target. Processes only
+add lines, one at a time; a reader names and skips a line that a kill cut off."""
 
 import fcntl
 import os
@@ -24,8 +24,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One measurement: a load point, an accuracy metric, or a scenario's efficiency.
 
     `run`, `started`, `host`, `commit` and `clean` are those of `schema.Origin`; `machine` is the digest of
-    its stamp; `at` is the load point (`offline b008-c001`) or the metric; `samples` is the number of a
-    metric's. A figure is its value, low and high; high is None where it is open above."""
+    its stamp; `at` is the load point (`offline b008-c001`) or the metric; `samples` is how many a metric has.
+    A figure is its value, low and high; high is None if the interval is open above."""
 
     run: str
     started: str
@@ -47,45 +47,45 @@ _key = attrgetter("run", "host", "machine", "case", "kind", "at")  # a history h
 
 
 def folder_of(results: Path) -> Path:
-    """The folder for the history of records: `reports/history` for the checkout's own, else one inside
-    theirs, so that a scratch run never adds to the checkout's."""
+    """The folder for the history of records: `reports/history` for the checkout's own, else one inside the
+    records' folder, so that a scratch run never adds to the checkout's history."""
     is_own = os.path.realpath(results) == os.path.realpath(Path(__file__).parent / "results")
     return (results.parent if is_own else results) / "history"
 
 
 def read(folder: Path) -> tuple[list[Row], list[str]]:
-    """All rows of a folder in the order they were added, each once, and a sentence for each file with lines
-    that are no rows; neither if there is no such folder."""
+    """All rows of a folder in the order of adding, each once, and a sentence for each file with lines that
+    are no rows; both are empty if the folder does not exist."""
     rows: dict[tuple[str, ...], Row] = {}
     damaged: list[str] = []
     for path in files.listed(folder, f"*{SUFFIX}"):
-        wrong = []
+        problems = []
         for number, line in enumerate(safe_open.content(path).splitlines(), start=1):
             try:
                 row = msgspec.json.decode(line, type=Row)
                 rows.setdefault(_key(row), row)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 reason = one_line(str(error), 200)
-                wrong.append(f"{path}, line {number}: left out, as it is no row of a history: {reason}")
-        more = f" ({counted(len(wrong) - 1, 'more line')} like it)" if len(wrong) > 1 else ""
-        damaged += [wrong[0] + more] if wrong else []
+                problems.append(f"{path}, line {number}: left out, as it is no row of a history: {reason}")
+        remark = f" ({counted(len(problems) - 1, 'more line')} like it)" if len(problems) > 1 else ""
+        damaged += [problems[0] + remark] if problems else []
     return [*rows.values()], damaged
 
 
 def append(folder: Path, rows: Iterable[Row]) -> int:
-    """Add the rows that are missing; returns their number. Raises OSError if the folder cannot be written."""
+    """Add the missing rows and return their number. Raises OSError if the folder cannot be written."""
     atomic.make_folder(folder)
     added = 0
-    for target, own in grouped(rows, lambda row: row.target).items():
+    for target, group in grouped(rows, lambda row: row.target).items():
         with (folder / f"{target}{SUFFIX}").open("ab+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
-            present = file.read()
-            # Equal rows are equal lines, so that a file of a year need not be parsed after each test.
-            known = set(present.splitlines())
-            missing = [line for line in dict.fromkeys(map(msgspec.json.encode, own)) if line not in known]
+            content = file.read()
+            # Equal rows are equal lines, so a year's file need not be parsed after each test.
+            known = set(content.splitlines())
+            missing = [line for line in dict.fromkeys(map(msgspec.json.encode, group)) if line not in known]
             # A line that a kill cut off stays a line of its own, which `read` names.
-            start = b"\n" if present and not present.endswith(b"\n") else b""
+            start = b"\n" if content and not content.endswith(b"\n") else b""
             file.write(start + b"".join(line + b"\n" for line in missing))
             added += len(missing)
     return added
@@ -102,22 +102,28 @@ def rows_of(record: Publishable) -> list[Row]:
     for score in ledger.scores if ledger else ():
         name, served = "score" if score.better == "higher" else "error", score.served
         measured.append((ledger, "accuracy", score.metric, {name: Estimate(served, served, served)}))
-    for one in record.efficiency:
-        at = f"{one.scenario} {point_id(one.batch, one.concurrency)}"
-        measured.append((one, "efficiency", at, {"in_process_ratio": one.ratio}))
+    for measurement in record.efficiency:
+        at = f"{measurement.scenario} {point_id(measurement.batch, measurement.concurrency)}"
+        measured.append((measurement, "efficiency", at, {"in_process_ratio": measurement.ratio}))
     return [
         Row(
-            **{name: getattr(one.origin, name) for name in ("run", "started", "host", "commit", "clean")},
+            **{
+                name: getattr(measurement.origin, name)
+                for name in ("run", "started", "host", "commit", "clean")
+            },
             machine=machine_digest(record.machine),
             target=record.case.target,
             case=case_id(record.case),
             kind=kind,
             at=at,
-            figures={key: (of.value, of.low, None if of.open_above else of.high) for key, of in own.items()},
+            figures={
+                key: (estimate.value, estimate.low, None if estimate.open_above else estimate.high)
+                for key, estimate in estimates.items()
+            },
             build=record.build.digest,
             triton=record.serving.triton if record.serving else None,
-            samples=one.samples if kind == "accuracy" else 0,
+            samples=measurement.samples if kind == "accuracy" else 0,
         )
-        for one, kind, at, own in measured
-        if one.origin is not None
+        for measurement, kind, at, estimates in measured
+        if measurement.origin is not None
     ]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
 DRAWING = 4
-"""Counts up when drawings change, so that older files are drawn anew."""
+"""Counts up when drawings change, so that older files are drawn again."""
 _STYLE = Path(__file__).with_suffix(".mplstyle")
 _DIGEST = re.compile(r"<dc:identifier>([0-9a-f]{64})</dc:identifier>")
 _STAGES = {"framework": "framework", "converted": "converted, in process", "served": "served by Triton"}
@@ -131,16 +131,16 @@ class Chart:
 
 def accuracy_ledger(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
     """The metric after each stage with its limit: every metric of one case, the first of several."""
-    found: dict[tuple[str, str], list[tuple[str, Score]]] = {}
+    by_panel: dict[tuple[str, str], list[tuple[str, Score]]] = {}
     for record in records:
         if record.accuracy is not None and main_score(record) is not None:
             for score in record.accuracy.scores if len(records) == 1 else record.accuracy.scores[:1]:
                 key = (_model(record, records), score.metric)
-                found.setdefault(key, []).append((_short_name(record), score))
-    if not found:
+                by_panel.setdefault(key, []).append((_short_name(record), score))
+    if not by_panel:
         raise NothingToShowError("No accuracy has been measured.")
     panels, gists = [], []
-    for (model, metric), scores in found.items():
+    for (model, metric), scores in by_panel.items():
         better = scores[0][1].better
         quantity = METRICS[better]
         axis = f"{metric}{f', {quantity.unit}' if quantity.unit else ''} ({better} is better)"
@@ -180,15 +180,15 @@ def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) 
         raise NothingToShowError("Only one online load point has been measured: no curve.")
     percentile = search.percentile if search else "p99"
     kinds = grouped(sorted(loads, key=_load_size), _kind_of_load)
-    lines = {kind: [_point(load, percentile) for load in some] for kind, some in kinds.items()}
+    lines = {kind: [_point(load, percentile) for load in group] for kind, group in kinds.items()}
     winner = None
     if search is not None and verdict_of(search) != "failed" and not record.no_winner:
         winner = _point(search.load, percentile)
     budget_ms = budget_ms if budget_ms is not None else search.budget_ms if search else None
     first, *_, last = (point for line in lines.values() for point in line)
     ends = (
-        (one.name, THROUGHPUT.text(one.throughput_per_s.value), LATENCY.text(one.latency_ms.value))
-        for one in (first, last)
+        (end.name, THROUGHPUT.text(end.throughput_per_s.value), LATENCY.text(end.latency_ms.value))
+        for end in (first, last)
     )
     gist = "; ".join(f"{name}: {throughput}, {percentile} {latency}" for name, throughput, latency in ends)
     notes = _notes(records, [code for load in loads for code in _codes(load)])
@@ -203,7 +203,7 @@ class Plot(NamedTuple):
 
     shows: str
     of: Literal["one", "any", "several"]
-    """The cases that it shows; `several` works for one too, but is not offered."""
+    """How many cases it shows; `several` works for one too, but is not offered."""
     chart: Callable[[Sequence[Publishable], float | None], Chart]
 
 
@@ -215,18 +215,19 @@ PLOTS: Mapping[str, Plot] = {
 
 
 def chart(name: str, records: Sequence[Publishable], latency_budget_ms: float | None = None) -> Chart:
-    """The content of a plot, with a latency budget in milliseconds; NothingToShowError if there is none."""
+    """The content of a plot, with a latency budget in milliseconds. Raises NothingToShowError if it has
+    none."""
     return PLOTS[name].chart(records, latency_budget_ms)
 
 
 def available(records: Sequence[Publishable], latency_budget_ms: float | None = None) -> dict[str, Chart]:
-    """The plots with a content, by name; `[record]` for one record."""
-    found = {}
+    """The plots that have content, by name; for one record pass `[record]`."""
+    charts = {}
     for name, plot in PLOTS.items():
         if len(records) > 1 or plot.of != "several":
             with contextlib.suppress(NothingToShowError):
-                found[name] = plot.chart(records, latency_budget_ms)
-    return found
+                charts[name] = plot.chart(records, latency_budget_ms)
+    return charts
 
 
 def _chart(
@@ -238,8 +239,10 @@ def _chart(
 ) -> Chart:
     """The chart with its caption: `NVIDIA H200 · Triton 2.51.0 · measured 2026-11-23`."""
     subtitle = name_of(records[0]) if len(records) == 1 else f"{len(records)} cases"
-    tritons = dict.fromkeys(server_name(one.serving.triton) for one in records if one.serving is not None)
-    days = days_text(one.updated for one in records)
+    tritons = dict.fromkeys(
+        server_name(record.serving.triton) for record in records if record.serving is not None
+    )
+    days = days_text(record.updated for record in records)
     measured = [f"measured {days}"] if days else []
     caption = " · ".join([*dict.fromkeys(map(device, records)), *tritons, *measured])
     return Chart(title, subtitle, gist, panels, notes, caption)
@@ -257,7 +260,7 @@ def _codes(load: Load) -> list[str]:
 
 
 def _codes_of_speed(load: Load) -> list[str]:
-    """Those that matter without a latency."""
+    """The marks that matter for throughput alone."""
     return [code for code in _codes(load) if code != "few-requests"]
 
 
@@ -273,21 +276,21 @@ def _score_row(name: str, score: Score, quantity: Quantity) -> Row:
 def _best_row(record: Publishable) -> Row:
     best = best_load(record)
     if best is None:
-        said = "no speed shown: not proven right" if record.hidden else "not measured"
-        return Row(_short_name(record), {}, said)
+        reason = "no speed shown: not proven right" if record.hidden else "not measured"
+        return Row(_short_name(record), {}, reason)
     text = f"{THROUGHPUT.cell_with_half_width(best.throughput_per_s)}, {full_point(best)}"
     return Row(_short_name(record), {"throughput": best.throughput_per_s}, text, bool(_codes_of_speed(best)))
 
 
 def _gist(title: str, rows: Sequence[Row], name: str, quantity: Quantity) -> str:
     """`resnet50: 98.2`, or `resnet50: 823 (ts-trace-fp32) to 3,824 (onnx-int8)`."""
-    found = sorted((row.values[name].value, row.name) for row in rows if name in row.values)
-    if not found:
+    ranked = sorted((row.values[name].value, row.name) for row in rows if name in row.values)
+    if not ranked:
         return f"{title}: {rows[0].text}"
-    low, high = (quantity.cell(value / quantity.scale) for value, _ in (found[0], found[-1]))
-    if found[0][0] == found[-1][0]:
+    low, high = (quantity.cell(value / quantity.scale) for value, _ in (ranked[0], ranked[-1]))
+    if ranked[0][0] == ranked[-1][0]:
         return f"{title}: {low}"
-    return f"{title}: {low} ({found[0][1]}) to {high} ({found[-1][1]})"
+    return f"{title}: {low} ({ranked[0][1]}) to {high} ({ranked[-1][1]})"
 
 
 def _point(load: Load, percentile: str) -> Point:
@@ -310,7 +313,7 @@ def _short_name(record: Publishable) -> str:
 
 
 def _model(record: Publishable, records: Sequence[Publishable]) -> str:
-    several = len({one.case.target for one in records}) > 1
+    several = len({each.case.target for each in records}) > 1
     return f"{record.case.model} on {record.case.target}" if several else record.case.model
 
 
@@ -319,8 +322,8 @@ def _model(record: Publishable, records: Sequence[Publishable]) -> str:
 
 def digest_of(svg: str) -> str | None:
     """The digest in a complete SVG of this module; None for any other text."""
-    found = _DIGEST.search(svg)
-    return found[1] if found and svg.rstrip().endswith("</svg>") else None
+    match = _DIGEST.search(svg)
+    return match[1] if match and svg.rstrip().endswith("</svg>") else None
 
 
 def draw(shown: Chart, theme: Theme, ending: Literal["svg", "png"] = "svg") -> bytes:
@@ -350,18 +353,20 @@ def rendered(
     import matplotlib.style
     from cycler import cycler
 
-    of = {name: colours[THEMES.index(theme)] for name, colours in _COLOURS.items()}
+    hue = {name: colours[THEMES.index(theme)] for name, colours in _COLOURS.items()}
     colours = {
-        "axes.prop_cycle": cycler(color=[of["first"], of["second"], "#009e73", "#cc79a7", "#f0e442"]),
-        "grid.color": of["grid"],
-        **dict.fromkeys(("figure.facecolor", "savefig.facecolor"), of["paper"]),
-        **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), of["ink"]),
-        **dict.fromkeys(("xtick.color", "ytick.color", "axes.edgecolor", "hatch.color"), of["faint"]),
+        "axes.prop_cycle": cycler(color=[hue["first"], hue["second"], "#009e73", "#cc79a7", "#f0e442"]),
+        "grid.color": hue["grid"],
+        **dict.fromkeys(("figure.facecolor", "savefig.facecolor"), hue["paper"]),
+        **dict.fromkeys(
+            ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), hue["ink"]
+        ),
+        **dict.fromkeys(("xtick.color", "ytick.color", "axes.edgecolor", "hatch.color"), hue["faint"]),
     }
-    own = {"Software": None} if ending == "png" else {"Date": None, "Creator": None, **metadata}
+    tags = {"Software": None} if ending == "png" else {"Date": None, "Creator": None, **metadata}
     file = io.BytesIO()
     with matplotlib.style.context(["default", _STYLE, colours]):
-        make().savefig(file, format=ending, metadata=own)
+        make().savefig(file, format=ending, metadata=tags)
     return file.getvalue()
 
 
@@ -371,15 +376,15 @@ def _figure(shown: Chart) -> "Figure":
 
     title = visible(f"{shown.title}, {shown.subtitle}")
     below = [line for text in (*shown.notes, shown.caption) for line in textwrap.wrap(visible(text), _LINE)]
-    small, panels = 0.15 * len(below), shown.panels
-    if isinstance(panels, Curve):  # whose margins are known, where a layout would draw it twice
-        height = 1.0 + _CURVE_IN + small
+    notes_height, panels = 0.15 * len(below), shown.panels
+    if isinstance(panels, Curve):  # its margins are known; a layout would draw it twice
+        height = 1.0 + _CURVE_IN + notes_height
         figure = Figure(figsize=(_WIDTH_IN, height))
-        figure.subplots_adjust(0.075, (0.5 + small) / height, 0.985, 1 - 0.4 / height)
+        figure.subplots_adjust(0.075, (0.5 + notes_height) / height, 0.985, 1 - 0.4 / height)
         _draw_curve(figure.subplots(), panels)
     else:
-        heights = [0.62 + _ROW_IN * len(one.rows) for one in panels]
-        figure = Figure(figsize=(_WIDTH_IN, 0.75 + sum(heights) + small), layout="constrained")
+        heights = [0.62 + _ROW_IN * len(panel.rows) for panel in panels]
+        figure = Figure(figsize=(_WIDTH_IN, 0.75 + sum(heights) + notes_height), layout="constrained")
         all_axes = figure.subplots(len(heights), height_ratios=heights, squeeze=False)[:, 0]
         for axes, panel in zip(all_axes, panels, strict=True):
             _draw_rows(axes, panel)
@@ -395,27 +400,27 @@ def _draw_rows(axes: "Axes", panel: Rows) -> None:
     from matplotlib import rcParams
 
     ink = rcParams["text.color"]
-    values = [one for row in panel.rows for one in row.values.values()]
-    bounds = [bound for one in values for bound in (one.low, one.high)]
+    values = [estimate for row in panel.rows for estimate in row.values.values()]
+    bounds = [bound for estimate in values for bound in (estimate.low, estimate.high)]
     bounds += [row.limit for row in panel.rows if row.limit is not None]
     low, high = (min(bounds), max(bounds)) if bounds else (0.0, 1.0)
-    room = 0.12 * (high - low) or 0.01 * abs(high) or 1.0
-    low, high = (0.0, 1.05 * high or 1.0) if panel.kind == "bars" else (low - room, high + room)
+    margin = 0.12 * (high - low) or 0.01 * abs(high) or 1.0
+    low, high = (0.0, 1.05 * high or 1.0) if panel.kind == "bars" else (low - margin, high + margin)
     for place, row in enumerate(panel.rows):
         if row.limit is not None:
             start, end = (low, row.limit) if panel.better == "higher" else (row.limit, high)
             axes.barh(place, end - start, 0.72, start, color="none", hatch="/////", linewidth=0)
             axes.plot([row.limit] * 2, [place - 0.4, place + 0.4], color=ink)
-        for name, one in row.values.items():
+        for name, estimate in row.values.items():
             if panel.kind == "bars":
                 fill = "none" if row.is_marked else "C0"
-                axes.barh(place, one.value, 0.66, color=fill, edgecolor="C0", linewidth=1.2)
-                axes.errorbar(one.value, place, xerr=_reach([one]), color=ink, elinewidth=1)
+                axes.barh(place, estimate.value, 0.66, color=fill, edgecolor="C0", linewidth=1.2)
+                axes.errorbar(estimate.value, place, xerr=_reach([estimate]), color=ink, elinewidth=1)
             else:
-                axes.plot(one.value, place, clip_on=False, **_stage(name))
-        beside = {"color": ink} if row.values else {"color": rcParams["axes.edgecolor"], "style": "italic"}
-        at = axes.get_yaxis_transform()
-        axes.text(1.02, place, visible(row.text), transform=at, va="center", size=8, **beside)
+                axes.plot(estimate.value, place, clip_on=False, **_stage(name))
+        style = {"color": ink} if row.values else {"color": rcParams["axes.edgecolor"], "style": "italic"}
+        transform = axes.get_yaxis_transform()
+        axes.text(1.02, place, visible(row.text), transform=transform, va="center", size=8, **style)
     axes.set(xlim=(low, high), ylim=(len(panel.rows) - 0.5, -0.5))
     axes.set_yticks(range(len(panel.rows)), [visible(row.name) for row in panel.rows])
     axes.tick_params(axis="y", length=0)
@@ -439,36 +444,36 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
     from matplotlib.markers import CARETUPBASE
 
     paper, ink = rcParams["figure.facecolor"], rcParams["text.color"]
-    small: dict[str, Any] = {"textcoords": "offset points", "size": 7.5}
-    points = [one for line in curve.lines.values() for one in line]
+    text_style: dict[str, Any] = {"textcoords": "offset points", "size": 7.5}
+    points = [dot for line in curve.lines.values() for dot in line]
     for number, (name, line) in enumerate(curve.lines.items()):
         colour, marker, dashes = f"C{number % 5}", "os^Dv"[number % 5], ["-", "--", "-.", ":"][number % 4]
         axes.plot(*_at(line), dashes, marker=marker, color=colour, label=visible(name))
-        for fill, some in (
-            (colour, [one for one in line if not one.is_marked]),
-            (paper, [one for one in line if one.is_marked]),
+        for fill, dots in (
+            (colour, [dot for dot in line if not dot.is_marked]),
+            (paper, [dot for dot in line if dot.is_marked]),
         ):
-            latency, throughput = [one.latency_ms for one in some], [one.throughput_per_s for one in some]
+            latency, throughput = [dot.latency_ms for dot in dots], [dot.throughput_per_s for dot in dots]
             look: dict[str, Any] = {"marker": marker, "markerfacecolor": fill, "linestyle": "none"}
-            axes.errorbar(*_at(some), _reach(latency), _reach(throughput), color=colour, elinewidth=1, **look)
-        for one in line:
-            at = (one.throughput_per_s.value, one.latency_ms.value)
-            if one.latency_ms.open_above:
-                axes.plot(at[0], one.latency_ms.high, marker=CARETUPBASE, color=colour)
+            axes.errorbar(*_at(dots), _reach(latency), _reach(throughput), color=colour, elinewidth=1, **look)
+        for dot in line:
+            position = (dot.throughput_per_s.value, dot.latency_ms.value)
+            if dot.latency_ms.open_above:
+                axes.plot(position[0], dot.latency_ms.high, marker=CARETUPBASE, color=colour)
             if len(line) <= _MOST_LABELS:
-                label = one.name if one is points[0] and len(curve.lines) == 1 else f"{one.size:g}"
-                axes.annotate(label, at, (6, -10), color=colour, **small)
+                label = dot.name if dot is points[0] and len(curve.lines) == 1 else f"{dot.size:g}"
+                axes.annotate(label, position, (6, -10), color=colour, **text_style)
     if (winner := curve.winner) is not None:
-        at = (winner.throughput_per_s.value, winner.latency_ms.value)
-        axes.plot(*at, "*", markersize=13, color="C4", markeredgecolor=ink, zorder=4)
-        axes.annotate(f"found by the search: {winner.name}", at, (-8, 8), ha="right", **small)
+        position = (winner.throughput_per_s.value, winner.latency_ms.value)
+        axes.plot(*position, "*", markersize=13, color="C4", markeredgecolor=ink, zorder=4)
+        axes.annotate(f"found by the search: {winner.name}", position, (-8, 8), ha="right", **text_style)
         points.append(winner)
     if curve.budget_ms is not None:
         axes.axhline(curve.budget_ms, color=ink, linestyle=(0, (6, 3)), linewidth=1.2, zorder=1)
-        said = f"budget: {curve.latency} {LATENCY_BUDGET.text(curve.budget_ms)}"
-        axes.annotate(said, (0.01, curve.budget_ms), (0, 3), ("axes fraction", "data"), **small)
-    high = max([one.latency_ms.high for one in points] + [curve.budget_ms or 0.0])
-    axes.set(xlim=(0, 1.08 * max(one.throughput_per_s.high for one in points)), ylim=(0, 1.12 * high))
+        caption = f"budget: {curve.latency} {LATENCY_BUDGET.text(curve.budget_ms)}"
+        axes.annotate(caption, (0.01, curve.budget_ms), (0, 3), ("axes fraction", "data"), **text_style)
+    high = max([dot.latency_ms.high for dot in points] + [curve.budget_ms or 0.0])
+    axes.set(xlim=(0, 1.08 * max(dot.throughput_per_s.high for dot in points)), ylim=(0, 1.12 * high))
     axes.set(xlabel="Inferences per second", ylabel=f"{curve.latency} latency (ms)")
     for axis in (axes.xaxis, axes.yaxis):
         _round_ticks(axis)
@@ -477,13 +482,16 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
 
 
 def _at(points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    return [one.throughput_per_s.value for one in points], [one.latency_ms.value for one in points]
+    return [dot.throughput_per_s.value for dot in points], [dot.latency_ms.value for dot in points]
 
 
-def _reach(found: Sequence[Estimate]) -> tuple[list[float], list[float]]:
-    """The widths of intervals to either side, as for error bars."""
-    below, above = [one.value - one.low for one in found], [one.high - one.value for one in found]
-    return [max(one, 0.0) for one in below], [max(one, 0.0) for one in above]
+def _reach(estimates: Sequence[Estimate]) -> tuple[list[float], list[float]]:
+    """The widths of the intervals on either side, for error bars."""
+    below, above = (
+        [estimate.value - estimate.low for estimate in estimates],
+        [estimate.high - estimate.value for estimate in estimates],
+    )
+    return [max(width, 0.0) for width in below], [max(width, 0.0) for width in above]
 
 
 def _round_ticks(axis: Any) -> None:

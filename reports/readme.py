@@ -28,7 +28,7 @@ from reports.tables.table import Block
 from reports.text.correctness import accuracy_sentence
 from reports.text.labels import sentence
 from reports.text.publishable import Publishable, name_of
-from reports.text.search import search_paragraph
+from reports.text.speed import search_paragraph
 
 # --- markers -----------------------------------------------------------------------------------------------
 
@@ -39,33 +39,43 @@ OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Publishable]], list[Block]]]]
     "summary": ("a row per case: is it right, and how fast at its best", summary),
     "comparison": (_COMPARISON, lambda records: [comparison_table(records)]),
 }
-"""What each marker of all records shows, and what makes it."""
+"""What each marker of all records shows, and the function that makes it."""
 
 OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
     "case": ("all that follows, under headings", case_section),
     "configuration": (
         "what was served, on what and by what",
-        lambda one: [configuration_list(one, _scenario(one))],
+        lambda record: [configuration_list(record, _scenario(record))],
     ),
-    "parameters": ("the settings on the server", lambda one: [parameters_table(one, _scenario(one))]),
-    "offline": ("throughput and latency by batch", lambda one: [points_table(one, "offline")]),
+    "parameters": (
+        "the settings on the server",
+        lambda record: [parameters_table(record, _scenario(record))],
+    ),
+    "offline": ("throughput and latency by batch", lambda record: [points_table(record, "offline")]),
     "online": (
         "throughput and latency with its components by concurrency",
-        lambda one: [points_table(one, "online")],
+        lambda record: [points_table(record, "online")],
     ),
     "use": (
         "energy, GPU and cost by load point",
-        lambda one: [one.no_speed, resources_table(one, "offline"), resources_table(one, "online")],
+        lambda record: [
+            record.no_speed,
+            resources_table(record, "offline"),
+            resources_table(record, "online"),
+        ],
     ),
-    "accuracy": ("the scores after each stage", lambda one: [sentence(accuracy_sentence(one))]),
+    "accuracy": ("the scores after each stage", lambda record: [sentence(accuracy_sentence(record))]),
     "efficiency": (
         "throughput beside that in process, and beside the machine's peak",
-        lambda one: [one.no_speed, *efficiency_section(one)],
+        lambda record: [record.no_speed, *efficiency_section(record)],
     ),
-    "comparison": (_COMPARISON, lambda one: [comparison_table([one])]),
-    "search": ("the fastest configuration within a latency budget", lambda one: [search_paragraph(one)]),
+    "comparison": (_COMPARISON, lambda record: [comparison_table([record])]),
+    "search": (
+        "the fastest configuration within a latency budget",
+        lambda record: [search_paragraph(record)],
+    ),
 }
-"""What each marker of one case shows, and what makes it."""
+"""What each marker of one case shows, and the function that makes it."""
 
 FOREIGN = ("support",)
 """Regions that do not come from records: `python -m docs.support_table` writes `support`."""
@@ -104,20 +114,25 @@ def asked_by(name: str) -> Ask:
     says what is wrong with it and what to write."""
     name = " ".join(name.split())
     kind, _, case = name.partition(" ")
-    if found := _PLOT.fullmatch(name):
-        return _plot(found)
+    if plot_match := _PLOT.fullmatch(name):
+        return _plot(plot_match)
     if name in OF_ALL or name in FOREIGN:
         return Ask(name)
     if kind in OF_CASE and case and " " not in case:
         return Ask(kind, case)
     if name in OF_CASE:
         raise ValueError(f"tritonproof:{name} needs a case. Write tritonproof:{name} CASE_ID.")
-    forms = [*OF_ALL, *FOREIGN, *(f"{one} CASE_ID" for one in OF_CASE), "plot NAME [CASE_ID] [10ms]"]
+    forms = [
+        *OF_ALL,
+        *FOREIGN,
+        *(f"{kind_of_case} CASE_ID" for kind_of_case in OF_CASE),
+        "plot NAME [CASE_ID] [10ms]",
+    ]
     raise ValueError(f"unknown marker tritonproof:{_quoted(name)}. There are {', '.join(forms)}.")
 
 
-def _plot(found: re.Match[str]) -> Ask:
-    name, case, budget = found["plot"], found["case"] or "", found["budget"]
+def _plot(match: re.Match[str]) -> Ask:
+    name, case, budget = match["plot"], match["case"] or "", match["budget"]
     if name not in plots.PLOTS:
         raise ValueError(f"there is no plot {_quoted(name)!r}. There are {', '.join(plots.PLOTS)}.")
     if not case and plots.PLOTS[name].of == "one":
@@ -131,13 +146,13 @@ def _plot(found: re.Match[str]) -> Ask:
 
 
 def overview() -> str:
-    """Every marker with what it shows, in lines of 79 characters at most."""
-    case = {"one": " CASE_ID", "any": " [CASE_ID]", "several": ""}
+    """Each marker and what it shows, in lines of 79 characters at most."""
+    suffixes = {"one": " CASE_ID", "any": " [CASE_ID]", "several": ""}
     lines = [
         *((kind, shows) for kind, (shows, _) in OF_ALL.items()),
         *((f"{kind} CASE_ID", shows) for kind, (shows, _) in OF_CASE.items()),
         ("support", "what python -m docs.support_table writes"),
-        *((f"plot {name}{case[plot.of]}", plot.shows) for name, plot in plots.PLOTS.items()),
+        *((f"plot {name}{suffixes[plot.of]}", plot.shows) for name, plot in plots.PLOTS.items()),
     ]
     width = max(len(form) for form, _ in lines)
     wrap = functools.partial(textwrap.fill, width=79, subsequent_indent=" " * (width + 4))
@@ -145,12 +160,12 @@ def overview() -> str:
 
 
 def _scenario(record: Publishable) -> str:
-    """The scenario whose settings are shown: online if it was measured, as only that has the batcher's."""
+    """The scenario whose settings to show: online if it was measured, as only that has the batcher's."""
     return "online" if any(load.scenario == "online" for load in record.loads) else "offline"
 
 
 def _quoted(part: str) -> str:
-    return one_line(part, 300)  # a whole marker of a case, and where it differs from one
+    return one_line(part, 300)  # room for a whole marker of a case, and to see where it differs
 
 
 # --- pictures ----------------------------------------------------------------------------------------------
@@ -194,14 +209,14 @@ def link_to(folder: Path, file: Path) -> str:
 
 
 def _picture(region: "Region", records: Sequence[Publishable], folder: str | None) -> str:
-    """HTML that shows the picture in the reader's theme, with its gist as alternative text; or the sentence
-    that says why there is none."""
-    asked, shown = region.asked, _SHOWN.search(region.body)
+    """HTML that shows the picture in the reader's theme, with its gist as alternative text; or a sentence on
+    why there is none."""
+    asked, image = region.asked, _SHOWN.search(region.body)
     try:
         chart = plots.chart(asked.plot, records, asked.budget_ms)
     except NothingToShowError as error:
         return markdown([str(error)])
-    link = (shown["folder"] if shown else PLOTS) if folder is None else folder
+    link = (image["folder"] if image else PLOTS) if folder is None else folder
     light, dark = (picture_name(asked.plot, asked.case, theme, asked.budget_ms) for theme in plots.THEMES)
     return (
         f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="{link}/{dark}">\n'
@@ -211,17 +226,17 @@ def _picture(region: "Region", records: Sequence[Publishable], folder: str | Non
 
 def pictures(text: str, records: Sequence[Publishable], beside: Path) -> list[PictureFile]:
     """The pictures that a text in step with `records` shows, once each; `beside` is the text's folder."""
-    found = {}
+    by_path = {}
     for region in _regions(text, records):
-        shown, asked = _SHOWN.search(region.body), region.asked
-        if not shown or asked.kind != "plot":
+        image, asked = _SHOWN.search(region.body), region.asked
+        if not image or asked.kind != "plot":
             continue
-        folder = unquote(shown["folder"])
+        folder = unquote(image["folder"])
         chart = plots.chart(asked.plot, _records(region, records), asked.budget_ms)
         for theme in plots.THEMES:
             path = beside / folder / picture_name(asked.plot, asked.case, theme, asked.budget_ms)
-            found[path] = PictureFile(path, chart, theme)
-    return list(found.values())
+            by_path[path] = PictureFile(path, chart, theme)
+    return list(by_path.values())
 
 
 # --- regions -----------------------------------------------------------------------------------------------
@@ -232,10 +247,10 @@ _PARTS = re.compile(
     r"(?P<body>.*?)(?P<closing>^ {0,3}<!--\s*/tritonproof:(?P=name)\s*-->[ \t]*(?:\r?\n|\Z))",
     re.MULTILINE | re.DOTALL,
 )
-"""Code, in which what looks like a marker is text, and regions."""
+"""Code blocks, in which markers are plain text, and regions."""
 _MARKER = re.compile(r"(?<![`\\])<!--\s*/?tritonproof:[^\n]*")
 _CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
-"""Code within a line. What looks like a marker is text in it, and after a backslash."""
+"""Code within a line. In it, and after a backslash, a marker is plain text."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +264,7 @@ class Region:
     """The line of the opening marker, counted from 1."""
     opening: str
     end: str
-    """How lines end in the file."""
+    """The line end of the file."""
     body: str
     closing: str
 
@@ -264,7 +279,7 @@ def text_of(file: Path) -> str:
 
 def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -> str:
     """`text` with every region rendered anew; raises ReadmeError if that is not possible. `folder` links to
-    the pictures; without it a region with a picture keeps its folder, and another gets PLOTS."""
+    the pictures; without it a region with a picture keeps its folder, and any other uses PLOTS."""
     return _rewritten(_split(text, records), lambda region: _body(region, records, folder))
 
 
@@ -278,16 +293,18 @@ def with_region(text: str, name: str, body: str) -> str:
 
 
 def drifted(text: str, records: Sequence[Publishable], folder: str | None = None) -> list[str]:
-    """Names of the regions that differ from what the records say, in the order of the text."""
-    return [one.name for one in _regions(text, records) if one.body != _body(one, records, folder)]
+    """The names of the regions that differ from the records, in the order of the text."""
+    return [
+        region.name for region in _regions(text, records) if region.body != _body(region, records, folder)
+    ]
 
 
 def difference(text: str, synced: str, limit: int = 40) -> str:
     """A unified diff from `text` to `synced` of at most `limit` lines."""
-    lines = difflib.unified_diff(text.splitlines(), synced.splitlines(), "file", "records", n=1, lineterm="")
-    shown = list(lines)
-    more = [f"... and {len(shown) - limit} more lines"] if len(shown) > limit else []
-    return "\n".join(shown[:limit] + more)
+    diff = difflib.unified_diff(text.splitlines(), synced.splitlines(), "file", "records", n=1, lineterm="")
+    lines = list(diff)
+    rest = [f"... and {len(lines) - limit} more lines"] if len(lines) > limit else []
+    return "\n".join(lines[:limit] + rest)
 
 
 def _rewritten(parts: Sequence[str | Region], body: Callable[[Region], str]) -> str:
@@ -301,13 +318,13 @@ def _regions(text: str, records: Sequence[Publishable]) -> list[Region]:
 
 
 def _split(text: str, records: Sequence[Publishable]) -> list[str | Region]:
-    """The text as pieces and regions, which joined give the same text."""
+    """The text in pieces and regions; joined, they give the same text."""
     parts: list[str | Region] = []
     place = 0
-    for found in _PARTS.finditer(text):
-        parts.append(_without_markers(text, place, found.start()))
-        parts.append(found[0] if found["fence"] else _region(found))
-        place = found.end()
+    for match in _PARTS.finditer(text):
+        parts.append(_without_markers(text, place, match.start()))
+        parts.append(match[0] if match["fence"] else _region(match))
+        place = match.end()
     parts.append(_without_markers(text, place, len(text)))
     if not any(isinstance(part, Region) for part in parts):
         case = name_of(records[0]) if records else "CASE_ID"
@@ -315,20 +332,20 @@ def _split(text: str, records: Sequence[Publishable]) -> list[str | Region]:
     return parts
 
 
-def _region(found: re.Match[str]) -> Region:
-    _without_markers(found.string, found.start("body"), found.end("body"))
-    name, line = found["name"], _line(found.string, found.start())
+def _region(match: re.Match[str]) -> Region:
+    _without_markers(match.string, match.start("body"), match.end("body"))
+    name, line = match["name"], _line(match.string, match.start())
     try:
         asked = asked_by(name)
     except ValueError as error:
         raise ReadmeError(f"line {line}: {error}") from error
-    return Region(name, asked, line, found["opening"], found["end"], found["body"], found["closing"])
+    return Region(name, asked, line, match["opening"], match["end"], match["body"], match["closing"])
 
 
 def _without_markers(text: str, start: int, end: int) -> str:
     """The part of a text between two places; raises ReadmeError if it has a marker."""
     part = text[start:end]
-    outside_code = _CODE.sub(lambda found: " " * len(found[0]), part)
+    outside_code = _CODE.sub(lambda match: " " * len(match[0]), part)
     if stray := _MARKER.search(outside_code):
         raise ReadmeError(
             f"line {_line(text, start + stray.start())}: {_quoted(stray[0])} begins or ends no region. A "
@@ -346,15 +363,15 @@ def _body(region: Region, records: Sequence[Publishable], folder: str | None) ->
     """The text between the markers, made from the records."""
     if region.name in FOREIGN:
         return region.body
-    asked, of = region.asked, _records(region, records)
+    asked, chosen = region.asked, _records(region, records)
     if asked.plot:
-        return _framed(region, _picture(region, of, folder))
+        return _framed(region, _picture(region, chosen, folder))
     if asked.case:
-        shows, of_case = OF_CASE[asked.kind]
-        blocks = of_case(of[0])
+        shows, blocks_of_case = OF_CASE[asked.kind]
+        blocks = blocks_of_case(chosen[0])
     else:
-        shows, of_all = OF_ALL[asked.kind]
-        blocks = of_all(of)
+        shows, blocks_of_all = OF_ALL[asked.kind]
+        blocks = blocks_of_all(chosen)
     return _framed(region, markdown(blocks) or f"Nothing has been measured to show {shows}.")
 
 
@@ -365,9 +382,9 @@ def _framed(region: Region, text: str) -> str:
 
 def _records(region: Region, records: Sequence[Publishable]) -> Sequence[Publishable]:
     case = region.asked.case
-    found = [record for record in records if case in ("", name_of(record))]
-    if found:
-        return found
+    matching = [record for record in records if case in ("", name_of(record))]
+    if matching:
+        return matching
     case = _quoted(case)
     problem = f"there is no record of {case}" if case else "there are no records"
     command = commands.run(f"-k {case}" if case else "")

@@ -1,4 +1,4 @@
-"""The arguments of `compare` and `trend --add`: folders of records or single ones, with their files."""
+"""The arguments of `compare` and `trend --add`: folders of records or single records, with their files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from reports.text.publishable import Publishable, publishable
 
 @dataclass(frozen=True)
 class Stored:
-    """A record as a reader may see it, and its file, beside which other files of the case lie."""
+    """A record as a reader may see it, and its file; the case's other files lie beside that."""
 
     record: Publishable
     path: Path
@@ -54,11 +54,11 @@ def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:
     return sources
 
 
-def _source(argument: Path, letter: str, substring: str) -> Source:
+def _source(argument: Path, source_letter: str, substring: str) -> Source:
     records: dict[str, Stored] = {}
-    found = files.read_each(record_files(argument))
-    for path, record in (found.records or found.all()).items():
-        stored = Stored(publishable(record), path, letter)
+    contents = files.read_each(record_files(argument))
+    for path, record in (contents.records or contents.all()).items():
+        stored = Stored(publishable(record), path, source_letter)
         name = case_id(record.case)
         if name in records:
             raise RecordError(
@@ -71,8 +71,8 @@ def _source(argument: Path, letter: str, substring: str) -> Source:
         raise RecordError(
             f"{argument}: no case has {substring!r} in its name. There are: {', '.join(records)}"
         )
-    unreadable = [why for path, why in found.unreadable.items() if substring in path.stem]
-    return Source(str(argument), letter, argument.is_file(), chosen, unreadable)
+    unreadable = [error for path, error in contents.unreadable.items() if substring in path.stem]
+    return Source(str(argument), source_letter, argument.is_file(), chosen, unreadable)
 
 
 def record_files(argument: Path) -> list[Path]:
@@ -83,15 +83,15 @@ def record_files(argument: Path) -> list[Path]:
             raise RecordError(
                 f"{argument}: not a record. Give a folder of records, or a file TARGET/CASE.json."
             )
-        # What is given itself may be a link; the files of the case lie where it leads.
+        # The argument itself may be a link; the files of the case lie where it leads.
         return [argument.resolve() if argument.is_symlink() else argument]
     if not argument.is_dir():
-        what = "neither a file nor a folder" if argument.exists() else "no such file or folder"
-        raise RecordError(f"{argument}: {what}. Give a folder of records (TARGET/CASE.json), or one.")
-    found = files.record_paths(argument) or files.record_paths_in(argument)
-    if not found:
+        problem = "neither a file nor a folder" if argument.exists() else "no such file or folder"
+        raise RecordError(f"{argument}: {problem}. Give a folder of records (TARGET/CASE.json), or one.")
+    paths = files.record_paths(argument) or files.record_paths_in(argument)
+    if not paths:
         raise RecordError(
             f"{argument}: holds no records (TARGET/CASE.json). Give what a run of the benchmarks wrote with "
             "--results DIR."
         )
-    return found
+    return paths

@@ -1,6 +1,6 @@
 """How each figure of the history changed from run to run, and its steps: lasting changes of the level.
-ruptures proposes steps, and the noise model decides. tests/trend simulates how many are found and how many
-are false: docs/trend.md."""
+ruptures proposes steps, and the noise model decides. tests/trend simulates how many steps it finds and how
+many are false: docs/trend.md."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from ruptures import KernelCPD
 
 from reports.history import Row
 from reports.record import quantities
-from reports.record.arguments import ACCURACY, SPEED, UsageError
+from reports.record.commands import ACCURACY, SPEED, UsageError
 from reports.record.sanitize import quoted, visible
 from reports.record.schema import Estimate
 from reports.tables.rendering import markdown
@@ -24,7 +24,8 @@ from reports.text.inline import Emphasised
 from reports.text.labels import counted, days_text
 
 FEWEST, LASTING = 4, 8
-"""The fewest runs of a level: fewer are outliers, and fewer than LASTING before another level a bad week."""
+"""The fewest runs of a level: fewer than FEWEST are outliers, fewer than LASTING between two levels a bad
+week."""
 THRESHOLD = 5.0
 """The least size of a step in standard errors: below one false step in 200 simulated series of 1,000 runs."""
 _NEIGHBOURS = 60
@@ -53,7 +54,7 @@ _FOLLOWED = {
     "score": Followed("accuracy", quantities.SCORE, 0.5, ACCURACY, quantities.SCORE_CHANGE),
     "error": Followed("accuracy", quantities.ERROR, 0.001, ACCURACY),
 }
-_run_of = attrgetter("started", "run", "host")  # which sorts the runs, and tells them apart
+_run_of = attrgetter("started", "run", "host")  # sorts the runs, and tells them apart
 
 
 class Step(NamedTuple):
@@ -79,7 +80,8 @@ class Series(NamedTuple):
 
 
 def all_series(rows: Iterable[Row], *, join_hosts: bool = False) -> list[Series]:
-    """Every series of the rows, with its steps; `join_hosts` takes the hosts of one stamp for one machine."""
+    """Every series of the rows, with its steps; `join_hosts` treats hosts with the same stamp as one
+    machine."""
     figures = [
         ("" if join_hosts else row.host, row.machine, name, row.case, row.at, _run_of(row), row, value)
         for row in sorted(rows, key=_run_of)
@@ -95,23 +97,25 @@ def all_series(rows: Iterable[Row], *, join_hosts: bool = False) -> list[Series]
             levels = np.log(levels)
             levels = levels.sub(_together(levels, followed.usual), axis=0)
         for (case, at), column in group.groupby(["case", "at"])["row"]:
-            found, own = [], [*column]
-            usual = followed.usual / max(1, own[-1].samples) if is_score else followed.usual
+            case_steps, case_rows = [], [*column]
+            usual = followed.usual / max(1, case_rows[-1].samples) if is_score else followed.usual
             for first, change, error in steps(levels[case, at].dropna().to_numpy(), usual):
                 bounds = (change, change - 1.96 * error, change + 1.96 * error)
                 size = Estimate(*(bounds if is_score else map(math.expm1, bounds)))
                 is_worse = (change < 0) == (followed.quantity.better == "higher")
-                found.append(Step(own[first - 1], own[first], size, is_worse))
-            series.append(Series(f"{host} {stamp}".strip(), case, figure, at, followed, own, found))
+                case_steps.append(Step(case_rows[first - 1], case_rows[first], size, is_worse))
+            series.append(
+                Series(f"{host} {stamp}".strip(), case, figure, at, followed, case_rows, case_steps)
+            )
     return sorted(series, key=attrgetter("machine", "case", "figure", "at"))
 
 
 def _together(levels: pd.DataFrame, usual: float) -> pd.Series:
-    """How far all series of a machine [runs, series] were from their levels in each run; 0 in runs of too few
-    series. A lasting step of all of them is left to them."""
-    many = levels[levels.count(axis=1) >= _FEWEST_TOGETHER]
-    moved = many.sub(many.median()).median(axis=1)
-    moved = many.sub(many.sub(moved, axis=0).median()).median(axis=1)
+    """How far a run moved all series of a machine [runs, series] from their levels; 0 for runs with too few
+    series. Steps that last in all series stay in them."""
+    shared = levels[levels.count(axis=1) >= _FEWEST_TOGETHER]
+    moved = shared.sub(shared.median()).median(axis=1)
+    moved = shared.sub(shared.sub(moved, axis=0).median()).median(axis=1)
     for first, change, _ in steps(moved.to_numpy(), usual):
         moved.iloc[first:] -= change
     return moved.reindex(levels.index, fill_value=0.0)
@@ -123,46 +127,47 @@ def steps(values: np.ndarray, usual: float) -> list[tuple[int, float, float]]:
     if len(values) < 2 * FEWEST:
         return []
     x, spread = _calmed(values, usual)
-    kept = np.arange(len(x))
+    indices = np.arange(len(x))
     while True:
         # ruptures proposes smaller steps too: each is tested when its neighbours are known.
-        search = KernelCPD(kernel="linear", min_size=FEWEST).fit(x[kept, None])
+        search = KernelCPD(kernel="linear", min_size=FEWEST).fit(x[indices, None])
         ends = [0, *search.predict(pen=0.8 * (THRESHOLD * spread) ** 2)]
-        passing = [sides for sides in pairwise(ends[1:-1]) if sides[1] - sides[0] < LASTING]
-        if not passing:
+        transient = [sides for sides in pairwise(ends[1:-1]) if sides[1] - sides[0] < LASTING]
+        if not transient:
             break
-        kept = np.delete(kept, range(*passing[0]))
+        indices = np.delete(indices, range(*transient[0]))
     while len(ends) > 2:
-        found = []
+        candidates = []
         for start, at, end in zip(ends, ends[1:], ends[2:], strict=False):
-            before = x[kept[max(start, at - _NEIGHBOURS) : at]]
-            after = x[kept[at : min(end, at + _NEIGHBOURS)]]
+            before = x[indices[max(start, at - _NEIGHBOURS) : at]]
+            after = x[indices[at : min(end, at + _NEIGHBOURS)]]
             error = spread * math.sqrt(1 / len(before) + 1 / len(after))
-            found.append((int(kept[at]), float(after.mean() - before.mean()), error))
-        worth = [abs(change) / error for _, change, error in found]
-        if min(worth) >= THRESHOLD:
-            return found
-        del ends[1 + worth.index(min(worth))]
+            candidates.append((int(indices[at]), float(after.mean() - before.mean()), error))
+        z_scores = [abs(change) / error for _, change, error in candidates]
+        if min(z_scores) >= THRESHOLD:
+            return candidates
+        del ends[1 + z_scores.index(min(z_scores))]
     return []
 
 
 def _calmed(values: np.ndarray, usual: float) -> tuple[np.ndarray, float]:
-    """The values with outliers cut two spreads from the median around them, and the standard deviation that
-    gives the uncertainty of a mean of many runs: more than that of a run where neighbours scatter alike.
+    """The values, with outliers clipped at two spreads from the moving median, and the standard deviation
+    that gives the uncertainty of a mean of many runs. It exceeds that of one run where neighbours deviate
+    together.
 
-    The usual spread counts like ten runs, as that of ten runs alone is known to a third only. Noise that
-    outlasts a run is measured in blocks of runs, if there are ten, and counts as twice that of a run in
-    twenty: a short history cannot tell a bad week from a step."""
-    middles = pd.Series(values).rolling(9, center=True, min_periods=1).median().to_numpy()
-    of_neighbours = _spread(np.diff(values)) / math.sqrt(2)  # few of which contain a step
-    own = max(of_neighbours, _spread(values - middles))
-    of_one = math.sqrt(np.average([own**2, usual**2], weights=[len(values), 10]))
-    calm = np.clip(values, middles - 2 * of_one, middles + 2 * of_one)
-    lasting = [of_one]
+    The usual spread counts like ten runs, since ten runs alone tell the spread only to a third. Blocks of
+    runs, if there are ten, show noise that outlasts a run; twice the spread of one run counts like twenty: a
+    short history cannot tell a bad week from a step."""
+    medians = pd.Series(values).rolling(9, center=True, min_periods=1).median().to_numpy()
+    neighbour_spread = _spread(np.diff(values)) / math.sqrt(2)  # few neighbours have a step between them
+    observed = max(neighbour_spread, _spread(values - medians))
+    run_spread = math.sqrt(np.average([observed**2, usual**2], weights=[len(values), 10]))
+    calm = np.clip(values, medians - 2 * run_spread, medians + 2 * run_spread)
+    spreads = [run_spread]
     for length in (length for length in (5, 10, 20) if len(calm) >= 10 * length):
         means = calm[len(calm) % length :].reshape(-1, length).mean(axis=1)
-        lasting.append(_spread(np.diff(means)) * math.sqrt(length / 2))
-    return calm, math.sqrt(np.average([max(lasting) ** 2, 4 * of_one**2], weights=[len(calm), 20]))
+        spreads.append(_spread(np.diff(means)) * math.sqrt(length / 2))
+    return calm, math.sqrt(np.average([max(spreads) ** 2, 4 * run_spread**2], weights=[len(calm), 20]))
 
 
 def _spread(differences: np.ndarray) -> float:
@@ -171,32 +176,32 @@ def _spread(differences: np.ndarray) -> float:
 
 def table(series: Sequence[Series]) -> str:
     """The extent of the history, and a row for each series with its last value and steps, worse ones bold."""
-    runs = {row.run: row for one in series for row in one.rows}
+    runs = {row.run: row for each in series for row in each.rows}
     commits = counted(len({row.commit for row in runs.values()} - {None}), "commit")
     days = days_text(row.started for row in runs.values())
-    changes = counted(sum(len(one.steps) for one in series), "step")
+    changes = counted(sum(len(each.steps) for each in series), "step")
     extent = f"{counted(len(runs), 'run')} of {commits}, {days}; {changes} in {len(series)} series."
     rows = []
-    for one in series:
-        changed = Emphasised(("**" if step.is_worse else "*", step_text(one, step)) for step in one.steps)
-        name, count = one.followed.name, f"{len(one.rows):,}"
-        rows.append((one.machine, one.case, one.at, name, count, _last(one), changed or "-"))
+    for each in series:
+        changed = Emphasised(("**" if step.is_worse else "*", step_text(each, step)) for step in each.steps)
+        name, count = each.followed.name, f"{len(each.rows):,}"
+        rows.append((each.machine, each.case, each.at, name, count, _last(each), changed or "-"))
     columns = ("Machine", "Case", "At", "Quantity", "Runs", "Last value", "Steps")
     return markdown([extent, table_of_texts(columns, rows, "llllrrl")])
 
 
 def worse_steps(series: Sequence[Series], within: int, known: str | None) -> list[tuple[int, str]]:
-    """The exit status for each step for the worse within the latest runs of a series and after those of the
-    commit `known`, and a sentence. Raises UsageError if no run is of that commit."""
-    runs = (row for one in series for row in one.rows if known and (row.commit or "").startswith(known))
+    """The exit status and a sentence for each step for the worse within the latest runs of a series and after
+    the runs of the commit `known`. Raises UsageError if no run is of that commit."""
+    runs = (row for each in series for row in each.rows if known and (row.commit or "").startswith(known))
     accepted = max((row.started for row in runs), default="")
     if known and not accepted:
         raise UsageError(f"--known {quoted(known)}: no run in the history is of this commit")
     return [
-        (one.followed.status, f"{one.case}, {one.at}, {one.followed.name}: {step_text(one, step)}")
-        for one in series
-        for step in one.steps
-        if step.is_worse and step.after in one.rows[-within:] and step.after.started > accepted
+        (each.followed.status, f"{each.case}, {each.at}, {each.followed.name}: {step_text(each, step)}")
+        for each in series
+        for step in each.steps
+        if step.is_worse and step.after in each.rows[-within:] and step.after.started > accepted
     ]
 
 
@@ -207,49 +212,49 @@ def step_text(one: Series, step: Step) -> str:
     if before.commit and _commit(before) == _commit(after):
         between = f"between two runs of {_commit(before)}, {before.started[:16]} and {after.started[:16]}"
         between += ", so not by a commit" if before.clean else ""
-    more = "" if before.build == after.build else "; the build is another"
+    remark = "" if before.build == after.build else "; the build is another"
     if before.triton != after.triton:
-        more = f"; Triton {before.triton} became {after.triton}"
-    return f"{between}: {one.followed.changes.text_with_interval(step.change)}{more}"
+        remark = f"; Triton {before.triton} became {after.triton}"
+    return f"{between}: {one.followed.changes.text_with_interval(step.change)}{remark}"
 
 
 def _commit(row: Row) -> str:
     return f"{row.commit[:9]}{'' if row.clean else '-dirty'}" if row.commit else f"the run of {row.started}"
 
 
-def _last(one: Series) -> str:
+def _last(series: Series) -> str:
     """The last value, with its interval if there is one."""
-    value, low, high = one.rows[-1].figures[one.figure]
+    value, low, high = series.rows[-1].figures[series.figure]
     estimate = Estimate(value, low, value if high is None else high, open_above=high is None)
-    quantity = one.followed.quantity
+    quantity = series.followed.quantity
     return quantity.text(value) if low == high else quantity.text_with_interval(estimate)
 
 
 def picture(series: Sequence[Series]) -> Figure:
     """One picture of the history: a panel for each series with its steps marked, those with steps first."""
-    drawn = sorted(series, key=lambda one: not one.steps)[:20]  # which fill a page
-    runs = sorted({_run_of(row): row for one in drawn for row in one.rows}.items())
+    drawn = sorted(series, key=lambda each: not each.steps)[:20]  # they fill a page
+    runs = sorted({_run_of(row): row for each in drawn for row in each.rows}.items())
     places = {run: place for place, (run, _) in enumerate(runs)}
     figure = Figure(figsize=(8.6, 1.0 + 0.8 * len(drawn)), layout="constrained")
     panels = figure.subplots(len(drawn), sharex=True, squeeze=False)[:, 0]
-    for axes, one in zip(panels, drawn, strict=True):
-        at = [places[_run_of(row)] for row in one.rows]
-        bounds = np.array([row.figures[one.figure] for row in one.rows], dtype=float)
-        value, low, high = bounds.T * one.followed.quantity.scale
-        high = np.where(np.isnan(high), 2 * value - low, high)  # open above: as far as it reaches below
-        axes.fill_between(at, low, high, alpha=0.25, linewidth=0)
-        axes.plot(at, value, linewidth=1, marker="." if len(at) < 100 else "")
-        title = visible(f"{one.case}, {one.at}, {one.followed.name}: {_last(one)}")
+    for axes, each in zip(panels, drawn, strict=True):
+        positions = [places[_run_of(row)] for row in each.rows]
+        bounds = np.array([row.figures[each.figure] for row in each.rows], dtype=float)
+        value, low, high = bounds.T * each.followed.quantity.scale
+        high = np.where(np.isnan(high), 2 * value - low, high)  # open above: drawn as far as it reaches below
+        axes.fill_between(positions, low, high, alpha=0.25, linewidth=0)
+        axes.plot(positions, value, linewidth=1, marker="." if len(positions) < 100 else "")
+        title = visible(f"{each.case}, {each.at}, {each.followed.name}: {_last(each)}")
         axes.set_title(title, loc="left", fontsize="small")
         axes.locator_params(axis="y", nbins=3)
-        for step in one.steps:  # with the size on the side where the line is above it
-            place, size = places[_run_of(step.after)] - 0.5, one.followed.changes.text(step.change.value)
+        for step in each.steps:  # the size stands at the bottom, on the side where the line is higher
+            place, size = places[_run_of(step.after)] - 0.5, each.followed.changes.text(step.change.value)
             sign, side = ("▼", "right") if step.change.value < 0 else ("▲", "left")
             axes.axvline(place, color="C1" if step.is_worse else "C2", linestyle="--")
             axes.text(place, 0.06, f"{sign} {size} ", ha=side, transform=axes.get_xaxis_transform())
     ticks = np.linspace(0, len(runs) - 1, min(6, len(runs))).round().astype(int)
     names = [f"{(runs[tick][1].commit or 'no commit')[:9]}\n{runs[tick][1].started[:10]}" for tick in ticks]
     panels[-1].set_xticks(ticks, names)
-    left = f"; {len(series) - len(drawn)} more series are drawn with -k" if len(series) > len(drawn) else ""
-    figure.suptitle(f"From run to run{left}", x=0.015, ha="left")
+    remark = f"; {len(series) - len(drawn)} more series are drawn with -k" if len(series) > len(drawn) else ""
+    figure.suptitle(f"From run to run{remark}", x=0.015, ha="left")
     return figure

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from fixtures.build import configuration, integrity, runtimes
+from fixtures.build import configuration, repository, runtimes
 from fixtures.build.repository import BuiltModel
 from fixtures.host import segments
-from fixtures.host.environment import EXTRA_VARIABLES
+from fixtures.host.process import EXTRA_VARIABLES
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.serve import wheels
@@ -176,7 +176,7 @@ def make_build() -> MakeBuild:
         shutil.copyfile(runtimes.RUNTIMES / "model.py", version / "model.py")
         (version / "runtime.py").write_text(runtime)
         (version / "model.bin").write_bytes(b"weights")
-        integrity.keep_bytecode_out(version)
+        repository.keep_bytecode_out(version)
         config = configuration.model_config(case, DEPLOYMENT, native=False)
         (folder / "config.pbtxt").write_text(configuration.config_text(config))
         return BuiltModel(case, folder, "digest", "none", 0.0, 0.0, reused=False)

@@ -13,10 +13,10 @@ from fixtures.accuracy import parity
 from fixtures.accuracy.precision_cost import measure_cost
 from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.host.cpu import CpuTime
+from fixtures.measure.estimates import Timeline
 from fixtures.measure.job import Job, Run
 from fixtures.measure.load_data import LoadData
 from fixtures.measure.stopping import WINDOWS
-from fixtures.measure.timeline import Timeline
 from fixtures.spec import (
     Arrays,
     Case,

@@ -32,27 +32,26 @@ _BAD_USAGE = 4
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status, which docs/ci.md explains."""
-    command, *rest = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
+    command, *options = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     if command in {"-h", "--help"}:
         print(_USAGE, end="")
         return 0
     if command == "--version":
         print(version("tritonproof"))
         return 0
-    # Ahead of all that is installed, such as PyPI's own packages fixtures and reports, and of the current
-    # folder.
+    # Before all installed packages, such as PyPI's fixtures and reports, and the current folder.
     sys.path[:] = [str(SUITE), *(path for path in sys.path if path not in {"", str(Path.cwd())})]
     if command in _MODULES:
-        sys.argv = [f"tritonproof {command}", *rest]
+        sys.argv = [f"tritonproof {command}", *options]
         runpy.run_module(_MODULES[command], run_name="__main__", alter_sys=False)
         return 0
     if command == "prove":
-        if not rest or rest[0].startswith("-"):
+        if not options or options[0].startswith("-"):
             print("error: name the model repository: tritonproof prove DIR", file=sys.stderr)
             return _BAD_USAGE
-        return _pytest(["--repository", *rest])
+        return _pytest(["--repository", *options])
     if command == "run":
-        return _pytest(rest)
+        return _pytest(options)
     print(f"error: there is no command {command!r}\n\n{_USAGE}", end="", file=sys.stderr)
     return _BAD_USAGE
 
@@ -68,12 +67,12 @@ def _pytest(options: Sequence[str]) -> int:
     """Run the benchmarks, or only those with the given ids, with the suite's configuration of pytest."""
     import pytest
 
-    own = ["-p", "no:tritonproof", "-c", str(SUITE / "pyproject.toml"), "--rootdir", str(SUITE), "-v"]
-    own += ["-o", f"cache_dir={Path.cwd() / '.pytest_cache'}"]
-    own += ["-W", "ignore:Module already imported so cannot be rewritten"]  # this one, which asserts nothing
-    given = [str(SUITE / one) if one.startswith("benchmarks") else one for one in options]
-    tests = [] if given != [*options] else [str(SUITE / "benchmarks")]
-    return int(pytest.main([*own, *tests, *given], plugins=[_Ids()]))
+    base = ["-p", "no:tritonproof", "-c", str(SUITE / "pyproject.toml"), "--rootdir", str(SUITE), "-v"]
+    base += ["-o", f"cache_dir={Path.cwd() / '.pytest_cache'}"]
+    base += ["-W", "ignore:Module already imported so cannot be rewritten"]  # this one, which asserts nothing
+    arguments = [str(SUITE / option) if option.startswith("benchmarks") else option for option in options]
+    tests = [] if arguments != [*options] else [str(SUITE / "benchmarks")]
+    return int(pytest.main([*base, *tests, *arguments], plugins=[_Ids()]))
 
 
 if __name__ == "__main__":

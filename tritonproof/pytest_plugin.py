@@ -1,6 +1,6 @@
 """pytest's option --triton-prove DIR: the tests of a Triton model repository beside those of any other suite.
-All selected tests of the suite run in a process of its own, once, and get the outcomes they had there.
-Without the option nothing is imported and no test is added."""
+All selected tests of the suite run once, in a process of its own, and take their outcomes from there. Without
+the option nothing is imported and no test is added."""
 
 import subprocess
 import sys
@@ -80,10 +80,10 @@ class Repository(pytest.Collector):
 
     def _run(self, *options: str, capture: bool = True) -> subprocess.CompletedProcess[str]:
         server = self.config.getoption("--triton-server")
-        given = ["--triton", server] if server else []
+        triton = ["--triton", server] if server else []
         # Packages of the current folder may have Python's names; before 3.11 there is no such option.
         safe_path = ["-P"] if sys.version_info >= (3, 11) else []
-        command = [sys.executable, *safe_path, "-m", "tritonproof", "prove", self.folder, *given, *options]
+        command = [sys.executable, *safe_path, "-m", "tritonproof", "prove", self.folder, *triton, *options]
         return subprocess.run(command, capture_output=capture, text=True, check=False)
 
 
@@ -100,8 +100,8 @@ class Proof(pytest.Item):
         if self.test not in outcomes:
             pytest.fail("the run ended before this test", pytrace=False)
         for kind in ("failure", "error"):
-            if (found := outcomes[self.test].find(kind)) is not None:
-                pytest.fail(found.text or found.get("message") or kind, pytrace=False)
+            if (failure := outcomes[self.test].find(kind)) is not None:
+                pytest.fail(failure.text or failure.get("message") or kind, pytrace=False)
         if (skipped := outcomes[self.test].find("skipped")) is not None:
             pytest.skip(skipped.get("message") or "skipped")
 

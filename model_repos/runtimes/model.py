@@ -48,7 +48,7 @@ class TritonPythonModel:
         return responses
 
     def _alone(self, request):
-        """The answer to a request of a single row, whose tensors lack the axis that runtimes have."""
+        """The answer to a request of a single row, whose tensors lack the runtime's batch axis."""
         parts = [[pb_utils.get_input_tensor_by_name(request, name)] for name in self.inputs]
         results = self.predict([tensor[None] for tensor in self.tensors.inputs(parts)])
         return self._response([result[0] for result in results])
@@ -69,7 +69,7 @@ class _Arrays:
         # as_numpy() is a view of Triton's buffer, so a lone request is not copied. Several take one copy; a
         # reused buffer would take as long: 0.12 ms for eight images of 224 x 224.
         return [
-            part[0].as_numpy() if len(part) == 1 else np.concatenate([each.as_numpy() for each in part])
+            part[0].as_numpy() if len(part) == 1 else np.concatenate([tensor.as_numpy() for tensor in part])
             for part in parts
         ]
 
@@ -101,19 +101,19 @@ class _Tensors:
         self.from_host = True
 
     def inputs(self, parts):
-        self.from_host = all(each.is_cpu() for part in parts for each in part)
+        self.from_host = all(tensor.is_cpu() for part in parts for tensor in part)
         return [self._input(number, part) for number, part in enumerate(parts)]
 
     def _input(self, number, part):
-        tensors = [self.torch.from_dlpack(each) for each in part]
+        tensors = [self.torch.from_dlpack(source) for source in part]
         if any(tensor.is_cuda for tensor in tensors):
             tensors = [tensor.to(self.device) for tensor in tensors]
             return tensors[0] if len(tensors) == 1 else self.torch.cat(tensors)
         first = tensors[0]
-        alone = len(tensors) == 1
-        shape = first.shape if alone else (sum(map(len, tensors)), *first.shape[1:])
+        is_alone = len(tensors) == 1
+        shape = first.shape if is_alone else (sum(map(len, tensors)), *first.shape[1:])
         batch = self._pinned(("input", number), shape, first.dtype)
-        if alone:
+        if is_alone:
             batch.copy_(first)
         else:
             self.torch.cat(tensors, out=batch)
@@ -134,10 +134,10 @@ class _Tensors:
         return pb_utils.Tensor.from_dlpack(name, rows.contiguous())
 
     def _pinned(self, key, shape, dtype):
-        """A tensor in memory that is reused, and allocated again only for a larger batch."""
+        """A tensor in reused memory, which only a larger batch allocates again."""
         count = math.prod(shape)
-        kept = self.kept.get(key)
-        if kept is None or len(kept) < count or kept.dtype != dtype:
-            kept = self.torch.empty(count, dtype=dtype, pin_memory=self.device.type == "cuda")
-            self.kept[key] = kept
-        return kept[:count].view(shape)
+        buffer = self.kept.get(key)
+        if buffer is None or len(buffer) < count or buffer.dtype != dtype:
+            buffer = self.torch.empty(count, dtype=dtype, pin_memory=self.device.type == "cuda")
+            self.kept[key] = buffer
+        return buffer[:count].view(shape)

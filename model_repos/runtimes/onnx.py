@@ -11,7 +11,7 @@ _SESSIONS = 16
 
 
 def load(artifact, settings):
-    """An ONNX file, or a folder with it and its weights, to a function from inputs to outputs, two lists.
+    """Turn an ONNX file, or a folder with it and its weights, into a function from inputs to outputs, lists.
 
     settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), engines (the folder for the
     accelerator's engines, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors
@@ -53,9 +53,9 @@ def _session(graph, options, providers):
     session = onnxruntime.InferenceSession(
         str(graph), options, providers=list(providers), provider_options=list(providers.values())
     )
-    wanted, got = next(iter(providers)), session.get_providers()[0]
-    if got != wanted:
-        raise RuntimeError(f"ONNX Runtime cannot use {wanted} here and fell back to {got}; its log says why")
+    chosen, used = next(iter(providers)), session.get_providers()[0]
+    if used != chosen:
+        raise RuntimeError(f"ONNX Runtime cannot use {chosen} here and fell back to {used}; its log says why")
     return session
 
 
@@ -75,7 +75,7 @@ def _plans_anew(graph, settings):
 
 def _by_size(opened, settings):
     """A function from tensors to tensors that has a session of its own for each batch size."""
-    ready = [opened()]  # now, as what cannot be opened fails to load, and not the first request
+    ready = [opened()]  # now, so that a failure fails the load, not the first request
 
     @functools.lru_cache(_SESSIONS)
     def run_of(_size):
@@ -94,18 +94,18 @@ def _captured(session, settings):
     import torch
 
     run_without = _on_tensors(session, settings, graph=-1)
-    kept = {}
+    graphs = {}
 
     def predict(tensors):
         shapes = tuple(tensor.shape for tensor in tensors)
-        if shapes not in kept:
+        if shapes not in graphs:
             inputs = [tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors]
-            # A run without a graph, by which the shapes of the outputs are known.
+            # A run without a graph gives the shapes of the outputs.
             outputs = [result.clone() for result in run_without(inputs)]
-            kept[shapes] = inputs, outputs, _on_tensors(session, settings, outputs, graph=len(kept) + 1)
-        inputs, outputs, run = kept[shapes]
-        for place, tensor in zip(inputs, tensors, strict=True):
-            place.copy_(tensor)
+            graphs[shapes] = inputs, outputs, _on_tensors(session, settings, outputs, graph=len(graphs) + 1)
+        inputs, outputs, run = graphs[shapes]
+        for buffer, tensor in zip(inputs, tensors, strict=True):
+            buffer.copy_(tensor)
         run(inputs)
         return [output.clone() for output in outputs]
 
@@ -113,8 +113,8 @@ def _captured(session, settings):
 
 
 def _filled_up(predict, settings):
-    """With `sizes`, as for the batches of any size that Triton's batcher forms, fill a batch up to the next
-    size with copies of its last row, whose answers are dropped."""
+    """With `sizes`, fill a batch up to the next of them with copies of its last row, and drop their answers:
+    Triton's batcher forms batches of any size."""
     sizes = sorted(int(size) for size in settings.get("sizes", "").split(",") if size)
 
     def run(tensors):
@@ -133,7 +133,7 @@ def _filled(tensor, size):
 
 
 def _on_arrays(session):
-    """A session to a function on arrays. Of Triton's texts, bytes, ONNX Runtime would take the repr."""
+    """Turn a session into a function on arrays. Texts are bytes, whose repr ONNX Runtime would take."""
     inputs = [(tensor.name, tensor.type == "tensor(string)") for tensor in session.get_inputs()]
     texts = [number for number, tensor in enumerate(session.get_outputs()) if tensor.type == "tensor(string)"]
 
@@ -155,7 +155,7 @@ _ENCODED = np.vectorize(str.encode, otypes=[object])
 
 
 def _row_by_row(predict, settings):
-    """A function on single rows, without the axis of the rows, as one on any number of them."""
+    """Turn a function on single rows, which lack the batch axis, into one on batches."""
     if settings["tensors"] == "torch":
         from torch import stack
     else:
@@ -169,20 +169,20 @@ def _row_by_row(predict, settings):
 
 
 def _on_tensors(session, settings, outputs=None, graph=None):
-    """A session to a function on tensors of its device, none of which goes through the host. The answers are
-    in new memory, or in the tensors `outputs`. `graph` is the number of the CUDA graph as which the run is
-    captured and replayed; -1 for none."""
+    """Turn a session into a function on tensors of its device, none of which leaves it. Answers are in new
+    memory, or in the tensors `outputs`. `graph` is the number of the CUDA graph that captures and
+    replays the run; -1 for none."""
     import torch
 
-    device, number = settings["device"], int(settings["device_id"])
+    device, device_id = settings["device"], int(settings["device_id"])
     names = [tensor.name for tensor in session.get_inputs()]
     options = onnxruntime.RunOptions()
     if graph is not None:
         options.add_run_config_entry("gpu_graph_id", str(graph))
 
     def place_of(tensor):
-        kind = np.dtype(str(tensor.dtype).removeprefix("torch."))
-        return device, number, kind, tuple(tensor.shape), tensor.data_ptr()
+        element_type = np.dtype(str(tensor.dtype).removeprefix("torch."))
+        return device, device_id, element_type, tuple(tensor.shape), tensor.data_ptr()
 
     def predict(tensors):
         binding = session.io_binding()
@@ -190,10 +190,10 @@ def _on_tensors(session, settings, outputs=None, graph=None):
         for name, tensor in zip(names, inputs, strict=True):
             binding.bind_input(name, *place_of(tensor))
         for index, output in enumerate(session.get_outputs()):
-            binding.bind_output(output.name, *(place_of(outputs[index]) if outputs else (device, number)))
+            binding.bind_output(output.name, *(place_of(outputs[index]) if outputs else (device, device_id)))
         if device == "cuda":
             # PyTorch may still copy the inputs, on a stream of its own.
-            torch.cuda.current_stream(number).synchronize()
+            torch.cuda.current_stream(device_id).synchronize()
         session.run_with_iobinding(binding, options)
         binding.synchronize_outputs()
         return outputs or [torch.from_dlpack(value) for value in binding.get_outputs_as_ortvaluevector()]
@@ -207,22 +207,22 @@ def _providers(settings, several):
     if settings["device"] == "cpu":
         return cpu
     device = {"device_id": settings["device_id"]}
-    # Not every algorithm of a convolution tried at each new shape, while the request of that shape waits.
-    chosen = {"use_tf32": settings["tf32"], "cudnn_conv_algo_search": "HEURISTIC"}
+    # Do not try every algorithm of a convolution at each new shape, while its request waits.
+    cuda_options = {"use_tf32": settings["tf32"], "cudnn_conv_algo_search": "HEURISTIC"}
     if settings.get("cuda_graphs") == "1":
-        chosen["enable_cuda_graph"] = "1"
+        cuda_options["enable_cuda_graph"] = "1"
     if settings.get("prefer_nhwc") == "1":
-        chosen["prefer_nhwc"] = "1"
-    if several:  # each takes what it needs, where it would take twice as much each time
-        chosen["arena_extend_strategy"] = "kSameAsRequested"
-    cuda = {"CUDAExecutionProvider": device | chosen} | cpu
+        cuda_options["prefer_nhwc"] = "1"
+    if several:  # each takes what it needs, instead of doubling each time
+        cuda_options["arena_extend_strategy"] = "kSameAsRequested"
+    cuda = {"CUDAExecutionProvider": device | cuda_options} | cpu
     if settings["accelerator"] != "trt":
         return cuda
-    half = settings["precision"] == "fp16"
-    limits = {"trt_fp16_enable": str(half), "trt_max_workspace_size": str(1 << 30)}
+    is_half = settings["precision"] == "fp16"
+    options = {"trt_fp16_enable": str(is_half), "trt_max_workspace_size": str(1 << 30)}
     if settings["tf32"] == "0":
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"  # the provider has no option for it, and TensorRT reads this
     if settings["engines"]:
-        for kept in ("engine", "timing"):
-            limits |= {f"trt_{kept}_cache_enable": "True", f"trt_{kept}_cache_path": settings["engines"]}
-    return {"TensorrtExecutionProvider": device | limits} | cuda
+        for cache in ("engine", "timing"):
+            options |= {f"trt_{cache}_cache_enable": "True", f"trt_{cache}_cache_path": settings["engines"]}
+    return {"TensorrtExecutionProvider": device | options} | cuda

@@ -5,9 +5,9 @@ import openvino
 
 
 def load(artifact, settings):
-    """An ONNX file to a function from a list of inputs to a list of outputs. settings: threads, and perhaps
+    """Turn an ONNX file into a function from inputs to outputs, two lists. settings: threads, and perhaps
     batched (0 for a network without a batch axis, which computes row by row)."""
-    # FP32 where a CPU with AMX or AVX512-BF16 would take BF16 without a word.
+    # A CPU with AMX or AVX512-BF16 would silently take BF16.
     options = {
         "INFERENCE_NUM_THREADS": int(settings["threads"]),
         "NUM_STREAMS": "1",

@@ -12,12 +12,12 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 
 
 def load(artifact, settings):
-    """A TorchScript file (.pt) or AOTInductor package (.pt2) to a function from inputs to outputs, two lists.
+    """Turn TorchScript (.pt) or an AOTInductor package (.pt2) into a function from inputs to outputs, lists.
 
     settings: device (cpu, cuda), device_id, threads, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU),
     tensors (numpy for arrays, torch for tensors on the device). Inputs have the exported types.
     """
-    # OpenMP's threads go on spinning a while between layers: told not to (OMP_WAIT_POLICY=PASSIVE),
+    # OpenMP's threads spin for a while between layers: without that (OMP_WAIT_POLICY=PASSIVE),
     # ResNet50's micro size ran at 0.7 times the speed, and on one thread of two at 0.85.
     torch.set_num_threads(int(settings["threads"]))
     if settings["device"] == "cpu" and settings["large"] == "0":
@@ -45,7 +45,7 @@ def load(artifact, settings):
 
 
 def _script(artifact, device):
-    """A TorchScript file to a function from a list of tensors to a sequence of tensors."""
+    """Turn a TorchScript file into a function from a list of tensors to a sequence of tensors."""
     module = torch.jit.load(str(artifact), map_location=device).eval()
 
     def run(tensors):
@@ -56,9 +56,9 @@ def _script(artifact, device):
 
 
 def _package(artifact, device):
-    """A package to a function from a list of tensors, which it empties, to a list of tensors. For the CPU its
-    library is unpacked, and deleted once it is in memory, as the loader's own copy outlives a killed process;
-    not for a GPU, whose kernels are read later."""
+    """Turn a package into a function from a list of tensors, which it empties, to a list of tensors. For the
+    CPU, unpack its library, and delete it once in memory, as the loader's own copy outlives a killed process;
+    not for a GPU, which reads its kernels later."""
     if device != "cpu":
         return _loader(artifact, torch.device(device).index).boxed_run
     with tempfile.TemporaryDirectory() as folder:
@@ -69,8 +69,8 @@ def _package(artifact, device):
 
 
 def _loader(path, device_index):
-    """What torch._inductor.aoti_load_package wraps: that first compiles test programs to detect the CPU's
-    features, which takes a C++ compiler and seconds, and parses the call's description anew at each call."""
+    """The loader within torch._inductor.aoti_load_package, which first compiles test programs to detect the
+    CPU's features, taking a C++ compiler and seconds, and parses the call's description at each call."""
     return torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, device_index)
 
 

@@ -2,13 +2,13 @@
 
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # of TensorFlow's C++ part, errors alone
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # only errors of TensorFlow's C++ part
 
 import tensorflow as tf
 
 
 def load(artifact, settings):
-    """A SavedModel folder to a function from a list of arrays to a list of arrays. settings: device (cpu,
+    """Turn a SavedModel folder into a function from arrays to arrays, two lists. settings: device (cpu,
     cuda), device_id, threads, inputs and outputs (names, separated by commas), tf32 (0 or 1, on a GPU)."""
     _use_threads(int(settings["threads"]))
     device = _device(settings)
@@ -36,7 +36,7 @@ def _use_threads(count):
 
 
 def _device(settings):
-    """The TensorFlow device; raises RuntimeError where TensorFlow would run on the CPU instead."""
+    """The TensorFlow device; raises RuntimeError if TensorFlow would run on the CPU instead."""
     if settings["device"] == "cpu":
         return "/CPU:0"
     gpus = tf.config.list_physical_devices("GPU")

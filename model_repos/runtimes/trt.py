@@ -5,9 +5,9 @@ import torch
 
 
 def load(artifact, settings):
-    """A serialised engine to a function on lists of tensors in the GPU's memory. settings: device_id."""
+    """Turn a serialised engine into a function on lists of tensors on the GPU. settings: device_id."""
     device = torch.device("cuda", int(settings["device_id"]))
-    torch.cuda.set_device(device)  # an engine is of the GPU that is current when it is read
+    torch.cuda.set_device(device)  # an engine belongs to the GPU that is current when it is read
     engine = tensorrt.Runtime(tensorrt.Logger(tensorrt.Logger.WARNING)).deserialize_cuda_engine(
         artifact.read_bytes()
     )
@@ -24,7 +24,7 @@ def load(artifact, settings):
     stream = torch.cuda.Stream(device)
 
     def predict(tensors):
-        stream.wait_stream(torch.cuda.current_stream(device))  # on which the inputs may still be copied
+        stream.wait_stream(torch.cuda.current_stream(device))  # which may still copy the inputs
         with torch.cuda.stream(stream):
             buffers = {name: tensor.contiguous() for name, tensor in zip(inputs, tensors, strict=True)}
             for name, tensor in buffers.items():

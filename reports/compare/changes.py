@@ -1,15 +1,16 @@
-"""What changed from one set of records to another, as values: setup, accuracy and speed."""
+"""The changes from one set of records to another, as values: settings, accuracy and speed."""
 
 import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
+
+from msgspec import structs
 
 from reports.compare.paired_scores import Paired, paired
-from reports.compare.setup import Setting, differing
 from reports.record import files, per_sample, schema
-from reports.record.arguments import ACCURACY, SPEED, UsageError
+from reports.record.commands import ACCURACY, SPEED, UsageError
 from reports.record.files import RecordError
 from reports.record.ratio import (
     FALSE_ALARMS,
@@ -19,10 +20,63 @@ from reports.record.ratio import (
     unpaired_chance,
     unpaired_ratio,
 )
+from reports.record.schema import Record
 from reports.sources import Source, Stored
 from reports.text.correctness import unmeasured
 from reports.text.labels import first_of
 from reports.text.publishable import Publishable
+
+_BUILD = ("digest", "weights", "format", "engine")
+"""The fields of a build that are settings; its time and size are results."""
+_DIGEST_LENGTH = 12
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that differs."""
+
+    name: str
+    """Such as `versions.torch`."""
+    before: str
+    after: str
+
+
+def differing(before: Record, after: Record) -> list[Setting]:
+    first, second = _setup(before), _setup(after)
+    return [
+        Setting(name, first.get(name, "none"), second.get(name, "none"))
+        for name in dict.fromkeys([*first, *second])
+        if first.get(name) != second.get(name)
+    ]
+
+
+def _setup(record: Record) -> Mapping[str, str]:
+    machine = structs.asdict(record.machine)
+    serving = structs.asdict(record.serving) if record.serving else {}
+    build = structs.asdict(record.build)
+    parts: dict[str, Mapping[str, Any]] = {
+        "case": structs.asdict(record.case),
+        "versions": machine.pop("versions"),
+        "machine": machine,
+        "serving.versions": serving.pop("versions", {}),
+        "serving": serving,
+        "deployment": structs.asdict(record.deployment),
+        "build": {name: build[name] for name in _BUILD} | {"digest": record.build.digest[:_DIGEST_LENGTH]},
+    }
+    return {
+        f"{part}.{name}": setting_text(value)
+        for part, values in parts.items()
+        for name, value in values.items()
+    }
+
+
+def setting_text(value: Any) -> str:
+    """A setting as text: `on` or `off`, parts joined by spaces, or `none`."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value) if isinstance(value, int | str) else " ".join(map(str, value)) or "none"
 
 
 @dataclass(frozen=True)
@@ -32,12 +86,12 @@ class PointChange:
     before: schema.Load
     after: schema.Load
     ratio: schema.Estimate | None
-    """Speed after over before, which at a request rate is the inverse of the mean latency; None of too few
+    """Speed after over speed before, at a request rate the inverse of the mean latency; None with too few
     passes."""
     verdict: schema.Verdict = "not shown"
-    """Whether, among all points of both, this one is shown to be faster (passed) or slower (failed)."""
+    """Whether the point, among all points of both, is shown to be faster (passed) or slower (failed)."""
     chances: tuple[float, float] = (1.0, 1.0)
-    """The chance of a point as slow, and as fast, as this one if nothing has changed."""
+    """The chance of a point this slow, and of one this fast, if nothing has changed."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +132,15 @@ class Changes:
 
 
 def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Changes:
-    """Compare every case that both have, or two single records of one model. A point is slower if it is shown
-    to be slower by more than the fraction `allowed_slowdown`. Raises RecordError if there is nothing to
-    compare, or a file of samples is damaged."""
+    """Compare every case that both have, or two single records of one model. A point counts as slower if it
+    is shown to be slower by more than the fraction `allowed_slowdown`. Raises RecordError if there is nothing
+    to compare, or a file of samples is damaged."""
     if before.is_file and after.is_file:
         pairs = [_single(before, after)]
     else:
-        pairs = [(one, after.records[name]) for name, one in before.records.items() if name in after.records]
+        pairs = [
+            (stored, after.records[name]) for name, stored in before.records.items() if name in after.records
+        ]
     if not pairs:
         names, others = (first_of([*source.records], 3) for source in (after, before))
         raise RecordError(
@@ -92,7 +148,7 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
             f"{others}. To compare different cases of one model, give two record files."
         )
     cases = [_case(first, second, 1 - allowed_slowdown) for first, second in pairs]
-    paired_names = {schema.case_id(one.record.case) for pair in pairs for one in pair}
+    paired_names = {schema.case_id(stored.record.case) for pair in pairs for stored in pair}
     return Changes(
         before,
         after,
@@ -115,60 +171,64 @@ def _single(before: Source, after: Source) -> tuple[Stored, Stored]:
 
 def _case(before: Stored, after: Stored, slowest: float) -> CaseChange:
     first, second = ({schema.place(at): at for at in side.record.loads} for side in (before, after))
-    every, others = (_measured(side.record) for side in (before, after))
+    all_before, all_after = (_measured(side.record) for side in (before, after))
     return CaseChange(
         before,
         after,
         setup=differing(before.record, after.record),
         scores=_score_changes(before, after),
         points=[_point(first[at], second[at], slowest) for at in sorted(first.keys() & second.keys())],
-        only_before=[every[at] for at in sorted(every.keys() - others.keys())],
-        only_after=[others[at] for at in sorted(others.keys() - every.keys())],
+        only_before=[all_before[at] for at in sorted(all_before.keys() - all_after.keys())],
+        only_after=[all_after[at] for at in sorted(all_after.keys() - all_before.keys())],
     )
 
 
 def _measured(record: Publishable) -> dict[schema.Place, schema.LoadSetting]:
     """Every load point that was measured, shown or hidden."""
-    points: tuple[schema.LoadSetting, ...] = (*record.loads, *record.hidden)
-    return {schema.place(at): at for at in points}
+    settings: tuple[schema.LoadSetting, ...] = (*record.loads, *record.hidden)
+    return {schema.place(setting): setting for setting in settings}
 
 
 def _point(before: schema.Load, after: schema.Load, slowest: float) -> PointChange:
-    mine, theirs = speeds(after), speeds(before)
-    if min(len(mine), len(theirs)) < FEWEST_PASSES:
+    new_speeds, old_speeds = speeds(after), speeds(before)
+    if min(len(new_speeds), len(old_speeds)) < FEWEST_PASSES:
         return PointChange(before, after, None)
-    chances = unpaired_chance(mine, theirs, slowest), unpaired_chance(theirs, mine, 1.0)
-    return PointChange(before, after, unpaired_ratio(mine, theirs), chances=chances)
+    chances = unpaired_chance(new_speeds, old_speeds, slowest), unpaired_chance(old_speeds, new_speeds, 1.0)
+    return PointChange(before, after, unpaired_ratio(new_speeds, old_speeds), chances=chances)
 
 
 def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
-    """The cases with what each point shows among all: of slower points and of faster ones, any is wrong in at
-    most FALSE_ALARMS of all comparisons."""
+    """The cases with the verdict on each point among all points: chance alone calls any point slower, or any
+    point faster, in at most FALSE_ALARMS of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
-    slower, faster = (shown_by_holm([one.chances[side] for one in measured], FALSE_ALARMS) for side in (0, 1))
-    verdicts: dict[int, schema.Verdict] = {id(one): "passed" for one in itertools.compress(measured, faster)}
-    verdicts |= {id(one): "failed" for one in itertools.compress(measured, slower)}
-    found = []
+    slower, faster = (
+        shown_by_holm([point.chances[side] for point in measured], FALSE_ALARMS) for side in (0, 1)
+    )
+    verdicts: dict[int, schema.Verdict] = {
+        id(point): "passed" for point in itertools.compress(measured, faster)
+    }
+    verdicts |= {id(point): "failed" for point in itertools.compress(measured, slower)}
+    judged = []
     for case in cases:
-        points = [replace(one, verdict=verdicts.get(id(one), one.verdict)) for one in case.points]
-        found.append(replace(case, points=points))
-    return found
+        points = [replace(point, verdict=verdicts.get(id(point), point.verdict)) for point in case.points]
+        judged.append(replace(case, points=points))
+    return judged
 
 
 def _score_changes(before: Stored, after: Stored) -> list[ScoreChange]:
-    """Every metric of either record, with the samples that both scored in pairs. Raises RecordError if a file
+    """Every metric of either record, with pairs of the samples that both scored. Raises RecordError if a file
     of samples is damaged."""
     first, second = (
         {score.metric: score for score in stored.record.accuracy.scores} if stored.record.accuracy else {}
         for stored in (before, after)
     )
     served = [_served(stored) for stored in (before, after)]
-    found = []
+    changes = []
     for metric in dict.fromkeys((*first, *second)):
         better = (first.get(metric) or second[metric]).better
         pairs = _paired(metric, better, served, (before, after))
-        found.append(ScoreChange(metric, better, first.get(metric), second.get(metric), pairs))
-    return found
+        changes.append(ScoreChange(metric, better, first.get(metric), second.get(metric), pairs))
+    return changes
 
 
 Served = Mapping[str, Mapping[str, float]] | str
@@ -176,14 +236,14 @@ Served = Mapping[str, Mapping[str, float]] | str
 
 
 def _paired(metric: str, better: str, served: Sequence[Served], stored: Sequence[Stored]) -> Paired | str:
-    """The samples of a metric in pairs, or why they cannot be compared so."""
+    """The samples of a metric in pairs, or why they cannot be paired."""
     by_id: list[Mapping[str, float]] = []
-    for one, found in zip(stored, served, strict=True):
-        if isinstance(found, str):
-            return found
-        if metric not in found:
-            return f"{one.letter} has no {metric} of each sample"
-        by_id.append(found[metric])
+    for side, scores in zip(stored, served, strict=True):
+        if isinstance(scores, str):
+            return scores
+        if metric not in scores:
+            return f"{side.letter} has no {metric} of each sample"
+        by_id.append(scores[metric])
     first, second = by_id
     return paired(first, second, better) if first.keys() & second.keys() else "no sample is in both"
 
@@ -195,28 +255,32 @@ def _served(stored: Stored) -> Served:
     path = stored.path.with_name(stored.path.name.removesuffix(".json") + files.SAMPLES_SUFFIX)
     if not os.path.lexists(path):
         return f"{letter} has no samples (CASE{files.SAMPLES_SUFFIX}) beside its record"
-    found = per_sample.of_ledger(record, record.accuracy, path)
-    if found is None:
+    sample_scores = per_sample.of_ledger(record, record.accuracy, path)
+    if sample_scores is None:
         return f"the samples beside the record of {letter} are of another build or ledger"
-    served = {metric: stages["served"] for metric, stages in found.scores.items() if "served" in stages}
-    return {metric: dict(zip(found.ids, scores, strict=True)) for metric, scores in served.items()}
+    served = {
+        metric: stages["served"] for metric, stages in sample_scores.scores.items() if "served" in stages
+    }
+    return {metric: dict(zip(sample_scores.ids, scores, strict=True)) for metric, scores in served.items()}
 
 
 _MAY_DIFFER = ("machine.gpu_driver", "machine.gpu_uuids")
-"""What one changes of a machine to see the effect."""
+"""Parts of a machine that people change to see the effect."""
 
 
 def exit_status(changes: Changes) -> int:
-    """The exit status by what changed. Raises UsageError if the records allow no verdict, as to compare
+    """The exit status for these changes. Raises UsageError if the records allow no verdict, because comparing
     nothing would look like finding nothing worse."""
     names = f"{changes.before.name} and {changes.after.name}"
-    setup = {one.name for case in changes.cases for one in case.setup} - {*_MAY_DIFFER}
+    setup = {setting.name for case in changes.cases for setting in case.setup} - {*_MAY_DIFFER}
     if any(name.startswith("machine.") for name in setup):
         raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
     points = [point for case in changes.cases for point in case.points if point.ratio is not None]
-    pairs = [one.pairs for case in changes.cases for one in case.scores if isinstance(one.pairs, Paired)]
-    fails_now = any(one.after.record.no_speed and not one.before.record.no_speed for one in changes.cases)
-    if fails_now or any(one.verdict == "failed" for one in pairs):
+    pairs = [
+        score.pairs for case in changes.cases for score in case.scores if isinstance(score.pairs, Paired)
+    ]
+    fails_now = any(case.after.record.no_speed and not case.before.record.no_speed for case in changes.cases)
+    if fails_now or any(pair.verdict == "failed" for pair in pairs):
         return ACCURACY
     if not points and not pairs:
         raise UsageError(f"compare: {names} have no load point and no sample in common to compare")

@@ -1,11 +1,10 @@
-"""What changed between records, as tables and sentences: worse in bold, better in italics."""
+"""The changes between records, as tables and sentences: worse in bold, better in italics."""
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
 
-from reports.compare.changes import CaseChange, Changes, PointChange, ScoreChange
+from reports.compare.changes import CaseChange, Changes, PointChange, ScoreChange, Setting
 from reports.compare.paired_scores import Paired
-from reports.compare.setup import Setting
 from reports.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, P_VALUE, RATIO, THROUGHPUT
 from reports.record.ratio import FALSE_ALARMS
 from reports.record.schema import Estimate, Load, Mark, Record, Score
@@ -22,17 +21,17 @@ _ACCURACY = {"failed": bold("worse"), "passed": italic("better"), "not shown": "
 _SPEEDS = (bold("slower"), italic("faster"), "too few passes")
 """The words that a case's cell counts among its load points, in this order."""
 _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown", "no sample changed")
-"""The words for a metric; a case's cell has the first that is true of one of its metrics."""
+"""The words for a metric; a case's cell has the first that applies to any of its metrics."""
 
 
 def document(changes: Sequence[Changes]) -> list[Block]:
-    return [block for one in changes for block in _part(one)]
+    return [block for comparison in changes for block in _part(comparison)]
 
 
 def _part(changes: Changes) -> list[Block]:
     before, after = changes.before, changes.after
     first = changes.cases[0].setup if len(changes.cases) > 1 else []
-    common = [one for one in first if all(one in case.setup for case in changes.cases)]
+    common = [setting for setting in first if all(setting in case.setup for case in changes.cases)]
     return [
         Heading(f"{after.letter} against {before.letter}", 1),
         Bullets([_origin(source) for source in (before, after)]),
@@ -61,11 +60,13 @@ def _only(between: str, *sides: tuple[Source | Stored, Iterable[str]]) -> list[s
 
 def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
     blocks: list[str] = []
-    machines = [one for case in changes.cases for one in case.setup if one.name.startswith("machine.")]
+    machines = [
+        setting for case in changes.cases for setting in case.setup if setting.name.startswith("machine.")
+    ]
     if machines:
         differ = f": {_settings(dict.fromkeys(machines))}. The ratios of speed hold that too."
         blocks.append(joined([bold("The machines differ"), differ], ""))
-    others = [one for one in common if one not in machines]
+    others = [setting for setting in common if setting not in machines]
     if others:
         blocks.append(f"Differs in all {len(changes.cases)} cases: {_settings(others)}.")
     return blocks
@@ -73,12 +74,12 @@ def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
 
 def _settings(settings: Iterable[Setting]) -> str:
     """Each setting with its value before and after: `versions.torch 2.12.0 → 2.13.0; ...`."""
-    return "; ".join(f"{one.name} {one.before} → {one.after}" for one in settings)
+    return "; ".join(f"{setting.name} {setting.before} → {setting.after}" for setting in settings)
 
 
 def _summary(cases: Sequence[CaseChange], common: Sequence[Setting]) -> Table:
     def setup(case: CaseChange) -> str | None:
-        return ", ".join(one.name for one in case.setup if one not in common) or None
+        return ", ".join(setting.name for setting in case.setup if setting not in common) or None
 
     columns: list[Column[CaseChange]] = [
         Column("Case", _case_name),
@@ -91,12 +92,12 @@ def _summary(cases: Sequence[CaseChange], common: Sequence[Setting]) -> Table:
 
 def _accuracy_cell(case: CaseChange) -> str:
     """The worst change of any metric, and whether the case began or ceased to pass."""
-    changes = [_score_word(score.pairs) for score in case.scores]
-    found = next((one for one in _SCORES if one in changes), "not measured")
+    words = [_score_word(score.pairs) for score in case.scores]
+    worst = next((word for word in _SCORES if word in words), "not measured")
     passes = [not stored.record.no_speed for stored in (case.before, case.after)]
     if passes == [True, False]:
-        return joined([bold("passes no longer"), found], ", ")
-    return joined([found, italic("passes now")], ", ") if passes == [False, True] else found
+        return joined([bold("passes no longer"), worst], ", ")
+    return joined([worst, italic("passes now")], ", ") if passes == [False, True] else worst
 
 
 def _score_word(pairs: Paired | str) -> str:
@@ -106,11 +107,11 @@ def _score_word(pairs: Paired | str) -> str:
 
 
 def _speed_cell(case: CaseChange) -> str:
-    found = [_speed_word(point) for point in case.points]
-    if not found:
+    words = [_speed_word(point) for point in case.points]
+    if not words:
         return "not shown" if _hidden(case) else "no point in both"
-    counts = [joined([str(found.count(one)), one], " ") for one in _SPEEDS if one in found]
-    return joined([joined(counts, ", "), f"of {len(found)}"], " ") if counts else "no difference shown"
+    counts = [joined([str(words.count(word)), word], " ") for word in _SPEEDS if word in words]
+    return joined([joined(counts, ", "), f"of {len(words)}"], " ") if counts else "no difference shown"
 
 
 def _speed_word(point: PointChange) -> str:
@@ -118,7 +119,7 @@ def _speed_word(point: PointChange) -> str:
 
 
 def _legend(changes: Changes) -> list[str]:
-    """What the words in the tables mean, as far as they are used."""
+    """The meaning of the words that the tables use."""
     before, after = changes.before.letter, changes.after.letter
     points = [point for case in changes.cases for point in case.points]
     blocks = []
@@ -137,12 +138,12 @@ def _legend(changes: Changes) -> list[str]:
             "% interval (Newcombe's of scores of 0 and 1, else Student's), p is that of the exact test by "
             "McNemar or of flipped signs, and a difference is shown where both say so."
         )
-    reasons = [(one.pairs, f"`{_case_name(case)}`") for case in changes.cases for one in case.scores]
-    for why, unpaired in grouped(reasons, operator.itemgetter(0)).items():
-        if isinstance(why, str):
+    reasons = [(change.pairs, f"`{_case_name(case)}`") for case in changes.cases for change in case.scores]
+    for reason, unpaired in grouped(reasons, operator.itemgetter(0)).items():
+        if isinstance(reason, str):
             names = dict.fromkeys(name for _, name in unpaired)
             which = "all cases" if len(names) == len(changes.cases) else ", ".join(names)
-            blocks.append(f"Not paired by sample, so that the scores alone are shown: {why}: {which}.")
+            blocks.append(f"Not paired by sample, so that the scores alone are shown: {reason}: {which}.")
     return blocks
 
 
@@ -150,13 +151,13 @@ def _legend(changes: Changes) -> list[str]:
 
 
 def _case(case: CaseChange, common: Sequence[Setting]) -> list[Block]:
-    own = [one for one in case.setup if one not in common]
+    specific = [setting for setting in case.setup if setting not in common]
     unscored = [f"{stored.letter} {unmeasured(stored.record)}" for stored in (case.before, case.after)]
-    scores = [_score(one, case) for one in case.scores] or [f"Accuracy: {', '.join(unscored)}"]
+    scores = [_score(score, case) for score in case.scores] or [f"Accuracy: {', '.join(unscored)}"]
     before, after = (map(full_point, loads) for loads in (case.only_before, case.only_after))
     return [
         Heading(_case_name(case), 2),
-        Bullets([*([f"Setup: {_settings(own)}"] if own else []), *scores]),
+        Bullets([*([f"Setup: {_settings(specific)}"] if specific else []), *scores]),
         *_hidden(case),
         _points(case),
         *_only("; ", (case.before, before), (case.after, after)),
@@ -164,7 +165,7 @@ def _case(case: CaseChange, common: Sequence[Setting]) -> list[Block]:
 
 
 def _case_name(case: CaseChange) -> str:
-    """The case's name; those of both sides where they differ."""
+    """The case's name, or both names where the sides differ."""
     return " → ".join(dict.fromkeys(name_of(stored.record) for stored in (case.before, case.after)))
 
 
@@ -181,9 +182,9 @@ def _score(change: ScoreChange, case: CaseChange) -> str:
     if isinstance(pairs, str):
         return line
     ids = {"lost": list(map(code, pairs.lost)), "gained": list(map(code, pairs.gained))}
-    alone = ((pairs.only_first, case.before), (pairs.only_second, case.after))
-    remarks = [f"{what} {first_of(names, _SHOWN_IDS)}" for what, names in ids.items() if names]
-    remarks += [f"{count} only in {stored.letter}" for count, stored in alone if count]
+    unmatched = ((pairs.only_first, case.before), (pairs.only_second, case.after))
+    remarks = [f"{outcome} {first_of(names, _SHOWN_IDS)}" for outcome, names in ids.items() if names]
+    remarks += [f"{count} only in {stored.letter}" for count, stored in unmatched if count]
     listed = [f"({'; '.join(remarks)})"] if remarks else []
     return joined([f"{line};", _paired(change, pairs), *listed], " ")
 
@@ -215,7 +216,7 @@ def _points(case: CaseChange) -> Table:
 
     def marks(point: PointChange) -> list[Mark]:
         sides = ((before, point.before), (after, point.after))
-        return [Mark(one.code, f"{letter}: {one.text}") for letter, load in sides for one in load.marks]
+        return [Mark(mark.code, f"{letter}: {mark.text}") for letter, load in sides for mark in load.marks]
 
     return table(columns, case.points, name=lambda point: full_point(point.before), marks=marks)
 

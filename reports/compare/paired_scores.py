@@ -1,4 +1,4 @@
-"""Two runs' scores of the same samples: what the metric changed by, and whether that can be chance."""
+"""Two runs' scores of the same samples: how much the metric changed, and whether chance can explain it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from reports.record.schema import CONFIDENCE, Estimate, Verdict
 
 _RESAMPLES = 9999
 _CELLS = 4_000_000
-"""How many signs are drawn at a time, which bounds the memory."""
+"""How many signs to draw at a time, which bounds the memory."""
 
 
 @dataclass(frozen=True)
 class Paired:
-    """One metric on the samples that both runs have, the second run's beside the first's."""
+    """One metric of two runs, on the samples that both have."""
 
     samples: int
     """How many samples both runs have."""
@@ -25,7 +25,7 @@ class Paired:
     difference: Estimate
     """Mean score of the second run less that of the first."""
     p_value: float
-    """The chance of a difference as large if chance decided which run each sample's score is from."""
+    """The chance of a difference this large if chance decided which run each score came from."""
     lost: Sequence[str]
     """Ids of samples that the second run scored worse, the largest changes first."""
     gained: Sequence[str]
@@ -35,7 +35,7 @@ class Paired:
 
 
 def paired(before: Mapping[str, float], after: Mapping[str, float], better: str) -> Paired:
-    """Compare scores by sample id, of which at least one is in both; `better` is `higher` or `lower`."""
+    """Compare scores by sample id, at least one of which both have; `better` is `higher` or `lower`."""
     ids = [name for name in before if name in after]
     first, second = (np.array([scores[name] for name in ids], float) for scores in (before, after))
     change = second - first
@@ -60,18 +60,18 @@ def paired(before: Mapping[str, float], after: Mapping[str, float], better: str)
 
 
 def mcnemar(change: np.ndarray) -> float:
-    """McNemar's exact test: by chance, as many of the samples that changed became right as wrong."""
+    """McNemar's exact test: by chance, as many of the changed samples became right as wrong."""
     gained, changed = int((change > 0).sum()), int((change != 0).sum())
     return float(stats.binomtest(gained, changed).pvalue) if changed else 1.0
 
 
 def sign_flips(change: np.ndarray) -> float:
-    """The permutation test of a mean of paired differences, for scores that are not 0 or 1: all flips of
-    up to 13 differences, else a fixed draw. Wilcoxon's test is of ranks, which may disagree with the mean."""
+    """The permutation test of the mean paired difference, for scores other than 0 and 1: all sign flips of up
+    to 13 differences, else a fixed draw. Wilcoxon's test compares ranks, which may disagree with the mean."""
     differing = change[change != 0]
-    if len(differing) < 2:  # flipping one changes nothing
+    if len(differing) < 2:  # flipping a single difference changes nothing
         return 1.0
-    found = stats.permutation_test(
+    test = stats.permutation_test(
         (differing,),
         lambda x, axis: x.mean(axis=axis),
         permutation_type="samples",
@@ -80,11 +80,11 @@ def sign_flips(change: np.ndarray) -> float:
         batch=max(1, _CELLS // len(differing)),
         rng=np.random.default_rng(0),
     )
-    return float(found.pvalue)
+    return float(test.pvalue)
 
 
 def student(change: np.ndarray) -> Estimate:
-    """The mean of paired differences with Student's interval, which is boundless for a single sample."""
+    """The mean paired difference with Student's interval, which is infinite for a single sample."""
     mean = float(change.mean())
     if not change.any():
         return Estimate(0.0, 0.0, 0.0, CONFIDENCE)
@@ -112,7 +112,7 @@ def _wilson(scores: np.ndarray) -> tuple[float, float, float]:
 
 
 def _phi(first: np.ndarray, second: np.ndarray) -> float:
-    """Their correlation, with Newcombe's correction for continuity if it is positive; 0 of a constant."""
+    """The correlation, with Newcombe's continuity correction if it is positive; 0 if either is constant."""
     both, neither = int((first * second).sum()), int(((1 - first) * (1 - second)).sum())
     only_first, only_second = int((first > second).sum()), int((second > first).sum())
     scale = float(np.sqrt(float(first.sum()) * float(second.sum()) * (1 - first).sum() * (1 - second).sum()))

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
-from reports.compare.setup import setting_text
+from reports.compare.changes import setting_text
 from reports.published import matching
 from reports.record import commands
 from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
@@ -20,18 +20,18 @@ _SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concu
 
 def document(matches: Sequence[matching.Match]) -> list[Block]:
     blocks: list[Block] = [Heading("Measured beside published", 1)]
-    found = [one for one in matches if one.rows]
-    if found:
+    compared = [match for match in matches if match.rows]
+    if compared:
         blocks.append(legend(matches))
-    for one in found:
-        blocks += [Heading(name_of(one.record), 2), *section(one)]
+    for match in compared:
+        blocks += [Heading(name_of(match.record), 2), *section(match)]
     if lines := not_compared(matches):
         blocks += [Heading("Not compared", 2), Bullets(lines)]
     return blocks
 
 
 def legend(matches: Sequence[matching.Match]) -> str:
-    levels = confidence_levels([load for one in matches for load in one.record.loads])
+    levels = confidence_levels([load for match in matches for load in match.record.loads])
     interval = f"{levels} interval" if levels else "interval"
     return (
         "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
@@ -97,10 +97,10 @@ _COLUMNS: Sequence[Column[_Pair]] = (
 
 def _of_gpu(record: Publishable, rows: Sequence[matching.PublishedRow]) -> list[Block]:
     """Heading, differences and table for one published GPU; empty without pairs."""
-    row, found = rows[0], list(itertools.starmap(_Pair, matching.pairs(record, rows)))
-    if not found:
+    row, pairs = rows[0], list(itertools.starmap(_Pair, matching.pairs(record, rows)))
+    if not pairs:
         return []
-    lines = [f"Differs: {_all_differences(record, [pair.row for pair in found])}"]
+    lines = [f"Differs: {_all_differences(record, [pair.row for pair in pairs])}"]
     if row["sequence_length"]:
         measured = sequence_length(record).replace("-", "not recorded")
         lines.append(f"Sequence length: {measured}, published {row['sequence_length']}")
@@ -109,35 +109,36 @@ def _of_gpu(record: Publishable, rows: Sequence[matching.PublishedRow]) -> list[
             served = SCORE.text(score.served)
             lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
     points = table(
-        _COLUMNS, found, name=lambda pair: full_point(pair.load), marks=lambda pair: pair.load.marks
+        _COLUMNS, pairs, name=lambda pair: full_point(pair.load), marks=lambda pair: pair.load.marks
     )
     return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), points]
 
 
 def _all_differences(record: Record, rows: Sequence[matching.PublishedRow]) -> str:
-    """The differences of all rows, each once; where there are both scenarios, one of a single one says so."""
-    found: dict[str, set[str]] = {}
+    """The differences of all rows, each once; of two scenarios, a difference in only one says so."""
+    scenarios_of: dict[str, set[str]] = {}
     for row in rows:
         for difference in differences(record, row):
-            found.setdefault(difference, set()).add(row["scenario"])
-    every = {row["scenario"] for row in rows}
+            scenarios_of.setdefault(difference, set()).add(row["scenario"])
+    all_scenarios = {row["scenario"] for row in rows}
     parts = [
-        difference if scenarios == every else f"{difference} ({min(scenarios)} only)"
-        for difference, scenarios in found.items()
+        difference if scenarios == all_scenarios else f"{difference} ({min(scenarios)} only)"
+        for difference, scenarios in scenarios_of.items()
     ]
     return "; ".join(parts) or "nothing that both sides state"
 
 
 def not_compared(matches: Sequence[matching.Match]) -> list[str]:
     """A line for each reason why cases have no published counterpart, with their names."""
-    missing = grouped((one for one in matches if one.missing), lambda one: one.missing)
+    by_reason = grouped((match for match in matches if match.missing), lambda match: match.missing)
     return [
-        f"{', '.join(code(name_of(one.record)) for one in alike)}: {why}" for why, alike in missing.items()
+        f"{', '.join(code(name_of(match.record)) for match in group)}: {reason}"
+        for reason, group in by_reason.items()
     ]
 
 
 def _unmatched(match: matching.Match) -> list[str]:
-    """A line on the points that are only measured, and one on those only published, with their command."""
+    """A line on points only measured, and one on points only published with the command to measure them."""
     record = match.record
     measured, figures = set(matching.measured_points(record)), set(map(matching.point_of, match.rows))
     lines = [] if measured & figures else ["No load point was both measured and published."]
@@ -154,17 +155,17 @@ def _counted(points: Set[matching.PointKey], kind: str) -> str:
 
 
 def _listed(points: Set[matching.PointKey]) -> str:
-    sweeps = ((scenario, what, _sizes(points, scenario)) for scenario, (what, _) in _SWEEPS.items())
-    return "; ".join(f"{scenario}, {what} {sizes}" for scenario, what, sizes in sweeps if sizes)
+    sweeps = ((scenario, axis, _sizes(points, scenario)) for scenario, (axis, _) in _SWEEPS.items())
+    return "; ".join(f"{scenario}, {axis} {sizes}" for scenario, axis, sizes in sweeps if sizes)
 
 
 def _sizes(points: Iterable[matching.PointKey], scenario: str) -> str:
-    place = 1 if scenario == "offline" else 2  # of batch sizes, and of concurrencies
-    return ",".join(map(str, sorted({one[place] for one in points if one[0] == scenario})))
+    place = 1 if scenario == "offline" else 2  # of the batch size, and of the concurrency
+    return ",".join(map(str, sorted({point[place] for point in points if point[0] == scenario})))
 
 
 def _how(record: Record, figures: Set[matching.PointKey], alone: Set[matching.PointKey]) -> str:
-    """The command that measures published points: anew where they need a larger batch than the record has."""
+    """How to measure published points: anew if they need a larger batch than the deployment takes."""
     largest = max((batch for _, batch, _ in alone), default=0)
     grows = largest > record.deployment.max_batch_size
     command = commands.run(f"-k {name_of(record)}")
@@ -187,16 +188,16 @@ _SETTINGS = {
 
 
 def differences(record: Record, row: matching.PublishedRow) -> list[str]:
-    """What differs, measured first; a setting that the source leaves out is no difference."""
-    found = []
+    """The differences, measured first; a setting that the source leaves out is none."""
+    parts = []
     if not matching.is_same_gpu(record, row):
-        found.append(f"hardware {device(record)}, published {row['gpu_label']}")
+        parts.append(f"hardware {device(record)}, published {row['gpu_label']}")
     if record.serving and record.serving.backend == "python":
-        found.append("Triton's Python backend, published the format's own")
+        parts.append("Triton's Python backend, published the format's own")
     if record.build.weights.startswith("random"):
-        found.append("weights random, published trained")
+        parts.append("weights random, published trained")
     for name, (label, scenarios) in _SETTINGS.items():
         measured, reference = setting_text(getattr(record.deployment, name)), row[name]
         if row["scenario"] in scenarios and reference is not None and measured != setting_text(reference):
-            found.append(f"{label} {measured}, published {setting_text(reference)}")
-    return found
+            parts.append(f"{label} {measured}, published {setting_text(reference)}")
+    return parts

@@ -1,4 +1,4 @@
-"""Which published figures a record is compared with: those of its model, format, precision and GPU."""
+"""Matches records with the published figures of the same model, format, precision and GPU."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,14 +35,14 @@ def match(record: Publishable) -> Match:
         return Match(record, (), missing)
     rows, model = published.rows(), record.case.model
     of_model = [row for row in rows if row["model"] == model]
-    like = [row for row in of_model if served_as(row) == measured_as(record)]
+    served_alike = [row for row in of_model if served_as(row) == measured_as(record)]
     if not of_model:
         models = ", ".join(sorted({row["model"] for row in rows}))
         missing = f"NVIDIA published no figures of {model}, only of {models}."
-    elif not like:
+    elif not served_alike:
         names = ", ".join(dict.fromkeys(format_name(served_as(row)) for row in of_model))
         missing = f"NVIDIA published {model} as {names}, not as {format_name(measured_as(record))}."
-    return Match(record, [row for row in like if is_same_gpu(record, row)] or like, missing)
+    return Match(record, [row for row in served_alike if is_same_gpu(record, row)] or served_alike, missing)
 
 
 def published_ratio(record: Publishable, load: Load) -> Estimate | None:
@@ -62,8 +62,8 @@ def over_published(measured: Estimate, reference: float) -> Estimate:
 
 
 def _part_or_several_gpus(record: Record) -> str:
-    """A sentence if the record is not of one whole GPU, as all published figures are. A slice may have the
-    target of its GPU, so the driver's name of it counts too."""
+    """A sentence if the record is not of one whole GPU, as all published figures are. A slice may have its
+    GPU's target, so the driver's name for it counts too."""
     if record.case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
         return (
             f"It was measured on {record.machine.gpu}, a part of a GPU; NVIDIA's figures are of whole ones."
@@ -74,7 +74,7 @@ def _part_or_several_gpus(record: Record) -> str:
 
 
 def measured_as(record: Record) -> tuple[str | None, ...]:
-    """What `served_as` gives for a published row, of a record."""
+    """The value of `served_as` for a record, to compare with that of a published row."""
     case = record.case
     return served_as({"format": case.format, "accelerator": case.accelerator, "precision": case.precision})
 
@@ -96,15 +96,15 @@ def format_name(served: Sequence[str | None]) -> str:
 
 def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> Iterator[tuple[Load, PublishedRow]]:
     """Each load point with the row of the same point, in the order of the source."""
-    found = measured_points(record)
+    loads = measured_points(record)
     for row in rows:
-        if at := found.get(point_of(row)):
-            yield at, row
+        if load := loads.get(point_of(row)):
+            yield load, row
 
 
 def measured_points(record: Publishable) -> dict[PointKey, Load]:
     """The load points, without those at a request rate, as NVIDIA published none."""
-    return {point(at): at for at in record.loads if at.request_rate_per_s is None}
+    return {point(load): load for load in record.loads if load.request_rate_per_s is None}
 
 
 def point(at: LoadSetting) -> PointKey:

@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all, and the leftovers of killed runs."""
+"""Writes files and folders whole or not at all, and removes the leftovers of killed runs."""
 
 import contextlib
 import errno
@@ -12,18 +12,18 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-_LONGEST_STEM = 40  # of a name's characters, so that a temporary name is never too long for a file system
+_LONGEST_STEM = 40  # characters of a name, so that a temporary name never exceeds a file system's limit
 _TEMPORARY = re.compile(r"\..*-[0-9a-f]{32}\.tmp", re.DOTALL)
 _STANDS_FOR_ANOTHER = ("/dev", "/proc")
-"""Folders whose entries stand for something else, such as /dev/stdout for the file that a shell writes to."""
+"""Folders whose entries stand for other files, as /dev/stdout does for the one that a shell redirects to."""
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write `content` so that a reader, or a kill at any moment, sees the old file or the new one, whole.
+    """Write `content` so that a reader sees the whole old file or the whole new one, even after a kill.
 
-    The new file keeps the permissions of the old one, and its owner if the process may give files away.
-    Leftovers of killed processes in the folder are removed. An OSError names `path`, also for anything but a
-    regular file there."""
+    The new file keeps the old one's permissions, and its owner if the process may give files away. This also
+    removes leftovers of killed processes from the folder. Raises an OSError that names `path`, also if
+    anything but a regular file is there."""
     make_folder(path.parent)
     _clean_once(path.parent.absolute())
     with named(path):
@@ -48,9 +48,9 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def write_given(path: Path, content: bytes) -> None:
-    """Write `content` to a user's path: a file as `replace` does, also behind a symbolic link; a pipe, a
-    terminal or /dev/null in place. An OSError names `path`."""
-    if path.exists() and not os.access(path, os.W_OK):  # the folder may let it be replaced
+    """Write `content` to a user's path: to a file as `replace` does, also behind a symbolic link; to a pipe,
+    a terminal or /dev/null in place. Raises an OSError that names `path`."""
+    if path.exists() and not os.access(path, os.W_OK):  # its folder may still let `replace` succeed
         raise PermissionError(errno.EACCES, "it may not be written to. Name another file", str(path))
     with named(path):
         if (path.is_file() and not stands_for_another(path)) or not path.exists():
@@ -61,40 +61,40 @@ def write_given(path: Path, content: bytes) -> None:
 
 
 def stands_for_another(path: Path) -> bool:
-    """Whether a path, such as /dev/stdout, stands for something else, which is written to, never replaced."""
+    """Whether a path stands for another file, as /dev/stdout does: write to it, but never replace it."""
     return Path(os.path.realpath(path.parent)).as_posix().startswith(_STANDS_FOR_ANOTHER)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its parents; an OSError, which names `path`, if something else is there."""
+    """Make a folder and its parents; raises an OSError that names `path` if something else is there."""
     try:
         with named(path):
             path.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        check_folder(path)  # which says what is there
+        check_folder(path)  # its error says what is there
         raise
 
 
 def check_folder(path: Path) -> None:
-    """Raise an OSError, which names `path`, if a folder cannot be written into; makes and writes nothing."""
-    if (found := obstacle(path)) is not None:
-        raise OSError(errno.ENOTDIR, f"it {found[1]}. Name another place", str(path))
+    """Raise an OSError that names `path` if this user cannot write into a folder; creates nothing."""
+    if (problem := obstacle(path)) is not None:
+        raise OSError(errno.ENOTDIR, f"it {problem[1]}. Name another place", str(path))
 
 
 def obstacle(folder: Path) -> tuple[Path, str] | None:
-    """The path that prevents writing into a folder, which need not exist, and why; None if nothing does."""
-    place = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
-    # Those of Path raise where they may not look.
-    if not os.path.exists(place):  # noqa: PTH110
-        return place, "is a symbolic link to nothing"
-    if not os.path.isdir(place):  # noqa: PTH112
-        return place, "is not a folder"
-    return None if os.access(place, os.W_OK | os.X_OK) else (place, "may not be written to")
+    """The path that prevents writing into a folder, which need not exist, and the reason; or None."""
+    nearest = next(level for level in (folder, *folder.absolute().parents) if os.path.lexists(level))
+    # Path's own methods raise an error in folders that this user may not search.
+    if not os.path.exists(nearest):  # noqa: PTH110
+        return nearest, "is a symbolic link to nothing"
+    if not os.path.isdir(nearest):  # noqa: PTH112
+        return nearest, "is not a folder"
+    return None if os.access(nearest, os.W_OK | os.X_OK) else (nearest, "may not be written to")
 
 
 @contextlib.contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Let a system's OSError name this file, not the temporary one or none."""
+    """Make the system's OSErrors name `path`, not the temporary file or none."""
     try:
         yield
     except OSError as error:
@@ -105,7 +105,7 @@ def named(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unfinished_folder(output: Path) -> Iterator[Path]:
-    """A new folder beside `output`, to be renamed into place; what is left of it is removed afterwards."""
+    """A new folder beside `output` that the caller renames into place; removes the rest of it afterwards."""
     make_folder(output.parent)
     remove_leftovers(output.parent)
     with named(output):
@@ -128,25 +128,25 @@ def _locked(path: Path, flags: int) -> tuple[int, Path]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if temporary.exists():
             return descriptor, temporary
-        os.close(descriptor)  # another process took it for a leftover before it was locked
+        os.close(descriptor)  # another process removed it as a leftover before the lock
 
 
 def remove_leftovers(folder: Path) -> list[Path]:
-    """Remove this user's temporary files and folders that no process has locked; returns the removed ones."""
+    """Remove this user's temporary files and folders that no process has locked, and return their paths."""
     try:
-        found = sorted(entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name))
+        leftovers = sorted(entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name))
     except OSError:
         return []
-    return [path for path in found if _is_removed(path)]
+    return [path for path in leftovers if _is_removed(path)]
 
 
 _clean_once = functools.cache(remove_leftovers)
-"""Once per process and folder."""
+"""Removes leftovers once per process and folder."""
 
 
 def _is_removed(path: Path) -> bool:
-    """Whether no process has it locked, and it is gone."""
-    with contextlib.suppress(OSError):  # held, gone meanwhile, a link
+    """Remove a leftover unless a process has it locked; returns whether it is gone."""
+    with contextlib.suppress(OSError):  # locked, gone meanwhile, or a link
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if os.fstat(descriptor).st_uid != os.getuid():

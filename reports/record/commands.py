@@ -1,7 +1,16 @@
-"""The suite's commands as typed here: `tritonproof` if installed, else tox and Python in a checkout."""
+"""The suite's command lines: how a user types them (`tritonproof` if installed, else tox and Python in a
+checkout), and the parser, exit statuses and errors that they share."""
 
+import argparse
+import errno
+import os
+import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NoReturn
+
+from reports.record.sanitize import cut, is_printable, one_line, path_text, quoted, visible
 
 IS_INSTALLED = (Path(__file__).resolve().parents[3] / "pytest_plugin.py").is_file()
 """Whether this is the installed package, whose folder suite/ contains the tree, and not a checkout."""
@@ -45,5 +54,79 @@ def packages(environment: str = "benchmarks", *, anew: bool = False) -> str:
 
 
 def as_typed(path: Path) -> str:
-    """A path as one would type it here."""
+    """A path as a user would type it in the current folder."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+INPUT = 4
+"""Exit status: an argument, a file or a folder cannot be used. A pytest run uses the same status."""
+UNREADABLE = 6
+"""Exit status: some records are unreadable, and the others were shown. Those below take precedence."""
+SPEED, LEAK, ACCURACY = 10, 11, 12
+"""Exit statuses: a measurement shows that something is too slow, leaks, or is wrong."""
+
+
+def status_of_unreadable(sentences: Iterable[str]) -> int:
+    """Name every unreadable record on standard error; returns the exit status."""
+    status = 0
+    for sentence in sentences:
+        print(f"left out: {cut(visible(sentence))}", file=sys.stderr)
+        status = UNREADABLE
+    return status
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of a command; a wrong argument ends it with INPUT and one line, safe on a terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(INPUT, f"{self.prog}: error: {one_line(message)}\n")
+
+
+class UsageError(Exception):
+    """A command that cannot be carried out; the message says why and what to do."""
+
+
+def path(text: str) -> Path:
+    """The path in an option; `~` is a user's home."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("an empty path, or no valid one")
+    if not is_printable(text):
+        raise argparse.ArgumentTypeError(
+            f"{quoted(text)} holds control characters, or bytes that are no UTF-8: rename what it names"
+        )
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # there is no such user
+        raise argparse.ArgumentTypeError(
+            f"{quoted(text)}: there is no such user, or none with a folder: write the path out, from / on"
+        ) from error
+
+
+def count(text: str) -> int:
+    """A whole number from 1, of up to nine digits."""
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text[:100], re.ASCII):
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number from 1 to 999,999,999")
+    return int(text)
+
+
+_REFUSED = "Name a place that this user may read and write"
+_FIXES = {
+    errno.EACCES: _REFUSED,
+    errno.EISDIR: "Name a file",
+    errno.ENAMETOOLONG: "Give a shorter name",
+    errno.ENOENT: "Check the path",
+    errno.ENOSPC: "Make room, or name another place",
+    errno.ENOTDIR: "Name a place below a folder",
+    errno.EPERM: _REFUSED,
+    errno.EROFS: _REFUSED,
+}
+"""Fixes for errors of the system."""
+
+
+def with_fix(error: OSError) -> str:
+    """The file, the error, and the fix, which the suite's own errors already contain."""
+    where = path_text(error.filename or "standard output", 300)
+    message = error.strerror or str(error)
+    fix = _FIXES.get(error.errno) if error.errno and message == os.strerror(error.errno) else None
+    return visible(f"{where}: {message}{f'. {fix}.' if fix else ''}")

@@ -17,17 +17,17 @@ def of_conversion(conversion: schema.Parity) -> Figures:
 
 def of_accuracy(accuracy: schema.Accuracy) -> Figures:
     """Each metric after each stage (`top-1_served_percent`), its tightest limit, and differing decisions."""
-    found: Figures = {"evaluated_samples": accuracy.samples}
+    figures: Figures = {"evaluated_samples": accuracy.samples}
     for score in accuracy.scores:
         stages = {"served": score.served, "converted": score.converted, "framework": score.framework}
         limits = [limit.value for limit in score.limits]
         if limits:
             stages |= {"floor": max(limits)} if score.better == "higher" else {"ceiling": min(limits)}
-        found |= _named(score, **stages)
-    for one in accuracy.disagreements:
-        found[f"{'_'.join(one.between)}_differ"] = one.count
+        figures |= _named(score, **stages)
+    for disagreement in accuracy.disagreements:
+        figures[f"{'_'.join(disagreement.between)}_differ"] = disagreement.count
     same = accuracy.same_answers
-    return found | _known(largest_difference=same.relative_difference if same else None)
+    return figures | _known(largest_difference=same.relative_difference if same else None)
 
 
 def of_gate(gate: schema.AnswerGate) -> Figures:
@@ -57,33 +57,33 @@ def of_point(load: schema.Load) -> Figures:
 
 
 def of_load(load: schema.Load) -> Figures:
-    """A load point: throughput and latencies with their bounds, and where the time went. Figures that only
-    some points have, such as a comparison, are missing elsewhere."""
-    found = of_point(load) | bounds("throughput", "_per_s", load.throughput_per_s)
+    """A load point: throughput and latencies with their bounds, and where the time went. A point without a
+    comparison, for example, lacks the figures of one."""
+    figures = of_point(load) | bounds("throughput", "_per_s", load.throughput_per_s)
     for name, value in load.latency_ms.items():
-        found |= bounds(f"latency_{name}", "_ms", value)
-    found |= {f"{name}_ms": value for name, value in load.components_ms.items()}
-    found |= _known(**{f"certified_{name}_ms": one.bound_ms for name, one in load.certified.items()})
-    found |= _known(slip_ms=load.slip_ms, marks=" ".join(mark.code for mark in load.marks) or None)
+        figures |= bounds(f"latency_{name}", "_ms", value)
+    figures |= {f"{name}_ms": value for name, value in load.components_ms.items()}
+    figures |= _known(**{f"certified_{name}_ms": one.bound_ms for name, one in load.certified.items()})
+    figures |= _known(slip_ms=load.slip_ms, marks=" ".join(mark.code for mark in load.marks) or None)
     if load.gpu is not None:
-        found |= {f"gpu_{name}": value for name, value in _plain(load.gpu).items()}
+        figures |= {f"gpu_{name}": value for name, value in _plain(load.gpu).items()}
     if load.repeated_speed is not None:
-        found |= bounds("repeated_sample_ratio", "", load.repeated_speed)
+        figures |= bounds("repeated_sample_ratio", "", load.repeated_speed)
     if (budget := load.budget) is not None:
-        found |= {f"budget_{budget.percentile}_ms": budget.budget_ms, "budget_verdict": budget.verdict}
+        figures |= {f"budget_{budget.percentile}_ms": budget.budget_ms, "budget_verdict": budget.verdict}
     if (one := load.comparison) is not None:
-        found |= ratio_bounds("comparison_ratio", one.ratio)
-        found |= ratio_bounds("comparison_p99_ratio", one.p99_ratio) if one.p99_ratio else {}
-        found |= {"comparison_method": one.method, "comparison_verdict": one.verdict}
-    return found | {name: value for name, value in _plain(load).items() if name not in found}
+        figures |= ratio_bounds("comparison_ratio", one.ratio)
+        figures |= ratio_bounds("comparison_p99_ratio", one.p99_ratio) if one.p99_ratio else {}
+        figures |= {"comparison_method": one.method, "comparison_verdict": one.verdict}
+    return figures | {name: value for name, value in _plain(load).items() if name not in figures}
 
 
 def of_efficiency(found: Sequence[schema.Efficiency]) -> Figures:
     """The efficiency of each scenario: `offline_in_process_ratio`, served over in process, and so on."""
     figures: Figures = {}
-    for one in found:
-        figures |= ratio_bounds(f"{one.scenario}_in_process_ratio", one.ratio)
-        figures |= bounds(f"{one.scenario}_in_process", "_per_s", one.in_process_per_s)
+    for efficiency in found:
+        figures |= ratio_bounds(f"{efficiency.scenario}_in_process_ratio", efficiency.ratio)
+        figures |= bounds(f"{efficiency.scenario}_in_process", "_per_s", efficiency.in_process_per_s)
     return figures
 
 
@@ -104,13 +104,13 @@ def ready_s(side: schema.ServedSide) -> float | None:
 
 
 def memory_bytes(side: schema.ServedSide) -> float | None:
-    """The machine's memory that a server's processes use; None if unseen."""
-    found = [value for name, value in side.used.items() if name.startswith("memory of")]
-    return sum(found) if found else None
+    """The machine's memory that a server's processes use; None if not visible."""
+    used_bytes = [value for name, value in side.used.items() if name.startswith("memory of")]
+    return sum(used_bytes) if used_bytes else None
 
 
 def gpu_memory_bytes(side: schema.ServedSide) -> float | None:
-    """The GPU memory that a server uses; None if unseen."""
+    """The GPU memory that a server uses; None if not visible."""
     return side.used.get("GPU memory")
 
 
@@ -160,9 +160,9 @@ def ratio_bounds(name: str, ratio: schema.Estimate) -> Figures:
     return bounds(name, "", ratio) if RATIO.is_shown(ratio) else {}
 
 
-def _plain(one: Any) -> Figures:
-    """The numbers and texts of a struct by their fields, whose names have the unit."""
-    fields = structs.asdict(one)
+def _plain(part: Any) -> Figures:
+    """The numbers and texts of a part of a record, by field; the fields' names have the unit."""
+    fields = structs.asdict(part)
     return {name: value for name, value in fields.items() if isinstance(value, int | float | str)}
 
 

@@ -11,16 +11,16 @@ import msgspec
 
 from reports.record import safe_open, validate
 from reports.record.atomic import replace as replace
-from reports.record.folders import matching
+from reports.record.safe_open import matching
 from reports.record.sanitize import cut, is_printable, one_line, path_text, visible
 from reports.record.schema import LONGEST_TEXT, SCHEMA, Case, Record, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
 """The suffix of a file of samples beside a record."""
 CONFIG_SUFFIX = ".config.pbtxt"
-"""The suffix of the configuration that a case was served with, beside its record."""
+"""The suffix of the configuration with which Triton served a case, beside its record."""
 SEARCH_SUFFIX = ".search"
-"""The suffix of the folder with the files of a search's winner, beside the record."""
+"""The suffix of the folder with the files of a search's winner, beside its record."""
 SUPERSEDED = "superseded"
 """The folder for records of another machine; no target has this name."""
 
@@ -38,35 +38,35 @@ def path_of(case: Case, results: Path) -> Path:
 
 
 def config_of_search(path: Path) -> str:
-    """The config.pbtxt of a search's winner, from the folder of the record at `path`."""
+    """The config.pbtxt of a search's winner, relative to the folder of the record at `path`."""
     return f"{path.stem}{SEARCH_SUFFIX}/config.pbtxt"
 
 
 def write(record: Record, path: Path) -> None:
-    """Write `record` with `replace`; a number that is not finite is a ValueError, and the old file stays."""
+    """Write `record` with `replace`. Raises ValueError if a number is not finite, and then writes nothing."""
     replace(path, encode(record))
 
 
 def encode(record: Record) -> bytes:
-    """The content of the record's file; a number that is not finite is a ValueError."""
+    """The content of the record's file; raises ValueError for a number that is not finite."""
     plain = _shown(msgspec.to_builtins(record))
     return (json.dumps(plain, indent=2, allow_nan=False) + "\n").encode()
 
 
 def _shown(value: Any) -> Any:
-    """Plain values whose texts, such as a server's error, are cut to a record's limit and made visible."""
+    """Plain values, with texts such as a server's error cut to a record's limit and made visible."""
     if isinstance(value, str):
         return cut(visible(value), LONGEST_TEXT)
     if isinstance(value, dict):
-        return {_shown(key): _shown(one) for key, one in value.items()}
-    return [_shown(one) for one in value] if isinstance(value, list | tuple) else value
+        return {_shown(key): _shown(item) for key, item in value.items()}
+    return [_shown(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def read(path: Path) -> Record:
     """Read one record. Raises RecordError, with the file and the key, if it is incomplete or inconsistent."""
     record = parse(Record, path, SCHEMA, largest_bytes=_LARGEST_RECORD_BYTES)
-    for where, what in validate.problems(record):
-        raise RecordError(f"{path}: {where}: {what}. Take the file out of the folder.")
+    for key, problem in validate.problems(record):
+        raise RecordError(f"{path}: {key}: {problem}. Take the file out of the folder.")
     return record
 
 
@@ -77,42 +77,42 @@ def parse(
     folder: Path | None = None,
     largest_bytes: int = safe_open.LARGEST_BYTES,
 ) -> _Kind:
-    """Read a file of `kind` in this version of its schema, which lies in `folder` as `safe_open.opened`
-    demands; raises RecordError, which names the file and the key."""
+    """Read a file of type `kind` in this version of its schema, from `folder` with `safe_open.content`.
+    Raises RecordError, which names the file and the key."""
     try:
         content = safe_open.content(path, folder, largest_bytes)
-        found = msgspec.json.decode(content, type=_Versioned).schema
-        if found != version:
+        file_version = msgspec.json.decode(content, type=_Versioned).schema
+        if file_version != version:
             raise RecordError(
-                f"{path}: schema is {found}, this version reads {version}. Take the file out of the folder, "
-                "or measure the case again."
+                f"{path}: schema is {file_version}, this version reads {version}. Take the file out of the "
+                "folder, or measure the case again."
             )
         return msgspec.json.decode(content, type=kind)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 500)
-        if "unknown field" in why:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 500)
+        if "unknown field" in reason:
             fix = "Use the newer tritonproof that wrote it, or delete it and measure the case again."
         else:
             fix = "Delete the file and measure the case again."
-        raise RecordError(f"{path}: {why}. {fix}") from error
+        raise RecordError(f"{path}: {reason}. {fix}") from error
 
 
-class _Versioned(msgspec.Struct):  # what every file has, in any version of its schema
+class _Versioned(msgspec.Struct):  # the field of every file, in any version of its schema
     schema: int
 
 
 @dataclass(frozen=True)
 class FolderRecords:
-    """The records of several files, and the error of each file that is none."""
+    """The records of several files, and the error of each file that is no record."""
 
     records: Mapping[Path, Record]
     unreadable: Mapping[Path, str]
-    """The errors name the file and the fix."""
+    """Each error names the file and the fix."""
 
     def all(self) -> Mapping[Path, Record]:
-        """The records, if a reader needs all; raises one RecordError that names every unreadable file."""
+        """All records, or one RecordError that names every unreadable file."""
         if self.unreadable:
             raise RecordError("\n".join(self.unreadable.values()))
         return self.records
@@ -124,50 +124,50 @@ def read_all(results: Path) -> list[Record]:
 
 
 def read_folder(results: Path) -> FolderRecords:
-    """Every record below `results` by name. A file that is not named after its case is unreadable too: a copy
-    of a record would be a second row for one measurement. Raises RecordError as `record_paths` does."""
-    found = read_each(record_paths(results))
+    """Every record below `results` by name. A file that is not named after its case counts as unreadable: a
+    copy of a record would add a second row for one measurement. Raises RecordError as `record_paths` does."""
+    files = read_each(record_paths(results))
     copies = {
-        path: f"{path}: holds the case whose file is {place}. "
+        path: f"{path}: holds the case whose file is {expected}. "
         "Give it that name, or take it out of the folder."
-        for path, record in found.records.items()
-        if path != (place := path_of(record.case, results))
+        for path, record in files.records.items()
+        if path != (expected := path_of(record.case, results))
     }
-    records = {path: one for path, one in found.records.items() if path not in copies}
-    return FolderRecords(records, {**found.unreadable, **copies})
+    records = {path: original for path, original in files.records.items() if path not in copies}
+    return FolderRecords(records, {**files.unreadable, **copies})
 
 
 def read_each(paths: Sequence[Path]) -> FolderRecords:
     """Read several records; an unreadable one never hides the others."""
-    found, unreadable = {}, {}
+    records, unreadable = {}, {}
     for path in paths:
         try:
-            found[path] = read(path)
+            records[path] = read(path)
         except RecordError as error:
             unreadable[path] = str(error)
-    return FolderRecords(found, unreadable)
+    return FolderRecords(records, unreadable)
 
 
 def record_paths(results: Path) -> list[Path]:
     """The record files below a results folder, by name. Raises as `listed` does, and RecordError if a
     target's folder is a symbolic link, which other readers do not follow, or if records lie beside the
     targets' folders: a reader of one level would miss the other."""
-    found = [
+    paths = [
         path for path in listed(results, "*/*.json") if is_record(path) and path.parent.name != SUPERSEDED
     ]
-    for path in record_paths_in(results) if found else ():
+    for path in record_paths_in(results) if paths else ():
         if _begins_as_record(path):
             raise RecordError(
-                f"{path}: lies beside the folder of a target that holds records, such as {found[0]}. Move it "
+                f"{path}: lies beside the folder of a target that holds records, such as {paths[0]}. Move it "
                 "into the folder of its own target, or take it out."
             )
-    for folder in dict.fromkeys(path.parent for path in found):
+    for folder in dict.fromkeys(path.parent for path in paths):
         if folder.is_symlink():
             raise RecordError(
                 f"{folder}: it is a symbolic link, and no folder of a target's. Put the folder itself there, "
                 "or give the one that it leads to."
             )
-    return found
+    return paths
 
 
 def record_paths_in(folder: Path) -> list[Path]:
@@ -184,16 +184,16 @@ def _begins_as_record(path: Path) -> bool:
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
-    """The paths below a foreign folder, as `folders.matching` gives them. Raises RecordError for a name with
-    control characters: printed, it could pass for a line of the suite."""
-    found = matching(folder, pattern)
-    for path in found:
+    """The paths below a foreign folder, as `safe_open.matching` gives them. Raises RecordError for a name
+    with control characters: printed, it could pass for output of the suite."""
+    paths = matching(folder, pattern)
+    for path in paths:
         if not is_printable(str(path.relative_to(folder))):
             raise RecordError(
                 f"{path_text(path)}: its name holds control characters, or bytes that are no UTF-8. Rename "
                 "it, or take it out of the folder."
             )
-    return found
+    return paths
 
 
 def is_record(path: Path) -> bool:

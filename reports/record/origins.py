@@ -18,9 +18,9 @@ SEVERAL: Mapping[str, Callable[[Any], Key]] = {
     "gates": lambda gate: (gate.gate,),
     "starts": lambda start: (start.scenario,),
     "loads": place,
-    "efficiency": lambda one: (one.scenario, one.batch, one.concurrency),
+    "efficiency": lambda efficiency: (efficiency.scenario, efficiency.batch, efficiency.concurrency),
 }
-"""The fields of a record with any number of measurements, each with the key within the field."""
+"""The fields of a record with any number of measurements, each with the key of a measurement within it."""
 SINGLE = tuple(
     field.name
     for field in structs.fields(Record)
@@ -31,18 +31,22 @@ SINGLE = tuple(
 
 
 def measurements(record: Record) -> dict[Key, Any]:
-    found = {(name,): getattr(record, name) for name in SINGLE if getattr(record, name) is not None}
-    return found | {(name, *key(one)): one for name, key in SEVERAL.items() for one in getattr(record, name)}
+    by_key = {(name,): getattr(record, name) for name in SINGLE if getattr(record, name) is not None}
+    return by_key | {
+        (name, *key(measurement)): measurement
+        for name, key in SEVERAL.items()
+        for measurement in getattr(record, name)
+    }
 
 
 def origins_of(record: Record) -> list[Origin]:
     """The origins of the record's measurements, each once, the earliest run first."""
-    found = {one.origin for one in measurements(record).values() if one.origin is not None}
-    return sorted(found, key=lambda one: (one.started, one.run, one.host, one.gpu_uuids))
+    origins = {one.origin for one in measurements(record).values() if one.origin is not None}
+    return sorted(origins, key=lambda one: (one.started, one.run, one.host, one.gpu_uuids))
 
 
 def machine_digest(machine: Machine) -> str:
-    """Eight hexadecimal digits of a machine's stamp."""
+    """Eight hexadecimal digits that identify a machine's stamp."""
     stamp = json.dumps(msgspec.to_builtins(machine), sort_keys=True)
     return hashlib.sha256(stamp.encode()).hexdigest()[:8]
 
@@ -55,10 +59,14 @@ def without_names(record: Record) -> Record:
     return structs.replace(record, machine=machine, **changes)
 
 
-def _without_names(one: Any) -> Any:
-    """A measurement and those inside it, such as the load point of a search."""
-    if one is None:
+def _without_names(measurement: Any) -> Any:
+    """The measurement, and any inside it such as the load point of a search, without these names."""
+    if measurement is None:
         return None
-    inside = {name: _without_names(getattr(one, name)) for name in ("load", "accuracy") if hasattr(one, name)}
-    origin = one.origin and structs.replace(one.origin, host="", gpu_uuids=())
-    return structs.replace(one, origin=origin, **inside)
+    inside = {
+        name: _without_names(getattr(measurement, name))
+        for name in ("load", "accuracy")
+        if hasattr(measurement, name)
+    }
+    origin = measurement.origin and structs.replace(measurement.origin, host="", gpu_uuids=())
+    return structs.replace(measurement, origin=origin, **inside)

@@ -48,7 +48,7 @@ class SampleScores(Struct, frozen=True):
 
     case: Case
     digest: Text
-    """The build's: of another build the file says nothing about the record."""
+    """The build's digest; a file of another build says nothing about the record."""
     ids: tuple[Text, ...]
     scores: ByName[ByName[tuple[Number, ...]]]
     """By metric as in the ledger, then by stage (STAGES): the score of each sample in the order of `ids`."""
@@ -63,32 +63,32 @@ def path_of(case: Case, results: Path) -> Path:
 
 
 def path_of_search(case: Case, results: Path) -> Path:
-    """Those of a search's winner, beside the winner's config.pbtxt."""
+    """The samples of a search's winner, beside its config.pbtxt."""
     return results / case.target / f"{case_id(case)}{files.SEARCH_SUFFIX}" / "samples.json"
 
 
 def write(samples: SampleScores, path: Path) -> None:
-    """Write `samples` on one line: a data set of 50,000 has as many numbers in each list."""
+    """Write `samples` on one line: with a data set of 50,000, each list has as many numbers."""
     text = json.dumps(msgspec.to_builtins(samples), separators=(",", ":"), allow_nan=False) + "\n"
     files.replace(path, text.encode())
 
 
 def read(path: Path, folder: Path | None = None) -> SampleScores:
-    """Read one file from the record's `folder` or below, by default from its own; raises files.RecordError,
-    which names the file and the key, if it is not complete."""
-    found = files.parse(SampleScores, path, SCHEMA, folder)
-    for metric, stages in found.scores.items():
+    """Read a file in or below the record's `folder`, by default the file's own. Raises files.RecordError,
+    which names the file and the key, if it is incomplete."""
+    samples = files.parse(SampleScores, path, SCHEMA, folder)
+    for metric, stages in samples.scores.items():
         for stage, scores in stages.items():
-            if stage not in STAGES or len(scores) != len(found.ids):
+            if stage not in STAGES or len(scores) != len(samples.ids):
                 raise files.RecordError(
-                    f"{path}: scores.{metric}.{stage}: {len(scores)} scores for {len(found.ids)} samples, by "
-                    f"one of the stages {', '.join(STAGES)}. Delete the file and measure the case again."
+                    f"{path}: scores.{metric}.{stage}: {len(scores)} scores for {len(samples.ids)} samples, "
+                    f"by one of the stages {', '.join(STAGES)}. Delete the file and measure the case again."
                 )
-    return found
+    return samples
 
 
 def of_record(record: Record, results: Path) -> SampleScores | None:
-    """The samples of the record's ledger; None without a file, or if it is of another build."""
+    """The samples of the record's ledger; None without a file, or for a file of another build."""
     return of_ledger(record, record.accuracy, path_of(record.case, results))
 
 
@@ -102,9 +102,9 @@ def of_search(record: Record, results: Path) -> SampleScores | None:
 def of_ledger(
     record: Record, accuracy: Accuracy | None, path: Path, folder: Path | None = None
 ) -> SampleScores | None:
-    """The samples at `path` if they are those of a ledger of the record, else None."""
+    """The samples at `path` if they belong to this ledger of the record, else None."""
     if accuracy is None or not os.path.lexists(path):
         return None
-    found = read(path, folder)
+    scores = read(path, folder)
     expected = (record.case, record.build.digest, accuracy.samples)
-    return found if (found.case, found.digest, len(found.ids)) == expected else None
+    return scores if (scores.case, scores.digest, len(scores.ids)) == expected else None

@@ -9,15 +9,15 @@ from reports.record.schema import Estimate
 
 Better = Literal["higher", "lower"]
 FormatSpec = Callable[[float, int], str]
-"""The digits of a value as a Python format specification; the number asks for that many more."""
+"""Gives the Python format specification of a value, with so many extra digits."""
 
 NOTHING = "-"
 """Stands for a missing value."""
 NOT_SHOWN = "not shown"
-"""Stands for a value whose interval is too wide to be shown."""
+"""Stands for a value whose interval is too wide to show."""
 WIDEST_RATIO = 1.5
-"""The largest upper over lower bound of a ratio of speeds that is shown. A wider interval does not tell a
-gain of a tenth from a loss of a quarter: 1.10 within a factor of 1.5 is 0.90 to 1.35."""
+"""The largest quotient of upper and lower bound with which a ratio of speeds is shown. A wider interval does
+not tell a gain of a tenth from a loss of a quarter: 1.10 within a factor of 1.5 is 0.90 to 1.35."""
 _MOST_DIGITS_MORE = 9
 """The most digits added to tell two values apart: a double has no more."""
 
@@ -27,17 +27,17 @@ class Quantity:
     """One kind of figure: its unit, its digits, and which way is better."""
 
     unit: str
-    """What follows the figure in a sentence; empty for a pure number."""
+    """Follows the figure in a sentence; empty for a pure number."""
     spec: FormatSpec
     """The digits of a value, by its size in the unit."""
     better: Better | None = None
-    """None for what is neither good nor bad."""
+    """None if neither is better."""
     scale: float = 1.0
     """From the value in a record to the unit: 100 for a fraction in percent."""
     signed: bool = False
-    """Whether a plus is written."""
+    """Whether a positive figure has a plus."""
     widest: float | None = None
-    """The largest upper bound over the lower bound for the figure to be shown; None for no limit."""
+    """The largest quotient of upper and lower bound with which the figure is shown; None for no limit."""
 
     def is_shown(self, estimate: Estimate) -> bool:
         """Whether the interval is narrow enough for the figure to be shown."""
@@ -89,21 +89,21 @@ class Quantity:
         return " ".join(filter(None, (value, unit, interval)))
 
     def _telling_spec(self, value: float, values: Iterable[float]) -> str:
-        """The digits of `value`, and more until different values look different."""
+        """The format of `value`, with enough extra digits that different values look different."""
         different = set(values)
-        for more in range(_MOST_DIGITS_MORE):
-            spec = self._spec(value, more)
-            if len({self._written(one, spec) for one in different}) == len(different):
+        for extra in range(_MOST_DIGITS_MORE):
+            spec = self._spec(value, extra)
+            if len({self._written(number, spec) for number in different}) == len(different):
                 return spec
         return self._spec(value)
 
-    def _spec(self, value: float, more: int = 0) -> str:
-        return self.spec(abs(self.scale * value), more)
+    def _spec(self, value: float, extra: int = 0) -> str:
+        return self.spec(abs(self.scale * value), extra)
 
     def _written(self, value: float, spec: str, thousands: str = "") -> str:
         scaled = self.scale * value
         if float(format(scaled, spec)) == 0:
-            scaled = 0.0  # no minus before what is rounded to nothing
+            scaled = 0.0  # a value rounded to zero has no minus
         return format(scaled, f"{'+' if self.signed else ''}{thousands}{spec}")
 
     def _with_unit(self, figure: str) -> str:
@@ -111,7 +111,7 @@ class Quantity:
 
 
 def _half_width_text(estimate: Estimate) -> str:
-    """Half the width of an interval over the value; `-` of a value of zero."""
+    """Half the width of an interval over the value; `-` for a value of zero."""
     if not estimate.value:
         return NOTHING
     return HALF_WIDTH.text((estimate.high - estimate.low) / 2 / estimate.value)
@@ -119,37 +119,37 @@ def _half_width_text(estimate: Estimate) -> str:
 
 def fixed(decimals: int) -> FormatSpec:
     """The same number of decimals for all values."""
-    return lambda _value, more: f".{decimals + more}f"
+    return lambda _value, extra: f".{decimals + extra}f"
 
 
 def significant(digits: int) -> FormatSpec:
     """So many significant digits, without trailing zeros."""
-    return lambda _value, more: f".{digits + more}g"
+    return lambda _value, extra: f".{digits + extra}g"
 
 
 def by_size(*steps: tuple[float, int]) -> FormatSpec:
     """The decimals of the first step whose least value is reached; below all, two significant digits."""
 
-    def spec(value: float, more: int) -> str:
-        small = max(0, 1 - math.floor(math.log10(value))) if value else 0
-        decimals = next((decimals for least, decimals in steps if value >= least), small)
-        return f".{decimals + more}f"
+    def spec(value: float, extra: int) -> str:
+        below_all = max(0, 1 - math.floor(math.log10(value))) if value else 0
+        decimals = next((decimals for least, decimals in steps if value >= least), below_all)
+        return f".{decimals + extra}f"
 
     return spec
 
 
-def _tenths_from_ten(value: float, more: int) -> str:
-    return f".{1 + more}f" if value >= 10 else f".{3 + more}g"
+def _tenths_from_ten(value: float, extra: int) -> str:
+    return f".{1 + extra}f" if value >= 10 else f".{3 + extra}g"
 
 
-def _hundredths(value: float, more: int) -> str:
-    """Two decimals, but for a last zero: 98.25 and 98.0."""
-    decimals = 2 + more
+def _hundredths(value: float, extra: int) -> str:
+    """Two decimals, without a trailing zero: 98.25 and 98.0."""
+    decimals = 2 + extra
     return f".{decimals - 1}f" if f"{value:.{decimals}f}".endswith("0") else f".{decimals}f"
 
 
 _AS_GIVEN = significant(6)
-"""A person's figure has no digit that was not typed."""
+"""For figures that a person typed: adds no digit."""
 
 THROUGHPUT = Quantity("infer/s", _tenths_from_ten, "higher")
 """One decimal, as in NVIDIA's tables."""
@@ -193,7 +193,7 @@ COST = Quantity("", significant(3), "lower")
 """Of a million inferences, in the currency of the price."""
 COUNT = Quantity("", fixed(0))
 SCORE = Quantity("%", _hundredths, "higher", scale=100)
-"""A metric of the task that is a fraction of the possible."""
+"""A metric of the task that is a fraction from 0 to 1."""
 ERROR = Quantity("", significant(4), "lower")
 """A metric of the task that is an error."""
 SCORE_CHANGE = Quantity("points", fixed(2), "higher", scale=100, signed=True)

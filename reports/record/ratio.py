@@ -1,4 +1,4 @@
-"""Ratios of speeds with intervals, and how surely one is slower: of passes in pairs, or of two times."""
+"""Ratios of speeds with intervals, and how surely one is slower, from passes in pairs or at two times."""
 
 import functools
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from reports.record.schema import CONFIDENCE, Estimate, Load
 Speeds = Sequence[float] | np.ndarray
 """The speed in each pass, in any unit, [passes]."""
 FEWEST_PAIRS = 6
-"""The fewest pairs for a ratio: with fewer, no interval of ranks has a coverage of 95 %."""
+"""The fewest pairs for a ratio: with fewer, no interval of ranks covers 95 %."""
 FALSE_ALARMS = 0.01
 """The largest share of runs of a build against itself that call any of its load points slower."""
 FEWEST_PASSES = 2
@@ -20,18 +20,18 @@ FEWEST_PASSES = 2
 def speeds(load: Load) -> list[float]:
     """The speed of each pass: throughput, or at a given request rate the inverse of the mean latency."""
     if load.request_rate_per_s is None:
-        return [one.throughput_per_s for one in load.passes]
-    return [1 / one.latency_ms["avg"] for one in load.passes]
+        return [each_pass.throughput_per_s for each_pass in load.passes]
+    return [1 / each_pass.latency_ms["avg"] for each_pass in load.passes]
 
 
 def paired_ratio(mine: Speeds, theirs: Speeds, confidence: float = CONFIDENCE) -> Estimate:
     """The ratio of speeds that were measured in pairs, with an interval that assumes no distribution.
 
-    The logarithms' differences are symmetric about that of the true ratio whatever the noise, since either
-    side comes first by chance, so signed ranks apply: the Hodges-Lehmann estimate is the median of the means
-    of all pairs of differences, and its interval is Wilcoxon's (Hollander and Wolfe, Nonparametric
-    Statistical Methods, 3.3). Drift that outlasts a pair cancels; up to 29 % of the others, bursts of noise,
-    do little harm. Needs FEWEST_PAIRS pairs."""
+    Chance decides which side of a pair comes first, so the differences of the logarithms are symmetric about
+    the true ratio's logarithm, whatever the noise, and signed ranks apply: the Hodges-Lehmann estimate is the
+    median of the means of all pairs of differences, and its interval is Wilcoxon's (Hollander and Wolfe,
+    Nonparametric Statistical Methods, 3.3). Drift that outlasts a pair cancels; bursts of noise in up to 29 %
+    of the pairs do little harm. Needs FEWEST_PAIRS pairs."""
     differences = np.log(mine) - np.log(theirs)
     count = len(differences)
     if count < FEWEST_PAIRS:
@@ -45,7 +45,7 @@ def paired_ratio(mine: Speeds, theirs: Speeds, confidence: float = CONFIDENCE) -
 
 @functools.lru_cache(maxsize=32)
 def _all_pairs(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Both indices of each pair of so many values, a value with itself included, [pairs] each."""
+    """Both indices of each pair of `count` values, a value with itself included, [pairs] each."""
     return np.triu_indices(count)
 
 
@@ -57,7 +57,7 @@ def _outside(count: int, confidence: float) -> int:
 
 @functools.cache
 def _up_to(count: int) -> np.ndarray:
-    """The cumulative distribution of Wilcoxon's T+ for so many pairs, [values]."""
+    """The cumulative distribution of Wilcoxon's T+ for `count` pairs, [values]."""
     chances = np.ones(1)
     for rank in range(1, count + 1):
         longer = np.zeros(len(chances) + rank)
@@ -68,8 +68,8 @@ def _up_to(count: int) -> np.ndarray:
 
 
 def paired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
-    """The chance of pairs this slow or slower if the true ratio is `limit`: Wilcoxon's, one-sided. At most
-    2^-pairs, however slow: few pairs show nothing among many points."""
+    """The chance of pairs this slow or slower if the true ratio is `limit`: Wilcoxon's test, one-sided. It is
+    at least 2^-pairs, however slow they are, so few pairs show nothing among many points."""
     differences = np.log(mine) - np.log(theirs) - np.log(limit)
     first, second = _all_pairs(len(differences))
     above = int(((differences[first] + differences[second]) >= 0).sum())
@@ -77,7 +77,7 @@ def paired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
 
 
 def unpaired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
-    """The chance of a build this slow, for passes of two times: Welch's test, one-sided."""
+    """The chance of passes this slow, at two times, if the true ratio is `limit`: Welch's test, one-sided."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
     logs = np.log(mine) - np.log(limit), np.log(theirs)
@@ -87,18 +87,18 @@ def unpaired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
 
 
 def shown_by_holm(chances: Sequence[float], level: float) -> list[bool]:
-    """Which comparisons, with these chances of a false alarm, show something, so that any is wrong in at most
-    `level` of all cases, however they depend on each other: Holm (1979)."""
-    found = [False] * len(chances)
-    for done, place in enumerate(sorted(range(len(chances)), key=lambda one: chances[one])):
-        if chances[place] > level / (len(chances) - done):
+    """Which comparisons, given each one's chance of a false alarm, show a difference. At most `level` of all
+    runs have any false alarm, however the comparisons depend on each other: Holm (1979)."""
+    is_shown = [False] * len(chances)
+    for done, index in enumerate(sorted(range(len(chances)), key=lambda position: chances[position])):
+        if chances[index] > level / (len(chances) - done):
             break
-        found[place] = True
-    return found
+        is_shown[index] = True
+    return is_shown
 
 
 def unpaired_ratio(mine: Speeds, theirs: Speeds) -> Estimate:
-    """The ratio of speeds of two times, with Welch's interval of their logarithms. It covers the variation of
+    """The ratio of speeds at two times, with Welch's interval of their logarithms. It covers the variation of
     passes at either time, not changes of the machine in between. Needs FEWEST_PASSES of each."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 

@@ -1,5 +1,5 @@
-"""Makes foreign text, such as a server's error or a value of a record, fit to be shown anywhere. Markdown,
-written on both sides of the records, is escaped here; CSV, pages and annotations at their own borders."""
+"""Makes foreign text, such as a server's error or a record's value, safe to show anywhere. Markdown, which
+benchmarks and reports both write, is escaped here; CSV, pages and annotations where they are written."""
 
 import functools
 import re
@@ -11,8 +11,8 @@ LONGEST = 2000
 _SHORT = reprlib.Repr()
 _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlevel = 80, 80, 2
 
-# Control characters but for tab and newline, halves of pairs, what no XML has, line ends that only some
-# programs know, and marks that turn the direction of what follows.
+# Control characters except tab and newline, lone surrogates, characters that XML forbids, line ends that only
+# some programs know, and marks that change the direction of text.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
@@ -22,9 +22,9 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, and Python's stand-ins for bytes that are not UTF-8."""
 
 _CODE = re.compile("(`[^`]*`)")
-# What would end a cell; HTML; links and pictures, which need a bracket; characters by their HTML name; code,
-# struck-out and emphasised text; and what escapes any of these. An underscore within a word is one, and an
-# asterisk behind a figure a mark.
+# Characters that end a cell, begin HTML, an HTML entity, a link or picture (which need a bracket), code,
+# struck-out or emphasised text, or escape any of these. An underscore within a word does none of this, and an
+# asterisk behind a figure is a mark.
 _MARKUP = re.compile(
     r"[\\|\[`]|\*(?!(?<=[0-9]\*)\Z)|<(?=[A-Za-z/!?])|&(?=#?\w+;)|~(?=~)|(?<=~)~|"
     r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
@@ -37,13 +37,13 @@ def is_printable(name: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """The text with what is invisible, or what a terminal obeys, escaped: `\\x1b`. Tabs and newlines stay."""
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
+    """The text with invisible and control characters escaped: `\\x1b`. Tabs and newlines stay."""
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
 
 
 def in_json(text: str) -> str:
-    """A text of JSON with the same characters escaped as JSON does: `\\u202e`."""
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """JSON text with the same characters escaped as JSON escapes them: `\\u202e`."""
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:
@@ -57,19 +57,19 @@ def path_text(path: object, longest: int = LONGEST) -> str:
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
-    """The text without the middle of a longer one: its end may contain the fix."""
+    """The text, without its middle if it is longer: the end may contain the fix."""
     if len(text) <= longest:
         return text
-    kept = longest - 3
-    return f"{text[: kept - kept // 4]}...{text[len(text) - kept // 4 :]}"
+    room = longest - 3
+    return f"{text[: room - room // 4]}...{text[len(text) - room // 4 :]}"
 
 
-@functools.lru_cache(maxsize=4096)  # of many records most cells are alike
+@functools.lru_cache(maxsize=4096)  # most cells of many records are alike
 def in_markdown(text: str, longest: int = LONGEST) -> str:
-    """The text on one line of markdown, where it is read as it stands: it makes no table, HTML, link or
+    """The text on one line of markdown, which shows it as it stands: it makes no table, HTML, link or
     picture. Only code between single backticks is rendered."""
     line = one_line(text, longest)
-    # If backticks stand alone and in pairs, each second one ends what the one before began.
+    # If single backticks are even in number, each second one ends the code that the one before began.
     has_code = line.count("`") % 2 == 0 and "``" not in line
     parts = _CODE.split(line) if has_code else [line]
     line = "".join(

@@ -1,5 +1,5 @@
-"""The record of one case: `fixtures` writes it, `reports` shows it, and `reports.record.files` is the way to
-its file. `reports.record.validate` checks what its parts must satisfy together."""
+"""The record of one case: `fixtures` writes it, `reports` shows it, and `reports.record.files` reads and
+writes its file. `reports.record.validate` checks its parts against each other."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Protocol, TypeVar
@@ -13,21 +13,21 @@ SCHEMA = 1
 
 
 class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A part of a record: nothing in it changes, and its file holds nothing else."""
+    """A part of a record. It is immutable, and an unknown field in a file is an error."""
 
 
 _Value = TypeVar("_Value")
 _LARGEST = 1e30
-"""The largest value of any quantity, in any unit: far above all there is, and products do not overflow."""
+"""The largest value of any quantity, in any unit: far above any real one, and products do not overflow."""
 _MOST_WHOLE = 2**53
 """A double represents every whole number up to here."""
 LONGEST_TEXT = 20_000
-"""Characters; a server's error is what may be long."""
+"""Characters; the longest texts are servers' errors."""
 
 Count = Annotated[int, Meta(ge=0, le=_MOST_WHOLE)]
 Counted = Annotated[int, Meta(ge=1, le=_MOST_WHOLE)]
 Axis = Annotated[int, Meta(ge=-1, le=_MOST_WHOLE)]
-"""The length of an axis; -1 where it is variable, as in Triton's `dims: [ -1 ]`."""
+"""The length of an axis; -1 if it is variable, as in Triton's `dims: [ -1 ]`."""
 Number = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 NotNegative = Annotated[float, Meta(ge=0, le=_LARGEST)]
 Positive = Annotated[float, Meta(ge=1 / _LARGEST, le=_LARGEST)]
@@ -48,7 +48,7 @@ _MOST_LOADS = Meta(max_length=500)
 """Several times the longest sweep; a page of thousands of load points would take minutes."""
 
 Verdict = Literal["passed", "failed", "not shown"]
-"""What a measurement says of a demand: shown to be met, shown to be missed, or neither."""
+"""Whether a measurement shows that a demand is met (passed) or missed (failed), or neither."""
 SpeedWord = Literal["slower", "not slower", "not shown"]
 """The verdict of a comparison with another build as a record has it; see `verdict_of`."""
 BudgetWord = Literal["within", "not shown", "beyond"]
@@ -66,7 +66,7 @@ CONFIDENCE = 0.95
 
 
 class Estimate(Struct, frozen=True):
-    """A measured number, and the interval that contains it with this confidence."""
+    """A measured number, and the interval that contains the true one with this confidence."""
 
     value: Number
     low: Number
@@ -171,7 +171,7 @@ class Deployment(Struct, frozen=True):
 
 
 class Artifact(Struct, frozen=True):
-    """The converted artifact: what it was made from, by `digest`, and what making it cost."""
+    """The converted artifact: its sources, identified by `digest`, and what the conversion cost."""
 
     digest: Text
     weights: Text
@@ -186,9 +186,9 @@ class Artifact(Struct, frozen=True):
     """The model's inputs and their shapes without the batch dimension."""
     as_found: bool = False
     """Whether the model is served as found in a repository: nothing was converted, and its answers are
-    compared with those that it gives to single requests."""
+    compared with its own to single requests."""
     requests: Text = ""
-    """What the requests consist of, if not of the model's data set."""
+    """The content of the requests, if that is not the model's data set."""
 
 
 class Start(Struct, frozen=True):
@@ -196,7 +196,7 @@ class Start(Struct, frozen=True):
 
     scenario: Scenario
     server_s: Number | None
-    """Until the server was ready, without a model; None for a server that was running."""
+    """Until the server was ready, without a model; None for a server that ran already."""
     load_s: Number
     """Loading the model, with the server's own warm-up requests."""
     first_request_ms: Number
@@ -214,7 +214,7 @@ class ServedSide(Struct, frozen=True):
     loads_s: tuple[NotNegative, ...]
     """Seconds of each load of the model with its first answer, in turns with the other's."""
     used: ByName[NotNegative]
-    """What the server used after it had answered each sample alone, by USED, as far as that is visible."""
+    """The server's use of each visible resource in USED, after it had answered each sample alone."""
 
 
 class BesideOther(Struct, frozen=True):
@@ -231,10 +231,10 @@ class BesideOther(Struct, frozen=True):
 
 
 class StageFailure(Struct, frozen=True):
-    """A test of correctness that failed before it had a result, for example as an output is not a number."""
+    """A correctness test that failed before it had a result, for example on an output that is no number."""
 
     test: Name
-    """The function of the test: test_accuracy."""
+    """The test's function, such as test_accuracy."""
     stage: Name
     """conversion, accuracy, answers, conversation, against or reload."""
     what: Text
@@ -260,10 +260,10 @@ GATES = {
 
 
 class OutputDifference(Struct, frozen=True):
-    """How far an output is from that of the stage before, on all samples: the converted model's from the
+    """How far an output is from the previous stage's, on all samples: the converted model's from the
     framework's, the served model's from that of the same file in process.
 
-    If integers differ that are not classes of scores beside them, the floating-point outputs of the same row
+    If the integers of a row differ, unless they are classes of scores beside them, its floating-point outputs
     are not compared: a duration rounded up moves all that follows it."""
 
     output: Text
@@ -279,9 +279,9 @@ class OutputDifference(Struct, frozen=True):
     sample: Text
     """The id of the row with the largest difference; empty if nothing differs."""
     expected: Number
-    """The value from the stage before at the place of the largest difference."""
+    """The previous stage's value at the place of the largest difference."""
     given: Number
-    """The value from this stage at that place."""
+    """This stage's value at that place."""
     source: Text
     compared: Number = 1.0
     """The share of rows that were compared: for a floating-point output those whose integers agree."""
@@ -300,13 +300,13 @@ class Parity(Struct, frozen=True):
 
     samples: Count
     relative_error: Number | None
-    """The largest absolute difference beyond rounding, as a share of the spread of its column over all
-    samples, of the floating-point output nearest to its limit; None if the model has no such output."""
+    """Of the floating-point output nearest to its limit: the largest absolute difference beyond rounding, as
+    a share of the spread of its column over all samples. None without such an output."""
     relative_error_limit: Number
     agreement: Number | None
     """The mean fraction of equal decisions per sample; None for a model that decides nothing."""
     agreement_limit: Number | None
-    """The least that passes; None if nothing is decided, and for random weights, whose decisions are ties."""
+    """The least that passes; None without decisions, and for random weights, whose decisions are ties."""
     passed: bool
     origin: Origin | None = None
     precision_cost: Number | None = None
@@ -314,7 +314,7 @@ class Parity(Struct, frozen=True):
     network with values rounded to the precision, or for FP32 against the same network in FP64, over the mean
     absolute value. None without floating-point outputs or without a known framework network."""
     error_in_costs: Number | None = None
-    """The converted model's mean error of that output in such costs; about 1 for a correct model."""
+    """The converted model's mean error of that output, in units of this cost; about 1 if correct."""
     error_in_costs_limit: Number | None = None
     outputs: tuple[OutputDifference, ...] = ()
     same_file: bool = False
@@ -374,7 +374,7 @@ class SameAnswers(Struct, frozen=True):
 
     samples: Count
     answers: Count
-    """The compared answers, of all samples and ways."""
+    """The compared answers, to all samples in all ways."""
     relative_difference: Number | None
     """The largest difference beyond rounding from the sample's first answer, as a share of the spread of its
     column over all samples; None without floating-point outputs, or if an answer is not a number."""
@@ -388,7 +388,7 @@ class SameAnswers(Struct, frozen=True):
     left_out: Count = 0
     """Answers whose floating-point outputs were not compared, as some of their integers differ."""
     tells_apart: bool = True
-    """Whether different samples get different answers; otherwise nothing shows whose answer one is."""
+    """Whether different samples get different answers; otherwise swapped answers cannot be seen."""
 
 
 class Accuracy(Struct, frozen=True):
@@ -402,7 +402,7 @@ class Accuracy(Struct, frozen=True):
     """The requests that carried the samples, of mixed batch sizes and with many in flight."""
     passed: bool
     same_answers: SameAnswers | None = None
-    """None if nothing was sent in several ways."""
+    """None if no sample was sent in several ways."""
     origin: Origin | None = None
     outputs: tuple[OutputDifference, ...] = ()
     """The differences from the converted model in process; empty for a model that is served as found."""
@@ -472,14 +472,14 @@ class Conversation(Struct, frozen=True):
     kind: Literal["decoupled", "sequence"]
     """decoupled: any number of answers to a request; sequence: requests that belong together."""
     requests: Count
-    """Requests sent each time."""
+    """The requests of a round."""
     answers: Count
-    """Answers the first time."""
+    """The answers of the first round."""
     difference: Text
-    """The first difference between the two times, in words."""
+    """The first difference between the rounds, in words."""
     passed: bool
     alone: bool = False
-    """Whether no messages of other sequences came between, as the model takes one sequence at a time."""
+    """Whether no other sequence's messages came between, because the model takes one at a time."""
     origin: Origin | None = None
 
 
@@ -520,7 +520,7 @@ MARKS = {
 
 
 class Mark(Struct, frozen=True):
-    """Why a number is to be read with care."""
+    """A reason to read a number with care."""
 
     code: Name
     """One of MARKS."""
@@ -553,7 +553,7 @@ class CpuUse(Struct, frozen=True):
 
 
 class GpuUse(Struct, frozen=True):
-    """NVML's readings under load, means but for the memory; None for what this GPU does not report."""
+    """NVML's readings under load, means except for the memory; None if this GPU does not report one."""
 
     utilisation: Number | None
     """The fraction of the time with a running kernel; NVML averages over a sixth of a second to a second."""
@@ -574,18 +574,18 @@ class CertifiedPercentile(Struct, frozen=True):
     """The bound of the percentile at this confidence; None if there are too few requests."""
     requests: Count
     requests_missing: Count
-    """How many more a bound needs."""
+    """How many more requests a bound needs."""
     confidence: Confidence = 0.99
 
 
 class ComposingModel(Struct, frozen=True):
-    """The part of a called model in the caller's requests, by the server's statistics; means of a request."""
+    """What a called model does in the caller's requests, by the server's statistics: means of a request."""
 
     model: Text
     calls: Number
     queue_ms: Number
     compute_ms: Number
-    """With taking inputs and giving outputs."""
+    """Including its inputs and outputs."""
 
 
 class Comparison(Struct, frozen=True):
@@ -607,7 +607,7 @@ class Comparison(Struct, frozen=True):
     seconds_to_settle: Number | None
     """Estimated further measuring time until the verdict is settled; None if it is."""
     chance: Share
-    """The chance of a build this slow or slower, if it is just as slow as allowed, over all looks here."""
+    """The chance of a ratio this low or lower for a build just as slow as allowed, over all looks here."""
     points: Counted
     """The load points that the run compared; any of them is `slower` by mistake in at most 1 of 100 runs."""
     p99_ratio: Estimate | None = None
@@ -620,7 +620,7 @@ class LatencyBudget(Struct, frozen=True):
     """A user's limit for a latency of a load point, and the verdict of the measurement."""
 
     percentile: Name
-    """The latency that is limited: p99."""
+    """The limited latency, such as p99."""
     budget_ms: Positive
     source: Text
     verdict: Verdict
@@ -633,7 +633,7 @@ class Load(Struct, frozen=True):
     scenario: Scenario
     batch: Counted
     concurrency: Count
-    """Requests in flight; 0 where they are sent at a rate."""
+    """Requests in flight; 0 at a request rate."""
     throughput_per_s: Estimate
     """Inferences per second: requests times batch."""
     latency_ms: ByName[Estimate]
@@ -650,7 +650,7 @@ class Load(Struct, frozen=True):
     certified: ByName[CertifiedPercentile]
     """By the percentile's name: p99 and p99.9."""
     request_rate_per_s: Positive | None = None
-    """Requests per second, where they are sent by a schedule (open loop)."""
+    """Requests per second of a schedule (open loop)."""
     arrivals: Literal["constant", "poisson"] | None = None
     slip_ms: Number | None = None
     """The 99th percentile of how late a request was sent."""
@@ -659,17 +659,17 @@ class Load(Struct, frozen=True):
     comparison: Comparison | None = None
     marks: tuple[Mark, ...] = ()
     answers: VerifiedAnswers | None = None
-    """None where no answer was looked at."""
+    """None if no answer was checked."""
     repeated_speed: Estimate | None = None
     """The speed of a repeated sample over that of new ones at the fastest point; None for long requests."""
     composing: tuple[ComposingModel, ...] = ()
-    """What the models that this one calls did in its requests."""
+    """The models that this one calls in its requests."""
     origin: Origin | None = None
     budget: LatencyBudget | None = None
 
 
 class LoadSetting(Protocol):
-    """What identifies a load point within its case, of a Load or of a point with hidden figures."""
+    """The fields that identify a load point within its case, of a Load or a point with hidden figures."""
 
     @property
     def scenario(self) -> str: ...
@@ -689,8 +689,8 @@ def point_id(
     """The load point's name in test ids: `b008-c001`, or at a rate `b001-r00120-poisson`."""
     if request_rate_per_s is None:
         return f"b{batch:03d}-c{concurrency:03d}"
-    whole = request_rate_per_s == int(request_rate_per_s)
-    rate = f"{int(request_rate_per_s):05d}" if whole else f"{request_rate_per_s:07.1f}"
+    is_whole = request_rate_per_s == int(request_rate_per_s)
+    rate = f"{int(request_rate_per_s):05d}" if is_whole else f"{request_rate_per_s:07.1f}"
     return f"b{batch:03d}-r{rate}-{arrivals}"
 
 
@@ -702,7 +702,7 @@ def place(load: LoadSetting) -> Place:
     return (load.scenario, load.batch, load.concurrency, load.request_rate_per_s or 0.0, load.arrivals or "")
 
 
-# --- what is found at the load points -----------------------------------------------------------------------
+# --- results at the load points -----------------------------------------------------------------------------
 
 
 class BesideReference(Struct, frozen=True):
@@ -758,7 +758,7 @@ class Search(Struct, frozen=True):
 
     budget_ms: Positive
     percentile: Name
-    """The latency that is limited: p90, p95 or p99."""
+    """The limited latency: p90, p95 or p99."""
     deployment: Deployment
     load: Load
     verdict: BudgetWord
@@ -796,7 +796,7 @@ USED: Mapping[str, Literal["bytes", "number"]] = {
     "open files": "number",
     "threads": "number",
 }
-"""What a soak watches, by Growth.what, with its unit."""
+"""The resources that a soak watches, by Growth.what, and their units."""
 
 LEAST_LEAK: Mapping[tuple[str, str], float] = {
     ("bytes", "request"): 128.0,
@@ -811,7 +811,7 @@ must be found with each request, a quarter with each loading (docs/soak.md)."""
 
 
 class Growth(Struct, frozen=True):
-    """The growth of a server's use of something, per request under load or per loading of the model."""
+    """The growth of a server's use of a resource, per request under load or per loading of the model."""
 
     what: Text
     """One of USED."""
@@ -836,7 +836,7 @@ class Soak(Struct, frozen=True):
     scenario: Scenario
     batch: Count
     concurrency: Count
-    """Requests in flight; 0 where they are sent at a rate."""
+    """Requests in flight; 0 at a request rate."""
     duration_s: Positive
     """Seconds under load, with the pauses between passes for verifying answers and reading the use."""
     requests: Count
@@ -847,16 +847,16 @@ class Soak(Struct, frozen=True):
     loadings: Count = 0
     """Unloads and loads of the model after the load."""
     not_watched: tuple[Text, ...] = ()
-    """A sentence for each thing that could not be watched."""
+    """A sentence for each resource that the soak could not watch."""
     end_over_begin: Estimate | None = None
     """Speed in the last quarter of the passes over the second; None for few passes or a hidden speed."""
     requests_per_s: Positive | None = None
-    """Requests per second of all the time under load; None for a hidden speed."""
+    """Requests per second over the whole time under load; None for a hidden speed."""
     request_rate_per_s: Positive | None = None
-    """Requests per second, where they are sent by a schedule (open loop)."""
+    """Requests per second of a schedule (open loop)."""
     arrivals: Literal["constant", "poisson"] | None = None
     answers: VerifiedAnswers | None = None
-    """None where no answer was looked at."""
+    """None if no answer was checked."""
     origin: Origin | None = None
     failed_loadings: Count = 0
     """Failed loads of a copy of the model, after the other loadings."""
@@ -889,11 +889,11 @@ class Record(Struct, frozen=True):
     against: BesideOther | None = None
     """Differences from the model that this one is to replace."""
     failures: tuple[StageFailure, ...] = ()
-    """Tests that failed before they had a result; an entry goes when a run gets through the test."""
+    """Tests that failed before they had a result; a run that gets through the test removes its entry."""
     price_per_hour: Number | None = None
     """In any currency."""
     stage_seconds: ByName[Number] = field(default_factory=dict)
-    """Mean seconds of a stage's tests in their last run, with starting the server, without converting."""
+    """Mean seconds of a stage's tests in their last run, with the server's start, without conversion."""
     updated: Text = ""
     """The time of the last change, in UTC, ISO 8601."""
     schema: Count = SCHEMA

@@ -36,39 +36,40 @@ def comparison_text(one: schema.Comparison) -> str:
 
 
 def comparison_verdict(one: schema.Comparison) -> str:
-    """The verdict, and where there is none the time that it would take."""
+    """The verdict, or the time that one would take."""
     return _speed_verdict(one) + ("; p99 longer" if one.p99_is_longer else "")
 
 
-def _speed_verdict(one: schema.Comparison) -> str:
-    verdict = schema.verdict_of(one)
-    among = f" among the {one.points} points compared" if one.points > 1 else ""
+def _speed_verdict(comparison: schema.Comparison) -> str:
+    verdict = schema.verdict_of(comparison)
+    among = f" among the {comparison.points} points compared" if comparison.points > 1 else ""
     if verdict == "passed":
-        return one.verdict
+        return comparison.verdict
     if verdict == "failed":
         shown = f"shown at {GIVEN_SHARE.text(ALARM_CONFIDENCE)}{among}"
-        return f"slower than the {GIVEN_SHARE.text(one.allowed_slowdown)} allowed, {shown}"
-    said = "not shown"
-    if one.ratio.high < 1 - one.allowed_slowdown:  # the point alone would seem slower
-        said += among or " surely enough"
-    more = one.seconds_to_settle
-    return said if more is None else f"{said}, {_about(more)} more would settle it"
+        return f"slower than the {GIVEN_SHARE.text(comparison.allowed_slowdown)} allowed, {shown}"
+    text = "not shown"
+    if comparison.ratio.high < 1 - comparison.allowed_slowdown:  # the point alone would seem slower
+        text += among or " surely enough"
+    remaining_s = comparison.seconds_to_settle
+    return text if remaining_s is None else f"{text}, {_about(remaining_s)} more would settle it"
 
 
 def _about(seconds: float) -> str:
-    """A forecast of a duration, no more exact than that: `about 40 s`, `about 12 min`."""
+    """A forecast of a duration, rounded accordingly: `about 40 s`, `about 12 min`."""
     if seconds >= 3600:
         return "an hour or"
     return f"about {math.ceil(seconds)} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
 
 
 MOST_LOADS = 5
-"""Loads of each of two servers, in turns, all of which have to be slow: among two equal servers, all loads of
-one are slower by chance once in 252 times, and a quarter slower far less often."""
+"""How often each of two servers loads its model, in turns. All loads of one have to be slow: of two equal
+servers, one's loads are all slower by chance once in 252 times, and a quarter slower far less often."""
 _DEARER = 1.25
-"""The factor by which start-up or memory is far beyond the other's."""
+"""The factor from which start-up or memory counts as far beyond the other's."""
 _LEAST_S, _LEAST_BYTES = 0.1, 64 * 2.0**20
-"""What nobody notices, and the random difference of memory: glibc's malloc gives each thread up to 64 MiB."""
+"""Differences that mean nothing: a time that nobody notices, and the 64 MiB that glibc's malloc may give each
+thread."""
 
 
 def loads_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
@@ -78,22 +79,22 @@ def loads_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
 
 
 def costs(found: schema.BesideOther) -> Iterator[tuple[str, bool]]:
-    """Start-up and memory compared with the model's that is to be replaced, and whether they are far more."""
+    """Start-up and memory compared with those of the model to be replaced, and whether they are far more."""
     here, there = found.here, found.there
     mine_s, theirs_s = ready_s(here), ready_s(there)
     if mine_s is not None and theirs_s is not None:
-        far = len(here.loads_s) >= MOST_LOADS and loads_slower(here.loads_s, there.loads_s)
-        yield f"ready in {DURATION.text(mine_s)}, and {DURATION.text(theirs_s)} there", far
-    for what, bytes_of in (("memory", memory_bytes), ("GPU memory", gpu_memory_bytes)):
+        is_far_more = len(here.loads_s) >= MOST_LOADS and loads_slower(here.loads_s, there.loads_s)
+        yield f"ready in {DURATION.text(mine_s)}, and {DURATION.text(theirs_s)} there", is_far_more
+    for label, bytes_of in (("memory", memory_bytes), ("GPU memory", gpu_memory_bytes)):
         mine, theirs = bytes_of(here), bytes_of(there)
         if mine is not None and theirs is not None:
-            far = mine > max(_DEARER * theirs, theirs + _LEAST_BYTES)
-            yield f"{SIZE.text(mine / 2**20)} of {what}, and {SIZE.text(theirs / 2**20)} there", far
+            is_far_more = mine > max(_DEARER * theirs, theirs + _LEAST_BYTES)
+            yield f"{SIZE.text(mine / 2**20)} of {label}, and {SIZE.text(theirs / 2**20)} there", is_far_more
 
 
 def costlier(found: schema.BesideOther) -> list[str]:
-    """What costs far more than with the model that is to be replaced."""
-    return [said for said, far in costs(found) if far]
+    """The costs that are far above those of the model to be replaced."""
+    return [text for text, is_far_more in costs(found) if is_far_more]
 
 
 BUDGET_WORDS: Mapping[schema.Verdict, str] = {
@@ -127,12 +128,12 @@ def point_budget_text(load: schema.Load) -> str:
 def speed_failures(load: schema.Load) -> list[str]:
     """Why a load point is too slow: against another build, in its p99, beyond its budget; may be empty."""
     compared, budget = load.comparison, load.budget
-    slower = compared is not None and schema.verdict_of(compared) == "failed"
-    beyond = budget is not None and budget.verdict == "failed"
+    is_slower = compared is not None and schema.verdict_of(compared) == "failed"
+    is_beyond = budget is not None and budget.verdict == "failed"
     return [
-        *([comparison_text(compared)] if compared and slower else []),
+        *([comparison_text(compared)] if compared and is_slower else []),
         *([p99_text(compared)] if compared and compared.p99_is_longer else []),
-        *([point_budget_text(load)] if beyond else []),
+        *([point_budget_text(load)] if is_beyond else []),
     ]
 
 

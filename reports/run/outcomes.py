@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from reports.record.arguments import ACCURACY, INPUT, LEAK, SPEED, UNREADABLE
+from reports.record.commands import ACCURACY, INPUT, LEAK, SPEED, UNREADABLE
 from reports.text.labels import counted
 
 ExitCode = pytest.ExitCode
 STATUS = {"input": INPUT, "speed": SPEED, "infrastructure": LEAK, "accuracy": ACCURACY}
-"""The status of a run whose tests failed, by the kind of failure. The highest of several counts, so that a
-failure that the next run may not have (speed), or unusable samples of another model (input), never hide the
-model's own (accuracy)."""
+"""The status of a run whose tests failed, by the kind of failure. Of several kinds the highest counts: a
+failure that the next run may not have (speed), or another model's unusable samples (input), never hide that
+of the model itself (accuracy)."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A benchmark that failed, with what its error says."""
+    """A benchmark that failed, and its error."""
 
     kind: str
     """accuracy, speed, infrastructure or input: the property `failure` of the test."""
@@ -44,9 +44,9 @@ class Outcomes:
     others_failed: bool = False
     """Whether a test failed that is no benchmark."""
     missing: list[str] = field(default_factory=list)
-    """A sentence for each file that was asked for and could not be written."""
+    """A sentence for each requested file that could not be written."""
     unreadable: Sequence[str] = ()
-    """A sentence for each record that the tables lack, as it cannot be read."""
+    """A sentence for each unreadable record, which the tables lack."""
     status: int = ExitCode.OK
     """The exit status of the run, once it has ended."""
 
@@ -81,7 +81,7 @@ def worst_first(failures: Sequence[Failure]) -> list[Failure]:
 def status_of(own: int, outcomes: Outcomes) -> int:
     """The exit status for pytest's `own`, whose 1 (tests failed) becomes that of the kind of failure. A run
     whose tests were all skipped has proven nothing: its status is 5, as if it had selected no test. A missing
-    file that was asked for counts like a broken machine."""
+    file that the user requested counts like a broken machine."""
     kinds = {failure.kind for failure in outcomes.failures}
     if "input" in kinds and own == ExitCode.INTERRUPTED:
         own = ExitCode.TESTS_FAILED
@@ -100,17 +100,17 @@ def status_of(own: int, outcomes: Outcomes) -> int:
 def status_sentence(outcomes: Outcomes) -> str:
     """`exit status 12, accuracy: 2 failed for accuracy, 1 for speed`; empty for a status of pytest's own."""
     names = {code: name for name, code in STATUS.items()}
-    status, said = int(outcomes.status), ""
+    status, detail = int(outcomes.status), ""
     if status in names and (outcomes.failures or outcomes.missing):
         counts = Counter(failure.kind for failure in worst_first(outcomes.failures))
         parts = [f"{count} failed for {kind}" for kind, count in counts.items()]
         if outcomes.missing:
             parts.append(f"{counted(len(outcomes.missing), 'file')} could not be written")
-        said = f", {names[status]}: {', '.join(parts)}"
+        detail = f", {names[status]}: {', '.join(parts)}"
     elif status == UNREADABLE:
-        said = f", records: {len(outcomes.unreadable)} of this run cannot be read"
+        detail = f", records: {len(outcomes.unreadable)} of this run cannot be read"
     elif status == ExitCode.INTERRUPTED:
-        said = ": ended before its end, so that it has proven what is shown here and no more"
+        detail = ": ended before its end, so that it has proven what is shown here and no more"
     elif status == ExitCode.NO_TESTS_COLLECTED and outcomes.skipped:
-        said = f": nothing was proven, all of {outcomes.skipped.total()} tests were skipped"
-    return f"exit status {status}{said}" if said else ""
+        detail = f": nothing was proven, all of {outcomes.skipped.total()} tests were skipped"
+    return f"exit status {status}{detail}" if detail else ""

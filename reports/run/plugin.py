@@ -10,7 +10,7 @@ import pytest
 
 from reports import history
 from reports.record import atomic, commands, files
-from reports.record.arguments import with_fix
+from reports.record.commands import with_fix
 from reports.record.sanitize import visible
 from reports.run import job_summary
 from reports.run.outcomes import Outcomes, status_of, status_sentence, worst_first
@@ -43,11 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
     outcomes = config.stash[_OUTCOMES] = Outcomes()
     config.pluginmanager.register(outcomes, "tritonproof-outcomes")
     if not hasattr(config, "workerinput"):
-        results, given = Path(config.option.results).absolute(), config.option.history
+        results, requested = Path(config.option.results).absolute(), config.option.history
         for folder in (results, *results.glob("*/")):
             atomic.remove_leftovers(folder)
-        kept = history.folder_of(results) if given is None else Path(given).absolute()
-        config.pluginmanager.register(HistoryKeeper(results, kept), "tritonproof-history")
+        history_folder = history.folder_of(results) if requested is None else Path(requested).absolute()
+        config.pluginmanager.register(HistoryKeeper(results, history_folder), "tritonproof-history")
 
 
 class HistoryKeeper:
@@ -70,8 +70,8 @@ class HistoryKeeper:
         for trouble in sorted(self.troubles):
             terminalreporter.write_line(f"the history lacks measurements of this run: {trouble}")
         if self.troubles:
-            again = commands.tool("reports", f"trend --history {self.folder} --add {self.results}")
-            terminalreporter.write_line(f"add them once that is mended: {again}")
+            add_command = commands.tool("reports", f"trend --history {self.folder} --add {self.results}")
+            terminalreporter.write_line(f"add them once that is mended: {add_command}")
 
 
 def outcomes_of(config: pytest.Config) -> Outcomes:
@@ -103,7 +103,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 
 
 def _upgrade_sentence(outcomes: Outcomes, records: Sequence[Publishable]) -> str:
-    failed = [one.name for one in worst_first(outcomes.failures)]
+    failed = [failure.name for failure in worst_first(outcomes.failures)]
     if outcomes.status == pytest.ExitCode.INTERRUPTED:
         failed.append("a run that was ended")
     return upgrade_sentence(records, failed, outcomes.skipped.total())
@@ -126,10 +126,10 @@ def _write_job_summary(
             outcomes.missing.append(sentence)
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # around all else that happens at the end
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around everything else at the end
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
     if path := getattr(session.config.option, "benchmark_json", None):
-        atomic.make_folder(Path(path).parent)  # which pytest-benchmark does not
+        atomic.make_folder(Path(path).parent)  # pytest-benchmark does not make it
     yield
     if not hasattr(session.config, "workerinput"):
         outcomes = outcomes_of(session.config)
@@ -142,33 +142,33 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
 def _record_paths(terminalreporter: Any) -> list[Path]:
     """The files of the records from all workers, in the order of their names."""
     results = Path(terminalreporter.config.option.results).absolute()
-    reports = (report for of_kind in terminalreporter.stats.values() for report in of_kind)
-    properties = (one for report in reports for one in getattr(report, "user_properties", ()))
+    reports = (report for group in terminalreporter.stats.values() for report in group)
+    properties = (pair for report in reports for pair in getattr(report, "user_properties", ()))
     return sorted({results / value for name, value in properties if name == "record"})
 
 
 def written_records(terminalreporter: Any) -> tuple[list[Publishable], list[str]]:
     """The records that the run wrote, and a sentence for each that has since been deleted or damaged."""
-    found: list[Publishable] = []
-    wrong: list[str] = []
+    records: list[Publishable] = []
+    problems: list[str] = []
     for path in _record_paths(terminalreporter):
         try:
-            found.append(publishable(files.read(path)))
+            records.append(publishable(files.read(path)))
         except files.RecordError as error:
-            wrong.append(visible(str(error)))
-    return found, wrong
+            problems.append(visible(str(error)))
+    return records, problems
 
 
 def further_tables(config: Any, records: Sequence[Publishable]) -> list[Table]:
     """The tables beside the summary that the run's options ask for; earlier runs may have recorded more."""
     option = config.option
-    every = (
+    optional = (
         (option.against is not None or option.against_triton is not None, comparison_table),
         (_compares_repositories(option), against_table),
         (option.thresholds is not None, budget_table),
         (option.soak is not None, soak_table),
     )
-    return [made for is_asked_for, make in every if is_asked_for and (made := make(records))]
+    return [table for is_requested, make in optional if is_requested and (table := make(records))]
 
 
 def _compares_repositories(option: Any) -> bool:

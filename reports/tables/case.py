@@ -1,9 +1,9 @@
-"""All blocks of one case: what was served and how, its load points, the cost of serving, a search, a soak."""
+"""All blocks of one case: its configuration, its load points, the cost of serving, a search, a soak."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from reports.published.names import names_of
+from reports.published import names_of
 from reports.record.quantities import COUNT, DURATION, GROWTH, LATENCY, SCORE, SIZE
 from reports.record.schema import GATES, REMOTE, AnswerGate, Growth, LoadSetting, Record, Soak
 from reports.tables.against import against_section
@@ -20,9 +20,8 @@ from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, f
 from reports.text import correctness, labels
 from reports.text.inline import as_is, text
 from reports.text.publishable import Publishable, name_of
-from reports.text.search import search_paragraph
 from reports.text.soak import VERDICT_WORDS, confidence_text, length_text, speed_text, time_until_text
-from reports.text.speed import warm_up_text
+from reports.text.speed import search_paragraph, warm_up_text
 
 
 def case_section(record: Publishable) -> list[Block]:
@@ -31,10 +30,10 @@ def case_section(record: Publishable) -> list[Block]:
         heading = Heading(f"Conversation: {labels.device(record)}, {_engine(record)}", 4)
         blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
     else:
-        blocks = [one for scenario in ("offline", "online") for one in scenario_section(record, scenario)]
+        blocks = [block for scenario in ("offline", "online") for block in scenario_section(record, scenario)]
     blocks += [*efficiency_section(record), *against_section(record)]
-    if found := search_paragraph(record):
-        blocks += [Heading("Within a latency budget", 4), found]
+    if paragraph := search_paragraph(record):
+        blocks += [Heading("Within a latency budget", 4), paragraph]
     return [*blocks, *soak_section(record)]
 
 
@@ -66,7 +65,7 @@ def _batching(record: Publishable, scenario: str) -> str:
             "preferred batch sizes do not apply."
         )
     points: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
-    sizes = sorted({at.batch for at in points if at.scenario == "online"}) or [1]
+    sizes = sorted({setting.batch for setting in points if setting.scenario == "online"}) or [1]
     how = "By the model's own settings" if record.build.as_found else "Dynamic batching"
     return f"{how}; client batch size {', '.join(map(str, sizes))}."
 
@@ -91,25 +90,25 @@ class _Grown(NamedTuple):
         return Cell(COUNT.text(value), value)
 
 
-def _growth(one: _Grown) -> Cell:
-    quantity = GROWTH[one.growth.unit, one.growth.per]
-    return figure(quantity, one.growth.slope, "interval", with_unit=True)
+def _growth(row: _Grown) -> Cell:
+    quantity = GROWTH[row.growth.unit, row.growth.per]
+    return figure(quantity, row.growth.slope, "interval", with_unit=True)
 
 
 _SOAK: Sequence[Column[_Grown]] = (
-    Column("Case", lambda one: f"`{name_of(one.record)}`"),
-    Column("What", lambda one: f"{one.growth.what}, by {one.growth.per.replace('_', ' ')}"),
-    Column("At first", lambda one: one.used(one.growth.first), is_right=True),
-    Column("At last", lambda one: one.used(one.growth.last), is_right=True),
+    Column("Case", lambda row: f"`{name_of(row.record)}`"),
+    Column("What", lambda row: f"{row.growth.what}, by {row.growth.per.replace('_', ' ')}"),
+    Column("At first", lambda row: row.used(row.growth.first), is_right=True),
+    Column("At last", lambda row: row.used(row.growth.last), is_right=True),
     Column("Growth", _growth, is_right=True),
-    Column("1 GiB more in", lambda one: time_until_text(one.growth, one.soak), is_right=True),
-    Column("Verdict", lambda one: VERDICT_WORDS[one.growth.verdict]),
+    Column("1 GiB more in", lambda row: time_until_text(row.growth, row.soak), is_right=True),
+    Column("Verdict", lambda row: VERDICT_WORDS[row.growth.verdict]),
 )
 
 
 def soak_table(records: Sequence[Publishable]) -> Table:
-    soaks = [(one, one.soak) for one in records if one.soak is not None]
-    return table(_SOAK, [_Grown(one, soak, growth) for one, soak in soaks for growth in soak.growth])
+    soaks = [(record, record.soak) for record in records if record.soak is not None]
+    return table(_SOAK, [_Grown(record, soak, growth) for record, soak in soaks for growth in soak.growth])
 
 
 def soak_section(record: Publishable) -> list[Block]:
@@ -121,27 +120,27 @@ def soak_section(record: Publishable) -> list[Block]:
         "What was used is read between passes, with no request in flight; growth is of the second half of "
         f"the requests, of the last two thirds of the loadings, with its {confidence_text(soak)} interval."
     )
-    said = [
+    sentences = [
         f"{labels.full_point(soak)}: {length_text(soak)}. {how if soak.growth else 'Nothing was watched.'}",
         speed_text(soak),
         *soak.not_watched,
     ]
-    return [Heading("Soak", 4), soak_table([record]), " ".join(map(labels.sentence, filter(None, said)))]
+    return [Heading("Soak", 4), soak_table([record]), " ".join(map(labels.sentence, filter(None, sentences)))]
 
 
-# --- what the gates found ----------------------------------------------------------------------------------
+# --- the results of the gates ------------------------------------------------------------------------------
 
 
-def _apart(one: AnswerGate) -> str | None:
-    return correctness.apart_text(one.same) + correctness.remarks(one.same) if one.same else None
+def _apart(gate: AnswerGate) -> str | None:
+    return correctness.apart_text(gate.same) + correctness.remarks(gate.same) if gate.same else None
 
 
 _GATES: Sequence[Column[AnswerGate]] = (
-    Column("Without labels", lambda one: GATES.get(one.gate, one.gate)),
-    Column("Tried", lambda one: one.tried),
-    Column("Requests", lambda one: one.requests, COUNT),
+    Column("Without labels", lambda row: GATES.get(row.gate, row.gate)),
+    Column("Tried", lambda row: row.tried),
+    Column("Requests", lambda row: row.requests, COUNT),
     Column("Apart at most", _apart, is_right=True),
-    Column("Verdict", lambda one: one.wrong or "passed"),
+    Column("Verdict", lambda row: row.wrong or "passed"),
 )
 
 
@@ -149,15 +148,15 @@ def gates_table(found: Sequence[AnswerGate]) -> Table:
     return table(_GATES, correctness.gates_in_order(found))
 
 
-# --- what was served, on what and how, by the names that NVIDIA published ----------------------------------
+# --- the served configuration, by the names that NVIDIA published ------------------------------------------
 
 _BATCHER = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
 """The dynamic batcher's settings. BERT's tables lack them, as only its offline scenario was published."""
 
 
 def parameters_table(record: Publishable, scenario: str) -> Table:
-    """The settings of every row of a scenario. For a model whose source has them all in one table,
-    `configuration_list` has none."""
+    """The settings behind every row of a scenario. If the model's source lists all its settings in one table,
+    so does this one, and `configuration_list` has none."""
     published = names_of(record.case.model, scenario)
     names = published.parameters or published.configuration
     if scenario == "online":
@@ -166,7 +165,7 @@ def parameters_table(record: Publishable, scenario: str) -> Table:
 
 
 def configuration_list(record: Publishable, scenario: str) -> Bullets:
-    """What was served, on what and by what, how long its start took, and how right it is."""
+    """The served model, its hardware and server, how long it took to start, and how accurate it is."""
     serving, deployment = record.serving, record.deployment
     options = (
         ("CUDA graphs", deployment.cuda_graphs),
@@ -198,9 +197,9 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
 
 def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """Name and value of the published settings that apply to the case."""
-    beside = {name.lower() for name in names}
-    found = [(_own_name(record, name), _setting(record, scenario, name.lower(), beside)) for name in names]
-    return [(name, value) for name, value in found if value]
+    listed = {name.lower() for name in names}
+    settings = [(_own_name(record, name), _setting(record, scenario, name.lower(), listed)) for name in names]
+    return [(name, value) for name, value in settings if value]
 
 
 def _own_name(record: Record, name: str) -> str:
@@ -212,12 +211,12 @@ def _own_name(record: Record, name: str) -> str:
     return name
 
 
-def _setting(record: Record, scenario: str, name: str, beside: Collection[str]) -> str:
-    """The value of a setting by its name in `reports/published/names`, in lower case, without what the
-    settings beside it say; empty if the setting does not apply."""
-    of, deployment = record.case, record.deployment
-    is_bound = of.format == "tf-trt" and "model binding" in beside
-    variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(of.format, "")
+def _setting(record: Record, scenario: str, name: str, listed: Collection[str]) -> str:
+    """The value of a setting by its lower-case name in `reports/published/names`, without what the other
+    `listed` settings say; empty if the setting does not apply."""
+    case, deployment = record.case, record.deployment
+    is_bound = case.format == "tf-trt" and "model binding" in listed
+    variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
     is_online = scenario == "online"
     match name:
         case "gpu":
@@ -229,15 +228,15 @@ def _setting(record: Record, scenario: str, name: str, beside: Collection[str]) 
         case "backend accelerator":
             return labels.backend_accelerator(record)
         case "accelerator precision":
-            return of.precision.upper() if of.accelerator == "trt" else "-"
+            return case.precision.upper() if case.accelerator == "trt" else "-"
         case "precision":
-            return of.precision.upper()
+            return case.precision.upper()
         case "model binding":
-            return "TF-TRT" if of.format == "tf-trt" else ""
+            return "TF-TRT" if case.format == "tf-trt" else ""
         case "model format" if is_bound:
             return "TensorFlow SavedModel"
         case "model format":
-            return "TorchScript" if variant and "conversion variant" in beside else record.build.format
+            return "TorchScript" if variant and "conversion variant" in listed else record.build.format
         case "conversion variant":
             return variant
         case "image resolution":
@@ -250,7 +249,7 @@ def _setting(record: Record, scenario: str, name: str, beside: Collection[str]) 
             return str(deployment.instances)
         case "nvidia tensorrt capture cuda graph":
             enabled = "Enabled" if deployment.cuda_graphs else "Disabled"
-            return enabled if of.format == "trt" else ""
+            return enabled if case.format == "trt" else ""
         case "squad v1.1 f1 score":
             score = correctness.main_score(record)
             return correctness.unscored(record) if score is None else SCORE.cell(score.served)
@@ -263,7 +262,7 @@ def _setting(record: Record, scenario: str, name: str, beside: Collection[str]) 
 
 def _start(record: Publishable, scenario: str) -> str:
     """Seconds until the first answer, and until latencies were stationary under load."""
-    start = next((one for one in record.starts if one.scenario == scenario), None)
+    start = next((candidate for candidate in record.starts if candidate.scenario == scenario), None)
     if start is None:
         return ""
     server = f"server {DURATION.text(start.server_s)}, " if start.server_s is not None else ""

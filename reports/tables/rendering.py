@@ -1,6 +1,6 @@
-"""Tables, and the text between them, as markdown, HTML, CSV and JSON and for a terminal.
+"""Renders tables, and the text between them, as markdown, HTML, CSV and JSON and for a terminal.
 
-Text of whatever origin is escaped here, once. pandas, rich and markdown-it-py are imported where needed.
+This module escapes all text, whatever its origin, once. Functions import pandas, rich and markdown-it-py.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _FORMULA = ("=", "+", "-", "@")
-"""How a text begins that a spreadsheet would compute."""
+"""The first characters of texts that a spreadsheet would compute."""
 
 # --- markdown ----------------------------------------------------------------------------------------------
 
@@ -45,9 +45,9 @@ def _markdown(block: Block) -> Iterator[str]:
 
 
 def below(table: Table) -> list[Block]:
-    """The text below a table: what its columns mean, what its marks say, and its notes."""
-    marked = [as_is("Marked points (*):")] if table.is_starred and table.remarks else []
-    return [one for one in (table.legend, *marked, Bullets(table.remarks), *table.notes) if one]
+    """The text below a table: the legend of its columns, its marks, and its notes."""
+    marks_title = [as_is("Marked points (*):")] if table.is_starred and table.remarks else []
+    return [block for block in (table.legend, *marks_title, Bullets(table.remarks), *table.notes) if block]
 
 
 def _grid(table: Table) -> str:
@@ -60,8 +60,8 @@ def _grid(table: Table) -> str:
 
 
 def _sides(table: Table) -> list[bool]:
-    """Whether the cells of each title are aligned right."""
-    return [*(one.is_number for one in table.columns), False][: len(table.titles)]
+    """Whether the cells below each title align right."""
+    return [*(column.is_number for column in table.columns), False][: len(table.titles)]
 
 
 def _padded(cells: Sequence[str], widths: Sequence[int], is_right: Sequence[bool]) -> list[str]:
@@ -75,35 +75,35 @@ def _padded(cells: Sequence[str], widths: Sequence[int], is_right: Sequence[bool
 
 
 def html(blocks: Iterable[Block], level: int = 3) -> str:
-    """The blocks as HTML, with their highest heading at a level. A cell's number is its `data-value`, to sort
+    """The blocks as HTML, with their highest heading at `level`. A cell's number is its `data-value`, to sort
     by; no name in a record becomes a link, a picture or HTML."""
     shown = [block for block in blocks if block]
     highest = min((block.level for block in shown if isinstance(block, Heading)), default=level)
     return "\n".join(part for block in shown for part in _html(block, level - highest))
 
 
-def _html(block: Block, lower: int) -> Iterator[str]:
+def _html(block: Block, shift: int) -> Iterator[str]:
     if isinstance(block, Heading):
-        tag = f"h{min(6, block.level + lower)}"
+        tag = f"h{min(6, block.level + shift)}"
         yield f"<{tag}>{inline_html(block.text)}</{tag}>"
     elif isinstance(block, Bullets):
         yield "<ul>\n" + "\n".join(f"<li>{inline_html(line)}</li>" for line in block.lines) + "\n</ul>"
     elif isinstance(block, Table):
         yield f'<div class="wrap">{_html_table(block)}</div>'
-        yield from (part for below in below(block) for part in _html(below, lower))
+        yield from (part for below in below(block) for part in _html(below, shift))
     else:
         yield f"<p>{inline_html(block)}</p>"
 
 
 def _html_table(table: Table) -> str:
     sides = [' class="number"' if right else "" for right in _sides(table)]
-    heads = [f"<th{side}>{inline_html(one)}</th>" for side, one in zip(sides, table.titles, strict=True)]
+    heads = [f"<th{side}>{inline_html(title)}</th>" for side, title in zip(sides, table.titles, strict=True)]
     rows = []
     for row, texts in zip(table.rows, table.texts, strict=True):
         values = ["" if cell.value is None else f' data-value="{cell.value!r}"' for cell in row.cells]
         cells = [
-            f"<td{side}{value}>{inline_html(said)}</td>"
-            for side, value, said in itertools.zip_longest(sides, values, texts, fillvalue="")
+            f"<td{side}{value}>{inline_html(cell_text)}</td>"
+            for side, value, cell_text in itertools.zip_longest(sides, values, texts, fillvalue="")
         ]
         rows.append(f"<tr>{''.join(cells)}</tr>")
     head, body = "".join(heads), "\n".join(rows)
@@ -111,7 +111,7 @@ def _html_table(table: Table) -> str:
 
 
 def inline_html(said: str) -> str:
-    """A text on one line as HTML, with nothing but code and emphasis."""
+    """A text as one line of HTML, in which only code and emphasis are marked up."""
     if not isinstance(said, Emphasised) and "`" not in said:  # as nearly all cells are
         return html_escape(one_line(said, LONGEST))
     return _inline_parser().renderInline(text(said))
@@ -128,21 +128,21 @@ def _inline_parser() -> "MarkdownIt":
 
 
 def as_json(blocks: Iterable[Block]) -> str:
-    """Every table with the headings above it: its columns, its rows by title, and its notes."""
-    found = [{"section": section} | _json(one) for section, one in _sections(blocks)]
-    return in_json(json.dumps(found, indent=2, ensure_ascii=False))
+    """Each table with the headings above it: its columns, its rows by title, and its notes."""
+    tables = [{"section": section} | _json(table) for section, table in _sections(blocks)]
+    return in_json(json.dumps(tables, indent=2, ensure_ascii=False))
 
 
 def _json(table: Table) -> dict[str, Any]:
     columns = [
-        {"title": one.title, "unit": one.quantity and one.quantity.unit, "meaning": one.meaning or None}
-        for one in table.columns
+        {"title": item.title, "unit": item.quantity and item.quantity.unit, "meaning": item.meaning or None}
+        for item in table.columns
     ]
-    titles = [one.title for one in table.columns]
+    titles = [item.title for item in table.columns]
     rows = [
         {
             "cells": dict(zip(titles, map(_json_cell, row.cells), strict=True)),
-            "marks": [{"code": one.code, "text": one.text} for one in row.marks],
+            "marks": [{"code": item.code, "text": item.text} for item in row.marks],
         }
         for row in table.rows
     ]
@@ -150,7 +150,7 @@ def _json(table: Table) -> dict[str, Any]:
     return {
         "columns": columns,
         "rows": rows,
-        "notes": [plain(one) for lines in notes for one in lines if one],
+        "notes": [plain(item) for lines in notes for item in lines if item],
     }
 
 
@@ -164,18 +164,22 @@ def as_csv(blocks: Iterable[Block]) -> str:
     """All tables below each other, with the headings above each in the first column."""
     import pandas as pd
 
-    rows = [{"Section": section} | _named(one, row) for section, one in _sections(blocks) for row in one.rows]
+    rows = [
+        {"Section": section} | _named(table, row)
+        for section, table in _sections(blocks)
+        for row in table.rows
+    ]
     return csv_text(pd.DataFrame(rows))
 
 
 def _named(table: Table, row: Row) -> dict[str, Any]:
     """The values of a row by title, each with its bounds; the text if there is no value."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for column, cell in zip(table.columns, row.cells, strict=True):
-        found[column.title] = plain(cell.text) if cell.value is None else cell.value
+        values[column.title] = plain(cell.text) if cell.value is None else cell.value
         if cell.low is not None:
-            found |= {f"{column.title}, low": cell.low, f"{column.title}, high": cell.high}
-    return found | {"Marks": " ".join(one.code for one in row.marks) or None}
+            values |= {f"{column.title}, low": cell.low, f"{column.title}, high": cell.high}
+    return values | {"Marks": " ".join(mark.code for mark in row.marks) or None}
 
 
 def csv_text(frame: "pd.DataFrame") -> str:
@@ -188,32 +192,32 @@ def csv_text(frame: "pd.DataFrame") -> str:
 def _csv_cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    said = one_line(value)
-    return f"'{said}" if said.startswith(_FORMULA) else said
+    line = one_line(value)
+    return f"'{line}" if line.startswith(_FORMULA) else line
 
 
 def _sections(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
-    """Every table, and the headings above it."""
-    under: dict[int, str] = {}
+    """Each table, after the headings above it."""
+    headings: dict[int, str] = {}
     for block in blocks:
         if isinstance(block, Heading):
-            under = {level: said for level, said in under.items() if level < block.level}
-            under[block.level] = plain(block.text)
+            headings = {level: heading for level, heading in headings.items() if level < block.level}
+            headings[block.level] = plain(block.text)
         elif isinstance(block, Table) and block:
-            yield " / ".join(under.values()), block
+            yield " / ".join(headings.values()), block
 
 
 # --- terminal ----------------------------------------------------------------------------------------------
 
 
 def show(blocks: Iterable[Block], console: "Console") -> None:
-    """Print the blocks. A table that is too wide has its most important columns, or a paragraph per row."""
+    """Print the blocks. A table that is too wide shrinks to its main columns, or to a paragraph per row."""
     from rich.markdown import Markdown
 
     is_first = True
-    for block in (one for one in blocks if one):
+    for block in (part for part in blocks if part):
         is_rich = isinstance(block, Bullets) or (isinstance(block, Table) and _width(block) <= console.width)
-        if not is_first and not is_rich:  # before a list and a table rich itself leaves a line empty
+        if not is_first and not is_rich:  # rich itself leaves a line empty before a list or a table
             console.print()
         if isinstance(block, Table):
             _show_table(block, console)
@@ -239,35 +243,39 @@ def _show_table(table: Table, console: "Console") -> None:
     else:
         lines = _lines(narrow) if narrow.columns else []
         if lines and max(map(len, lines)) <= console.width:
-            # With the cells of all columns, so that the legend says why a rank without its ratio is missing.
+            # Rows keep all their cells: the legend then says why a rank without its ratio is missing.
             shown = dataclasses.replace(table, columns=narrow.columns)
         else:
             lines = list(_folded(table, console.width))
         console.print("\n".join(lines), markup=False, highlight=False)
-    further = below(shown)
-    if further and not isinstance(further[0], Bullets):
+    notes = below(shown)
+    if notes and not isinstance(notes[0], Bullets):
         console.print()
-    show(further, console)
+    show(notes, console)
 
 
 def _width(table: Table) -> int:
-    """The columns of a terminal that the table takes."""
+    """The width of the table, in characters of a terminal."""
     lines = [[plain(cell) for cell in line] for line in (table.titles, *table.texts)]
     return sum(max(map(len, cells)) + 2 for cells in zip(*lines, strict=True))
 
 
 def _narrowed(table: Table) -> Table:
     """The columns that have a narrow title, under that title."""
-    columns = [dataclasses.replace(one, title=one.narrow) for one in table.columns if one.narrow is not None]
-    kept = [one.narrow is not None for one in table.columns]
-    rows = [dataclasses.replace(row, cells=[*itertools.compress(row.cells, kept)]) for row in table.rows]
+    columns = [
+        dataclasses.replace(column, title=column.narrow)
+        for column in table.columns
+        if column.narrow is not None
+    ]
+    is_shown = [column.narrow is not None for column in table.columns]
+    rows = [dataclasses.replace(row, cells=[*itertools.compress(row.cells, is_shown)]) for row in table.rows]
     return dataclasses.replace(table, columns=columns, rows=rows)
 
 
 def _lines(table: Table) -> list[str]:
-    """The table without rules. Where rows share their first cell, it is a heading above them."""
+    """The table as lines, without rules. A first cell that rows share becomes a heading above them."""
     rows = [[plain(cell) for cell in cells] for cells in table.texts]
-    titles = [one.title for one in table.columns]
+    titles = [column.title for column in table.columns]
     titles += [""] * (len(table.titles) - len(titles))  # the letters of notes need none
     has_heads = len({row[0] for row in rows}) < len(rows)
     start = 1 if has_heads else 0
@@ -288,7 +296,7 @@ def _lines(table: Table) -> list[str]:
 
 
 def _folded(table: Table, width: int) -> Iterator[str]:
-    """A paragraph for each row: its first cell, then each other one after the title of its column."""
+    """A paragraph for each row: its first cell, then the others, each after the title of its column."""
     _, *titles = map(plain, table.titles)
     for row in table.texts:
         first, *others = map(plain, row)

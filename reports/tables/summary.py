@@ -25,12 +25,19 @@ from reports.text.labels import (
     size,
 )
 from reports.text.publishable import Publishable, name_of
-from reports.text.search import search_paragraph
-from reports.text.speed import best_load, ranked, ranks, reference, reference_names, version_note
+from reports.text.speed import (
+    best_load,
+    ranked,
+    ranks,
+    reference,
+    reference_names,
+    search_paragraph,
+    version_note,
+)
 
 
 class Best(NamedTuple):
-    """A case, its score, and its fastest load point; None if it has none that may be shown."""
+    """A case, its score, its fastest load point and its rank; None for each that it lacks or has to hide."""
 
     record: Publishable
     score: Score | None
@@ -39,7 +46,7 @@ class Best(NamedTuple):
 
 
 def summary(records: Sequence[Publishable]) -> list[Block]:
-    """A table per target, one row per case, with notes on its columns, its servers and what needs care."""
+    """A table per target with a row per case, and notes on its columns, its servers and what needs care."""
     targets = grouped(records, lambda record: record.case.target)
     if len(targets) == 1:
         return [summary_table(records)]
@@ -51,44 +58,49 @@ def summary(records: Sequence[Publishable]) -> list[Block]:
 
 def summary_table(of_target: Sequence[Publishable]) -> Table:
     records = ranked(of_target)
-    placed = ranks(records)
-    found = [
-        Best(one, correctness.main_score(one), best_load(one), placed.get(name_of(one))) for one in records
+    rank_by_name = ranks(records)
+    rows = [
+        Best(case, correctness.main_score(case), best_load(case), rank_by_name.get(name_of(case)))
+        for case in records
     ]
-    searches = ((name_of(one), search_paragraph(one)) for one in records)
-    is_priced = any(cost_cell(Point(one.record, one.load)).value for one in found if one.load)
+    searches = ((name_of(case), search_paragraph(case)) for case in records)
+    is_priced = any(cost_cell(Point(case.record, case.load)).value for case in rows if case.load)
     notes = [
-        *(f"`{case}`: {paragraph}" for case, paragraph in searches if paragraph),
+        *(f"`{name}`: {paragraph}" for name, paragraph in searches if paragraph),
         price_sentence(records) if is_priced else "",
         *serving_blocks(records),
     ]
-    columns = summary_columns(found)
-    return table(columns, found, name=lambda one: name_of(one.record), marks=_marks, notes=notes)
+    columns = summary_columns(rows)
+    return table(columns, rows, name=lambda case: name_of(case.record), marks=_marks, notes=notes)
 
 
 def summary_columns(found: Sequence[Best]) -> Sequence[Column[Best]]:
-    """The columns with what they mean for these cases. A new column is a line here."""
-    loads = [one.load for one in found if one.load]
+    """The columns, and their meanings for these cases. Add a line here for a new column."""
+    loads = [row.load for row in found if row.load]
     unbounded = ""
     if any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms):
         unbounded = f", with a {_OPEN} where the requests were too few for an upper bound of it"
     levels = confidence_levels(loads)
-    best = f"the best of a case's load points, ± half the width of its {levels} confidence interval"
-    records = [one.record for one in found]
+    best_meaning = f"the best of a case's load points, ± half the width of its {levels} confidence interval"
+    records = [row.record for row in found]
     names = " or ".join(reference_names(records, records))
-    turns = f"over {names} of the same model, each at its best, measured in turns, with its 95 % interval"
+    turns_meaning = (
+        f"over {names} of the same model, each at its best, measured in turns, with its 95 % interval"
+    )
     optional = functools.partial(Column[Best], is_optional=True)
     return (
-        Column("Model", lambda one: one.record.case.model, narrow="Model"),
-        Column("Format", lambda one: format_text(one.record), narrow="Format"),
-        Column("Precision", lambda one: one.record.case.precision.upper(), narrow=""),
+        Column("Model", lambda row: row.record.case.model, narrow="Model"),
+        Column("Format", lambda row: format_text(row.record), narrow="Format"),
+        Column("Precision", lambda row: row.record.case.precision.upper(), narrow=""),
         Column("Accuracy", _accuracy, narrow="Accuracy"),
         optional("Floor", _floor),
-        optional("Inferences/second", _rate, THROUGHPUT, "half width", narrow="Infer/s", meaning=best),
+        optional(
+            "Inferences/second", _rate, THROUGHPUT, "half width", narrow="Infer/s", meaning=best_meaning
+        ),
         optional("At", _at, meaning="a batch is of the offline scenario, a concurrency of the online one"),
         optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms", meaning=f"the latency there{unbounded}"),
         optional("Rank", _rank, is_right=True, narrow="#", meaning=_RANK),
-        optional("Ratio to reference", _to_reference, RATIO, meaning=turns),
+        optional("Ratio to reference", _to_reference, RATIO, meaning=turns_meaning),
         optional("Ratio to published", _to_published, RATIO, meaning=_TO_PUBLISHED),
         optional("Ratio to in process", _to_in_process, RATIO, meaning=_TO_IN_PROCESS),
         optional("Cost per million correct", _cost, is_right=True),
@@ -107,92 +119,94 @@ _OPEN = "+"
 """The sign of a p99 latency whose interval is open above."""
 
 
-def _accuracy(one: Best) -> Cell:
-    if one.score is None:
-        return Cell(correctness.unscored(one.record))
-    value = figure(METRICS[one.score.better], one.score.served).value
-    return Cell(f"{one.score.metric} {correctness.metric_text(one.score, one.score.served)}", value)
+def _accuracy(row: Best) -> Cell:
+    if row.score is None:
+        return Cell(correctness.unscored(row.record))
+    value = figure(METRICS[row.score.better], row.score.served).value
+    return Cell(f"{row.score.metric} {correctness.metric_text(row.score, row.score.served)}", value)
 
 
-def _floor(one: Best) -> Cell | None:
-    limit = correctness.tightest(one.score) if one.score else None
-    if one.score is None or limit is None:
+def _floor(row: Best) -> Cell | None:
+    limit = correctness.tightest(row.score) if row.score else None
+    if row.score is None or limit is None:
         return None
-    said = "≤ " if one.score.better == "lower" else ""
-    value = figure(METRICS[one.score.better], limit.value).value
-    return Cell(f"{said}{correctness.metric_text(one.score, limit.value)}", value)
+    sign = "≤ " if row.score.better == "lower" else ""
+    value = figure(METRICS[row.score.better], limit.value).value
+    return Cell(f"{sign}{correctness.metric_text(row.score, limit.value)}", value)
 
 
-def _rate(one: Best) -> Estimate | None:
-    return one.load.throughput_per_s if one.load else None
+def _rate(row: Best) -> Estimate | None:
+    return row.load.throughput_per_s if row.load else None
 
 
-def _at(one: Best) -> str | None:
-    return point(one.load) if one.load else None
+def _at(row: Best) -> str | None:
+    return point(row.load) if row.load else None
 
 
-def _p99(one: Best) -> Cell | None:
-    p99 = one.load.latency_ms.get("p99") if one.load else None
+def _p99(row: Best) -> Cell | None:
+    p99 = row.load.latency_ms.get("p99") if row.load else None
     if p99 is None:
         return None
     cell = figure(LATENCY, p99)
     return dataclasses.replace(cell, text=f"{cell.text}{_OPEN}") if p99.open_above else cell
 
 
-def _rank(one: Best) -> Cell | None:
-    return None if one.rank is None else Cell(str(one.rank), one.rank)
+def _rank(row: Best) -> Cell | None:
+    return None if row.rank is None else Cell(str(row.rank), row.rank)
 
 
-def _to_reference(one: Best) -> Cell | None:
-    beside = reference(one.record)
+def _to_reference(row: Best) -> Cell | None:
+    beside = reference(row.record)
     if beside is None:
         return None
     cell = figure(RATIO, beside.ratio, "interval")
-    is_reference = beside.reference == case_id(one.record.case)
+    is_reference = beside.reference == case_id(row.record.case)
     return Cell("reference", cell.value) if is_reference else cell
 
 
-def _to_published(one: Best) -> Estimate | None:
-    return published_ratio(one.record, one.load) if one.load else None
+def _to_published(row: Best) -> Estimate | None:
+    return published_ratio(row.record, row.load) if row.load else None
 
 
-def _where(at: Load | Efficiency) -> tuple[str, int, int]:
-    return at.scenario, at.batch, at.concurrency
+def _where(measured: Load | Efficiency) -> tuple[str, int, int]:
+    return measured.scenario, measured.batch, measured.concurrency
 
 
-def _in_process(one: Best) -> Efficiency | None:
+def _in_process(row: Best) -> Efficiency | None:
     """The comparison with the artifact in process at the case's best point, else at another."""
-    if one.load is None:
+    if row.load is None:
         return None
-    best = [at for at in one.record.efficiency if _where(at) == _where(one.load)]
-    return next(iter((*best, *one.record.efficiency)), None)
+    at_best = [
+        measurement for measurement in row.record.efficiency if _where(measurement) == _where(row.load)
+    ]
+    return next(iter((*at_best, *row.record.efficiency)), None)
 
 
-def _to_in_process(one: Best) -> Cell | None:
+def _to_in_process(row: Best) -> Cell | None:
     """The ratio, with the point if it is not the row's."""
-    compared = _in_process(one)
-    if compared is None or one.load is None:
+    compared = _in_process(row)
+    if compared is None or row.load is None:
         return None
     cell, where = figure(RATIO, compared.ratio, "interval"), _where(compared)
     return (
-        cell if where == _where(one.load) else dataclasses.replace(cell, text=f"{cell.text}, {size(*where)}")
+        cell if where == _where(row.load) else dataclasses.replace(cell, text=f"{cell.text}, {size(*where)}")
     )
 
 
-def _cost(one: Best) -> Cell | None:
-    return cost_cell(Point(one.record, one.load)) if one.load else None
+def _cost(row: Best) -> Cell | None:
+    return cost_cell(Point(row.record, row.load)) if row.load else None
 
 
-def _marks(one: Best) -> list[Mark]:
+def _marks(row: Best) -> list[Mark]:
     """What a reader should know about a case beyond its cells. A sentence is its own code."""
-    record, sentences = one.record, []
+    record, sentences = row.record, []
     if record.no_speed and (record.hidden or not search_paragraph(record)):
         sentences.append(record.no_speed)
-    if one.score is None and correctness.has_random_weights(record):
+    if row.score is None and correctness.has_random_weights(record):
         sentences.append(f"{correctness.unmeasured(record)}.")
     sentences += filter(None, [version_note(record)])
-    measured = [found.marks for found in (one.load, _in_process(one)) if found is not None]
-    return [*(Mark(said, said) for said in sentences), *itertools.chain(*measured)]
+    measured = [source.marks for source in (row.load, _in_process(row)) if source is not None]
+    return [*(Mark(remark, remark) for remark in sentences), *itertools.chain(*measured)]
 
 
 # --- where cases were measured and who served them ---------------------------------------------------------
@@ -210,9 +224,9 @@ def machine_blocks(records: Sequence[Record]) -> list[Block]:
         blocks = ["Measured on more than one machine or set of versions:", _by_case(stamps), alone.strip()]
     if any(gpus) and not alone:
         blocks += ["Used were:", _by_case({_uuids(uuids): group for uuids, group in gpus.items()})]
-    if found := measured_text(records):
-        at = "at " if found.startswith("commit") else ""  # as no host says where
-        blocks.append(f"Measured {at}{found}.")
+    if origins := measured_text(records):
+        preposition = "at " if origins.startswith("commit") else ""  # no host precedes it
+        blocks.append(f"Measured {preposition}{origins}.")
     return blocks
 
 
@@ -224,10 +238,13 @@ def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
     return ["Served in more than one way:", _by_case(servers)]
 
 
-def _by_case(said: Mapping[str, Sequence[Record]]) -> Bullets:
-    """A line for each thing that is said of some cases."""
-    names = {what: ", ".join(f"`{name_of(one)}`" for one in cases) for what, cases in said.items()}
-    return Bullets([as_is(f"{cases}: {text(what)}.") for what, cases in names.items()])
+def _by_case(groups: Mapping[str, Sequence[Record]]) -> Bullets:
+    """A line for each statement, after the names of its cases."""
+    names = {
+        statement: ", ".join(f"`{name_of(record)}`" for record in cases)
+        for statement, cases in groups.items()
+    }
+    return Bullets([as_is(f"{cases}: {text(statement)}.") for statement, cases in names.items()])
 
 
 def _uuids(uuids: Sequence[str]) -> str:
@@ -248,5 +265,5 @@ def _serving(serving: Serving | None) -> str:
     digest = f"@{serving.image_digest}" if serving.image_digest else ""
     image = f", {serving.image}{digest}" if serving.image else ""
     versions = ", ".join(f"{name} {version}" for name, version in serving.versions.items())
-    sentence = f"served by {server_name(serving.triton)} ({serving.kind}{image}), {serving.backend} backend"
-    return f"{sentence}; in the server {versions}" if versions else sentence
+    served = f"served by {server_name(serving.triton)} ({serving.kind}{image}), {serving.backend} backend"
+    return f"{served}; in the server {versions}" if versions else served

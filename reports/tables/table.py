@@ -1,7 +1,7 @@
 """A table as a value: columns, rows and notes, which `reports.tables.rendering` writes in every form.
 
 Rows come from records that passed `reports.text.publishable`, and a cell leaves out a figure whose interval
-is too wide, so no rendering can show what may not be shown.
+is too wide, so no rendering can show what has to stay hidden.
 """
 
 import operator
@@ -15,7 +15,7 @@ from reports.text.labels import grouped, letter
 
 Item = TypeVar("Item")
 Style = Literal["value", "interval", "half width"]
-"""How an estimate is written: alone, with its interval in brackets, or with half the interval's width."""
+"""The form of an estimate: alone, with its interval in brackets, or with half the interval's width."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Cell:
 
 
 Taken = str | int | float | Estimate | Cell | None
-"""What a column takes of an item: a Cell if it is written in a way of its own."""
+"""What a column takes of an item: a Cell if the column writes it in a form of its own."""
 
 
 def figure(
@@ -40,7 +40,7 @@ def figure(
     with_unit: bool = False,
 ) -> Cell:
     """The cell of a figure, with the digits that tell it apart from others, and with its unit if the title
-    does not have that."""
+    lacks it."""
     if taken is None:
         return Cell(NOTHING)
     if not isinstance(taken, Estimate):
@@ -54,7 +54,7 @@ def figure(
         written = quantity.cell_with_half_width(taken)
     else:
         written = quantity.text(taken.value) if with_unit else quantity.cell(taken.value)
-    value, low, high = (_in_unit(quantity, one) for one in (taken.value, taken.low, taken.high))
+    value, low, high = (_in_unit(quantity, number) for number in (taken.value, taken.low, taken.high))
     return Cell(written, value, low, None if taken.open_above else high)
 
 
@@ -64,7 +64,7 @@ def _in_unit(quantity: Quantity, value: float) -> float:
 
 @dataclass(frozen=True)
 class Column(Generic[Item]):
-    """A title, what the column takes of an item, and the quantity of this; None for text."""
+    """A title, what the column takes of an item, and its quantity; None for text."""
 
     title: str
     take: Callable[[Item], Taken]
@@ -73,15 +73,15 @@ class Column(Generic[Item]):
     meaning: str = ""
     """What the legend below the table says of the column, without a full stop."""
     is_starred: bool = False
-    """Whether the column has the star of rows with marks."""
+    """Whether the column shows the star of a row with marks."""
     is_optional: bool = False
-    """Whether the column is left out if it has nothing to show."""
+    """Whether the table leaves the column out if it has nothing to show."""
     with_unit: bool = False
-    """Whether cells have the unit, as the title does not."""
+    """Whether cells show the unit, which the title lacks."""
     is_right: bool | None = None
-    """Whether cells are aligned right; by default those of quantities are."""
+    """Whether cells align right; by default those of quantities do."""
     narrow: str | None = None
-    """The title in a terminal that is too narrow for all columns; None if it leaves this one out."""
+    """The title in a terminal too narrow for all columns; None if the column is left out there."""
 
     @property
     def is_number(self) -> bool:
@@ -120,32 +120,32 @@ class Table:
 
     @property
     def legend(self) -> str:
-        """What the columns mean, and why some figures are left out."""
-        said = [f"{one.title}: {one.meaning}." for one in self.columns if one.meaning]
-        if said and any(cell.text.startswith(NOT_SHOWN) for row in self.rows for cell in row.cells):
-            said.append(f"A ratio whose interval is wider than a factor of {WIDEST_RATIO:g} is not shown.")
-        return " ".join(said)
+        """The meanings of the columns, and why some figures are missing."""
+        parts = [f"{column.title}: {column.meaning}." for column in self.columns if column.meaning]
+        if parts and any(cell.text.startswith(NOT_SHOWN) for row in self.rows for cell in row.cells):
+            parts.append(f"A ratio whose interval is wider than a factor of {WIDEST_RATIO:g} is not shown.")
+        return " ".join(parts)
 
     @property
     def is_starred(self) -> bool:
-        """Whether a star refers to a row's marks by the row's name; else letters do, which rows may share."""
-        return any(one.is_starred for one in self.columns)
+        """Whether stars refer to marks by the names of rows; otherwise letters do, which rows may share."""
+        return any(column.is_starred for column in self.columns)
 
     @property
     def remarks(self) -> list[str]:
-        """What the marks of the rows say, a line each."""
+        """The texts of the marks, a line each."""
         if self.is_starred:
             marked = [row for row in self.rows if row.marks]
-            return [f"{row.name}: {'; '.join(one.text for one in row.marks)}" for row in marked]
-        return [f"{letter(place)}: {said}" for place, said in enumerate(self._sentences.values())]
+            return [f"{row.name}: {'; '.join(mark.text for mark in row.marks)}" for row in marked]
+        return [f"{letter(place)}: {sentence}" for place, sentence in enumerate(self._sentences.values())]
 
     @property
     def titles(self) -> list[str]:
-        return [*(one.title for one in self.columns), *(["Note"] if self._has_letters else [])]
+        return [*(column.title for column in self.columns), *(["Note"] if self._has_letters else [])]
 
     @property
     def texts(self) -> list[list[str]]:
-        found = [
+        lines = [
             [
                 f"{cell.text}*" if column.is_starred and row.marks else cell.text
                 for column, cell in zip(self.columns, row.cells, strict=True)
@@ -154,9 +154,9 @@ class Table:
         ]
         if self._has_letters:
             letters = {kind: letter(place) for place, kind in enumerate(self._sentences)}
-            for row, texts in zip(self.rows, found, strict=True):
+            for row, texts in zip(self.rows, lines, strict=True):
                 texts.append(", ".join(dict.fromkeys(letters[mark.code] for mark in row.marks)))
-        return found
+        return lines
 
     @property
     def _has_letters(self) -> bool:
@@ -164,13 +164,13 @@ class Table:
 
     @property
     def _sentences(self) -> Mapping[str, str]:
-        """A sentence per code, in the order of the rows: what all its marks say, else what the code means."""
-        found = {}
+        """A sentence per code, in the order of the rows: the text its marks share, else its meaning."""
+        sentence_of = {}
         marks = [mark for row in self.rows for mark in row.marks]
-        for code, alike in grouped(marks, operator.attrgetter("code")).items():
-            sentences = list(dict.fromkeys(mark.text for mark in alike))
-            found[code] = sentences[0] if len(sentences) == 1 else MARKS.get(code, "; ".join(sentences))
-        return found
+        for code, same_code in grouped(marks, operator.attrgetter("code")).items():
+            sentences = list(dict.fromkeys(mark.text for mark in same_code))
+            sentence_of[code] = sentences[0] if len(sentences) == 1 else MARKS.get(code, "; ".join(sentences))
+        return sentence_of
 
 
 def table(
@@ -181,23 +181,23 @@ def table(
     marks: Callable[[Item], Iterable[Mark]] = lambda _item: (),
     notes: Sequence["str | Bullets"] = (),
 ) -> Table:
-    """The table of some items, without optional columns that have nothing to show."""
+    """The table of the items, without optional columns that have nothing to show."""
     items = list(items)
     cells_of = [[column.cell(item) for item in items] for column in columns]
-    kept = [
+    shown = [
         (column, cells)
         for column, cells in zip(columns, cells_of, strict=True)
         if not column.is_optional or any(cell.text not in (NOTHING, "") for cell in cells)
     ]
     rows = [
-        Row([cells[place] for _, cells in kept], name(item), tuple(marks(item)))
+        Row([cells[place] for _, cells in shown], name(item), tuple(marks(item)))
         for place, item in enumerate(items)
     ]
-    return Table([column for column, _ in kept], rows, [note for note in notes if note])
+    return Table([column for column, _ in shown], rows, [note for note in notes if note])
 
 
 def table_of_texts(titles: Sequence[str], rows: Iterable[Sequence[str]], is_right: str = "") -> Table:
-    """A table of texts; `is_right` has an `r` in the place of each column that is aligned right."""
+    """A table of texts; `is_right` has an `r` in the place of each right-aligned column."""
     columns: list[Column[Sequence[str]]] = [
         Column(title, operator.itemgetter(place), is_right=is_right[place : place + 1] == "r")
         for place, title in enumerate(titles)

@@ -26,21 +26,22 @@ def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
     """A sentence for each score, pair of stages and output that misses its limit; empty if all hold."""
     failures = []
     for score in accuracy.scores:
-        limit = tightest(score)  # which is missed where any is
+        limit = tightest(score)  # missed if any limit is
         if limit is not None and not schema.meets(score.better, score.served, limit.value):
             served, value = METRICS[score.better].apart(score.served, limit.value)
             place = "below its floor" if score.better == "higher" else "above its ceiling"
             failures.append(f"served {score.metric} {served} is {place} of {value} ({limit.source})")
     failures += [
-        f"{' and '.join(one.between)} decide differently "
-        f"(agreement {_limited(AGREEMENT, one.agreement, one.agreement_limit)})"
-        for one in accuracy.disagreements
-        if not schema.agrees(one)
+        f"{' and '.join(difference.between)} decide differently "
+        f"(agreement {_limited(AGREEMENT, difference.agreement, difference.agreement_limit)})"
+        for difference in accuracy.disagreements
+        if not schema.agrees(difference)
     ]
     failures += [
-        f"the served output {one.output} is not what the same file gives in process ({_output_failure(one)})"
-        for one in accuracy.outputs
-        if not schema.within_limits(one)
+        f"the served output {difference.output} is not what the same file gives in process "
+        f"({_output_failure(difference)})"
+        for difference in accuracy.outputs
+        if not schema.within_limits(difference)
     ]
     if accuracy.same_answers is not None and not accuracy.same_answers.passed:
         failures.append(same_answers_text(accuracy.same_answers))
@@ -55,19 +56,19 @@ def accuracy_sentence(record: schema.Record) -> str:
     if accuracy is None or main_score(record) is None:
         return unmeasured(record)
     scores = "; ".join(_ledger_of(score) for score in accuracy.scores)
-    differ = ", ".join(_disagreement(one) for one in accuracy.disagreements)
-    said = f"on {accuracy.samples} samples, {scores}"
+    differ = ", ".join(_disagreement(disagreement) for disagreement in accuracy.disagreements)
+    text = f"on {accuracy.samples} samples, {scores}"
     if record.build.as_found:
-        return said  # nothing stands before it whose decisions could be others
-    return f"{said}; decisions that differ: {differ or 'not counted'}"
+        return text  # there is no earlier stage that could decide differently
+    return f"{text}; decisions that differ: {differ or 'not counted'}"
 
 
 def _ledger_of(score: schema.Score) -> str:
     limit = f" ({tightest_text(score)})" if score.limits else ""
     served = f"{score.metric} {metric_text(score, score.served)}{limit}"
     earlier = (("framework", score.framework), ("converted", score.converted))
-    said = [f"{name} {metric_text(score, value)}" for name, value in earlier if value is not None]
-    return ", ".join([served, *said])
+    texts = [f"{name} {metric_text(score, value)}" for name, value in earlier if value is not None]
+    return ", ".join([served, *texts])
 
 
 def tightest_text(score: schema.Score) -> str:
@@ -83,9 +84,9 @@ def tightest(score: schema.Score) -> schema.Limit | None:
     return choose(score.limits, key=lambda limit: limit.value, default=None)
 
 
-def _disagreement(one: schema.Disagreement) -> str:
-    lost = f" ({one.lost} lost, {one.gained} gained)" if one.count else ""
-    return f"{one.count} between {' and '.join(one.between)}{lost}"
+def _disagreement(pair: schema.Disagreement) -> str:
+    lost = f" ({pair.lost} lost, {pair.gained} gained)" if pair.count else ""
+    return f"{pair.count} between {' and '.join(pair.between)}{lost}"
 
 
 def has_random_weights(record: schema.Record) -> bool:
@@ -94,12 +95,12 @@ def has_random_weights(record: schema.Record) -> bool:
 
 
 def stage_failures(record: schema.Record) -> list[str]:
-    return [f"{one.stage} failed: {one.what}" for one in record.failures]
+    return [f"{failure.stage} failed: {failure.what}" for failure in record.failures]
 
 
 def unscored(record: schema.Record) -> str:
-    """What is shown in place of a missing score."""
-    if any(one.stage == "accuracy" for one in record.failures):
+    """The words in place of a missing score."""
+    if any(failure.stage == "accuracy" for failure in record.failures):
         return "failed"
     if record.build.as_found:
         return "no labels"
@@ -107,7 +108,7 @@ def unscored(record: schema.Record) -> str:
 
 
 def unmeasured(record: schema.Record) -> str:
-    """What a sentence has in place of a missing score, with the reason if the record has it."""
+    """The words in place of a missing score in a sentence, with the reason if the record has it."""
     reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
     return unscored(record) + reason
 
@@ -118,53 +119,53 @@ def conversion_failure(conversion: schema.Parity | None) -> str | None:
         return "the converted model was not compared with the framework"
     if conversion.passed:
         return None
-    differ = (
+    sentence = (
         "ONNX Runtime with its optimisations differs from ONNX Runtime without them"
         if conversion.same_file
         else "the converted model differs from the framework"
     )
     outputs = [
-        f"; output {one.output}: {_output_failure(one)}"
-        for one in conversion.outputs
-        if not schema.within_limits(one)
+        f"; output {difference.output}: {_output_failure(difference)}"
+        for difference in conversion.outputs
+        if not schema.within_limits(difference)
     ]
-    return f"{differ} ({parity_text(conversion)}{''.join(outputs)})"
+    return f"{sentence} ({parity_text(conversion)}{''.join(outputs)})"
 
 
 def parity_text(conversion: schema.Parity) -> str:
     """Each comparison with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
     costs = " times what the precision itself costs this model"
-    found = [
+    comparisons = [
         ("relative error", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit, ""),
         ("mean error", RATIO, conversion.error_in_costs, conversion.error_in_costs_limit, costs),
         ("agreement", AGREEMENT, conversion.agreement, conversion.agreement_limit, ""),
     ]
     return "; ".join(
-        f"{name} {_limited(quantity, value, limit, of)}"
-        for name, quantity, value, limit, of in found
+        f"{name} {_limited(quantity, value, limit, suffix)}"
+        for name, quantity, value, limit, suffix in comparisons
         if value is not None
     )
 
 
-def _limited(quantity: Quantity, value: float, limit: float | None, of: str = "") -> str:
+def _limited(quantity: Quantity, value: float, limit: float | None, suffix: str = "") -> str:
     """`50 % of one sample's, limit 1 %`."""
-    return f"{quantity.text(value)}{of}" + ("" if limit is None else f", limit {quantity.text(limit)}")
+    return f"{quantity.text(value)}{suffix}" + ("" if limit is None else f", limit {quantity.text(limit)}")
 
 
-def _output_failure(one: schema.OutputDifference) -> str:
-    if one.kind == "differing":
-        how = _limited(AGREEMENT, one.mean, one.mean_limit, " of its integers differ")
-        if one.largest > one.largest_limit:
-            how += ", and " + _limited(AGREEMENT, one.largest, one.largest_limit, " of one sample's")
+def _output_failure(output: schema.OutputDifference) -> str:
+    if output.kind == "differing":
+        text = _limited(AGREEMENT, output.mean, output.mean_limit, " of its integers differ")
+        if output.largest > output.largest_limit:
+            text += ", and " + _limited(AGREEMENT, output.largest, output.largest_limit, " of one sample's")
     else:
-        mean = _limited(RELATIVE_ERROR, one.mean, one.mean_limit)
-        largest = _limited(RELATIVE_ERROR, one.largest, one.largest_limit, " of the spread")
-        how = f"on the mean {mean}; at most {largest}"
-    if one.compared < one.compared_limit:
-        share = _limited(AGREEMENT, one.compared, one.compared_limit, " of the samples")
-        how += f"; compared on {share}, as integers beside it differ on the others"
-    place = f"sample {one.sample}: expected {one.expected:.6g}, given {one.given:.6g}"
-    return f"{how}; worst in {place}; {one.source}" if one.sample else f"{how}; {one.source}"
+        mean = _limited(RELATIVE_ERROR, output.mean, output.mean_limit)
+        largest = _limited(RELATIVE_ERROR, output.largest, output.largest_limit, " of the spread")
+        text = f"on the mean {mean}; at most {largest}"
+    if output.compared < output.compared_limit:
+        share = _limited(AGREEMENT, output.compared, output.compared_limit, " of the samples")
+        text += f"; compared on {share}, as integers beside it differ on the others"
+    place = f"sample {output.sample}: expected {output.expected:.6g}, given {output.given:.6g}"
+    return f"{text}; worst in {place}; {output.source}" if output.sample else f"{text}; {output.source}"
 
 
 def metric_text(score: schema.Score, value: float) -> str:
@@ -174,8 +175,8 @@ def metric_text(score: schema.Score, value: float) -> str:
 # --- answers ---
 
 NOISY = 1e-4
-"""The share of the spread between samples from which passing answers are marked: those of correct FP32 models
-were measured to differ by 0 to 1.5e-6."""
+"""Passing answers that differ by more than this share of the spread between samples are marked. Measured on
+correct FP32 models, answers differ by 0 to 1.5e-6."""
 ALL_ALIKE = "all samples have the same answer, so that swapped answers cannot be seen"
 
 
@@ -198,31 +199,31 @@ def wrong_text(found: schema.VerifiedAnswers | None, where: str) -> str:
 
 def verified_answers(loads: Sequence[schema.Load]) -> str:
     """How many answers under load were compared, in a sentence; empty for none."""
-    found = [load.answers for load in loads if load.answers is not None]
-    verified, wrong = sum(one.verified for one in found), sum(one.wrong for one in found)
+    checks = [load.answers for load in loads if load.answers is not None]
+    verified, wrong = sum(check.verified for check in checks), sum(check.wrong for check in checks)
     if not verified:
         return ""
-    alone = found[0].held_to == "alone"
-    those = "the server's own to the same samples, one request at a time" if alone else "those in process"
-    seen = f"{COUNT.text(verified)} answers under load were compared with {those}"
-    left_out = sum(one.left_out for one in found)
+    is_alone = checks[0].held_to == "alone"
+    basis = "the server's own to the same samples, one request at a time" if is_alone else "those in process"
+    text = f"{COUNT.text(verified)} answers under load were compared with {basis}"
+    left_out = sum(check.left_out for check in checks)
     if left_out:
-        seen += f" ({COUNT.text(left_out)} by their integers alone, as a few of these differ)"
+        text += f" ({COUNT.text(left_out)} by their integers alone, as a few of these differ)"
     if wrong:
-        return f"{seen}: {COUNT.text(wrong)} were wrong."
+        return f"{text}: {COUNT.text(wrong)} were wrong."
     if verified < 30:
-        return f"{seen}, none was wrong."
-    # Of so many right ones in a row: 1 - 0.05 ** (1 / n) is less than 3 / n (the rule of three).
-    rare = f"with 95 % confidence fewer than one in {COUNT.text(verified // 3)} is"
-    return f"{seen}, none was wrong: {rare}."
+        return f"{text}, none was wrong."
+    # The rule of three, for n right answers in a row: 1 - 0.05 ** (1 / n) is less than 3 / n.
+    bound = f"with 95 % confidence fewer than one in {COUNT.text(verified // 3)} is"
+    return f"{text}, none was wrong: {bound}."
 
 
 def conversation_text(found: schema.Conversation) -> str:
-    asked = f"{found.requests} requests"
+    sent = f"{found.requests} requests"
     if found.kind == "sequence":
-        asked = f"a sequence of {asked}{', alone as the model takes one at a time' if found.alone else ''}"
-    answers = f"{COUNT.text(found.answers)} answers to {asked}"
-    return f"{answers}, {'the same again' if found.passed else found.difference}"
+        sent = f"a sequence of {sent}{', alone as the model takes one at a time' if found.alone else ''}"
+    text = f"{COUNT.text(found.answers)} answers to {sent}"
+    return f"{text}, {'the same again' if found.passed else found.difference}"
 
 
 def conversation_failure(found: schema.Conversation | None) -> str:
@@ -237,25 +238,25 @@ def same_answers_text(found: schema.SameAnswers) -> str:
     size = apart_text(found)
     if found.passed:
         return f"answers to one sample differ by {size} at most, however it is sent{remarks(found)}"
-    given = "no numbers" if found.relative_difference is None and found.agreement == 1 else f"{size} apart"
+    gap = "no numbers" if found.relative_difference is None and found.agreement == 1 else f"{size} apart"
     return (
         "answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "
-        f"{found.sample} are {given}"
+        f"{found.sample} are {gap}"
     )
 
 
 def remarks(found: schema.SameAnswers) -> str:
-    """Remarks on passing answers: noisy, not all compared, or not told apart; may be empty."""
-    said = []
+    """Remarks on passing answers: noisy, not all compared, or all alike; may be empty."""
+    texts = []
     if found.relative_difference is not None and found.relative_difference > NOISY:
-        said.append(f"noisy: most models stay below {NOISY:g}")
+        texts.append(f"noisy: most models stay below {NOISY:g}")
     if found.left_out:
-        said.append(
+        texts.append(
             f"{COUNT.text(found.left_out)} compared by their integers alone, as a few of these differ"
         )
     if not found.tells_apart:
-        said.append(ALL_ALIKE)
-    return f" ({'; '.join(said)})" if said else ""
+        texts.append(ALL_ALIKE)
+    return f" ({'; '.join(texts)})" if texts else ""
 
 
 def apart_text(found: schema.SameAnswers) -> str:
@@ -278,9 +279,9 @@ def gate_text(found: schema.AnswerGate) -> str:
 
 def gate_failures(found: Sequence[schema.AnswerGate]) -> list[str]:
     """A sentence for each gate that did not pass, in the order of GATES."""
-    return [f"{one.wrong} (gate {one.gate})" for one in gates_in_order(found) if one.wrong]
+    return [f"{result.wrong} (gate {result.gate})" for result in gates_in_order(found) if result.wrong]
 
 
 def gates_in_order(found: Sequence[schema.AnswerGate]) -> list[schema.AnswerGate]:
     names = list(schema.GATES)
-    return sorted(found, key=lambda one: names.index(one.gate) if one.gate in names else len(names))
+    return sorted(found, key=lambda result: names.index(result.gate) if result.gate in names else len(names))

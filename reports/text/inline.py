@@ -10,8 +10,8 @@ LONGEST = 5000
 
 
 class Emphasised(str):
-    """Emphasised text of any origin, as markdown: it is escaped, and `text` and `markdown` leave it alone.
-    There is no other way to emphasise: asterisks in a text are shown."""
+    """Emphasised text of any origin, as escaped markdown that `text` and `markdown` leave alone. There is no
+    other way to emphasise: asterisks in a text are shown."""
 
     __slots__ = ()
 
@@ -34,14 +34,14 @@ def joined(values: Iterable[str], between: str) -> Emphasised:
 
 
 def as_is(value: str) -> Emphasised:
-    """Markdown of the suite's own."""
+    """Markdown that the suite itself wrote."""
     return str.__new__(Emphasised, value)
 
 
 def plain(value: str) -> str:
     """The text without signs of emphasis and code, and without escapes, for a terminal or CSV."""
-    said = re.sub(r"\\(.)|\*+", r"\1", value) if isinstance(value, Emphasised) else value
-    return said.replace("`", "")
+    unmarked = re.sub(r"\\(.)|\*+", r"\1", value) if isinstance(value, Emphasised) else value
+    return unmarked.replace("`", "")
 
 
 def code(value: str) -> str:
@@ -51,6 +51,6 @@ def code(value: str) -> str:
 
 def text(value: str) -> str:
     """Text of any origin on one line, harmless everywhere: it makes no table, HTML, link or picture. Code in
-    backticks, which sentences of this suite contain, stays code, and Emphasised text stays as it is. Text is
-    escaped once: neither its result nor what `markdown` gets may be escaped before."""
+    backticks, which sentences of this suite contain, stays code, and Emphasised text stays as it is. Never
+    pass escaped text, to this function or to `markdown`: it would be escaped twice."""
     return value if isinstance(value, Emphasised) else in_markdown(value, LONGEST)

@@ -8,7 +8,7 @@ from reports.record.origins import origins_of
 from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
 from reports.record.schema import REMOTE, Case, Efficiency, Load, LoadSetting, Origin, Record
 
-# The names a reader knows, by mnemonic. One that is not here is shown as it is.
+# The names that a reader knows, by mnemonic. Any other mnemonic is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
 
 
@@ -106,8 +106,8 @@ def counted(number: int, noun: str) -> str:
 
 def letter(place: int) -> str:
     """The name of a note: a, b ... z, aa, ab ..."""
-    more, last = divmod(place, len(ascii_lowercase))
-    return (letter(more - 1) if more else "") + ascii_lowercase[last]
+    quotient, last = divmod(place, len(ascii_lowercase))
+    return (letter(quotient - 1) if quotient else "") + ascii_lowercase[last]
 
 
 def _first_input(record: Record) -> tuple[int, ...]:
@@ -115,7 +115,7 @@ def _first_input(record: Record) -> tuple[int, ...]:
 
 
 _LISTED = 4
-"""The hosts, commits and runs that are listed; further ones are counted."""
+"""How many hosts, commits and runs are listed; further ones are counted."""
 _COMMIT_LENGTH = 12
 
 
@@ -140,11 +140,11 @@ def days_text(times: Iterable[str]) -> str:
 
 def measured_text(records: Sequence[Record]) -> str:
     """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`, as far as known."""
-    found = [one for record in records for one in origins_of(record)]
+    origins = [origin for record in records for origin in origins_of(record)]
     parts = (
-        ("on ", [one.host for one in found]),
-        ("commit ", map(commit_text, found)),
-        ("run began ", sorted(map(started_text, found))),
+        ("on ", [origin.host for origin in origins]),
+        ("commit ", map(commit_text, origins)),
+        ("run began ", sorted(map(started_text, origins))),
     )
     texts = ((beginning, _listed(values)) for beginning, values in parts)
     return "; ".join(f"{beginning}{text}" for beginning, text in texts if text)
@@ -152,15 +152,15 @@ def measured_text(records: Sequence[Record]) -> str:
 
 def _listed(values: Iterable[str]) -> str:
     """The values in a line, each once."""
-    found = list(dict.fromkeys(value for value in values if value))
-    return first_of(found, _LISTED, "; " if any(", " in value for value in found) else ", ")
+    distinct = list(dict.fromkeys(value for value in values if value))
+    return first_of(distinct, _LISTED, "; " if any(", " in value for value in distinct) else ", ")
 
 
 def first_of(values: Sequence[str], most: int, between: str = ", ", count: int | None = None) -> str:
     """The first values, and how many more there are (of `count`): `a, b and 3 more`."""
     left = (len(values) if count is None else count) - most
-    more = f" and {left} more" if left > 0 else ""
-    return between.join(values[:most]) + more
+    rest = f" and {left} more" if left > 0 else ""
+    return between.join(values[:most]) + rest
 
 
 def sentence(text: str) -> str:

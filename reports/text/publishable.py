@@ -1,5 +1,5 @@
-"""The only door to every output. A hidden speed is taken out of the record, and the reason is put in its
-place, so that no other module has to decide again."""
+"""The only door to every output. It takes a hidden speed out of the record and puts the reason in its place,
+so that no other module has to decide again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ def _why_no_speed(record: Record) -> str:
 
 
 def _failures(record: Record) -> list[str]:
-    """What hides the speed of a record, as parts of a sentence."""
+    """The reasons to hide a record's speed, as parts of a sentence."""
     if record.failures:
         return correctness.stage_failures(record)
     accuracy = record.accuracy
@@ -96,8 +96,8 @@ def _failures(record: Record) -> list[str]:
     if record.build.as_found:
         answers += correctness.ledger_failures(accuracy) if accuracy else []
         answers += filter(None, [correctness.conversation_failure(record.conversation)])
-        unseen = [full_point(load) for load in record.loads if load.answers is None]
-        return answers + [f"answers under load were not compared ({point})" for point in unseen[:1]]
+        unverified = [full_point(load) for load in record.loads if load.answers is None]
+        return answers + [f"answers under load were not compared ({point})" for point in unverified[:1]]
     failures = [*filter(None, [correctness.conversion_failure(record.conversion)])]
     is_random = correctness.has_random_weights(record)
     if not is_random and correctness.main_score(record) is None:
@@ -116,10 +116,11 @@ def _search(record: Record) -> tuple[Search | None, str]:
     if verdict_of(search) == "failed":
         load = structs.replace(search.load, throughput_per_s=_NO_FIGURE, passes=())
         return structs.replace(search, load=load, goodput_per_s=None), ""
-    failures = tuple(one for one in record.failures if one.stage != "accuracy")  # of the case's own settings
-    of_search = structs.replace(record, accuracy=search.accuracy, loads=(search.load,), failures=failures)
-    why = _why_no_speed(of_search)
-    if not why:
+    # An accuracy failure concerns the case's own settings, not the winner's.
+    failures = tuple(failure for failure in record.failures if failure.stage != "accuracy")
+    winner = structs.replace(record, accuracy=search.accuracy, loads=(search.load,), failures=failures)
+    reason = _why_no_speed(winner)
+    if not reason:
         return search, ""
     load = structs.replace(
         search.load,
@@ -129,12 +130,12 @@ def _search(record: Record) -> tuple[Search | None, str]:
         passes=(),
         gpu=None,
         certified={},
-        # A rate that was found is a speed.
+        # The rate that a search finds is a speed.
         request_rate_per_s=None,
         arrivals=None,
     )
     hidden = structs.replace(search, load=load, lead=None, goodput_per_s=None)
-    return hidden, f"The winner within {LATENCY_BUDGET.text(search.budget_ms)} is not proven. {why}"
+    return hidden, f"The winner within {LATENCY_BUDGET.text(search.budget_ms)} is not proven. {reason}"
 
 
 def _hidden(load: Load) -> HiddenPoint:

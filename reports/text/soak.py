@@ -1,4 +1,4 @@
-"""Sentences on a soak: what grows, by how much, how soon it uses 1 GiB more, and whether speed is lost."""
+"""Sentences on a soak: what grows, by how much, how soon it uses 1 GiB more, and whether speed drops."""
 
 from collections.abc import Mapping
 
@@ -13,18 +13,18 @@ VERDICT_WORDS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "
 def leaks(soak: Soak) -> list[str]:
     """A sentence for each leak that is shown."""
     return [
-        f"{one.what} grows by {growth_text(one)}{_until(one, soak)}"
-        for one in soak.growth
-        if one.verdict == "failed"
+        f"{resource.what} grows by {growth_text(resource)}{_until(resource, soak)}"
+        for resource in soak.growth
+        if resource.verdict == "failed"
     ]
 
 
 def unknown(soak: Soak, per: str) -> list[str]:
-    """A sentence for each thing that is neither shown to leak with each request, or loading, nor not to."""
+    """A sentence for each resource whose leak per request, or per loading, is neither shown nor ruled out."""
     return [
-        f"{one.what} is not shown to leak, nor not to: {growth_text(one)}"
-        for one in soak.growth
-        if one.verdict == "not shown" and one.per == per
+        f"{resource.what} is not shown to leak, nor not to: {growth_text(resource)}"
+        for resource in soak.growth
+        if resource.verdict == "not shown" and resource.per == per
     ]
 
 
@@ -32,8 +32,15 @@ def soak_text(soak: Soak) -> str:
     """The result beside the test's outcome: `no leak in 312,000 requests in 600 s, and 24 loadings; memory of
     the server 2.1 B a request (-0.6 to 4.8); speed at the end 1.01 (0.99 to 1.03) of the beginning`."""
     title = "; ".join([*leaks(soak), *unknown(soak, "request")]) or "no leak"
-    memory = [one for one in soak.growth if one.what.startswith("memory") and one.verdict == "passed"]
-    parts = [f"{title} in {length_text(soak)}", *(f"{one.what} {growth_text(one)}" for one in memory)]
+    memory = [
+        resource
+        for resource in soak.growth
+        if resource.what.startswith("memory") and resource.verdict == "passed"
+    ]
+    parts = [
+        f"{title} in {length_text(soak)}",
+        *(f"{resource.what} {growth_text(resource)}" for resource in memory),
+    ]
     parts += unknown(soak, "loading") + unknown(soak, "failed_loading")
     return "; ".join([*parts, *filter(None, [speed_text(soak)]), *soak.not_watched])
 
@@ -61,7 +68,7 @@ def growth_text(one: Growth) -> str:
 
 
 def confidence_text(soak: Soak) -> str:
-    return " or ".join(dict.fromkeys(GIVEN_SHARE.text(one.slope.confidence) for one in soak.growth))
+    return " or ".join(dict.fromkeys(GIVEN_SHARE.text(resource.slope.confidence) for resource in soak.growth))
 
 
 def time_until_text(one: Growth, soak: Soak) -> str:
@@ -72,6 +79,6 @@ def time_until_text(one: Growth, soak: Soak) -> str:
     return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:,.1f} days"
 
 
-def _until(one: Growth, soak: Soak) -> str:
-    found = time_until_text(one, soak)
-    return "" if found == NOTHING else f", 1 GiB in {found} at this rate"
+def _until(growth: Growth, soak: Soak) -> str:
+    time = time_until_text(growth, soak)
+    return "" if time == NOTHING else f", 1 GiB in {time} at this rate"

@@ -1,4 +1,5 @@
-"""Speed compared with other formats, the same artifact in process and the machine's peak; the price."""
+"""Speed compared with other formats, the same artifact in process and the machine's peak; the price; and the
+result of a search within a latency budget."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,11 +7,34 @@ from typing import Literal
 
 from msgspec import structs
 
-from reports.record.quantities import INTEGER_WORK_RATE, LATENCY, RATIO, SHARE, SHARE_OF_SPEED, WORK_RATE
-from reports.record.schema import BesideReference, Efficiency, Load, Machine, Record, Serving, WarmUp
-from reports.record.verdicts import mark_codes, too_wide
+from reports.record.quantities import (
+    DURATION,
+    INTEGER_WORK_RATE,
+    LATENCY,
+    LATENCY_BUDGET,
+    RATIO,
+    REQUEST_RATE,
+    SHARE,
+    SHARE_OF_SPEED,
+    THROUGHPUT,
+    WORK_RATE,
+)
+from reports.record.schema import (
+    BesideReference,
+    Deployment,
+    Efficiency,
+    Estimate,
+    Load,
+    Machine,
+    Record,
+    Search,
+    Serving,
+    WarmUp,
+    verdict_of,
+)
+from reports.record.verdicts import BUDGET_WORDS, mark_codes, too_wide
 from reports.text.correctness import main_score
-from reports.text.labels import format_text, grouped
+from reports.text.labels import counted, format_text, grouped, schedule, sentence
 from reports.text.publishable import Publishable, name_of
 
 # --- ranks -------------------------------------------------------------------------------------------------
@@ -31,7 +55,7 @@ def format_name(record: Publishable) -> str:
 
 def reference(record: Publishable) -> BesideReference | None:
     """The best speed over that of the model's reference format, in turns; None if there is none."""
-    return next((one.beside for one in record.efficiency if one.beside is not None), None)
+    return next((entry.beside for entry in record.efficiency if entry.beside is not None), None)
 
 
 def ranked(records: Sequence[Publishable]) -> list[Publishable]:
@@ -47,14 +71,16 @@ def ranked(records: Sequence[Publishable]) -> list[Publishable]:
 
 def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     """The ranks by name: one more than the number of formats that are shown to be faster, by intervals that
-    do not overlap. Others share a rank; a ratio that is hidden has none."""
-    placed = {}
+    do not overlap. Others share a rank; a hidden ratio has none."""
+    rank_of = {}
     for group in grouped(records, group_of).values():
-        found = [(name_of(one), beside.ratio) for one in group if (beside := reference(one)) is not None]
-        ratios = {name: ratio for name, ratio in found if RATIO.is_shown(ratio)}
+        all_ratios = [
+            (name_of(record), beside.ratio) for record in group if (beside := reference(record)) is not None
+        ]
+        ratios = {name: ratio for name, ratio in all_ratios if RATIO.is_shown(ratio)}
         for name, ratio in ratios.items():
-            placed[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
-    return placed
+            rank_of[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
+    return rank_of
 
 
 def best_load(record: Publishable) -> Load | None:
@@ -76,8 +102,8 @@ def beside_reference(record: Publishable, records: Sequence[Publishable]) -> str
 
 def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -> list[str]:
     """The reference formats of cases as a reader knows them; the id of a case outside the records."""
-    formats = {name_of(one): format_name(one) for one in records}
-    names = dict.fromkeys(beside.reference for one in of if (beside := reference(one)))
+    formats = {name_of(record): format_name(record) for record in records}
+    names = dict.fromkeys(beside.reference for record in of if (beside := reference(record)))
     return list(dict.fromkeys(formats.get(name, name) for name in names))
 
 
@@ -89,22 +115,24 @@ def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
     times cpu-resnet50-onnx-fp32`, after the scenario if there are several."""
     several = len(found) > 1
     return "; ".join(
-        f"{one.scenario} " * several + ", ".join(_parts(one, precision)) + mark_codes(one.marks)
-        for one in found
+        f"{efficiency.scenario} " * several
+        + ", ".join(_parts(efficiency, precision))
+        + mark_codes(efficiency.marks)
+        for efficiency in found
     )
 
 
-def _parts(one: Efficiency, precision: str) -> list[str]:
+def _parts(efficiency: Efficiency, precision: str) -> list[str]:
     parts = [too_wide("in process")]
-    if SHARE_OF_SPEED.is_shown(one.ratio):
-        share, _, interval = SHARE_OF_SPEED.text_with_interval(one.ratio).partition(" (")
+    if SHARE_OF_SPEED.is_shown(efficiency.ratio):
+        share, _, interval = SHARE_OF_SPEED.text_with_interval(efficiency.ratio).partition(" (")
         parts = [f"{share} of in process ({interval}"]
-    fraction = fraction_of_peak(one)
-    if fraction is not None and one.peak_flops_per_s is not None:
+    fraction = fraction_of_peak(efficiency)
+    if fraction is not None and efficiency.peak_flops_per_s is not None:
         rate = INTEGER_WORK_RATE if precision == "int8" else WORK_RATE  # INT8 has no floating point
-        peak = rate.text(one.peak_flops_per_s.value)
+        peak = rate.text(efficiency.peak_flops_per_s.value)
         parts.append(f"{SHARE.text(fraction)} of the machine's {precision.upper()} peak of {peak}")
-    beside = one.beside
+    beside = efficiency.beside
     if beside is not None and beside.ratio.low < beside.ratio.high:  # it is not the reference itself
         ratio = f"{RATIO.cell_with_interval(beside.ratio)} times {beside.reference}"
         parts.append(ratio if RATIO.is_shown(beside.ratio) else too_wide(beside.reference))
@@ -115,8 +143,8 @@ def warm_up_text(found: WarmUp) -> str:
     """The first request after a load, and the slowest of those after it."""
     first, later = LATENCY.text(found.first_ms[-1]), LATENCY.text(found.later_ms[-1])
     again = "" if found.passed else f"; slow after each of {len(found.first_ms)} loads"
-    said = f"first request of batch {found.batch} after a load {first}"
-    return f"{said}, the slowest of the next twenty {later}{again}"
+    text = f"first request of batch {found.batch} after a load {first}"
+    return f"{text}, the slowest of the next twenty {later}{again}"
 
 
 def fraction_of_peak(one: Efficiency) -> float | None:
@@ -138,33 +166,33 @@ _LIBRARIES = {
 
 
 def version_note(record: Record) -> str:
-    """Why the ratio to in process is not of serving alone: the native backend has another version of its
+    """Why the ratio to in process does not show serving alone: the native backend has another version of its
     library than this machine's runtime, or an unknown one. Empty if equal, or for the suite's runtimes."""
     serving = record.serving
     if serving is None or not record.efficiency or serving.backend not in _LIBRARIES:
         return ""
     backends = [serving.backend, *(["tensorrt"] if record.case.accelerator == "trt" else [])]
-    found = [_version_note(backend, serving, record.machine) for backend in dict.fromkeys(backends)]
-    return " ".join(filter(None, found))
+    notes = [_version_note(backend, serving, record.machine) for backend in dict.fromkeys(backends)]
+    return " ".join(filter(None, notes))
 
 
 def _version_note(backend: str, serving: Serving, machine: Machine) -> str:
     label, *distributions = _LIBRARIES[backend]
-    there = serving.versions.get(distributions[0])
-    here = next((machine.versions[one] for one in distributions if one in machine.versions), None)
-    if there is None:
+    served = serving.versions.get(distributions[0])
+    local = next((machine.versions[name] for name in distributions if name in machine.versions), None)
+    if served is None:
         return f"The server's version of {label} is not known, so the ratio may be to another one in process."
-    if here is not None and _is_same_version(there, here):
+    if local is not None and _is_same_version(served, local):
         return ""
     return (
-        f"The ratio holds the difference of two versions too: the server has {label} {there}, in process it "
-        f"is {here or 'one that the record does not name'}."
+        f"The ratio holds the difference of two versions too: the server has {label} {served}, in process it "
+        f"is {local or 'one that the record does not name'}."
     )
 
 
-def _is_same_version(one: str, other: str) -> bool:
-    """Whether they are equal, or one says more: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0."""
-    short, long = sorted((one, other), key=len)
+def _is_same_version(served: str, local: str) -> bool:
+    """Whether versions are equal, or one extends the other: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0."""
+    short, long = sorted((served, local), key=len)
     return long == short or long.startswith((f"{short}.", f"{short}+"))
 
 
@@ -191,3 +219,102 @@ def cost(record: Publishable, load: Load) -> Cost | None:
     if score is None or score.better != "higher" or score.served <= 0:
         return Cost(per_million, "inferences")
     return Cost(per_million / score.served, "correct inferences")
+
+
+def search_paragraph(record: Publishable) -> str:
+    search = record.search
+    if search is None:
+        return ""
+    if verdict_of(search) == "failed":
+        return sentence(beyond_text(search))
+    if record.no_winner:
+        return record.no_winner
+    proven = "with which no answer changes" if search.varied else "for which conversion and accuracy hold"
+    tried = f"{search.passes} passes of {_tried_text(search)}, {DURATION.text(search.duration_s)}"
+    return f"{found_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
+
+
+def proposal_text(search: Search) -> str:
+    """The change to a repository model's config.pbtxt, and where the time of its requests goes then."""
+    times = [
+        f"{called.model}: {LATENCY.text(called.queue_ms)} queued and "
+        f"{LATENCY.text(called.compute_ms)} computed in a request"
+        for called in search.load.composing
+    ]
+    if not search.diff:
+        return "\n".join([*times, f"no other settings of {search.varied} are shown to be faster"])
+    change = f"a change of its config.pbtxt, by which no answer changes ({search.config}):"
+    return "\n".join([*times, change, search.diff.rstrip()])
+
+
+def found_text(search: Search) -> str:
+    lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
+    if search.load.request_rate_per_s is not None:
+        settings = settings_text(search.load.scenario, search.deployment)
+        return f"{rate_text(search)}: {search.load.scenario}, {settings}; {lead}"
+    throughput = THROUGHPUT.text(search.load.throughput_per_s.value)
+    return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead}"
+
+
+def rate_text(search: Search) -> str:
+    """The highest rate, the percentile from the schedule, and the goodput."""
+    rate = REQUEST_RATE.cell(search.load.request_rate_per_s)
+    text = f"{rate} requests/s, {search.load.arrivals}, with {budget_text(search)} from when each was due"
+    if search.goodput_per_s is None:
+        return text
+    return f"{text}, goodput {THROUGHPUT.text_with_interval(search.goodput_per_s)}"
+
+
+def _tried_text(search: Search) -> str:
+    configurations = counted(search.configurations, "configuration")
+    return configurations if not search.rates else f"{configurations} at {counted(search.rates, 'rate')}"
+
+
+def beyond_text(search: Search) -> str:
+    """Why there is no winner: the lowest latency that any configuration reached."""
+    latency = search.load.latency_ms[search.percentile]
+    budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.budget_ms)}"
+    lowest = f"the lowest reached is {LATENCY.text_with_interval(latency)}: {winner_text(search)}"
+    text = f"none of {_tried_text(search)} keeps {budget}; {lowest}"
+    median = search.load.latency_ms.get("p50")
+    if search.rates is None or median is None or median.value <= search.budget_ms:
+        return text
+    return (
+        f"{text}. A request takes {LATENCY.text(median.value)} (p50) there, so that no rate keeps the budget"
+    )
+
+
+def budget_text(search: Search) -> str:
+    """The percentile with its interval, and the verdict on the budget."""
+    latency = search.load.latency_ms[search.percentile]
+    measured = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)}"
+    return f"{measured} {BUDGET_WORDS[verdict_of(search)]} {LATENCY_BUDGET.text(search.budget_ms)}"
+
+
+def winner_text(search: Search) -> str:
+    load, settings = search.load, settings_text(search.load.scenario, search.deployment)
+    if load.request_rate_per_s is not None:
+        return f"{load.scenario}, {schedule(load)}, {settings}"
+    batch = f"batch {load.batch}, " if load.scenario == "offline" else ""
+    return f"{load.scenario}, {batch}concurrency {load.concurrency}, {settings}"
+
+
+def settings_text(scenario: str, deployment: Deployment) -> str:
+    """The settings that a search varies; static batching has neither preferred sizes nor a delay."""
+    parts = [counted(deployment.instances, "instance")]
+    if scenario == "online":
+        sizes = " ".join(map(str, deployment.preferred_batch_sizes))
+        parts += [f"preferred {sizes}"] if sizes else []
+        delay = deployment.max_queue_delay_us
+        parts.append(f"delay {delay:,} µs" if delay else "no delay")
+    return ", ".join(parts)
+
+
+def lead_text(lead: Estimate | None, other: str = "the runner-up") -> str:
+    """How much faster the winner is than the other proven configuration."""
+    if lead is None:
+        return "no other configuration kept the budget"
+    if not RATIO.is_shown(lead):
+        return too_wide(other)
+    text = f"{RATIO.text_with_interval(lead, 1.0)} times as fast as {other}"
+    return f"{text}, which is not shown to keep the budget" if lead.high < 1 else text

@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.fleet.groups import earlier_durations
 from reports.record import files
-from reports.record.arguments import UNREADABLE
+from reports.record.commands import UNREADABLE
 from reports.record.schema import case_id
 from tests import samples
 from tests.conftest import Reports

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.record.arguments import INPUT
+from reports.record.commands import INPUT
 
 ROOT = Path(__file__).parents[2]
 

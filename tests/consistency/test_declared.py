@@ -1,18 +1,20 @@
-"""Invented answers with one fault each are compared with the model's declaration."""
+"""Invented answers with one fault each, and first requests that are slow after a load, against the declaration."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf import text_format
 from tritonclient.grpc import service_pb2
+from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from fixtures.accuracy.compare_answers import Answer
 from fixtures.consistency import declared
-from fixtures.consistency.replies import Reply
-from fixtures.consistency.served import ServedModel
+from fixtures.consistency.declared import first_beside_later, promised_batch
+from fixtures.consistency.served import Reply, ServedModel
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Tensor
 from reports.record.schema import AnswerGate
@@ -179,3 +181,50 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
     assert asked == ids[8:]
     assert found.requests == 5 + 192
     assert ("row-137" in found.wrong) == (wrong is not None)
+
+
+LATER = [0.001] * 19 + [0.002]
+
+
+@pytest.mark.parametrize(
+    ("firsts", "passed", "loads"),
+    [
+        ([0.002], True, 1),
+        ([0.004], True, 1),  # twice the slowest of the others
+        ([0.005, 0.001], True, 2),  # once it was the machine
+        ([0.5, 0.5, 0.001], True, 3),
+        ([0.5, 0.5, 0.005], False, 3),
+    ],
+)
+def test_first_request_is_slow_only_after_three_loads(
+    firsts: Sequence[float], passed: bool, loads: int
+) -> None:
+    times = iter([second for first in firsts for second in (first, *LATER)])
+    loaded: list[None] = []
+    found = first_beside_later(lambda: loaded.append(None), lambda: next(times), 1)
+    assert (found.passed, len(loaded), len(found.first_ms)) == (passed, loads, loads)
+    assert found.later_ms == (2.0,) * loads
+    assert next(times, None) is None
+
+
+@pytest.mark.parametrize(
+    ("warm_ups", "promised"),
+    [
+        ([(4, 4), (2, 4)], 2),
+        ([(0, 4)], 1),
+        ([(2, 8), (4, 4)], 4),
+        ([(1, 8)], None),
+        ([], None),
+    ],
+)
+def test_warmup_promises_only_for_matching_shape(
+    warm_ups: Sequence[tuple[int, int]], promised: int | None
+) -> None:
+    text = "".join(
+        f"model_warmup {{ batch_size: {batch} inputs {{ key: 'IN' value {{ dims: {length} }} }} }}"
+        for batch, length in warm_ups
+    )
+    assert (
+        promised_batch(text_format.Parse(text, ModelConfig()), {"IN": np.zeros((1, 4), np.float32)})
+        == promised
+    )

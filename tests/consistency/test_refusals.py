@@ -9,8 +9,7 @@ from tritonclient.grpc import service_pb2
 
 from fixtures.consistency import refusals
 from fixtures.consistency.repeat_bounds import Alone
-from fixtures.consistency.replies import Reply
-from fixtures.consistency.served import ServedModel
+from fixtures.consistency.served import Reply, ServedModel
 from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import ROWS, alone, served_model
 

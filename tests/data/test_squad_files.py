@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.data.squad import invented, squad_v1, word_pieces
+from fixtures.data.squad import invented, squad_v1, text_windows
 from fixtures.data.squad.text_windows import WindowSizes, prepare
 from fixtures.errors import InputError
 from tests.data.original_bert import VOCABULARY
@@ -70,10 +70,10 @@ def test_vocabulary_is_read_line_by_line(
     path = tmp_path / "vocab.txt"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
     if tokens:
-        assert word_pieces.read_vocabulary(path) == tokens
+        assert text_windows.read_vocabulary(path) == tokens
         return
     with pytest.raises(InputError, check=lambda error: error.where.startswith(str(path))):
-        word_pieces.read_vocabulary(path)
+        text_windows.read_vocabulary(path)
 
 
 def test_generated_answers_are_at_stated_positions() -> None:

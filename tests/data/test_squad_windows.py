@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fixtures.data.squad import answers as answers_of
+from fixtures.data.squad import text_windows as answers_of
 from fixtures.data.squad.text_windows import WindowSizes, prepare
 from tests.data.original_bert import VOCABULARY, answers, articles, windows
 

@@ -11,8 +11,8 @@ from fixtures.doctor.gpu import GpuSetup
 from fixtures.formats import all_formats
 from fixtures.frameworks import cuda_libraries as libraries
 from fixtures.frameworks import tensorrt
+from fixtures.frameworks.cuda_libraries import GpuCode
 from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.host.shared_library import GpuCode
 from fixtures.serve.server_spec import Choice
 from tests.doctor.conftest import Docker
 from tests.host.fake_nvml import Nvml

@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.doctor import machine
 from fixtures.host import machine as host
-from fixtures.host.limits import free_memory_gib
+from fixtures.host.machine import free_memory_gib
 
 GIB = 2**30
 

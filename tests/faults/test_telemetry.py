@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.host.environment import minimal_environment
+from fixtures.host.process import minimal_environment
 from fixtures.serve.command import Ports, docker_command
 from fixtures.serve.releases import Image
 from tests.whole_runs.suite import ROOT

@@ -1,13 +1,99 @@
-"""An unavailable fleet is refused at once."""
+"""An unavailable fleet is refused at once; the hardware of a cluster's nodes, and the cases they can run."""
 
 import socket
 import sys
+from typing import Any
 
 import pytest
 
 from fixtures.errors import InputError, SetupError
 from fixtures.fleet import cluster
+from fixtures.fleet.cluster import Node, fitting, kinds_text, nodes_from, targets_of, why_no_node
+from fixtures.host.targets import CPU, OTHER_GPU, TARGETS
+from fixtures.spec import Target
 from tests.helpers import Collect
+
+TARGET = {target.name: target for target in TARGETS}
+
+
+def node(name: str, *accelerators: str, gpus: float = 0) -> Node:
+    """A node that announces these kinds of accelerator."""
+    return Node(name, f"host-{name}", 8, gpus, accelerators)
+
+
+@pytest.mark.parametrize(
+    ("names", "target"),
+    [
+        (["A30"], TARGET["a30"]),
+        (["A100", "A100-80G"], TARGET["a100"]),
+        (["L40S"], TARGET["l40s"]),
+        (["GB200"], OTHER_GPU),
+        (["A10G"], OTHER_GPU),
+        ([], CPU),
+    ],
+)
+def test_node_target_follows_gpu_name_from_ray(names: list[str], target: Target) -> None:
+    assert node("1", *names).target == target
+
+
+def test_dead_and_head_nodes_get_no_work() -> None:
+    def as_ray_says(name: str, cpus: float, **changes: Any) -> dict[str, Any]:
+        resources = {"CPU": cpus, "memory": 1e9, "accelerator_type:T4": 1.0, f"node:10.0.0.{name}": 1.0}
+        return {"NodeID": name, "Alive": True, "NodeManagerHostname": "h", "Resources": resources} | changes
+
+    found = nodes_from([as_ray_says("1", 4.0), as_ray_says("2", 4.0, Alive=False), as_ray_says("3", 0.0)])
+
+    assert found == [Node("1", "h", 4.0, 0.0, ("T4",))]
+
+
+A100, MANY, NO_GPU = node("1", "A100", gpus=1), node("2", "A100", "A100-80G", gpus=4), node("3")
+
+
+@pytest.mark.parametrize(
+    ("target", "gpus", "nodes", "fit"),
+    [
+        (CPU, 1, [A100, NO_GPU], [NO_GPU]),
+        (CPU, 1, [A100], [A100]),
+        (TARGET["a100"], 1, [A100, MANY, NO_GPU], [A100, MANY]),
+        (TARGET["a100"], 2, [A100, MANY], [MANY]),
+        (TARGET["t4"], 1, [A100, NO_GPU], []),
+    ],
+)
+def test_cases_run_on_nodes_with_their_hardware(
+    target: Target, gpus: int, nodes: list[Node], fit: list[Node]
+) -> None:
+    assert fitting(target, nodes, gpus) == fit
+
+
+def test_test_without_matching_node_names_available_hardware() -> None:
+    nodes = [A100, MANY, NO_GPU]
+
+    assert kinds_text(nodes) == "2 x A100, 1 x CPU"
+    assert kinds_text(nodes) in why_no_node(TARGET["t4"], nodes)
+    assert targets_of(nodes) == (TARGET["a100"], CPU)
+
+
+def test_every_target_matches_ray_gpu_name() -> None:
+    gpus = pytest.importorskip(
+        "ray._private.accelerators.nvidia_gpu", reason="Ray: tox run -e fleet --notest"
+    )
+    named = gpus.NvidiaGPUAcceleratorManager._gpu_name_to_accelerator_type
+    drivers = {
+        "a30": "NVIDIA A30",
+        "a40": "NVIDIA A40",
+        "a100": "NVIDIA A100-SXM4-80GB",
+        "v100": "Tesla V100-SXM2-16GB",
+        "t4": "Tesla T4",
+        "l4": "NVIDIA L4",
+        "l40s": "NVIDIA L40S",
+        "h100": "NVIDIA H100 80GB HBM3",
+        "h200": "NVIDIA H200",
+        "b200": "NVIDIA B200",
+    }
+
+    assert {name: node("1", named(driver)).target.name for name, driver in drivers.items()} == {
+        name: name for name in set(TARGET) - {"cpu"}
+    }
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
+from fixtures.fleet.cluster import Node
 from fixtures.fleet.groups import Group
-from fixtures.fleet.nodes import Node
 from fixtures.fleet.progress import TRIES, Mailbox, Message, Progress
 
 TESTS = ("a.py::test_a[x]", "b.py::test_b[x]", "c.py::test_c[x]")

@@ -7,7 +7,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-from fixtures.host.shared_library import GpuCode
+from fixtures.frameworks.cuda_libraries import GpuCode
 from tests.helpers import project_file
 
 ROOT = Path(__file__).parents[2]

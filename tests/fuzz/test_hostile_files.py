@@ -18,7 +18,7 @@ from PIL import Image
 
 from fixtures.errors import ProofError
 from fixtures.frameworks import pytorch
-from fixtures.frameworks.sound_weights import check_weights
+from fixtures.frameworks.pytorch import check_weights
 from fixtures.spec import Tensor
 from fixtures.user_models import repository, repository_model
 from fixtures.user_models.samples import read_samples, sized_inputs

@@ -1,13 +1,147 @@
-"""Helper programs: output is captured, and hanging ones are ended."""
+"""Helper programs: output is captured, hanging ones are ended, and few environment variables reach them."""
 
+import contextlib
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
-from fixtures.host.process import ProgramError, run
+from fixtures.efficiency.in_process import in_process
+from fixtures.errors import ProofError
+from fixtures.host.process import (
+    CHECKOUT,
+    DOCKER_CLIENT,
+    EXTRA_VARIABLES,
+    ProgramError,
+    minimal_environment,
+    run,
+)
+from fixtures.measure import perf_analyzer
+from fixtures.serve.launch import serve
+from fixtures.serve.server import Server
+from fixtures.serve.server_spec import IMAGE, Choice
+from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.helpers import wait_until
+
+ROOT = Path(__file__).parents[2]
+SECRETS = {
+    "GITHUB_TOKEN": "secret-1",
+    "AWS_SECRET_ACCESS_KEY": "secret-2",
+    "HF_TOKEN": "secret-3",
+    "DATABASE_URL": "secret-4",
+    # Fit a pattern of what is handed on, and are called like a secret.
+    "NVIDIA_API_KEY": "secret-5",
+    "DOCKER_PASSWORD": "secret-6",
+    "TF_cloud_credentials": "secret-7",
+    "TRITONPROOF_TOKEN": "secret-8",
+    # Code that Python would run.
+    "PYTHONSTARTUP": "secret-9",
+    "PYTHONPATH": "secret-10",
+}
+SPEED = {
+    "OMP_NUM_THREADS": "2",
+    "MKL_NUM_THREADS": "2",
+    "KMP_AFFINITY": "disabled",
+    "MALLOC_TRIM_THRESHOLD_": "2147483647",
+}
+
+
+@pytest.fixture(autouse=True)
+def caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller's environment with secrets, and with settings that decide how fast a model is."""
+    for name, value in {**SECRETS, **SPEED}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv(EXTRA_VARIABLES, raising=False)
+
+
+def environments(pid: int) -> Iterator[dict[str, str]]:
+    """Of a process and all below it, as the kernel has them."""
+    for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        with contextlib.suppress(psutil.Error):
+            yield process.environ()
+
+
+def secrets_in(environment: dict[str, str]) -> set[str]:
+    """The values of the caller's secrets that are part of an environment."""
+    text = "\0".join(environment.values())
+    return {value for value in SECRETS.values() if f"\0{value}\0" in f"\0{text}\0"}
+
+
+def assert_handed_on(found: list[dict[str, str]]) -> None:
+    """Each has what decides the speed, and no secret."""
+    for one in found:
+        assert secrets_in(one) == set()
+        assert SPEED.items() <= one.items()
+        assert one["PATH"].endswith(os.environ["PATH"])
+
+
+def test_server_and_models_get_speed_variables_but_no_secrets(
+    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It works, too: the stub finds this Python and its packages whatever the caller's PATH says."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    source = "import scipy\n" + DOUBLING
+    built = make_build(tmp_path / "models", "doubling", source)
+    with serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
+        assert server.load(built, DEPLOYMENT, "online") == "python"
+        assert server.pid is not None
+        found = list(environments(server.pid))
+    assert len(found) == 3, "the guard, the server and the model's process"
+    assert_handed_on(found)
+
+
+def test_in_process_model_gets_the_same_variables(make_build: MakeBuild, tmp_path: Path) -> None:
+    build = make_build(tmp_path / "models", "doubling", DOUBLING)
+    sample = {build.case.model.inputs[0].name: np.ones((1, 4), np.float32)}
+    with in_process(build, DEPLOYMENT, sample) as worker:
+        worker.wait_ready()
+        found = list(environments(worker.process.pid))
+    assert len(found) == 2, "the guard and the model's process"
+    assert_handed_on(found)
+
+
+def test_load_generator_gets_proxies_only_for_remote_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("https_proxy", "HTTP_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "proxy")
+    here, elsewhere = (
+        perf_analyzer.environment(Server("remote", address, "", None, None))
+        for address in ("127.0.0.1:8001", "gpu-host:8001")
+    )
+    assert_handed_on([here, elsewhere])
+    assert "proxy" not in here.values()
+    assert list(elsewhere.values()).count("proxy") == 3
+
+
+def test_every_docker_call_gets_engine_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    docker = tmp_path / "bin" / "docker"
+    docker.write_text(f'#!/bin/sh\nenv > {tmp_path}/"$1".env; [ "$1" != run ]\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{docker.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere")
+    with (
+        pytest.raises(ProofError),
+        serve(Choice("docker", IMAGE), tmp_path, tmp_path / "log", device="cpu"),
+    ):
+        pass
+    for call in ("info", "run", "rm"):
+        lines = (tmp_path / f"{call}.env").read_text().splitlines()
+        assert "DOCKER_HOST=tcp://elsewhere" in lines
+        assert secrets_in(dict(line.partition("=")[::2] for line in lines)) == set()
+
+
+def test_no_pattern_passes_secrets() -> None:
+    assert secrets_in(minimal_environment((*DOCKER_CLIENT, *CHECKOUT))) == set()
+
+
+def test_variables_named_by_user_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
+    assert secrets_in(minimal_environment()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}
+
 
 ENDED_S = 60.0
 """Bounds a hang; what is waited for takes a second."""

@@ -11,7 +11,7 @@ from fixtures.formats import all_formats
 from fixtures.host.cpu import CpuTime
 from fixtures.host.targets import CPU, recognise
 from fixtures.measure import validity
-from fixtures.measure.timeline import Steady
+from fixtures.measure.estimates import Steady
 from fixtures.models import all_models
 from fixtures.spec import Case
 from reports.record.schema import COMPONENTS, CpuUse, Serving

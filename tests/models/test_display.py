@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fixtures.data.squad import answers
+from fixtures.data.squad import text_windows
 from fixtures.models import all_models, bert, fastpitch, nnunet, resnet50, resnet50_tf
 from fixtures.spec import Arrays, Model, Samples
 from reports.record.per_sample import Part
@@ -65,7 +65,7 @@ def test_question_is_shown_with_accepted_and_given_answers() -> None:
     def pointing_at(word: int) -> dict[str, np.ndarray]:
         logits = np.zeros((len(of), 128), np.float32)
         logits[0, window.first + window.words.index(word)] = 9.0
-        return dict(answers.best_positions(logits, logits))
+        return dict(text_windows.best_positions(logits, logits))
 
     parts = texts(shown(model, of, pointing_at(2), pointing_at(3)))
     assert (parts["Question"], parts["Accepted"]) == (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.plugin.checks import check_file, check_folder
+from fixtures.plugin.options import check_file, check_folder
 from tests.helpers import WITHOUT, closed
 
 Capture = pytest.CaptureFixture[str]

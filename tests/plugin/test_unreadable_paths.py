@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.plugin.checks import has_answers
-from fixtures.plugin.options import as_usage_errors
+from fixtures.plugin.options import as_usage_errors, has_answers
 from tests.helpers import closed
 
 

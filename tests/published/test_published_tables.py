@@ -10,8 +10,8 @@ import pytest
 from fixtures.formats import all_formats
 from fixtures.models import all_models
 from reports import published
+from reports.published import column_of, names_of
 from reports.published.matching import PublishedRow, served_as
-from reports.published.names import column_of, names_of
 from reports.record.schema import COMPONENTS, Artifact, Case, Deployment, Load, Record
 from reports.tables.case import configuration_list, parameters_table
 from reports.tables.points import points_table

@@ -1,4 +1,4 @@
-"""Any user file is read or refused in one sentence, quickly and in little memory."""
+"""Any user path or file is read or refused in one sentence, quickly and in little memory; the ends of logs."""
 
 import functools
 import os
@@ -13,18 +13,57 @@ import pytest
 from fixtures.consistency import recorded
 from fixtures.data.brains import brats
 from fixtures.data.speech import ljspeech
-from fixtures.data.squad import squad_v1, word_pieces
+from fixtures.data.squad import squad_v1, text_windows
 from fixtures.errors import InputError
 from fixtures.frameworks.onnx_files import read_interface
 from fixtures.frameworks.pytorch import read_checkpoint
 from fixtures.models.bert.network import read_config as read_bert_config
 from fixtures.models.resnet50.samples import preprocess
 from fixtures.safe_io import files
+from fixtures.safe_io.files import end_of, existing, folder_of, last_lines, path_of
 from fixtures.spec import Tensor
 from fixtures.thresholds import read as read_thresholds
 from fixtures.user_models.labels import read_labels
 from fixtures.user_models.repository import read_config
 from fixtures.user_models.samples import read_samples
+from tests.helpers import closed
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", "-", "~no-such-user-here/x", "a\nb", "\x1b[31mred", "bytes-\udcff"]
+)
+def test_invalid_path_is_refused_without_control_characters(text: str) -> None:
+    with pytest.raises(InputError) as raised:
+        path_of("--results", text)
+    assert raised.value.where.startswith("--results")
+    assert all(character.isprintable() or character == "\n" for character in str(raised.value))
+
+
+@pytest.mark.parametrize("name", ["gone", "link", "link/x", "self", "fifo", "a" * 300, "a/" * 3000])
+def test_nonexistent_or_irregular_path_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nothing")
+    (tmp_path / "self").symlink_to("self")
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(InputError) as raised:
+        existing("--dataset", f"{tmp_path}/{name}")
+    assert raised.value.where.startswith(f"--dataset {tmp_path}")
+    assert len(raised.value.what) < 200
+
+
+@pytest.mark.parametrize(("mode", "name"), [(0, ""), (0, "/there"), (0, "/new"), (0o444, ""), (0o111, "")])
+def test_inaccessible_folder_is_refused(mode: int, name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "of-another"
+    (folder / "there").mkdir(parents=True)
+    where = f"--results {folder}{name}"
+    with closed(folder, mode), pytest.raises(InputError, check=lambda error: error.where == where):
+        folder_of("--results", f"{folder}{name}")
+
+
+def test_looping_link_is_not_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "self").symlink_to("self")
+    with pytest.raises(InputError, check=lambda error: "self" in error.where):
+        folder_of("--answers", str(tmp_path / "self" / "x"))
+
 
 ROW, PICTURE = Tensor("X", "FP32", (2, 3)), Tensor("X", "FP32", (3, -1, -1))
 
@@ -58,7 +97,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "weights.pt": read_checkpoint,
     "weights.safetensors": read_checkpoint,
     "config.json": read_bert_config,
-    "vocab.txt": word_pieces.read_vocabulary,
+    "vocab.txt": text_windows.read_vocabulary,
     "dev-v1.1.json": squad_v1.read,
     "dataset.json": patients,
     "metadata.csv": lambda path: ljspeech.recordings(path.parent, "evaluation", 400),
@@ -117,3 +156,37 @@ def test_library_message_is_one_short_printable_line() -> None:
     assert "\x1b" not in raised.value.what
     assert "\n" not in raised.value.what
     assert len(raised.value.what) < 300
+
+
+def test_last_lines_of_huge_log_are_read(tmp_path: Path) -> None:
+    """Empty lines do not count."""
+    with (tmp_path / "log").open("wb") as file:
+        file.truncate(1 << 36)
+        file.seek(0, os.SEEK_END)
+        file.write(
+            b"\n" * 100_000 + b"cut off, and so left out" * 10_000 + b"\nfirst\n\nthe \x1b[31mreason\xff\n\n"
+        )
+    tracemalloc.start()
+    try:
+        first, reason = last_lines(tmp_path / "log", 5)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+    assert first == "first"
+    assert "reason" in reason
+    assert "\x1b" not in end_of(tmp_path / "log")
+
+
+def test_endless_line_is_shown_by_its_end(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"x" * 1_000_000 + b"the reason")
+
+    (line,) = last_lines(tmp_path / "log", 5)
+    assert line.endswith("the reason")
+    assert len(line) < 100_000
+
+
+@pytest.mark.parametrize("put", [lambda _path: None, os.mkfifo, lambda path: path.symlink_to("/etc/passwd")])
+def test_non_log_has_no_lines(put: object, tmp_path: Path) -> None:
+    put(tmp_path / "log")  # type: ignore[operator]
+
+    assert last_lines(tmp_path / "log", 3) == []

@@ -1,14 +1,20 @@
-"""Candidates of the search, and the next load to try."""
+"""Candidates of the search, the next load to try, and a user's config.pbtxt with its diff."""
 
 import dataclasses
 import itertools
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
+from google.protobuf import text_format
+from msgspec import structs
+from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.measure.timeline import Steady
+from fixtures.measure.estimates import Steady
 from fixtures.search import candidates, proof
-from fixtures.search.candidates import Goal, Space
+from fixtures.search.candidates import Candidate, Goal, Space
+from fixtures.spec import Deployment, Scenario
 from reports.record.schema import Estimate
 from tests.search.proven import OWN, SPACE
 
@@ -64,3 +70,71 @@ def test_verdict_follows_the_interval(low: float, value: float, high: float, ver
 def test_requests_certify_an_open_interval(requests: int, verdict: str) -> None:
     parts = [Steady(100.0, 1.0, np.full(requests, 6.0))]
     assert proof.verdict_of(Estimate(6, 6, 6, open_above=True), parts, Goal(7, 99)) == verdict
+
+
+HEAD = 'name: "detector"  # { not a bracket\nmax_batch_size: 8\n'
+ONE = "instance_group [\n  { count: 1, kind: KIND_CPU }\n]\n"
+BATCHER = "dynamic_batching { preserve_ordering: true preferred_batch_size: [ 2 ] }\n"
+TAIL = '# the end\nparameters { key: "brackets" value { string_value: "]}" } }\n'
+COMPLETED = text_format.Parse(
+    'max_batch_size: 8 instance_group { count: 1 kind: KIND_CPU name: "x_0" }', ModelConfig()
+)
+DEPLOYED = Deployment(8, 1, (), 0, cuda_graphs=False, warmup=False)
+
+
+def candidate(
+    instances: int = 2, scenario: Scenario = "online", delay_us: int = 100, *sizes: int
+) -> Candidate:
+    changes = {"instances": instances, "preferred_batch_sizes": sizes, "max_queue_delay_us": delay_us}
+    return Candidate(scenario, structs.replace(DEPLOYED, **changes), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "kept"),
+    [
+        (HEAD + ONE + BATCHER + TAIL, candidate(), HEAD + TAIL.rstrip()),
+        (HEAD + TAIL + ONE, candidate(4, "online", 0, 4, 8), HEAD + TAIL.rstrip()),
+        (HEAD + TAIL, candidate(1, "online", 0), HEAD + TAIL.rstrip()),
+        (HEAD + ONE + BATCHER + TAIL, candidate(1, "offline"), HEAD),
+        ("max_batch_size: 8 instance_group { count: 1 } dynamic_batching {}", candidate(), ""),
+        ("", candidate(), ""),
+    ],
+)  # fmt: skip
+def test_diff_applies_cleanly_and_keeps_other_lines(
+    text: str, wanted: Candidate, kept: str, tmp_path: Path
+) -> None:
+    own = text_format.Parse(text, ModelConfig())
+    config = candidates.varied(own, COMPLETED, wanted)
+    after = candidates.proposed(text, own, config)
+    (tmp_path / "detector").mkdir()
+    if text:
+        (tmp_path / "detector" / "config.pbtxt").write_text(text)
+    change = candidates.diff("detector", text, after)
+    subprocess.run(["patch", "-p1", "--quiet"], input=change, text=True, cwd=tmp_path, check=True)
+
+    patched = (tmp_path / "detector" / "config.pbtxt").read_text()
+    assert text_format.Parse(patched, ModelConfig()) == config
+    assert patched.startswith(kept)
+    batching = config.dynamic_batching
+    assert config.HasField("dynamic_batching") == (wanted.scenario == "online")
+    assert batching.preserve_ordering == ("preserve" in text and wanted.scenario == "online")
+    if wanted.scenario == "online":
+        asked = wanted.deployment
+        assert tuple(batching.preferred_batch_size) == asked.preferred_batch_sizes
+        assert batching.max_queue_delay_microseconds == asked.max_queue_delay_us
+    if wanted.deployment.instances > 1:
+        assert [(one.count, one.kind) for one in config.instance_group] in ([(2, 2)], [(4, 2)], [(2, 0)])
+
+
+def test_own_settings_give_an_empty_diff() -> None:
+    text = HEAD + BATCHER + TAIL
+    own = text_format.Parse(text, ModelConfig())
+    same = candidates.varied(own, COMPLETED, candidate(1, "online", 0, 2))
+    assert candidates.diff("detector", text, candidates.proposed(text, own, same)) == ""
+
+
+def test_only_variable_settings_change() -> None:
+    """Without batches, or with several instance groups, nothing can vary."""
+    groups = "instance_group [ { count: 1 }, { count: 2 } ]"
+    own = text_format.Parse(f"max_batch_size: 0 {groups}", ModelConfig())
+    assert candidates.varied(own, own, candidate(4)) == own

@@ -17,7 +17,7 @@ from fixtures.spec import LoadPoint
 from tests.measure import timed_server
 from tests.measure.timed_server import service_times_ms
 from tests.search.queueing import highest_rate_per_s
-from tests.search.test_rates import ALONE
+from tests.search.test_fastest import ALONE
 
 LAST = 300
 

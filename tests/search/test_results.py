@@ -11,7 +11,7 @@ from reports.record.schema import Accuracy, Estimate, Record, Search
 from reports.tables.case import case_section
 from reports.tables.summary import summary
 from reports.text.publishable import publishable
-from reports.text.search import lead_text, search_paragraph
+from reports.text.speed import lead_text, search_paragraph
 from tests import samples
 from tests.helpers import as_markdown
 

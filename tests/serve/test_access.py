@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fixtures.build.repository import BuiltModel
-from fixtures.consistency.replies import send
+from fixtures.consistency.served import send
 from fixtures.errors import InputError, NotAvailableError, SetupError
 from fixtures.measure import perf_analyzer
 from fixtures.measure.job import Job

@@ -1,8 +1,9 @@
-"""Server answers are limited in size and checked, and every request ends."""
+"""Answers are limited in size and checked; busy servers are waited for, and every request ends."""
 
 import contextlib
 import dataclasses
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,12 +17,13 @@ from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
 from fixtures.errors import InputError, NotAvailableError, ProofError, SetupError
+from fixtures.host.cpu import CpuTime
 from fixtures.measure.shared_memory import shared_region
 from fixtures.serve import connection
+from fixtures.serve.connection import HangsError, Limits, while_it_computes
 from fixtures.serve.loaded_model import load_found, loaded_on
 from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
-from fixtures.serve.timeouts import Limits
 from fixtures.spec import Tensor
 from fixtures.user_models.repository import FoundModel
 from fixtures.user_models.repository_model import declared
@@ -280,3 +282,47 @@ def test_unresponsive_server_is_given_up(question: str, answering: Callable[...,
         assert answered.wait(HANG_S)
     finally:
         ended.set()
+
+
+IDLE_S = 0.05
+Clock = Callable[[int | None], Callable[[], CpuTime]]
+
+
+def clock_of(cores: Iterator[float]) -> Clock:
+    """The clock of a server that keeps so many cores busy in each stretch, one after the other."""
+
+    def clock(_pid: int | None) -> Callable[[], CpuTime]:
+        return lambda: CpuTime(10.0, 0.0, 10.0 * next(cores), 20.0, 0.0)
+
+    return clock
+
+
+def test_idle_server_is_given_up() -> None:
+    never = threading.Event()
+    with pytest.raises(HangsError):
+        while_it_computes(lambda: never.wait(HANG_S), 1, IDLE_S, clock_of(itertools.repeat(0.001)))
+    never.set()
+
+
+def test_busy_server_is_waited_for() -> None:
+    answered = threading.Event()
+
+    def cores() -> Iterator[float]:
+        yield from (1.0, 0.3, 0.02)
+        answered.set()
+        while True:
+            yield 1.0
+
+    assert while_it_computes(lambda: answered.wait(HANG_S), 1, IDLE_S, clock_of(cores()))
+
+
+def test_server_with_invisible_processes_is_waited_for() -> None:
+    assert while_it_computes(lambda: "loaded", None, IDLE_S, clock_of(iter(()))) == "loaded"
+
+
+def test_error_of_the_call_is_raised() -> None:
+    def refuse() -> None:
+        raise UnicodeError
+
+    with pytest.raises(UnicodeError):
+        while_it_computes(refuse, 1, IDLE_S)

@@ -19,8 +19,7 @@ from fixtures.serve.loaded_model import LoadedModel, Sized, ask_each_version, lo
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import Arrays, LoadPoint, Model, Tensor
-from fixtures.user_models.repository import FoundModel, models_in
-from fixtures.user_models.repository_links import link_repository
+from fixtures.user_models.repository import FoundModel, link_repository, models_in
 from fixtures.user_models.repository_model import declared, with_config
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 

@@ -21,12 +21,11 @@ from fixtures.build.configuration import config_json, model_config
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
 from fixtures.serve.command import free_ports
-from fixtures.serve.connection import http_get
+from fixtures.serve.connection import Limits, http_get
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import connect
 from fixtures.serve.server import Server, lacks_backend
 from fixtures.serve.server_spec import Choice
-from fixtures.serve.timeouts import Limits
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.helpers import wait_until
 from tests.serve.programs import HANG_S, doubled_by, port_of
@@ -91,7 +90,7 @@ def test_remote_server_keeps_exactly_its_own_models(
 KILLED = """
 import os, pickle, sys
 from fixtures.serve.server_spec import Choice
-from fixtures.serve.timeouts import Limits
+from fixtures.serve.connection import Limits
 from fixtures.serve.launch import serve
 address, name, config, code = pickle.loads(bytes.fromhex(sys.argv[1]))
 with serve(Choice("remote", address), None, None, device="cpu") as server:

@@ -17,8 +17,7 @@ from fixtures.serve.replay import Answers, Message, converse
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import Model, Samples
-from fixtures.user_models.repository import models_in
-from fixtures.user_models.repository_links import link_repository
+from fixtures.user_models.repository import link_repository, models_in
 from fixtures.user_models.repository_model import declared
 from reports.record.schema import Conversation
 from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model

@@ -15,11 +15,10 @@ from fixtures.errors import ProofError
 from fixtures.measure import perf_analyzer
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
-from fixtures.serve.connection import grpc_client
+from fixtures.serve.connection import Limits, grpc_client
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import EMBEDDED_TRITON, Choice
-from fixtures.serve.timeouts import Limits
 from fixtures.spec import LoadPoint
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.serve.programs import HANG_S, VALUES, doubled_by, process_of

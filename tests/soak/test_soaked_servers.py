@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.soak.failing import load_in_vain, write_failing
-from fixtures.soak.growth import Per
-from fixtures.soak.under_load import keep_loaded, load_again, record_entry
-from fixtures.soak.usage import MEMORY, Usage, usage_of, watch
+from fixtures.soak.under_load import keep_loaded, load_again, load_in_vain, record_entry, write_failing
+from fixtures.soak.usage import MEMORY, Per, Usage, usage_of, watch
 from reports.record.schema import Soak
 from reports.text.soak import soak_text
 from tests.soak.leaking import LEAKS, served

@@ -1,20 +1,25 @@
-"""Resources of a server: memory, shared memory, open files, threads and GPU memory."""
+"""Resources of a server, and leak verdicts on traces of known growth and of real servers."""
 
+import gzip
+import json
 import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from fixtures.errors import NotAvailableError
 from fixtures.host import nvml
 from fixtures.serve.server import Server
-from fixtures.soak.usage import MEMORY, Usage, usage_of, watch
+from fixtures.soak.usage import ARENAS_OF_A_CPU, MEMORY, Per, Usage, growths, usage_of, watch
+from reports.record.schema import Growth, Verdict
 from tests.host.fake_nvml import Nvml
 
 MIB = 2**20
@@ -189,3 +194,240 @@ def test_container_of_remote_engine_is_not_watched(
 
     with pytest.raises(NotAvailableError):
         watch(container())
+
+
+BYTES, NUMBER = "shared memory", "open files"
+
+
+def found(used: np.ndarray, times: np.ndarray, per: Per, what: str = BYTES, heaps: int = 0) -> Growth:
+    """What is found of something of which so much is used."""
+    (one,) = growths([{what: float(value)} for value in used], times.tolist(), per, heaps)
+    return one
+
+
+# --- traces of ten minutes at a hundred requests per second -------------------------------------------------
+
+SAMPLES = 120
+REQUESTS = np.arange(SAMPLES) * 500.0
+"""Few requests, so that a leak of 1 KiB is 58 MiB in all."""
+
+
+def noise() -> np.ndarray:
+    return np.random.default_rng(0).normal(0, 0.2 * MIB, SAMPLES)
+
+
+def steps(*places: int) -> np.ndarray:
+    """An allocator that takes a large piece at each of these samples."""
+    return sum((64 * MIB * (np.arange(SAMPLES) >= place) for place in places), start=np.zeros(SAMPLES))
+
+
+def sawtooth(period: int) -> np.ndarray:
+    """Memory that is given back after so many samples."""
+    return 40 * MIB * (np.arange(SAMPLES) % period) / period
+
+
+@pytest.mark.parametrize(
+    ("used", "verdicts"),
+    [
+        (400 * MIB * (1 - np.exp(-np.arange(SAMPLES) / 12)) + noise(), {"passed"}),
+        (steps(70, 88, 110) + noise(), {"passed"}),
+        (sawtooth(16) + noise(), {"passed", "not shown"}),
+        (sawtooth(40) + noise(), {"passed", "not shown"}),
+        (np.random.default_rng(1).normal(0, 80 * MIB, SAMPLES), {"not shown"}),
+        (3 * MIB * np.floor(1024 * REQUESTS / (3 * MIB)), {"failed"}),
+    ],
+    ids=["warm-up", "3 pieces", "saw 16", "saw 40", "noise", "leak in pieces"],
+)
+def test_only_lasting_growth_is_a_leak(used: np.ndarray, verdicts: set[str]) -> None:
+    assert found(used, REQUESTS, "request").verdict in verdicts
+
+
+def test_random_walk_is_rarely_a_leak() -> None:
+    walks = np.random.default_rng(2).normal(0, 1 * MIB, (1000, SAMPLES)).cumsum(axis=1)
+
+    assert sum(found(walk, REQUESTS, "request").verdict == "failed" for walk in walks) <= 10
+
+
+# --- the limits ---------------------------------------------------------------------------------------------
+
+STRETCHES = 21
+"""The part that counts is divided into so many."""
+COUNTED: dict[Per, Sequence[int]] = {"request": (126, 63), "loading": (189, 126)}
+"""How many samples there are, and how many of them count, in stretches of whole samples: the warm-up is half
+of the samples under load, and a third of those of loadings."""
+
+
+def stretched(levels: Sequence[float], per: Per = "request", what: str = BYTES) -> Growth:
+    """What is found of something that is at one of these levels in each stretch of the part that counts."""
+    samples, counted = COUNTED[per]
+    used = np.concatenate([np.full(samples - counted, levels[0]), np.repeat(levels, counted // STRETCHES)])
+    return found(used, np.arange(samples, dtype=float), per, what)
+
+
+def test_interval_matches_sign_test_of_twenty_steps() -> None:
+    """The steps are 1 to 20 bytes each, in some order."""
+    order = np.random.default_rng(3).permutation(np.arange(1, 21))
+    outside = max(count for count in range(10) if stats.binom.cdf(count, 20, 0.5) <= 0.005)
+
+    one = stretched(np.concatenate([[0.0], 3 * np.cumsum(order)]).tolist())
+
+    assert one.slope.value == pytest.approx(10.5)
+    assert (one.slope.low, one.slope.high) == pytest.approx((1 + outside, 20 - outside))
+    assert one.slope.confidence == 0.99
+
+
+@pytest.mark.parametrize(
+    ("what", "per", "every", "least"),
+    [
+        (BYTES, "request", 1, 128.0),
+        (BYTES, "request", 2000, 4 * MIB / 124_000),
+        (NUMBER, "request", 1, 0.01),
+        (NUMBER, "request", 100, 4 / 6200),
+        (BYTES, "loading", 1, MIB),
+        (BYTES, "loading", 2000, MIB),
+        (NUMBER, "loading", 1, 0.5),
+        (NUMBER, "loading", 100, 0.5),
+    ],
+)
+def test_growth_above_smallest_leak_is_a_leak(what: str, per: Per, every: int, least: float) -> None:
+    times = np.arange(COUNTED[per][0]) * float(every)
+
+    assert found(1e6 + 1.001 * least * times, times, per, what).verdict == "failed"
+    assert found(1e6 + 0.999 * least * times, times, per, what).verdict == "passed"
+
+
+@pytest.mark.parametrize(
+    ("what", "per", "least"),
+    [
+        (BYTES, "request", 1024.0),
+        (NUMBER, "request", 0.01),
+        (BYTES, "loading", 4 * MIB),
+        (NUMBER, "loading", 0.5),
+    ],
+)
+def test_no_leak_is_stated_only_with_enough_power(what: str, per: Per, least: float) -> None:
+    """What goes up and down from stretch to stretch does not grow, and hides what grows by less."""
+    length = COUNTED[per][1] // STRETCHES
+
+    def wave(share: float) -> Growth:
+        return stretched([share * least * length * (place % 2) for place in range(STRETCHES)], per, what)
+
+    assert wave(0.999).verdict == "passed"
+    assert wave(1.001).verdict == "not shown"
+
+
+@pytest.mark.parametrize(("pieces", "is_leak"), [(20, True), (12, True), (8, True), (6, False)])
+def test_eight_large_pieces_are_a_leak(pieces: int, is_leak: bool) -> None:
+    """The pieces are taken at even distances in the part that counts."""
+    samples, counted = COUNTED["request"]
+    place = np.maximum(0, np.arange(samples) - (samples - counted))
+    used = 64 * MIB * np.floor((place + 0.5) * (pieces + 1) / counted)
+
+    one = found(used, np.arange(samples, dtype=float), "request")
+
+    assert (one.verdict == "failed") == is_leak
+    assert (one.slope.low > 0) == is_leak, "the interval is of the steps that show it"
+
+
+# --- the heaps of malloc ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "heaps", "verdict", "counted"),
+    [
+        ("memory of the server", 0, "failed", 39),
+        ("memory of the server", 30, "failed", 29),
+        ("memory of the server", 51, "failed", 8),
+        ("memory of the server", 52, "not shown", 39),
+        ("memory of its stubs", 52, "not shown", 39),
+        ("shared memory", 52, "failed", 39),
+    ],
+)
+def test_only_server_memory_excludes_heap_loadings(what: str, heaps: int, verdict: str, counted: int) -> None:
+    times = np.arange(60, dtype=float)
+
+    one = found(8 * MIB * times, times, "loading", what, heaps)
+
+    assert (one.verdict, one.counted) == (verdict, counted)
+
+
+@pytest.mark.parametrize(
+    ("heaps", "samples", "leak", "verdict"), [(28, 42, 0, "passed"), (16, 60, 3, "failed")]
+)
+def test_loadings_after_heaps_count(heaps: int, samples: int, leak: int, verdict: Verdict) -> None:
+    times = np.arange(samples, dtype=float)
+    used = (12 * np.minimum(times, heaps) + leak * times) * MIB
+
+    one = found(used, times, "loading", "memory of the server", heaps)
+
+    assert (one.verdict, one.slope.value) == (verdict, pytest.approx(leak * MIB))
+
+
+# --- real servers -------------------------------------------------------------------------------------------
+
+TRACES = json.loads(gzip.decompress(Path(__file__).with_name("traces.json.gz").read_bytes()))
+"""What real servers used under load, and in repeated loadings; the file says where they come from."""
+RUNS = 200
+
+
+def like(real: dict[str, Any], generator: np.random.Generator) -> list[dict[str, float]]:
+    """A soak of SAMPLES samples whose steps are those of a real one in blocks of ten, drawn at random after
+    its first fifth: all that a server does in the second half, and some of its warm-up."""
+    size, begin = 10, len(real["times"]) // 5
+    count = len(real["times"]) - begin - 1
+    starts = generator.integers(0, count, -(-SAMPLES // size))
+    order = (starts[:, None] + np.arange(size)).ravel()[: SAMPLES - 1] % count
+    grown = {
+        name: np.cumsum([values[begin], *np.diff(values[begin:])[order]])
+        for name, values in real["used"].items()
+    }
+    return [{name: float(values[place]) for name, values in grown.items()} for place in range(SAMPLES)]
+
+
+@pytest.mark.parametrize("real", TRACES["traces"], ids=lambda one: one["of"])
+def test_clean_servers_pass_and_1_kib_leaks_are_found(
+    real: dict[str, Any],
+) -> None:
+    generator, name = np.random.default_rng(7), "memory of the server"
+    times = list(real["requests_per_s"] * np.linspace(0, 600, SAMPLES))
+    alarms = passed = leaks = 0
+    for _ in range(RUNS):
+        used = like(real, generator)
+        verdicts = {one.verdict for one in growths(used, times, "request")}
+        alarms, passed = alarms + ("failed" in verdicts), passed + (verdicts == {"passed"})
+        leaking = [{name: one[name] + 1024 * count} for one, count in zip(used, times, strict=True)]
+        leaks += growths(leaking, times, "request")[0].verdict == "failed"
+
+    assert alarms <= RUNS / 20
+    assert passed >= RUNS * 19 / 20
+    assert leaks >= RUNS * 19 / 20
+
+
+@pytest.mark.parametrize("count", [18, 24])
+def test_successive_malloc_heaps_are_no_leak(count: int) -> None:
+    used = [
+        {name: float(values[place]) for name, values in TRACES["loadings"]["used"].items()}
+        for place in range(count)
+    ]
+    times = [float(place + 1) for place in range(count)]
+
+    by_name = {one.what: one.verdict for one in growths(used, times, "loading", ARENAS_OF_A_CPU * 2)}
+
+    assert by_name["memory of the server"] == "not shown"
+    assert by_name["open files"] == "passed"
+
+
+def test_partly_watched_resource_is_left_out() -> None:
+    used: list[dict[str, float]] = [{"threads": 4.0}] * 30 + [{"threads": 4.0, "open files": 9.0}] * 30
+
+    assert [one.what for one in growths(used, [float(n) for n in range(60)], "loading")] == ["threads"]
+
+
+@pytest.mark.parametrize(("released", "at", "is_leak"), [(6, 30, True), (8, 30, False), (10, 45, False)])
+def test_growth_released_by_more_than_half_is_no_leak(released: float, at: int, is_leak: bool) -> None:
+    """It grows in nineteen of twenty steps; between the middles of first and last third by 14 MiB."""
+    samples, counted = COUNTED["request"]
+    place = np.arange(samples, dtype=float)
+    used = MIB * (place / 3 - released * (place >= samples - counted + at))
+
+    assert (found(used, place, "request").verdict == "failed") == is_leak

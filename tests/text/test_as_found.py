@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.page.case_section import status_of
-from reports.page.details import accuracy_blocks
+from reports.page.case_section import accuracy_blocks, status_of
 from reports.record.origins import without_names
 from reports.record.schema import Conversation, Record, VerifiedAnswers, WrongAnswer
 from reports.tables.case import case_section

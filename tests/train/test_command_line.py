@@ -8,7 +8,7 @@ import pytest
 
 from fixtures import train
 from fixtures.spec import Model
-from reports.record.arguments import INPUT
+from reports.record.commands import INPUT
 
 
 def lacks_a_package(_model: Model, _output: Path) -> float:

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from reports import history
+from reports.history import Row, append, read
 from reports.run.outcomes import STATUS
 from tests import samples
 from tests.conftest import Reports
@@ -17,7 +17,7 @@ BETWEEN = f"{past.COMMITS[49][:9]} and {past.COMMITS[50][:9]}"
 FAIL = ("--fail-on", "step")
 
 
-def scores(*values: float) -> list[history.Row]:
+def scores(*values: float) -> list[Row]:
     """The accuracy in a run of each day, from the 20th on."""
     return [
         past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
@@ -49,7 +49,7 @@ def trend(tmp_path: Path, reports: Reports) -> Reports:
 def test_gate_fails_for_recent_unknown_regression(
     tmp_path: Path, trend: Reports, values: list[float], options: tuple[str, ...], status: int
 ) -> None:
-    history.append(tmp_path, past.rows(values))
+    append(tmp_path, past.rows(values))
     found, text, errors = trend(*options)
     assert found == status
     assert (BETWEEN in errors) == (status == STATUS["speed"])
@@ -60,14 +60,14 @@ def test_gate_fails_for_recent_unknown_regression(
 
 @pytest.mark.parametrize("speeds", [[], SLOWER], ids=["no speed", "a speed that fell too"])
 def test_lower_accuracy_precedes_speed(tmp_path: Path, trend: Reports, speeds: list[float]) -> None:
-    history.append(tmp_path, [*past.rows(speeds), *scores(*[0.98] * 30, *[0.97] * 10)])
+    append(tmp_path, [*past.rows(speeds), *scores(*[0.98] * 30, *[0.97] * 10)])
     assert trend(*FAIL).status == STATUS["accuracy"]
 
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_step_within_one_commit_names_both_runs(tmp_path: Path, trend: Reports, clean: bool) -> None:
     rows = past.rows(SLOWER, commit=past.COMMITS[0], clean=clean)
-    history.append(tmp_path, rows)
+    append(tmp_path, rows)
     text = trend().out
     assert rows[49].started[:16] in text
     assert rows[50].started[:16] in text
@@ -76,9 +76,7 @@ def test_step_within_one_commit_names_both_runs(tmp_path: Path, trend: Reports, 
 
 def test_steps_do_not_depend_on_selection(tmp_path: Path, trend: Reports) -> None:
     for case in range(12):
-        history.append(
-            tmp_path, past.rows(past.stepped(60, 50, 0.95, seed=case), case=f"cpu-model{case}-onnx-fp32")
-        )
+        append(tmp_path, past.rows(past.stepped(60, 50, 0.95, seed=case), case=f"cpu-model{case}-onnx-fp32"))
     shown = [
         next(line.split(" | ")[-1].strip() for line in trend(*of).out.splitlines() if "cpu-model7" in line)
         for of in ((), ("-k", "model7"))
@@ -89,7 +87,7 @@ def test_steps_do_not_depend_on_selection(tmp_path: Path, trend: Reports) -> Non
 
 def test_picture_shows_step_in_both_themes_and_escapes_names(tmp_path: Path, trend: Reports) -> None:
     strange = 'b001 <script>alert("1")</script> & \x07'
-    history.append(tmp_path, past.rows(SLOWER, at=strange))
+    append(tmp_path, past.rows(SLOWER, at=strange))
     assert trend("--output", tmp_path / "out").status == 0
     paths = sorted((tmp_path / "out").iterdir())
     assert [path.name for path in paths] == ["trend-dark.svg", "trend-light.svg"]
@@ -103,7 +101,7 @@ def test_picture_shows_step_in_both_themes_and_escapes_names(tmp_path: Path, tre
 
 def test_other_records_and_histories_are_added_once(tmp_path: Path, trend: Reports) -> None:
     shard = samples.store(tmp_path / "shard", measured())
-    history.append(shard / "history", past.rows([100.0, 101.0]))
+    append(shard / "history", past.rows([100.0, 101.0]))
     for expected in (8, 0):
         status, text, errors = trend("--add", shard)
         assert (status, f" {expected} " in errors, "a40-resnet50" in text) == (0, True, True)
@@ -111,19 +109,19 @@ def test_other_records_and_histories_are_added_once(tmp_path: Path, trend: Repor
 
 def test_damaged_lines_are_named_and_others_kept(tmp_path: Path, trend: Reports) -> None:
     for folder in (tmp_path, tmp_path / "other"):
-        history.append(folder, past.rows([100.0, 101.0, 102.0], host=folder.name))
+        append(folder, past.rows([100.0, 101.0, 102.0], host=folder.name))
         path = folder / "cpu.jsonl"
         path.write_bytes(path.read_bytes()[:-40])
     status, _, errors = trend("--add", tmp_path / "other")
     assert status == 0
     for folder in (tmp_path, tmp_path / "other"):
         assert f"{folder / 'cpu.jsonl'}, line 3: " in errors
-    assert len(history.read(tmp_path)[0]) == 4
+    assert len(read(tmp_path)[0]) == 4
 
 
 @pytest.mark.parametrize("place", ["taken", "taken/below", "loop"])
 def test_undrawable_output_is_refused_before_adding(place: str, tmp_path: Path, trend: Reports) -> None:
-    history.append(tmp_path / "other", past.rows(SLOWER))
+    append(tmp_path / "other", past.rows(SLOWER))
     (tmp_path / "taken").write_text("theirs")
     (tmp_path / "loop").symlink_to("nowhere")
     status, text, said = trend("--add", tmp_path / "other", "--output", tmp_path / place)

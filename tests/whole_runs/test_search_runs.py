@@ -10,7 +10,7 @@ from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import Deployment
 from reports.run.outcomes import STATUS
-from reports.text.search import found_text
+from reports.text.speed import found_text
 from tests.whole_runs.suite import GIVEN, suite
 
 SMALL = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")

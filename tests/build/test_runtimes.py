@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.build import engine_cache
-from fixtures.build.engine_cache import engine_folder
+from fixtures.build import runtimes
+from fixtures.build.runtimes import engine_folder
 from fixtures.errors import SetupError
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import nvml, scratch
@@ -36,9 +36,7 @@ def test_each_tensorrt_and_cuda_version_has_an_engine_folder(
     """ONNX Runtime fails on an engine of another version, and does not build it anew."""
     folders = set()
     for version in ("10.13.3.9", "10.14.1.48"):
-        monkeypatch.setattr(
-            engine_cache, "installed", lambda version=version: TensorRT("tensorrt-cu13", version)
-        )
+        monkeypatch.setattr(runtimes, "installed", lambda version=version: TensorRT("tensorrt-cu13", version))
         folders.add(engine_folder(CASE, "0f3c"))
     monkeypatch.setattr(nvml, "cuda_of_driver", lambda: 14)
     folders |= {engine_folder(CASE, "0f3c"), engine_folder(CASE, "0f3c", tensorrt="10.5.0.18")}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reports.record import safe_open
-from reports.record.folders import below, matching
+from reports.record.safe_open import below, matching
 from tests.helpers import closed
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
-from fixtures.consistency import replies, served
+from fixtures.consistency import served
 from fixtures.measure.requests import request_for
 from tests.consistency.answering_servers import ROWS, careful, right, served_by
 
@@ -30,7 +30,7 @@ def test_refusal_of_a_live_server_counts_with_any_status(
         context.abort(code, words)
 
     with served_by(refuse) as model:
-        (reply,) = replies.send(model.job, [service_pb2.ModelInferRequest(model_name="toy")])
+        (reply,) = served.send(model.job, [service_pb2.ModelInferRequest(model_name="toy")])
 
     assert reply.response is None
     assert said in reply.refusal
@@ -41,7 +41,7 @@ def test_replies_keep_request_order() -> None:
     with served_by(careful) as model:
         inputs = [model.job.data.inputs([sample]) for sample in (2, 0)]
         malformed = service_pb2.ModelInferRequest(model_name="toy")
-        found = replies.send(
+        found = served.send(
             model.job, [request_for(model.job, inputs[0]), malformed, request_for(model.job, inputs[1])]
         )
 
