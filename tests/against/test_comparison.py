@@ -1,5 +1,6 @@
 """Two simulated builds are compared in turns until the result is settled."""
 
+import itertools
 import math
 
 import numpy as np
@@ -82,6 +83,36 @@ def test_spent_budget_reports_remaining_seconds() -> None:
 
 def test_at_least_six_pairs_are_measured() -> None:
     assert compared(in_pairs(plan=MeasuringPlan(budget_s=1.0), elapsed_s=100.0)[0]).passes == 6
+
+
+def by_load(pairs_of_a_load: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Comparison, list[str]]:
+    """A build beside its copy, faster or slower by 6 % in turn each time it is loaded; the calls in order."""
+    monkeypatch.setattr(sweep, "PAIRS_OF_A_LOAD", pairs_of_a_load)
+    noise, effects, calls = np.random.default_rng(3), itertools.cycle((1.06, 1 / 1.06)), []
+    effect = 1.0
+
+    def load_anew() -> None:
+        nonlocal effect
+        effect = next(effects)
+        calls.append("load")
+
+    def mean_ms(job: Job, _number: int) -> float:
+        calls.append(job.name)
+        return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if job.name == "mine" else 1.0)
+
+    job = toy.job(LoadPoint("offline", 1, 1), "mine")
+    state = point_state.against(point_state.begin(job), job.server, "theirs", OTHER)
+    plan, take = MeasuringPlan(budget_s=600), LoadGenerator(mean_ms).take
+    states = sweep.measure([state], plan, take=take, load_anew=load_anew, clock=lambda: 0.0)
+    return compared(outcomes(states, plan)[job.point]), calls
+
+
+def test_speed_of_one_load_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    anew, calls = by_load(8, monkeypatch)
+    assert anew.verdict == "not slower"
+    assert calls[0] == "load"
+    assert calls.count("load") == anew.passes // 8
+    assert by_load(1000, monkeypatch)[0].verdict == "slower", "a single load"
 
 
 def test_failing_other_build_is_an_error_of_the_point() -> None:
