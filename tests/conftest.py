@@ -143,7 +143,7 @@ _ASKED_FOR = ("campaign", "contract")
 def _leave_out_what_is_asked_for(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Unless `-m` speaks of its mark or an id on the command line names the test."""
     marks = [mark for mark in _ASKED_FOR if mark not in config.option.markexpr]
-    named = tuple(str(one).split("::", 1)[1] for one in config.args if "::" in str(one))
+    named = tuple(str(argument).split("::", 1)[1] for argument in config.args if "::" in str(argument))
     left_out = [
         item
         for item in items

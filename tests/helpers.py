@@ -81,14 +81,14 @@ class Household:
         """The processes alive that were started with the mark, this one's grandchildren and orphans among
         them."""
         mark = f"TRITONPROOF_MARK={self.environment['TRITONPROOF_MARK']}".encode()
-        found = []
+        marked = []
         for file in Path("/proc").glob("[0-9]*/environ"):
             try:
                 if mark in file.read_bytes().split(b"\0"):
-                    found.append(psutil.Process(int(file.parent.name)))
+                    marked.append(psutil.Process(int(file.parent.name)))
             except (OSError, psutil.NoSuchProcess):
                 continue
-        return found
+        return marked
 
     def names(self) -> list[str]:
         """The programs that those processes run."""
@@ -231,13 +231,13 @@ def run_pytest_here(*arguments: str) -> int:
     def named_alike() -> list[str]:
         return [name for name in sys.modules if name.partition(".")[0] in ("benchmarks", "conftest")]
 
-    kept = {name: sys.modules.pop(name) for name in named_alike()}
+    saved = {name: sys.modules.pop(name) for name in named_alike()}
     try:
         return int(pytest.main([*arguments, *WITHOUT]))
     finally:
         for name in named_alike():
             del sys.modules[name]
-        sys.modules.update(kept)
+        sys.modules.update(saved)
 
 
 def settings(**given: Any) -> Settings:
@@ -248,10 +248,10 @@ def settings(**given: Any) -> Settings:
 
 def parser(of: type[Settings] = Settings) -> argparse.ArgumentParser:
     """The options as a parser of their own."""
-    found = argparse.ArgumentParser(exit_on_error=False)
-    group = SimpleNamespace(addoption=found.add_argument)
+    own_parser = argparse.ArgumentParser(exit_on_error=False)
+    group = SimpleNamespace(addoption=own_parser.add_argument)
     add_options(SimpleNamespace(getgroup=lambda *_names, **_place: group), of)
-    return found
+    return own_parser
 
 
 def options(**given: Any) -> argparse.Namespace:
@@ -328,5 +328,5 @@ def as_markdown(made: Any) -> str:
 def cells(text: str) -> list[list[str]]:
     """The cells of each row of all tables in a text, headings included."""
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("|")]
-    found = [[cell.strip() for cell in row] for row in rows]
-    return [row for row in found if set("".join(row)) - set("-:")]
+    stripped = [[cell.strip() for cell in row] for row in rows]
+    return [row for row in stripped if set("".join(row)) - set("-:")]

@@ -40,13 +40,13 @@ from reports.text.publishable import Publishable, publishable
 
 def seen(*records: Record) -> list[Publishable]:
     """The records as a reader may see them."""
-    return [publishable(one) for one in records]
+    return [publishable(sample) for sample in records]
 
 
 def store(results: Path, *records: Record) -> Path:
     """The folder, with the records where they belong in it."""
-    for one in records:
-        files.write(one, files.path_of(one.case, results))
+    for sample in records:
+        files.write(sample, files.path_of(sample.case, results))
     return results
 
 
@@ -150,8 +150,8 @@ def search(**changes: Any) -> Search:
 
 def wrong_under_load(one: Load) -> Load:
     """The load point, had two of its answers been wrong."""
-    first = WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
-    return structs.replace(one, samples=63, answers=VerifiedAnswers(4100, 2, 4100, 0.5, first))
+    first_wrong = WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
+    return structs.replace(one, samples=63, answers=VerifiedAnswers(4100, 2, 4100, 0.5, first_wrong))
 
 
 def one_pass(throughput_per_s: float) -> Pass:

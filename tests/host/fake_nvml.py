@@ -69,7 +69,10 @@ class Nvml:
         return self.uuids[index]
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
-        if uuid not in (*self.uuids, *(one for some in self.instances.values() for one in some)):
+        if uuid not in (
+            *self.uuids,
+            *(instance for instances in self.instances.values() for instance in instances),
+        ):
             raise NVMLError("Not Found")
         return uuid
 
@@ -134,12 +137,12 @@ def in_place_of_nvml(fake: Nvml, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nv
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         monkeypatch.delenv(name, raising=False)
-    known = (nvml.visible_gpus, machine.gpus_of)
-    for cached in known:
-        cached.cache_clear()
+    cached_functions = (nvml.visible_gpus, machine.gpus_of)
+    for function in cached_functions:
+        function.cache_clear()
     yield fake
-    for cached in known:
-        cached.cache_clear()
+    for function in cached_functions:
+        function.cache_clear()
 
 
 class Clock:
@@ -161,10 +164,10 @@ def watched(
     server: int | None = None,
 ) -> Watch:
     """A watch over so many seconds, with a sample every 20 ms."""
-    found = visible_gpus(None)
-    assert found
+    gpus = visible_gpus(None)
+    assert gpus
     monkeypatch.setattr(time, "time_ns", lambda: round(clock.now_s * S))
-    watch = Watch(found, frozenset(roots), server=server)
+    watch = Watch(gpus, frozenset(roots), server=server)
     for step in range(round(seconds / 0.02) + 1):
         clock.now_s = step * 0.02
         watch.take()
@@ -173,6 +176,6 @@ def watched(
 
 def between(watch: Watch, opened_s: float, closed_s: float) -> GpuTime:
     """What a stretch held."""
-    found = watch.between(round(opened_s * S), round(closed_s * S))
-    assert found is not None
-    return found
+    stretch = watch.between(round(opened_s * S), round(closed_s * S))
+    assert stretch is not None
+    return stretch

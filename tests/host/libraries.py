@@ -11,7 +11,9 @@ def write_library(
     """A file with the names of these libraries, and CUDA code (machine code, PTX) by architecture."""
     path.parent.mkdir(parents=True, exist_ok=True)
     names = b"\0" + b"".join(name.encode() + b"\0" for name in needed)
-    pieces = [(2, one) for one in binaries] + [(1, one) for one in sources]
+    pieces = [(2, architecture) for architecture in binaries] + [
+        (1, architecture) for architecture in sources
+    ]
     path.write_bytes(b"\x7fELF\x02\x01\x01" + names + _cuda_code(pieces))
     return path
 

@@ -16,12 +16,12 @@ def test_cpu_clock_attributes_busy_time() -> None:
     end = time.process_time() + 0.3
     while time.process_time() < end:
         pass
-    found = read()
+    usage = read()
 
-    assert found.server_s is not None
-    assert 0.25 < found.server_s <= found.elapsed_s * len(os.sched_getaffinity(0)) + 0.1
-    assert found.busy_s >= 0.25
-    assert found.children_s == pytest.approx(0, abs=0.05)
+    assert usage.server_s is not None
+    assert 0.25 < usage.server_s <= usage.elapsed_s * len(os.sched_getaffinity(0)) + 0.1
+    assert usage.busy_s >= 0.25
+    assert usage.children_s == pytest.approx(0, abs=0.05)
     assert cpu.clock(None)().server_s is None
 
 

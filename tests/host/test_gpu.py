@@ -40,8 +40,10 @@ def test_foreign_programs_on_gpu_are_counted(
     nvml.pids = lambda _handle: [server_process, os.getpid(), 2] + ([parent] if 1 < clock.now_s < 1.1 else [])
     watch = watched(clock, monkeypatch, roots=tuple(gpu.roots_of(server_process)))
     stretches = [between(watch, 0.5, 1.5), between(watch, 1.2, 1.5)]
-    assert [gpu.count_strangers(one.readings) for one in stretches] == [2, 1]
-    assert [[mark.code for mark in validity.marks_of_gpu([one])] for one in stretches] == [["gpu-shared"]] * 2
+    assert [gpu.count_strangers(stretch.readings) for stretch in stretches] == [2, 1]
+    assert [[mark.code for mark in validity.marks_of_gpu([stretch])] for stretch in stretches] == [
+        ["gpu-shared"]
+    ] * 2
 
 
 @pytest.mark.parametrize(("worker", "count"), [(None, 1), ("gw0", 0)])
@@ -151,7 +153,7 @@ def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:
     assert watch.between(opened_ns, closed_ns) is not None
     time.sleep(3 * gpu.PERIOD_S)
     assert len(watch.readings) == count
-    assert watch.readings == sorted(watch.readings, key=lambda one: one.time_ns)
+    assert watch.readings == sorted(watch.readings, key=lambda reading: reading.time_ns)
 
 
 def test_nvml_package_has_every_name_used() -> None:
@@ -172,7 +174,7 @@ def test_energy_is_interpolated_at_stretch_edges(
     stretch = between(watched(clock, monkeypatch), 0.53, 1.27)
     assert stretch.energy_j == pytest.approx(74, rel=0.05)
     assert stretch.duration_s == pytest.approx(0.74)
-    assert all(0.53 * S <= one.time_ns <= 1.27 * S for one in stretch.readings)
+    assert all(0.53 * S <= reading.time_ns <= 1.27 * S for reading in stretch.readings)
 
 
 def test_stalled_energy_counter_is_extrapolated(

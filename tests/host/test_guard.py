@@ -173,9 +173,9 @@ def test_segment_mapped_by_another_process_stays(household: Household, segment: 
         running(household, python(MAPPING, str(segment)), segments=[segment.name]),
         segment.open("rb+") as file,
     ):
-        kept = mmap.mmap(file.fileno(), 4096)
+        mapping = mmap.mmap(file.fileno(), 4096)
     assert segment.exists()
-    kept.close()
+    mapping.close()
 
 
 def test_segment_older_than_the_command_stays(household: Household, segment: Path) -> None:

@@ -73,10 +73,10 @@ def secrets_in(environment: dict[str, str]) -> set[str]:
 
 def assert_handed_on(found: list[dict[str, str]]) -> None:
     """Each has what decides the speed, and no secret."""
-    for one in found:
-        assert secrets_in(one) == set()
-        assert SPEED.items() <= one.items()
-        assert one["PATH"].endswith(os.environ["PATH"])
+    for environment in found:
+        assert secrets_in(environment) == set()
+        assert SPEED.items() <= environment.items()
+        assert environment["PATH"].endswith(os.environ["PATH"])
 
 
 def test_server_and_models_get_speed_variables_but_no_secrets(
@@ -89,9 +89,9 @@ def test_server_and_models_get_speed_variables_but_no_secrets(
     with serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
         assert server.load(built, DEPLOYMENT, "online") == "python"
         assert server.pid is not None
-        found = list(environments(server.pid))
-    assert len(found) == 3, "the guard, the server and the model's process"
-    assert_handed_on(found)
+        process_environments = list(environments(server.pid))
+    assert len(process_environments) == 3, "the guard, the server and the model's process"
+    assert_handed_on(process_environments)
 
 
 def test_in_process_model_gets_the_same_variables(make_build: MakeBuild, tmp_path: Path) -> None:
@@ -99,9 +99,9 @@ def test_in_process_model_gets_the_same_variables(make_build: MakeBuild, tmp_pat
     sample = {build.case.model.inputs[0].name: np.ones((1, 4), np.float32)}
     with in_process(build, DEPLOYMENT, sample) as worker:
         worker.wait_ready()
-        found = list(environments(worker.process.pid))
-    assert len(found) == 2, "the guard and the model's process"
-    assert_handed_on(found)
+        process_environments = list(environments(worker.process.pid))
+    assert len(process_environments) == 2, "the guard and the model's process"
+    assert_handed_on(process_environments)
 
 
 def test_load_generator_gets_proxies_only_for_remote_server(monkeypatch: pytest.MonkeyPatch) -> None:

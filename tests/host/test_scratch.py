@@ -52,14 +52,14 @@ def run(temporary: Path) -> Iterator[Callable[[], "tuple[subprocess.Popen[str], 
 def test_only_folders_of_killed_runs_are_removed(
     run: Callable[[], "tuple[subprocess.Popen[str], Path]"],
 ) -> None:
-    (killed, left), (ending, ended), (_, alive) = run(), run(), run()
-    assert len({left, ended, alive}) == 3
+    (killed, leftover), (ending, ended), (_, alive) = run(), run(), run()
+    assert len({leftover, ended, alive}) == 3
     ending.communicate()
     assert not ended.exists()
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    assert scratch.remove_left_by_runs() == [left]
-    assert not left.exists()
+    assert scratch.remove_left_by_runs() == [leftover]
+    assert not leftover.exists()
     assert (alive / "file").is_file()
 
 
@@ -112,12 +112,12 @@ def test_scratch_folders_are_private_for_any_umask(umask: int, temporary: Path) 
     before = os.umask(umask)
     try:
         with scratch.scratch_folder("test") as folder:
-            seen = [
+            modes = [
                 stat.S_IMODE(path.lstat().st_mode) for path in (folder.parent.parent, folder.parent, folder)
             ]
     finally:
         os.umask(before)
-    assert seen == [0o700] * 3
+    assert modes == [0o700] * 3
 
 
 @pytest.mark.parametrize("letter", [" ", "'", '"', "ü", ":", "$"])

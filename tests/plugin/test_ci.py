@@ -85,12 +85,14 @@ class Run:
     @property
     def testcases(self) -> dict[str, ElementTree.Element]:
         root = ElementTree.parse(self.folder / "junit.xml").getroot()
-        return {str(one.get("name")): one for one in root.iter("testcase")}
+        return {str(element.get("name")): element for element in root.iter("testcase")}
 
     def properties(self, test: str) -> dict[str, str]:
-        found = [(one.get("name"), one.get("value")) for one in self.testcases[test].iter("property")]
-        assert max(Counter(name for name, _ in found).values()) == 1, "each has one value"
-        return {str(name): str(value) for name, value in found}
+        pairs = [
+            (element.get("name"), element.get("value")) for element in self.testcases[test].iter("property")
+        ]
+        assert max(Counter(name for name, _ in pairs).values()) == 1, "each has one value"
+        return {str(name): str(value) for name, value in pairs}
 
 
 def prepare(folder: Path) -> tuple[list[str], dict[str, str]]:
@@ -161,8 +163,8 @@ def either(request: pytest.FixtureRequest, whole: Run, tmp_path_factory: pytest.
 
 def test_failures_reach_exit_status_and_junit(either: Run) -> None:
     assert either.status == STATUS["accuracy"], either.text
-    kinds = {name: one.find(".//property[@name='failure']") for name, one in either.testcases.items()}
-    assert {name: one.get("value") for name, one in kinds.items() if one is not None} == {
+    kinds = {name: element.find(".//property[@name='failure']") for name, element in either.testcases.items()}
+    assert {name: element.get("value") for name, element in kinds.items() if element is not None} == {
         "test_accuracy": "accuracy",
         "test_slower": "speed",
         "test_without_a_server": "infrastructure",
@@ -174,9 +176,9 @@ def test_input_error_is_a_usage_error_with_optional_trace(
     run_here: Callable[..., Run], tmp_path: Path
 ) -> None:
     cases = (("short", run, ("-n", "1"), False), ("full", run_here, ("--full-trace",), True))
-    for name, runs, arguments, has_trace in cases:
+    for name, run_benchmarks, arguments, has_trace in cases:
         (tmp_path / name).mkdir()
-        done = runs(tmp_path / name, "-k", "given", *arguments)
+        done = run_benchmarks(tmp_path / name, "-k", "given", *arguments)
         assert done.status == pytest.ExitCode.USAGE_ERROR, done.text
         assert ("raise InputError" in done.text) is has_trace
 
@@ -202,7 +204,7 @@ def test_junit_names_files_relative_to_repository(either: Run) -> None:
     record = either.properties("test_conversion")["record"]
     assert (either.folder / "results" / record).is_file()
     values = [value for name in either.testcases for value in either.testcases[name].iter("property")]
-    assert not [one for one in values if str(either.folder) in str(one.get("value"))]
+    assert not [element for element in values if str(either.folder) in str(element.get("value"))]
 
 
 # --- the job summary and annotations -----------------------------------------------------------------------

@@ -99,9 +99,9 @@ SEEN: Any = SimpleNamespace()
 @pytest.fixture
 def seen() -> Iterator[Seen]:
     with with_memory(Memory()) as model:
-        found = Seen(model)
-        vars(SEEN).update({name: getattr(found, name) for name in ("model", "loaded", "gates")})
-        yield found
+        observer = Seen(model)
+        vars(SEEN).update({name: getattr(observer, name) for name in ("model", "loaded", "gates")})
+        yield observer
 
 
 def run(seen: Seen, folder: Path, *arguments: str, more: str = "") -> int:
@@ -126,9 +126,9 @@ def test_error_mentions_invented_inputs(seen: Seen, tmp_path: Path, are_made_up:
 def test_each_test_records_its_gate_before_failing(seen: Seen, tmp_path: Path) -> None:
     status = run(seen, tmp_path, "-k", f"{CASE} and not online", "--record-answers")
 
-    assert {test: found.gate for test, (_, found) in seen.gates.items()} == GATE_OF
+    assert {test: result.gate for test, (_, result) in seen.gates.items()} == GATE_OF
     assert {*GATE_OF.values(), "other"} == set(GATES)
-    wrong = {test: found.wrong for test, (_, found) in seen.gates.items() if found.wrong}
+    wrong = {test: result.wrong for test, (_, result) in seen.gates.items() if result.wrong}
     assert "test_largest_batch" in wrong, "this server refuses no batch"
     assert wrong.keys() == seen.errors.keys()
     assert all(sentence in seen.errors[test] for test, sentence in wrong.items())
@@ -152,25 +152,25 @@ def test_missing_answers_folder_is_a_usage_error(
     for model in there:
         (folder / f"{model}.answers").touch()
 
-    found = collect("-k", f"{CASE} and recorded", "--answers", str(folder))
+    collected = collect("-k", f"{CASE} and recorded", "--answers", str(folder))
 
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert f"where: --answers {folder}" in found.text
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert f"where: --answers {folder}" in collected.text
 
 
 def test_answers_of_one_model_are_enough(collect: Collect, tmp_path: Path) -> None:
     (tmp_path / "resnet50-micro.answers").touch()
 
-    found = collect("-k", "micro and onnx and fp32 and recorded", "--answers", str(tmp_path))
+    collected = collect("-k", "micro and onnx and fp32 and recorded", "--answers", str(tmp_path))
 
-    assert found.status == 0, found.text
-    assert len(found.names) > 1
+    assert collected.status == 0, collected.text
+    assert len(collected.names) > 1
 
 
 def test_recording_accepts_an_empty_answers_folder(collect: Collect, tmp_path: Path) -> None:
-    found = collect("-k", f"{CASE} and recorded", "--answers", str(tmp_path), "--record-answers")
+    collected = collect("-k", f"{CASE} and recorded", "--answers", str(tmp_path), "--record-answers")
 
-    assert found.status == 0, found.text
+    assert collected.status == 0, collected.text
 
 
 SLOWER = {"comparison": samples.comparison(passes=16, chance=0.0001)}

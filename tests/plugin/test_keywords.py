@@ -122,18 +122,18 @@ def test_hardware_is_named_by_whole_words(keywords: str, named: str) -> None:
 
 
 def test_target_option_and_keywords_intersect() -> None:
-    given = (BY_NAME["a100"], BY_NAME["t4"])
+    targets = (BY_NAME["a100"], BY_NAME["t4"])
 
-    assert select_targets((), (), given) == given[:1]
-    assert select_targets((), given, (CPU,)) == given
-    assert select_targets(("t4", "v100"), given, (CPU,)) == (BY_NAME["t4"],)
+    assert select_targets((), (), targets) == targets[:1]
+    assert select_targets((), targets, (CPU,)) == targets
+    assert select_targets(("t4", "v100"), targets, (CPU,)) == (BY_NAME["t4"],)
     with pytest.raises(InputError, check=lambda error: error.where == "--target a100, t4"):
-        select_targets(("cpu",), given, (CPU,))
+        select_targets(("cpu",), targets, (CPU,))
 
 
 def test_no_target_name_is_part_of_another() -> None:
     pairs = itertools.permutations((target.name for target in EVERY_TARGET), 2)
-    assert not [(one, other) for one, other in pairs if names(other, one)]
+    assert not [(name, other) for name, other in pairs if names(other, name)]
 
 
 def test_test_id_selects_hardware_but_folder_brackets_do_not() -> None:

@@ -116,7 +116,7 @@ def test_failure_removes_earlier_score(run: Run) -> None:
 def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
     run()
 
-    found = run(fails=fails)
+    record = run(fails=fails)
 
-    assert not found.failures
-    assert found.accuracy is not None
+    assert not record.failures
+    assert record.accuracy is not None

@@ -45,11 +45,11 @@ def test_leftovers_are_removed_but_used_folders_stay(temporary: Path, tmp_path: 
         docker.parent.mkdir()
         script(docker, f'echo "$@" >> "{docker.parent}/asked"')
 
-        said = run(temporary, tmp_path)
+        output = run(temporary, tmp_path)
 
         assert used.is_dir()
     assert not any(path.exists() for path in (folder, segment, build))
     assert list(record.iterdir()) == []
-    assert "1 temporary folders" in said
+    assert "1 temporary folders" in output
     assert (docker.parent / "asked").read_text() == "rm --force tritonproof-container-left\n"
-    assert "1 unfinished builds" in said
+    assert "1 unfinished builds" in output

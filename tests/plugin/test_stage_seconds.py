@@ -26,10 +26,10 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     narrator = SimpleNamespace(waits=lambda _what: lambda _holder: None)
     monkeypatch.setattr(recorder, "narrator_of", lambda _config: narrator)
     files.write(RECORD, files.path_of(RECORD.case, tmp_path))
-    made: Any = SimpleNamespace(stash=pytest.Stash())
-    made.stash[SETTINGS] = SimpleNamespace(results=tmp_path)
-    recorder.pytest_configure(made)
-    return made
+    fake: Any = SimpleNamespace(stash=pytest.Stash())
+    fake.stash[SETTINGS] = SimpleNamespace(results=tmp_path)
+    recorder.pytest_configure(fake)
+    return fake
 
 
 def run_test(config: Any, stage: str, *phases_s: float, recorded: bool = True, **fixtures: Any) -> None:
@@ -61,8 +61,8 @@ def kept(config: Any) -> Mapping[str, float]:
 def test_stage_time_is_mean_over_its_tests(
     config: Any, tests: list[tuple[Any, ...]], seconds: dict[str, float]
 ) -> None:
-    for one in tests:
-        run_test(config, *one)
+    for arguments in tests:
+        run_test(config, *arguments)
     assert kept(config) == seconds
 
 

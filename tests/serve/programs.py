@@ -25,12 +25,12 @@ def doubled_by(server: Server, built: BuiltModel) -> bool:
 def process_of(server: Server) -> psutil.Process:
     """The process of a server that this test session started."""
     option = f"--grpc-port={server.address.rpartition(':')[2]}"
-    (found,) = (
+    (server_process,) = (
         process
         for process in psutil.Process().children(recursive=True)
         if program_name(process) == "tritonserver" and option in command_line(process)
     )
-    return found
+    return server_process
 
 
 def port_of(server: Server, service: str) -> int:

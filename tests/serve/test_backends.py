@@ -36,8 +36,8 @@ from fixtures.spec import Case
 from tests.build.conversions import DEPLOYMENT, MICRO
 from tests.serve.programs import script
 
-FORMATS = {one.mnemonic: one for one in all_formats()}
-MODELS = {one.name: one for one in all_models()}
+FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
+MODELS = {model.name: model for model in all_models()}
 ONNX = FORMATS["onnx"]
 A100 = recognise("NVIDIA A100")
 MIB = 2**20
@@ -111,8 +111,12 @@ def test_freed_memory_is_kept_for_native_pytorch(
     expected = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"} if kept else {}
     choice = installed(tmp_path, "onnxruntime", "pytorch", "python")
     assert server_variables(choice, case, DEPLOYMENT) == expected
-    for other in (installed(tmp_path / "other", "python"), Choice("embedded"), Choice("remote", "host:8001")):
-        assert server_variables(other, case, DEPLOYMENT) == {}
+    for other_choice in (
+        installed(tmp_path / "other", "python"),
+        Choice("embedded"),
+        Choice("remote", "host:8001"),
+    ):
+        assert server_variables(other_choice, case, DEPLOYMENT) == {}
 
 
 def test_local_python_backend_finds_python_and_its_library(
@@ -133,12 +137,12 @@ def sizes(model: str, gpus: int = 1, instances: int | None = None) -> dict[str, 
     case = next(case for case in cases_of(A100) if case.model.name == model)
     deployment = matrix_of(case.model, A100).deployment
     deployment = structs.replace(deployment, instances=instances or deployment.instances)
-    found = {}
+    pools = {}
     for option in pool_options(case, deployment, gpus):
         name, _, value = option.partition("=")
         gpu, _, size = value.rpartition(":")
-        found[f"{name} {gpu}".strip()] = int(size)
-    return found
+        pools[f"{name} {gpu}".strip()] = int(size)
+    return pools
 
 
 PINNED, CUDA = "--pinned-memory-pool-byte-size", "--cuda-memory-pool-byte-size"
@@ -167,16 +171,20 @@ def test_engine_cache_folder_depends_on_server_kind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
-    told: dict[str, Any] = {}
-    client = SimpleNamespace(load_model=lambda _name, **what: told.update(json.loads(what["config"])))
+    config: dict[str, Any] = {}
+    client = SimpleNamespace(
+        load_model=lambda _name, **arguments: config.update(json.loads(arguments["config"]))
+    )
     case = Case(A100, MICRO, ONNX, accelerator, "fp16")
     built = BuiltModel(case, tmp_path / str(case), "0f3c", "test", 1.0, 1.0, reused=False)
     Server(kind, "127.0.0.1:1", "2.51.0", None, client).load(built, DEPLOYMENT, "online")
     if kind == "embedded":
-        folder = told["parameters"]["engines"]["string_value"]
+        folder = config["parameters"]["engines"]["string_value"]
     else:
-        given = told["optimization"].get("execution_accelerators", {}).get("gpu_execution_accelerator", [])
-        paths = [one["parameters"].get("trt_engine_cache_path") for one in given]
+        accelerators = (
+            config["optimization"].get("execution_accelerators", {}).get("gpu_execution_accelerator", [])
+        )
+        paths = [entry["parameters"].get("trt_engine_cache_path") for entry in accelerators]
         folder = next(filter(None, paths), None)
     expected = {"here": str(tmp_path / "tritonproof" / "engines")}.get(str(place), place)
     assert (None if folder is None else str(Path(folder).parent)) == expected

@@ -19,10 +19,10 @@ HOUR_S = 3600.0
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """What a backend made an hour ago."""
-    made = tmp_path / "temporary" / "python_env_aB3xYz"
-    made.mkdir(parents=True)
-    os.utime(made, (time.time() - HOUR_S,) * 2)
-    return made
+    path = tmp_path / "temporary" / "python_env_aB3xYz"
+    path.mkdir(parents=True)
+    os.utime(path, (time.time() - HOUR_S,) * 2)
+    return path
 
 
 @pytest.fixture

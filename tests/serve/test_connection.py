@@ -33,18 +33,18 @@ FOUND = FoundModel("m", None, None)
 
 
 def config(*, dtype: int = mc.TYPE_FP32, length: int = 4, dimensions: int = 1) -> Any:
-    found = mc.ModelConfig(name="m", backend="python", max_batch_size=4)
-    found.output.add(name="Y", data_type=mc.TYPE_FP32, dims=[4])
-    found.input.add(name="X", data_type=mc.TYPE_FP32, dims=[length] * dimensions)
-    content = pb.ModelConfigResponse(config=found).SerializeToString()
+    model_config = mc.ModelConfig(name="m", backend="python", max_batch_size=4)
+    model_config.output.add(name="Y", data_type=mc.TYPE_FP32, dims=[4])
+    model_config.input.add(name="X", data_type=mc.TYPE_FP32, dims=[length] * dimensions)
+    content = pb.ModelConfigResponse(config=model_config).SerializeToString()
     # The client's own enumeration takes no other number.
     return content.replace(b"X\x10" + bytes([mc.TYPE_FP32]), b"X\x10" + bytes([dtype]))
 
 
 def models(*versions: str, name: str = "m") -> Any:
     kind = pb.RepositoryIndexResponse.ModelIndex
-    found = [kind(name=name, version=version, state="READY") for version in versions]
-    return pb.RepositoryIndexResponse(models=found)
+    entries = [kind(name=name, version=version, state="READY") for version in versions]
+    return pb.RepositoryIndexResponse(models=entries)
 
 
 HONEST: Mapping[str, Any] = {
@@ -61,9 +61,9 @@ LACKS = grpc.StatusCode.UNIMPLEMENTED
 
 def metadata(*, datatype: str = "FP32", input_shape: Sequence[int] = (-1, 4), outputs: int = 1) -> Any:
     kind = pb.ModelMetadataResponse.TensorMetadata
-    given = [kind(name="Y", datatype="BYTES", shape=[-1])] * outputs
+    output_tensors = [kind(name="Y", datatype="BYTES", shape=[-1])] * outputs
     return pb.ModelMetadataResponse(
-        name="m", inputs=[kind(name="X", datatype=datatype, shape=input_shape)], outputs=given
+        name="m", inputs=[kind(name="X", datatype=datatype, shape=input_shape)], outputs=output_tensors
     )
 
 
@@ -76,14 +76,14 @@ def answering() -> Iterator[Callable[..., Server]]:
         answers = {**HONEST, **lies}
 
         def answer(name: str, context: Any) -> bytes:
-            found = answers.get(name)
-            found = found() if callable(found) else found
-            if isinstance(found, grpc.StatusCode):
-                context.abort(found, "no such call")
-            if found is None:
+            result = answers.get(name)
+            result = result() if callable(result) else result
+            if isinstance(result, grpc.StatusCode):
+                context.abort(result, "no such call")
+            if result is None:
                 context.abort(grpc.StatusCode.INTERNAL, "\x1b[31mno\nway" * 5000)
-            assert found is not None
-            return found if isinstance(found, bytes) else bytes(found.SerializeToString())
+            assert result is not None
+            return result if isinstance(result, bytes) else bytes(result.SerializeToString())
 
         class Handler(grpc.GenericRpcHandler):
             def service(self, details: Any) -> Any:
@@ -97,18 +97,18 @@ def answering() -> Iterator[Callable[..., Server]]:
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         started.append(server)
-        found = connect(f"127.0.0.1:{port}")
-        started.append(found.client)
-        return found
+        result = connect(f"127.0.0.1:{port}")
+        started.append(result.client)
+        return result
 
     yield start
-    for one in reversed(started):
-        one.stop(None) if hasattr(one, "stop") else one.close()
+    for resource in reversed(started):
+        resource.stop(None) if hasattr(resource, "stop") else resource.close()
 
 
 def test_models_of_server_are_listed(answering: Callable[..., Server]) -> None:
     server = answering()
-    assert [one.name for one in loaded_on(server)] == ["m"]
+    assert [model.name for model in loaded_on(server)] == ["m"]
     assert load_found(server, FOUND, {}).versions == ("1", "2", "10")
 
 
@@ -147,10 +147,10 @@ def test_nonnumeric_version_is_refused(version: str, answering: Callable[..., Se
 def test_server_version_is_cleaned_and_shortened(
     answering: Callable[..., Server],
 ) -> None:
-    said = pb.ServerMetadataResponse(
+    server_metadata = pb.ServerMetadataResponse(
         name="ours", version="\x1b[31m" + "9" * 1_000_000, extensions=["model_configuration"]
     )
-    version = answering(ServerMetadata=said).version
+    version = answering(ServerMetadata=server_metadata).version
     assert "\x1b" not in version
     assert len(version) <= 200
 
@@ -158,18 +158,20 @@ def test_server_version_is_cleaned_and_shortened(
 @pytest.fixture
 def other(answering: Callable[..., Server]) -> Callable[..., Server]:
     """A server of the protocol that has no more than every one has."""
-    said = pb.ServerMetadataResponse(name="mlserver", version="1.7.1")
+    server_metadata = pb.ServerMetadataResponse(name="mlserver", version="1.7.1")
     lacking = dict.fromkeys(
         ["ModelConfig", "ModelStatistics", "RepositoryIndex", "RepositoryModelUnload"], LACKS
     )
-    return functools.partial(answering, **{"ServerMetadata": said, **lacking, "ModelMetadata": metadata()})
+    return functools.partial(
+        answering, **{"ServerMetadata": server_metadata, **lacking, "ModelMetadata": metadata()}
+    )
 
 
 def test_other_server_is_described_by_its_metadata(other: Callable[..., Server]) -> None:
     server = other()
     assert server.version == "mlserver 1.7.1"
-    (found,) = loaded_on(server, ["m"])
-    model = declared(found)
+    (found_model,) = loaded_on(server, ["m"])
+    model = declared(found_model)
     assert model.inputs == (Tensor("X", "FP32", (4,)),)
     assert model.outputs == (Tensor("Y", "BYTES", ()),)
     assert model.batched
@@ -182,8 +184,8 @@ def test_other_server_is_described_by_its_metadata(other: Callable[..., Server])
 def test_no_batches_without_a_leading_dynamic_axis(
     other: Callable[..., Server],
 ) -> None:
-    (found,) = loaded_on(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
-    model = declared(found)
+    (found_model,) = loaded_on(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
+    model = declared(found_model)
     assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))
 
 

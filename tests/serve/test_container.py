@@ -66,11 +66,11 @@ def start(tmp_path: Path, image: str = IMAGE, **options: Any) -> list[str]:
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     """A machine with two GPUs, of which the run uses the second."""
-    found = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
-    monkeypatch.setitem(sys.modules, "pynvml", found)
+    fake = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-2")
     machine.gpus_of.cache_clear()
-    yield found
+    yield fake
     machine.gpus_of.cache_clear()
 
 
@@ -208,8 +208,8 @@ def test_engine_reports_whether_it_gives_gpus(
     monkeypatch.setattr(container, "CDI_FOLDERS", (tmp_path / "cdi",))
     script(tmp_path / "docker", f"echo '{said}'")
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = check_docker()
-    assert (found.gives_gpus(), found.is_podman) == (gives, podman)
+    docker = check_docker()
+    assert (docker.gives_gpus(), docker.is_podman) == (gives, podman)
     (tmp_path / "cdi").mkdir()
     (tmp_path / "cdi" / "nvidia.yaml").touch()
     assert Engine(host={}).gives_gpus()

@@ -45,7 +45,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(repository: Path) -> dict[str, FoundModel]:
     """The repository's models by their names."""
-    return {one.name: one for one in models_in(repository, "--repository")}
+    return {model.name: model for model in models_in(repository, "--repository")}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def server(found: dict[str, FoundModel], tmp_path_factory: pytest.TempPathFactor
 
 
 def load(server: Server, found: dict[str, FoundModel], name: str) -> tuple[LoadedModel, Model]:
-    others = {other: one for other, one in found.items() if other != name}
+    others = {other_name: found_model for other_name, found_model in found.items() if other_name != name}
     loaded = load_found(server, found[name], others)
     return loaded, with_config(declared(found[name]), loaded.config)
 
@@ -78,7 +78,7 @@ def test_called_models_are_loaded_and_nothing_is_written(
 
 def test_missing_configuration_comes_from_server(server: Server, found: dict[str, FoundModel]) -> None:
     _, model = load(server, found, "completing")
-    tensors = [(one.name, one.dtype, one.shape) for one in (*model.inputs, *model.outputs)]
+    tensors = [(tensor.name, tensor.dtype, tensor.shape) for tensor in (*model.inputs, *model.outputs)]
     assert tensors == [("IN", "FP32", (3,)), ("OUT", "FP32", (3,))]
     assert model.matrices["cpu"].deployment.max_batch_size == 2
 
@@ -137,7 +137,7 @@ def test_every_served_version_must_answer(server: Server, found: dict[str, Found
 
 def test_server_lists_loaded_models(server: Server, found: dict[str, FoundModel]) -> None:
     load(server, found, "doubler")
-    loaded = {one.name: one for one in loaded_on(server)}
+    loaded = {model.name: model for model in loaded_on(server)}
     assert "elsewhere" not in loaded
     assert declared(loaded["doubler"]).inputs[0].shape == (4,)
 
@@ -185,16 +185,16 @@ def test_first_line_states_reason(
 ) -> None:
     with pytest.raises(ProofError) as caught:
         refusing.load_as_found(refused / name)
-    first = caught.value.what.splitlines()[0]
-    assert reason in first
-    assert "failed to poll" not in first
+    first_line = caught.value.what.splitlines()[0]
+    assert reason in first_line
+    assert "failed to poll" not in first_line
     assert fix is None or fix in str(caught.value.fix)
 
 
 def test_unloadable_model_is_not_waited_for(refusing: Server, refused: Path) -> None:
-    models = {one.name: one for one in models_in(refused, "--repository")}
+    models = {model.name: model for model in models_in(refused, "--repository")}
     for name in ("doubler", "chain"):
-        others = {other: one for other, one in models.items() if other != name}
+        others = {other_name: model for other_name, model in models.items() if other_name != name}
         with pytest.raises(NotAvailableError, match="doubler"):
             load_found(refusing, models[name], others)
     with pytest.raises(ProofError, match=r"model\.py"):
@@ -236,9 +236,9 @@ def ask(server: Any, *inputs: Tensor) -> Sized:
 )
 def test_lengths_are_tried_in_order_within_size_limit(dimensions: int, asked: list[int]) -> None:
     server = Asked(1)
-    found = ask(server, Tensor("IN", "FP32", (-1,) * dimensions))
+    result = ask(server, Tensor("IN", "FP32", (-1,) * dimensions))
     assert server.lengths == asked
-    assert found.samples.load([0])["IN"].shape == (1,) * (dimensions + 1)
+    assert result.samples.load([0])["IN"].shape == (1,) * (dimensions + 1)
 
 
 def test_rejected_lengths_report_error_of_the_model() -> None:
@@ -262,7 +262,7 @@ def test_optional_input_must_be_omissible(needed: str) -> None:
         with pytest.raises(ProofError, match="MORE"):
             ask(server, *inputs)
         return
-    found = ask(server, *inputs)
-    assert found.first is not None
-    assert found.first["OUT"].tolist() == [[1.0, 1.0]], "the first answer is kept, with all inputs"
+    result = ask(server, *inputs)
+    assert result.first is not None
+    assert result.first["OUT"].tolist() == [[1.0, 1.0]], "the first answer is kept, with all inputs"
     assert server.inputs == {frozenset({"IN", "MORE"}), frozenset({"IN"})}

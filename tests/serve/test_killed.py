@@ -114,15 +114,17 @@ def test_no_triton_survives_a_kill_at_random_moment(
 def test_server_and_load_generator_die_with_their_guards(household: Household, serving: Serving) -> None:
     """When even the guards are killed the kernel ends what they started; only a stub may stay behind."""
     caller = start_caller(household, serving.source, b"under load")
-    guards = [one for one in household.processes() if guard.__file__ in command_line(one)]
+    guards = [program for program in household.processes() if guard.__file__ in command_line(program)]
     assert len(guards) == 2, "of the server and of the load generator"
     for process in guards:
         process.kill()
     caller.kill()
     caller.wait()
     deadline = time.monotonic() + ENDED_S
-    while (left := [one for one in household.names() if "stub" not in one]) and time.monotonic() < deadline:
+    while (
+        remaining := [program for program in household.names() if "stub" not in program]
+    ) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert left == []
+    assert remaining == []
     for name in segments_of({serving.model}):
         (SHM / name).unlink()  # nobody was there to do it

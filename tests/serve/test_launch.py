@@ -36,12 +36,12 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
         server.load(built, DEPLOYMENT, "online")
         process = process_of(server)
         ports = [port_of(server, service) for service in ("http", "grpc", "metrics")]
-        made = set(cleanup.FOLDERS.glob("python_env_*")) - before
+        backend_folders = set(cleanup.FOLDERS.glob("python_env_*")) - before
         assert server.scratch is not None
         segments = f"{server.scratch.name}*"
         assert list(temporary.glob("*/runs/*")) == [server.scratch]
         assert list(SHM.glob(segments))
-        assert made
+        assert backend_folders
     assert not process.is_running()
     for port in ports:
         with socket.socket() as again:
@@ -51,7 +51,7 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
     assert list(temporary.glob("*/runs/*")) == list(SHM.glob(segments)) == []
     # What the backend made in /tmp stays where an older Triton may have made it; another server may end just
     # now.
-    wait_until(lambda: not made.intersection(cleanup.orphans()))
+    wait_until(lambda: not backend_folders.intersection(cleanup.orphans()))
 
 
 @pytest.mark.parametrize("completes", [False, True])
@@ -161,7 +161,7 @@ def test_server_ending_at_start_is_an_error_with_output(
     program = script(tmp_path / "bin" / "tritonserver", text)
     with pytest.raises(ProofError) as caught:
         start(program, tmp_path, variables={"MALLOC_MMAP_MAX_": "0"})
-    assert [one for one in named if one not in caught.value.what] == []
+    assert [part for part in named if part not in caught.value.what] == []
     assert list(temporary.glob("*/runs/*")) == []
 
 
@@ -175,12 +175,12 @@ def test_server_end_removes_leftovers_of_killed_servers(
 
 
 def test_taken_port_is_recognized_and_retried(models: Path, tmp_path: Path, temporary: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         attempts = [
-            dataclasses.replace(free_ports(), **{which: port}) for which in ("http", "grpc", "metrics")
+            dataclasses.replace(free_ports(), **{service: port}) for service in ("http", "grpc", "metrics")
         ]
         with (
             pytest.raises(ProofError),
@@ -197,9 +197,13 @@ def test_server_that_never_gets_ready_is_given_up(
 ) -> None:
     """Another Triton at its ports is not taken for it."""
     before = list(temporary.glob("*/runs/*"))
-    theirs = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
+    used_ports = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
     program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
     with pytest.raises(ProofError, match="loading the world"):
-        start(program, tmp_path, ready_s=1.0, find_ports=lambda: theirs if taken else free_ports())
-    assert [p for p in psutil.Process().children(recursive=True) if str(program) in command_line(p)] == []
+        start(program, tmp_path, ready_s=1.0, find_ports=lambda: used_ports if taken else free_ports())
+    assert [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if str(program) in command_line(process)
+    ] == []
     assert list(temporary.glob("*/runs/*")) == before

@@ -42,12 +42,12 @@ def choice() -> Choice:
 @pytest.fixture(scope="module", params=CASES, ids=str)
 def native(request: pytest.FixtureRequest, choice: Choice) -> Case:
     """A micro model in a format, of which the server has the backend."""
-    found: Case = request.param
-    if not backend_library(local_backends(choice.detail), found.format.backend).is_file():
-        pytest.skip(f"{choice.detail} has no {found.format.backend} backend")
-    if reason := found.format.missing("cpu", None, found.precision):
+    case: Case = request.param
+    if not backend_library(local_backends(choice.detail), case.format.backend).is_file():
+        pytest.skip(f"{choice.detail} has no {case.format.backend} backend")
+    if reason := case.format.missing("cpu", None, case.precision):
         pytest.skip(reason)
-    return found
+    return case
 
 
 @pytest.fixture(scope="module")

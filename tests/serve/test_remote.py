@@ -67,7 +67,7 @@ def test_remote_server_receives_model_with_files(remote: Server, sent: BuiltMode
 
 def ready_on(server: Server) -> set[str]:
     """The names of the models that a server has loaded."""
-    return {one.name for one in server.client.get_inference_statistics().model_stats}
+    return {model.name for model in server.client.get_inference_statistics().model_stats}
 
 
 def test_remote_server_keeps_exactly_its_own_models(
@@ -107,8 +107,8 @@ def leave_a_model(server: Server, sent: BuiltModel) -> None:
     code = {
         f"file:1/{name}": (version / name).read_bytes() for name in ("model.py", "runtime.py", "model.bin")
     }
-    told = pickle.dumps((server.address, str(sent.case), config_json(config), code)).hex()
-    ended = subprocess.run([sys.executable, "-c", KILLED, told], cwd=ROOT, check=False, timeout=HANG_S)
+    arguments = pickle.dumps((server.address, str(sent.case), config_json(config), code)).hex()
+    ended = subprocess.run([sys.executable, "-c", KILLED, arguments], cwd=ROOT, check=False, timeout=HANG_S)
     assert ended.returncode == 9
 
 
@@ -162,11 +162,11 @@ def test_replaced_model_leaves_no_copies_on_remote_server(
     built.artifact.write_bytes(content)
 
     def copies() -> list[Path]:
-        found = []
+        paths = []
         for path in Path("/tmp").glob("folder*/1/model.bin"):
             with contextlib.suppress(OSError):  # another server's, or another user's
-                found += [path] if path.read_bytes() == content else []
-        return found
+                paths += [path] if path.read_bytes() == content else []
+        return paths
 
     remote.load(built, DEPLOYMENT, "online")
     assert len(copies()) == 1
@@ -208,21 +208,21 @@ def test_address_without_listener_is_an_error() -> None:
 
 @pytest.mark.parametrize("greeting", [b"HTTP/1.0 200 OK\r\n\r\nhello", b"SSH-2.0-OpenSSH_9.2\r\n", None])
 def test_other_program_is_not_accepted_as_server(greeting: bytes | None) -> None:
-    kept: list[socket.socket] = []
+    connections: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
 
         def accept() -> None:
             with contextlib.suppress(OSError):
                 while True:
-                    kept.append(listening.accept()[0])
+                    connections.append(listening.accept()[0])
                     if greeting is not None:
-                        kept[-1].sendall(greeting)
-                        kept[-1].shutdown(socket.SHUT_WR)
+                        connections[-1].sendall(greeting)
+                        connections[-1].shutdown(socket.SHUT_WR)
 
         threading.Thread(target=accept, daemon=True).start()
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {address}"):
             connect(address, answer_s=0.5)
         listening.shutdown(socket.SHUT_RDWR)
-    for connection in kept:
+    for connection in connections:
         connection.close()
