@@ -246,19 +246,19 @@ def test_oversized_summary_is_cut_between_lines() -> None:
 
 
 def test_summary_goes_to_named_file_alone(run_here: Callable[..., Run], tmp_path: Path) -> None:
-    named = run_here(tmp_path, "-k", "test_conversion", "--summary", str(tmp_path / "named.md"))
-    assert named.status == 0, named.text
+    done = run_here(tmp_path, "-k", "test_conversion", "--summary", str(tmp_path / "named.md"))
+    assert done.status == 0, done.text
     assert "## tritonproof: 1 passed" in (tmp_path / "named.md").read_text()
     assert (tmp_path / "step.md").read_text() == "of an earlier command\n"
-    assert "::error" not in named.text
+    assert "::error" not in done.text
 
 
 def test_unwritable_summary_is_reported(run_here: Callable[..., Run], tmp_path: Path) -> None:
-    lost = run_here(tmp_path, "-k", "test_conversion", "--summary", "/dev/full")
+    done = run_here(tmp_path, "-k", "test_conversion", "--summary", "/dev/full")
 
-    assert lost.status == STATUS["infrastructure"], lost.text
-    assert "/dev/full" in lost.text
-    assert "1 passed" in lost.text
+    assert done.status == STATUS["infrastructure"], done.text
+    assert "/dev/full" in done.text
+    assert "1 passed" in done.text
 
 
 # --- pytest-benchmark's JSON -------------------------------------------------------------------------------

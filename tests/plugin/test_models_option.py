@@ -21,8 +21,8 @@ def test_only_given_models_run_unless_others_are_named(tmp_path: Path, collect: 
 
     assert models(collect(*base).names) == {"mine"}
     assert models(collect(*base, "-k", "onnx and fp32").names) == {"mine"}
-    both = collect(*base, "-k", "onnx and fp32 and (mine or resnet50-micro)")
-    assert models(both.names) == {"mine", "resnet50-micro"}
+    collected = collect(*base, "-k", "onnx and fp32 and (mine or resnet50-micro)")
+    assert models(collected.names) == {"mine", "resnet50-micro"}
     assert "mine" not in models(collect("--target", "cpu").names)
 
 

@@ -56,8 +56,10 @@ def test_device_is_recognized_by_its_driver_name(reported: str | None, name: str
 
 def some_case(target: Target, *, micro: bool, mnemonic: str = "onnx") -> Case:
     """The first case of a target with a model of that size and a format of that name."""
-    every = cases.cases_of(target)
-    return next(case for case in every if case.model.micro is micro and case.format.mnemonic == mnemonic)
+    target_cases = cases.cases_of(target)
+    return next(
+        case for case in target_cases if case.model.micro is micro and case.format.mnemonic == mnemonic
+    )
 
 
 def test_full_size_models_run_on_cpu_only_if_named() -> None:

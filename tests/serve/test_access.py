@@ -79,9 +79,7 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
     with serve(choice, tmp_path, tmp_path / "log", device="cpu") as server:
         server.load(doubling, DEPLOYMENT, "online")
         assert doubled_by(server, doubling)
-        assert server.name_of(doubling.case) in {
-            model_statistics.name for model_statistics in server.statistics()
-        }
+        assert server.name_of(doubling.case) in {entry.name for entry in server.statistics()}
         model = dataclasses.replace(doubling.case.model, name=server.name_of(doubling.case))
         ((answer,),) = converse(server, model, [Message({model.inputs[0].name: VALUES[:1]})])
         assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()

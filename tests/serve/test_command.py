@@ -152,9 +152,7 @@ def test_local_server_gets_only_options_it_knows(
     ):
         pass
     options = {line.partition("=")[0].strip("-") for line in (tmp_path / "call").read_text().splitlines()}
-    assert {option for option in options if "shm" in option or "restricted" in option} - {
-        "backend-config"
-    } == given
+    assert {name for name in options if "shm" in name or "restricted" in name} - {"backend-config"} == given
 
 
 @pytest.mark.parametrize("gpus", [["GPU-1"], ["GPU-1", "GPU-2"], ["MIG-1"]])

@@ -24,16 +24,16 @@ def engine(
     folder: Path, monkeypatch: pytest.MonkeyPatch, about: object = None, *, needs_pull: bool = False
 ) -> Path:
     """A stand-in for docker on PATH whose containers end at once; returns the file of its arguments."""
-    calls, here = folder / "calls", folder / "image is here"
+    calls, marker = folder / "calls", folder / "image is here"
     if not needs_pull:
-        here.touch()
+        marker.touch()
     (folder / "about.json").write_text(json.dumps([about or {}]))
     script(
         folder / "bin" / "docker",
         f'''printf '%s\\n' "$@" END >> "{calls}"
 case "$1" in
-    image) [ -f "{here}" ] && cat "{folder}/about.json" ;;
-    pull) [ ! -f "{folder}/refused" ] && touch "{here}" || {{ echo "denied"; exit 1; }} ;;
+    image) [ -f "{marker}" ] && cat "{folder}/about.json" ;;
+    pull) [ ! -f "{folder}/refused" ] && touch "{marker}" || {{ echo "denied"; exit 1; }} ;;
     run) echo "no such image"; exit 125 ;;
 esac''',
     )
@@ -49,14 +49,14 @@ def calls_in(calls: Path) -> list[list[str]]:
 def start(tmp_path: Path, image: str = IMAGE, **options: Any) -> list[str]:
     """Start a container that ends at once; returns what was told of its steps."""
     steps: list[str] = []
-    usual: dict[str, Any] = {"device": "cpu", "report": steps.append}
+    defaults: dict[str, Any] = {"device": "cpu", "report": steps.append}
     with (
         pytest.raises(ProofError, match="no such image"),
         serve(
             Choice("docker", image),
             tmp_path / "models",
             tmp_path / "log",
-            **{**usual, **options},
+            **{**defaults, **options},
         ),
     ):
         pass

@@ -44,9 +44,9 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
         assert backend_folders
     assert not process.is_running()
     for port in ports:
-        with socket.socket() as again:
-            again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            again.bind(("127.0.0.1", port))
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", port))
     assert "Started GRPCInferenceService" in log.read_text()
     assert list(temporary.glob("*/runs/*")) == list(SHM.glob(segments)) == []
     # What the backend made in /tmp stays where an older Triton may have made it; another server may end just
@@ -108,17 +108,19 @@ def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, 
 def test_server_without_model_control_is_refused_before_building(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refusing = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
-    taking = Choice("embedded")
-    with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as theirs:
-        with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {theirs.address}"):
-            check_accepts_models(theirs.address)
+    embedded = Choice("embedded")
+    with serve(
+        refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True
+    ) as other_server:
+        with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {other_server.address}"):
+            check_accepts_models(other_server.address)
         places = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
-        run = suite("-k", TRACE, "-m", "not load", "--triton", theirs.address, **places)
-        assert (run.status, theirs.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
+        run = suite("-k", TRACE, "-m", "not load", "--triton", other_server.address, **places)
+        assert (run.status, other_server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
         assert not list(places["repos"].glob("cpu-*")), "nothing was built"
-    check_accepts_models(theirs.address)  # what does not answer is told by what needs it
-    with serve(taking, models, tmp_path / "log", device="cpu", open_to_all=True) as theirs:
-        check_accepts_models(theirs.address)
+    check_accepts_models(other_server.address)  # what does not answer is told by what needs it
+    with serve(embedded, models, tmp_path / "log", device="cpu", open_to_all=True) as other_server:
+        check_accepts_models(other_server.address)
 
 
 @pytest.mark.parametrize("obstacle", ["log", "results"])

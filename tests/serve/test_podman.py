@@ -90,10 +90,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     changes = [word for item in VARIABLES for word in ("--change", f"ENV {item}")]
     command: list[str | Path] = [docker, "import", *changes, write_image(folder), CHOICE.detail]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-        tried = subprocess.run([docker, "run", "--rm", CHOICE.detail, "env"], capture_output=True, text=True)
-        if done.returncode or tried.returncode:
-            pytest.skip(f"podman runs no containers here: {done.stderr}{tried.stderr}")
+        imported = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        probe = subprocess.run([docker, "run", "--rm", CHOICE.detail, "env"], capture_output=True, text=True)
+        if imported.returncode or probe.returncode:
+            pytest.skip(f"podman runs no containers here: {imported.stderr}{probe.stderr}")
         yield folder
     finally:
         subprocess.run([docker, "rmi", "--all", "--force"], capture_output=True, check=False)
@@ -143,9 +143,9 @@ def test_container_starts_despite_taken_port(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     with serve(CHOICE, tmp_path / "models", tmp_path / "log", device="cpu") as first:
         http, grpc = (int(address.rpartition(":")[2]) for address in (str(first.http_address), first.address))
-        tries = iter([Ports(http, grpc, free_ports().metrics), free_ports()])
+        attempts = iter([Ports(http, grpc, free_ports().metrics), free_ports()])
         with serve(
-            CHOICE, tmp_path / "models", tmp_path / "log2", device="cpu", find_ports=lambda: next(tries)
+            CHOICE, tmp_path / "models", tmp_path / "log2", device="cpu", find_ports=lambda: next(attempts)
         ) as second:
             assert second.is_live()
     assert containers() == []

@@ -108,8 +108,10 @@ def leave_a_model(server: Server, sent: BuiltModel) -> None:
         f"file:1/{name}": (version / name).read_bytes() for name in ("model.py", "runtime.py", "model.bin")
     }
     arguments = pickle.dumps((server.address, str(sent.case), config_json(config), code)).hex()
-    ended = subprocess.run([sys.executable, "-c", KILLED, arguments], cwd=ROOT, check=False, timeout=HANG_S)
-    assert ended.returncode == 9
+    completed = subprocess.run(
+        [sys.executable, "-c", KILLED, arguments], cwd=ROOT, check=False, timeout=HANG_S
+    )
+    assert completed.returncode == 9
 
 
 def test_next_run_removes_leftover_models_on_remote_server(
