@@ -100,8 +100,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> collections.abc.Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Each xdist worker starts to collect in a different folder. In a fresh checkout pytest has to rewrite the
-    assertions of all files, which takes seconds; workers reuse the files that others have rewritten."""
+    """Each xdist worker starts to collect in a different folder. In a fresh checkout pytest has to rewrite
+    all files' assertions, which takes seconds; workers reuse the files that others have rewritten."""
     report = yield
     worker = getattr(collector.config, "workerinput", None)
     if worker is not None and collector.path == _TESTS and report.passed:
@@ -184,8 +184,7 @@ def make_build() -> MakeBuild:
 
 @pytest.fixture(scope="module")
 def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
-    """A real server and its model folder, which tests fill. Builds for a CPU use it too, as `cpu` below its
-    parent."""
+    """A real server and its model folder, which tests fill: the place of CPU builds below its parent."""
     folder = tmp_path_factory.mktemp("models") / "cpu"
     folder.mkdir()
     with serve(Choice("embedded"), folder, folder.parent / "models.log", device="cpu") as started:

@@ -69,7 +69,7 @@ def theirs(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Household:
-    """Everything that a test starts: its processes carry an environment variable, its files are in a folder."""
+    """Everything that a test starts: processes have an environment variable, files a common folder."""
 
     environment: dict[str, str]
     temporary: Path
@@ -93,7 +93,7 @@ class Household:
         return [program_name(process) for process in self.processes()]
 
     def left(self, seconds: float) -> list[str]:
-        """Wait until no process runs, for at most `seconds`; returns the command lines of those still running."""
+        """The command lines of processes that still run after at most `seconds`."""
         deadline = time.monotonic() + seconds
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -284,8 +284,8 @@ class _Rights(ctypes.Structure):
 def closed(path: Path, mode: int = 0) -> Iterator[None]:
     """Within the block a file or folder has this mode, and this thread obeys it even as root.
 
-    Mode 0 forbids everything; of a folder 0o444 forbids entering, 0o111 listing and 0o555 writing. `os.access`
-    still counts the rights that root could take up again, so code that asks only it is not refused.
+    Mode 0 forbids everything; on a folder 0o444 forbids entering, 0o111 listing and 0o555 writing.
+    `os.access` still counts rights that root could take up again, so code that asks only it is not refused.
     """
     before = path.stat().st_mode
     path.chmod(mode)

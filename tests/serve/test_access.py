@@ -1,4 +1,4 @@
-"""A real Triton with TLS or a required header, over every connection of the suite."""
+"""Every connection of the suite works with a Triton that needs TLS or a header."""
 
 import dataclasses
 import functools
@@ -31,12 +31,12 @@ from tests.serve.programs import VALUES, doubled_by
 
 SECRET = "a-secret-of-this-test"
 KEPT = f"--grpc-restricted-protocol=inference,health,metadata,model-repository,statistics:key={SECRET}"
-"""A Triton answers nothing without this header."""
+"""With this option Triton refuses every request without the header."""
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate of this host that is its own authority, and its key."""
+    """A self-signed certificate of this host, and its key."""
     folder = tmp_path_factory.mktemp("certificate")
     file, key = folder / "server.pem", folder / "server.key"
     names = ("-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2")
@@ -56,7 +56,7 @@ def headers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def encrypted(
     models: Path, certificate: tuple[Path, Path], headers: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """A Triton that takes TLS alone, and asks for the header."""
+    """A Triton that needs TLS and the header."""
     file, key = certificate
     options = ("--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}", KEPT)
     access = Access(tls=True, ca=file, header_file=headers)

@@ -97,16 +97,16 @@ def test_backends_are_next_to_program_or_in_default_folder(
     [
         ("resnet50-micro", "ts-trace", CPU, True),
         ("bert-dist4l", "ts-script", CPU, True),
-        ("nnunet", "ts-trace", CPU, False),  # the runtime gives it back too
-        ("resnet50-micro", "onnx", CPU, False),  # it has an arena of its own
-        ("resnet50-micro", "pt2", CPU, False),  # the runtime serves it, and tells malloc
+        ("nnunet", "ts-trace", CPU, False),  # the suite's runtime returns its memory too
+        ("resnet50-micro", "onnx", CPU, False),  # ONNX Runtime has its own arena
+        ("resnet50-micro", "pt2", CPU, False),  # the suite's runtime serves it and configures malloc
         ("resnet50-micro", "ts-trace", A100, False),
     ],
 )
 def test_freed_memory_is_kept_for_native_pytorch(
     tmp_path: Path, model: str, format_: str, target: Any, kept: bool
 ) -> None:
-    """As it is in the suite's own runtime."""
+    """The suite's own runtime keeps it too."""
     case = Case(target, MODELS[model], FORMATS[format_], None, "fp32")
     expected = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"} if kept else {}
     choice = installed(tmp_path, "onnxruntime", "pytorch", "python")
@@ -133,7 +133,7 @@ def test_local_python_backend_finds_python_and_its_library(
 
 
 def sizes(model: str, gpus: int = 1, instances: int | None = None) -> dict[str, int]:
-    """Bytes of each memory pool, by the option up to the size: `--cuda-memory-pool-byte-size 0`."""
+    """Bytes of each memory pool, by option and GPU: `--cuda-memory-pool-byte-size 0`."""
     case = next(case for case in cases_of(A100) if case.model.name == model)
     deployment = matrix_of(case.model, A100).deployment
     deployment = structs.replace(deployment, instances=instances or deployment.instances)
@@ -149,7 +149,7 @@ PINNED, CUDA = "--pinned-memory-pool-byte-size", "--cuda-memory-pool-byte-size"
 
 
 def test_memory_pools_hold_largest_batches() -> None:
-    """Small models leave Triton's own sizes."""
+    """Small models keep Triton's default sizes."""
     assert pool_options(next(iter(cases_of(CPU))), DEPLOYMENT) == []
     assert sizes("resnet50-micro") == {PINNED: 256 * MIB, f"{CUDA} 0": 64 * MIB}
     deployment = matrix_of(MODELS["nnunet"], A100).deployment
@@ -190,7 +190,7 @@ def test_engine_cache_folder_depends_on_server_kind(
     assert (None if folder is None else str(Path(folder).parent)) == expected
 
 
-# --- what a server's own backends cannot serve --------------------------------------------------------------
+# --- cases that a server's own backends cannot serve --------------------------------------------------------
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def built_by(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def container(version: str | None = None, release: str | None = None) -> Any:
-    """A container whose image says that it has this TensorRT, and is of this release."""
+    """A container whose image states this TensorRT version and this release."""
     image = Image("image", release=release, tensorrt=version)
     return SimpleNamespace(kind="docker", backends=None, image=image, version="")
 
@@ -215,7 +215,7 @@ def case_of(mnemonic: str, accelerator: str | None = None, gpus: int = 1) -> Cas
         ("10.5.0.18", "tensorrt-cu12==10.5.0.*"),
         ("10.14.1.48", "tensorrt-cu13==10.14.1.*"),
         ("10.16.1.11", None),
-        (None, None),  # the server is asked
+        (None, None),  # unknown, so the server decides
     ],
 )
 def test_incompatible_tensorrt_of_container_is_skipped_with_a_fix(
@@ -237,7 +237,7 @@ def test_incompatible_tensorrt_of_container_is_skipped_with_a_fix(
         ("25.02", "tf-savedmodel", None, 1, (8, 0), True),
         ("25.03", "tf-savedmodel", None, 1, (8, 0), False),
         ("26.08", "tf-savedmodel", None, 1, (8, 0), False),
-        ("99.01", "tf-savedmodel", None, 1, (8, 0), True),  # it is not known, and the server is asked
+        ("99.01", "tf-savedmodel", None, 1, (8, 0), True),  # an unknown release, so the server decides
         ("25.03", "onnx", "trt", 1, (8, 0), True),
         ("25.03", "onnx", "trt", 2, (8, 0), False),
         ("25.03", "onnx", None, 2, (8, 0), True),

@@ -36,7 +36,7 @@ def test_embedded_server_finds_shell_and_python_on_any_path(
 def test_embedded_server_needs_writable_backend_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would end as it loads its first model, with an exception that a stack follows."""
+    """Otherwise it would end with an exception and a stack trace when it loads its first model."""
     monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
     with (
         pytest.raises(SetupError, check=lambda error: error.where == str(tmp_path / "closed")),

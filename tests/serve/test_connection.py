@@ -1,4 +1,4 @@
-"""Answers are limited in size and checked; busy servers are waited for, and every request ends."""
+"""The suite limits and checks answers, waits for busy servers, and ends every request."""
 
 import contextlib
 import dataclasses
@@ -37,7 +37,7 @@ def config(*, dtype: int = mc.TYPE_FP32, length: int = 4, dimensions: int = 1) -
     model_config.output.add(name="Y", data_type=mc.TYPE_FP32, dims=[4])
     model_config.input.add(name="X", data_type=mc.TYPE_FP32, dims=[length] * dimensions)
     content = pb.ModelConfigResponse(config=model_config).SerializeToString()
-    # The client's own enumeration takes no other number.
+    # The client's own enumeration accepts no unknown data type.
     return content.replace(b"X\x10" + bytes([mc.TYPE_FP32]), b"X\x10" + bytes([dtype]))
 
 
@@ -54,9 +54,9 @@ HONEST: Mapping[str, Any] = {
     "RepositoryIndex": models("1", "2", "10"),
     "ModelConfig": config(),
 }
-"""What a server answers to each question, by its name in the protocol; bytes go out as they are."""
+"""A server's answer to each call, by its name in the protocol; bytes are sent unchanged."""
 LACKS = grpc.StatusCode.UNIMPLEMENTED
-"""The answer of a server that has no such call."""
+"""The answer of a server without this call."""
 
 
 def metadata(*, datatype: str = "FP32", input_shape: Sequence[int] = (-1, 4), outputs: int = 1) -> Any:
@@ -69,7 +69,7 @@ def metadata(*, datatype: str = "FP32", input_shape: Sequence[int] = (-1, 4), ou
 
 @pytest.fixture
 def answering() -> Iterator[Callable[..., Server]]:
-    """`answering(ModelConfig=...)`: the connection to a server with these answers; None for a refusal."""
+    """`answering(ModelConfig=...)`: a connection to a server with these answers; None is a refusal."""
     started: list[Any] = []
 
     def start(packed: grpc.Compression = grpc.Compression.NoCompression, /, **lies: Any) -> Server:
@@ -157,7 +157,7 @@ def test_server_version_is_cleaned_and_shortened(
 
 @pytest.fixture
 def other(answering: Callable[..., Server]) -> Callable[..., Server]:
-    """A server of the protocol that has no more than every one has."""
+    """A server with only the mandatory part of the protocol."""
     server_metadata = pb.ServerMetadataResponse(name="mlserver", version="1.7.1")
     lacking = dict.fromkeys(
         ["ModelConfig", "ModelStatistics", "RepositoryIndex", "RepositoryModelUnload"], LACKS
@@ -209,7 +209,7 @@ def test_metadata_without_a_valid_model_is_refused(
 def test_models_of_a_server_without_index_must_be_named(other: Callable[..., Server]) -> None:
     with pytest.raises(SetupError, check=lambda error: "--repository remote:" in str(error.fix)):
         loaded_on(other())
-    listed = pb.RepositoryIndexResponse.ModelIndex(name="m", state="State.READY")  # as MLServer says it
+    listed = pb.RepositoryIndexResponse.ModelIndex(name="m", state="State.READY")  # MLServer's spelling
     assert loaded_on(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
 
 
@@ -223,7 +223,7 @@ def test_server_that_cannot_load_models_is_refused(
 
 @pytest.fixture
 def largest_bytes(monkeypatch: pytest.MonkeyPatch) -> int:
-    """How large answers may be except for tensors: smaller than usual, as those take seconds to send."""
+    """The size limit of answers without tensors, lower than usual: usual sizes take seconds to send."""
     monkeypatch.setattr(connection, "LARGEST_REPORT_BYTES", 2**20)
     return connection.LARGEST_REPORT_BYTES
 
@@ -291,7 +291,7 @@ Clock = Callable[[int | None], Callable[[], CpuTime]]
 
 
 def clock_of(cores: Iterator[float]) -> Clock:
-    """The clock of a server that keeps so many cores busy in each stretch, one after the other."""
+    """The clock of a server that keeps `next(cores)` cores busy in each successive interval."""
 
     def clock(_pid: int | None) -> Callable[[], CpuTime]:
         return lambda: CpuTime(10.0, 0.0, 10.0 * next(cores), 20.0, 0.0)

@@ -23,7 +23,7 @@ from tests.serve.programs import script
 def engine(
     folder: Path, monkeypatch: pytest.MonkeyPatch, about: object = None, *, needs_pull: bool = False
 ) -> Path:
-    """A stand-in for docker on PATH whose containers end at once; returns the file of its arguments."""
+    """Put a fake docker on PATH whose containers end at once; returns the file that lists its arguments."""
     calls, marker = folder / "calls", folder / "image is here"
     if not needs_pull:
         marker.touch()
@@ -47,7 +47,7 @@ def calls_in(calls: Path) -> list[list[str]]:
 
 
 def start(tmp_path: Path, image: str = IMAGE, **options: Any) -> list[str]:
-    """Start a container that ends at once; returns what was told of its steps."""
+    """Start a container that ends at once; returns the reported steps."""
     steps: list[str] = []
     defaults: dict[str, Any] = {"device": "cpu", "report": steps.append}
     with (
@@ -65,7 +65,7 @@ def start(tmp_path: Path, image: str = IMAGE, **options: Any) -> list[str]:
 
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
-    """A machine with two GPUs, of which the run uses the second."""
+    """A machine with two GPUs; the run uses the second."""
     fake = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-2")

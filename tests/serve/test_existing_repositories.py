@@ -1,4 +1,4 @@
-"""Models of existing repositories on a real Triton: loaded unchanged, or refused with a reason."""
+"""A real Triton loads models of existing repositories unchanged, or refuses them with a reason."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository of sound and of broken models."""
+    """A repository of sound and broken models."""
     root = tmp_path_factory.mktemp("repository")
     write_model(root, "doubler", code("2 * values"), config())
     write_model(root, "caller", CALLING, config())
@@ -97,7 +97,7 @@ def test_load_generator_sends_strings_and_variable_lengths(
             exclusive=True
         ):  # other tests' load generators use the same names in shared memory
             run = perf_analyzer.take(job, 0.06)
-        # Each once, however long that takes.
+        # Ask for each sample once, however long that takes.
         answers = verify(check, ask_once(job, data.requests(point.batch)), 1.0)
     assert len(run.timeline.starts) > 0
     assert (answers.wrong, answers.first_wrong) == (0, None)
@@ -142,7 +142,7 @@ def test_server_lists_loaded_models(server: Server, found: dict[str, FoundModel]
     assert declared(loaded["doubler"]).inputs[0].shape == (4,)
 
 
-# --- models that are refused as they were found -------------------------------------------------------------
+# --- models that do not load unchanged ----------------------------------------------------------------------
 
 WITHOUT_DIMS = """
 backend: "python"
@@ -153,7 +153,7 @@ output { name: "OUT" data_type: TYPE_FP32 }
 
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository of models none of which loads."""
+    """A repository of models that do not load."""
     root = tmp_path_factory.mktemp("refused")
     write_model(root, "shapeless", code("values"), WITHOUT_DIMS)
     write_model(root, "renamed", code("values"), f'name: "former"\n{config()}')
@@ -170,7 +170,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def refusing(
     request: pytest.FixtureRequest, refused: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """A Triton that completes configurations, and one that does not."""
+    """A Triton that completes configurations, or one that does not."""
     log = tmp_path_factory.mktemp("logs") / "log"
     with serve(Choice("embedded"), refused, log, device="cpu", completes=request.param) as started:
         yield started
@@ -202,11 +202,11 @@ def test_unloadable_model_is_not_waited_for(refusing: Server, refused: Path) -> 
     assert refusing.is_live()
 
 
-# --- samples that are made up, for a model that is made up --------------------------------------------------
+# --- invented samples for an invented model -----------------------------------------------------------------
 
 
 class Asked:
-    """A server's model that takes some lengths only, needs some inputs, and records what it was asked."""
+    """A server whose model accepts only some lengths and needs one input; records its requests."""
 
     def __init__(self, *taken: int, needed: str = "IN") -> None:
         self.taken, self.needed = taken, needed
@@ -232,7 +232,7 @@ def ask(server: Any, *inputs: Tensor) -> Sized:
 
 @pytest.mark.parametrize(
     ("dimensions", "asked"),
-    [(1, [16, 224, 640, 1]), (5, [16, 1])],  # at 224 a row of five dimensions takes 2 TiB
+    [(1, [16, 224, 640, 1]), (5, [16, 1])],  # a row of five dimensions of 224 takes 2 TiB
 )
 def test_lengths_are_tried_in_order_within_size_limit(dimensions: int, asked: list[int]) -> None:
     server = Asked(1)

@@ -25,7 +25,7 @@ from tests.whole_runs.suite import TRACE, suite
 EMBEDDED = Choice("embedded")
 SHM = Path("/dev/shm")
 HELP = '[ "$*" = --help ] && exit'
-"""The help is asked for before a server is started, and waited for."""
+"""The suite asks a server for its help before starting it, and waits for the answer."""
 
 
 def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path, temporary: Path) -> None:
@@ -49,8 +49,8 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
             listener.bind(("127.0.0.1", port))
     assert "Started GRPCInferenceService" in log.read_text()
     assert list(temporary.glob("*/runs/*")) == list(SHM.glob(segments)) == []
-    # What the backend made in /tmp stays where an older Triton may have made it; another server may end just
-    # now.
+    # The backend's folder in /tmp stays while an older Triton may have made it; another server may be ending
+    # right now.
     wait_until(lambda: not backend_folders.intersection(cleanup.orphans()))
 
 
@@ -84,9 +84,9 @@ def test_models_are_served_from_any_path(
 
 
 def wrapper(folder: Path, options: str = "") -> Path:
-    """The embedded Triton laid out as an installed one: bin/tritonserver and backends/ beside it.
+    """The embedded Triton in the layout of an installed one: bin/tritonserver beside backends/.
 
-    The libraries that it needs itself it finds by itself, as an installed one does.
+    Like an installed one it finds its own libraries.
     """
     wheels.backend_folder(folder)
     program = wheels.embedded_triton() / "bin" / "tritonserver"
@@ -118,7 +118,7 @@ def test_server_without_model_control_is_refused_before_building(models: Path, t
         run = suite("-k", TRACE, "-m", "not load", "--triton", other_server.address, **places)
         assert (run.status, other_server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
         assert not list(places["repos"].glob("cpu-*")), "nothing was built"
-    check_accepts_models(other_server.address)  # what does not answer is told by what needs it
+    check_accepts_models(other_server.address)  # tests that need a silent server report it themselves
     with serve(embedded, models, tmp_path / "log", device="cpu", open_to_all=True) as other_server:
         check_accepts_models(other_server.address)
 
@@ -197,7 +197,7 @@ def test_taken_port_is_recognized_and_retried(models: Path, tmp_path: Path, temp
 def test_server_that_never_gets_ready_is_given_up(
     server: Server, tmp_path: Path, temporary: Path, taken: bool
 ) -> None:
-    """Another Triton at its ports is not taken for it."""
+    """Another Triton at its ports is not mistaken for it."""
     before = list(temporary.glob("*/runs/*"))
     used_ports = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
     program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
