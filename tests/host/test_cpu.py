@@ -11,7 +11,7 @@ from fixtures.host import cpu
 
 
 def test_cpu_clock_attributes_busy_time() -> None:
-    """This process burns a core for a while, which is the server's share when it is watched as one."""
+    """This process, watched as the server, keeps a core busy; the clock counts that as the server's share."""
     read = cpu.clock(os.getpid())
     end = time.process_time() + 0.3
     while time.process_time() < end:

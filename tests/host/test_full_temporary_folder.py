@@ -1,4 +1,4 @@
-"""A full temporary disk is named, and truncated files are not reused."""
+"""Errors name a full temporary folder, and truncated files are not reused."""
 
 import errno
 import json

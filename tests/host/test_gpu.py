@@ -24,13 +24,13 @@ SERVER = Server("embedded", "127.0.0.1:1", "2.51.0", None, None, device="cuda")
 
 @pytest.fixture
 def server_process() -> Iterator[int]:
-    """Stands for the server, below this process."""
+    """A child process in place of the server."""
     with subprocess.Popen(["sleep", "60"]) as process:
         yield process.pid
         process.kill()
 
 
-# --- who is on them ----------------------------------------------------------------------------------------
+# --- foreign processes on GPUs -----------------------------------------------------------------------------
 
 
 def test_foreign_programs_on_gpu_are_counted(
@@ -74,7 +74,7 @@ def test_unknown_own_process_reports_no_strangers(
     assert not unknown.readings[0].ours | unknown.readings[0].strangers
 
 
-# --- which are watched -------------------------------------------------------------------------------------
+# --- watched GPUs ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_no_gpu_is_watched_for_a_cpu_server(nvml: Nvml, device: Device | None) -
 
 
 def test_several_gpus_with_mig_are_not_watched(nvml: Nvml) -> None:
-    """CUDA shows one instance then, and nobody says which."""
+    """CUDA shows only one instance then, but not which one."""
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
     nvml.instances = {"GPU-bbbb": ["MIG-1"]}
     with gpu.watch(None) as watch:
@@ -157,14 +157,14 @@ def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:
 
 
 def test_nvml_package_has_every_name_used() -> None:
-    # The stand-in has whatever a test needs; of the real one only the names are looked at.
+    # Other tests use the stand-in; this one checks only names of the real package.
     source = Path(gpu.__file__).with_name("nvml.py").read_text()
     used = set(re.findall(r"pynvml\.(\w+)", source))
     assert "nvmlDeviceGetUUID" in used
     assert {name for name in used if not hasattr(NVML, name)} == set()
 
 
-# --- their energy ------------------------------------------------------------------------------------------
+# --- energy of GPUs ----------------------------------------------------------------------------------------
 
 
 def test_energy_is_interpolated_at_stretch_edges(
@@ -198,7 +198,7 @@ def test_reset_energy_counter_gives_no_energy(
 
 
 def test_gpu_library_versions_are_stamped(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other ones are another machine: cuDNN decides how fast convolutions are."""
+    """Other versions count as another machine: cuDNN determines the speed of convolutions."""
     monkeypatch.setattr(machine, "version_of", {"nvidia-cudnn-cu13": "9.12", "nvidia-cublas": "13.1"}.get)
     machine._stamp.cache_clear()
     versions = machine.stamp("cuda").versions

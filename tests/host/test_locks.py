@@ -1,4 +1,4 @@
-"""The machine lock: measurements are exclusive, other work shares, waiters learn the holder."""
+"""The machine lock: exclusive for measurements, shared for other work, and waiters learn its holder."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ def let_go(holder: "subprocess.Popen[str]") -> None:
 
 
 def measuring(place: Path) -> tuple[threading.Thread, threading.Event, threading.Event]:
-    """A thread that wants the machine for itself: it, whether it waits, and whether it has had it."""
+    """A thread that locks the machine exclusively, and events: it waits, it has acquired the lock."""
     waiting, acquired = threading.Event(), threading.Event()
 
     def measure() -> None:
@@ -37,7 +37,7 @@ def measuring(place: Path) -> tuple[threading.Thread, threading.Event, threading
 
 
 def run_python(code: str, *arguments: str, **environment: str) -> str:
-    """What another process prints that runs this code with `locks`."""
+    """Run code with `locks` in another process; returns its output."""
     command = [
         sys.executable,
         "-c",
@@ -134,7 +134,7 @@ def test_only_waiting_for_other_processes_counts_as_waited(place: Path, other: O
     assert 0 < own_s <= all_s - (waited - before)
 
 
-# --- who holds it ------------------------------------------------------------------------------------------
+# --- holders of the lock -----------------------------------------------------------------------------------
 
 
 def test_waiting_process_is_told_the_holder(place: Path, other: Other) -> None:

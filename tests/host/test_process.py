@@ -1,4 +1,4 @@
-"""Helper programs: output is captured, hanging ones are ended, and few environment variables reach them."""
+"""The suite captures the output of programs, ends hanging ones, and passes few environment variables on."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ SECRETS = {
     "AWS_SECRET_ACCESS_KEY": "secret-2",
     "HF_TOKEN": "secret-3",
     "DATABASE_URL": "secret-4",
-    # Fit a pattern of what is handed on, and are called like a secret.
+    # Match a pattern of passed variables, but are named like secrets.
     "NVIDIA_API_KEY": "secret-5",
     "DOCKER_PASSWORD": "secret-6",
     "TF_cloud_credentials": "secret-7",
@@ -52,27 +52,27 @@ SPEED = {
 
 @pytest.fixture(autouse=True)
 def caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller's environment with secrets, and with settings that decide how fast a model is."""
+    """A caller's environment with secrets, and with settings that affect speed."""
     for name, value in {**SECRETS, **SPEED}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv(EXTRA_VARIABLES, raising=False)
 
 
 def environments(pid: int) -> Iterator[dict[str, str]]:
-    """Of a process and all below it, as the kernel has them."""
+    """The environments of a process and its descendants, from the kernel."""
     for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
         with contextlib.suppress(psutil.Error):
             yield process.environ()
 
 
 def secrets_in(environment: dict[str, str]) -> set[str]:
-    """The values of the caller's secrets that are part of an environment."""
+    """The caller's secrets among the values of an environment."""
     text = "\0".join(environment.values())
     return {value for value in SECRETS.values() if f"\0{value}\0" in f"\0{text}\0"}
 
 
 def assert_handed_on(found: list[dict[str, str]]) -> None:
-    """Each has what decides the speed, and no secret."""
+    """Assert that each environment has the speed settings and no secret."""
     for environment in found:
         assert secrets_in(environment) == set()
         assert SPEED.items() <= environment.items()
@@ -82,7 +82,7 @@ def assert_handed_on(found: list[dict[str, str]]) -> None:
 def test_server_and_models_get_speed_variables_but_no_secrets(
     make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It works, too: the stub finds this Python and its packages whatever the caller's PATH says."""
+    """The server works, too: the stub finds this Python and its packages with any PATH of the caller."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     source = "import scipy\n" + DOUBLING
     built = make_build(tmp_path / "models", "doubling", source)
@@ -144,7 +144,7 @@ def test_variables_named_by_user_are_passed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 ENDED_S = 60.0
-"""Bounds a hang; what is waited for takes a second."""
+"""Bounds a hang; the programs take a second."""
 
 
 def python(source: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Scratch folders are private, and those of killed runs are removed."""
+"""Scratch folders are private, and later runs remove those of killed runs."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ with scratch_folder("test") as folder:
 
 @pytest.fixture
 def run(temporary: Path) -> Iterator[Callable[[], "tuple[subprocess.Popen[str], Path]"]]:
-    """Start a run that has a folder until its input closes; gives the process and the folder."""
+    """Start a run that has a scratch folder until its input closes; returns the process and the folder."""
     started: list[subprocess.Popen[str]] = []
 
     def start() -> "tuple[subprocess.Popen[str], Path]":
@@ -99,7 +99,7 @@ def test_unsafe_folder_is_refused_and_unchanged(
     before = path.lstat()
     for use in (scratch.scratch_folder("test").__enter__, scratch.remove_left_by_runs):
         if use is scratch.remove_left_by_runs and not below:
-            continue  # it makes no folder only to look into it
+            continue  # it does not create the folder
         with pytest.raises(SetupError, check=lambda error: error.where == str(path)):
             use()
     after = path.lstat()

@@ -1,4 +1,4 @@
-"""Weights and framework answers are made once per model and released before the next."""
+"""A run makes weights and framework answers once per model and releases them before the next model."""
 
 import re
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_weights_are_loaded_once_per_model(tmp_path: Path) -> None:
         ("preferred_batch_sizes=8+64+16", 64),
         ("max_batch_size=2,preferred_batch_sizes=4", 4),
         ("preferred_batch_sizes=16+32", None),
-        ("max_batch_size=2", None),  # to which the model's own sizes are fitted
+        ("max_batch_size=2", None),  # the model's own preferred sizes are adapted to it
     ],
 )
 def test_preferred_batch_above_maximum_is_refused(given: str, larger: int | None, collect: Collect) -> None:

@@ -76,7 +76,7 @@ def test_what_was_given():
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run, and what it wrote into its folder."""
+    """A finished run and the folder of its outputs."""
 
     status: int
     text: str
@@ -96,8 +96,8 @@ class Run:
 
 
 def prepare(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Benchmarks that fail in every way, without a server: the command line of a run, and what GitHub adds to
-    its environment."""
+    """Write benchmarks that fail in every way, without a server; returns arguments for pytest, and GitHub's
+    environment variables."""
     (folder / "benchmarks").mkdir()
     (folder / "benchmarks" / "test_all.py").write_text(BENCHMARKS)
     (folder / "conftest.py").write_text(
@@ -116,7 +116,7 @@ def prepare(folder: Path) -> tuple[list[str], dict[str, str]]:
 
 
 def run(folder: Path, *arguments: str) -> Run:
-    """Run them in a process of their own."""
+    """Run the benchmarks in a separate process."""
     words, environment = prepare(folder)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words, *arguments],
@@ -132,7 +132,7 @@ def run(folder: Path, *arguments: str) -> Run:
 
 @pytest.fixture
 def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
-    """Run them in this process."""
+    """Run the benchmarks in this process."""
 
     def run_in_process(folder: Path, *arguments: str) -> Run:
         words, environment = prepare(folder)
@@ -155,7 +155,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module", params=["one process", "two workers"])
 def either(request: pytest.FixtureRequest, whole: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The same by workers of xdist too."""
+    """The same run, in one process or in two xdist workers."""
     if request.param == "one process":
         return whole
     return run(tmp_path_factory.mktemp("workers"), "-k", KINDS, "-n", "2")

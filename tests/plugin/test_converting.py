@@ -1,4 +1,4 @@
-"""Cases are converted in parallel before the first test, in processes that end with the run."""
+"""A run converts cases in parallel before the first test, in processes that end with the run."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")
 
 @dataclass
 class Looked:
-    """What a run would convert first, and the cases of its tests in their order."""
+    """Cases that a run would convert first, and the cases of its tests, in order."""
 
     first: list[str] = field(default_factory=list)
     cases: list[str] = field(default_factory=list)
@@ -98,7 +98,7 @@ def test_failing_conversion_leaves_other_cases_alone(tmp_path: Path) -> None:
 
 
 def test_nothing_is_converted_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converting, "_begin", os.abort)  # which takes no arguments
+    monkeypatch.setattr(converting, "_begin", os.abort)  # fails: it takes no arguments
 
     assert convert_all(["cpu-one-onnx-fp32"] * 2, settings_of(tmp_path), 2) == frozenset()
 

@@ -1,6 +1,5 @@
-"""The tests of benchmarks/ that need no labels, and those of a load point, against a server that a test makes
-up: each looks for what it is named for, records it before it fails for it, and ends the run with its own exit
-status."""
+"""The benchmarks for answers and for load points, against a simulated server: each test checks what its name
+says, records its result before it fails, and determines the exit status."""
 
 import textwrap
 from collections.abc import Iterator
@@ -72,18 +71,18 @@ GATE_OF = {
 
 @dataclass(eq=False)
 class Seen:
-    """What the tests of a run are given, and what was seen of them."""
+    """Inputs of a run's tests, and observations of them."""
 
     model: ServedModel
     load: Load | None = None
     loaded: list[str] = field(default_factory=list)
-    """The scenarios that the model was loaded for, in their order."""
+    """The scenarios of the model's loads, in order."""
     gates: dict[str, tuple[str, AnswerGate]] = field(default_factory=dict)
-    """What each test recorded, and of which scenario."""
+    """The scenario and result that each test recorded."""
     errors: dict[str, str] = field(default_factory=dict)
-    """The sentence of each test that failed."""
+    """The error of each failed test."""
     ran: set[str] = field(default_factory=set)
-    """The tests there were, skipped ones among them."""
+    """All tests, including skipped ones."""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         name = report.nodeid.partition("::")[2].partition("[")[0]
@@ -93,7 +92,7 @@ class Seen:
 
 
 SEEN: Any = SimpleNamespace()
-"""Of the run that goes on: its own file finds it by this name."""
+"""The observations of the current run; its test file imports this name."""
 
 
 @pytest.fixture
@@ -105,7 +104,7 @@ def seen() -> Iterator[Seen]:
 
 
 def run(seen: Seen, folder: Path, *arguments: str, more: str = "") -> int:
-    """The exit status of a run of these tests of one case; `more` is code that takes the place of theirs."""
+    """Run the tests of one case; returns the exit status. `more` is additional code that overrides theirs."""
     SEEN.load = seen.load
     file = folder / "benchmarks" / "test_all.py"
     file.parent.mkdir()
@@ -136,7 +135,7 @@ def test_each_test_records_its_gate_before_failing(seen: Seen, tmp_path: Path) -
 
 
 def test_model_is_loaded_twice_for_the_last_gate(seen: Seen, tmp_path: Path) -> None:
-    """Its name, which is the folder's, holds no word of the `-k`."""
+    """The test's name is also part of the folder's, so it must not contain a word of the `-k`."""
     assert run(seen, tmp_path, "-k", f"{CASE} and (again or reload or recorded)") == 0
     assert "test_recorded_answers" not in seen.ran, "there are none, and nobody is told that"
     assert seen.loaded == ["online", "offline"]

@@ -1,4 +1,4 @@
-"""GPU selection with several GPUs, on a stand-in for NVML: one kind, as many as requested."""
+"""On a machine with several GPUs a run uses one kind, and as many as requested; NVML is a stand-in."""
 
 import os
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ NAMES = {
 
 
 class Seen:
-    """What CUDA shows to a test of the run."""
+    """The CUDA variables and GPU names that tests of a run see."""
 
     def __init__(self) -> None:
         self.variables: dict[str, str | None] = {}
@@ -36,7 +36,7 @@ class Seen:
 
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
-    """A machine with a T4 before three A100s of two makes."""
+    """A machine with a T4, followed by three A100s of two models."""
     fake = Nvml(lambda: 0.0, T4, FIRST_A100, SECOND_A100, OTHER_A100)
     fake.names = NAMES
     fake.capabilities = {T4: (7, 5)}
@@ -46,7 +46,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
-    """What the latest run that `collect` started has seen."""
+    """Observations of the latest run of `collect`."""
     observer = Seen()
     main = pytest.main
     monkeypatch.setattr(
@@ -56,8 +56,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
 
 
 def skip_reasons(collected: Collected) -> dict[str, set[str]]:
-    """Why tests would be skipped for other reasons than a package that is missing here, by the name of their
-    target."""
+    """Reasons for skipped tests, except missing packages, by the name of their target."""
     reasons: dict[str, set[str]] = {}
     for item in collected.selected:
         if hasattr(item, "callspec"):

@@ -1,4 +1,4 @@
-"""--models: the tests of models outside of the suite."""
+"""--models: tests of models outside the suite."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.model_files.files import write
 
 
 def models(names: list[str]) -> set[str]:
-    """The models of the suite and of these tests that the names of tests name."""
+    """The models, of the suite or of these tests, in the names of tests."""
     known = [*(model.name for model in all_models()), "mine"]
     return {model for model in known for name in names if f"[cpu-{model}-onnx" in name}
 

@@ -55,7 +55,7 @@ def test_fixed_batch_network_is_measured_at_that_batch(tmp_path: Path, collect: 
 def test_missing_onnx_package_is_an_error_of_the_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a fleet's controller's, which collects the tests without any framework."""
+    """This happens on a fleet's controller, which collects tests without any framework."""
     monkeypatch.setattr("fixtures.run.models.find_spec", lambda _name: None)
     run_settings = settings(onnx=[f"net={networks.linear(tmp_path / 'net.onnx')}"])
 

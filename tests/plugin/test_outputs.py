@@ -1,4 +1,4 @@
-"""Output paths are checked before anything is built."""
+"""A run checks its output paths before it builds anything."""
 
 import os
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_unwritable_output_is_a_usage_error_before_any_test(
         case _:
             place.touch()
     place = place / "x" if kind.startswith("below") else place
-    # Without a check the run would convert the model, and fail or end well.
+    # Without the check the run would convert the model first.
     paths = {"--results": tmp_path / "results", "--model-repos": tmp_path / "models", option: place}
     keywords = "cpu-resnet50-micro-ts-trace-fp32 and test_conversion"
     status = pytest.main(

@@ -1,4 +1,4 @@
-"""A test that fails before its result is recorded as failed, so that no later speed is shown."""
+"""A test that fails without a result is recorded as failed, which hides later speeds."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -66,8 +66,7 @@ def test_offline(recorder):
 """
 
 Run = Callable[..., Publishable]
-"""`run("-k", "offline", fails="test nan")`: a run of such benchmarks, and the record as a reader may see it
-then."""
+"""`run("-k", "offline", fails="test nan")` runs such benchmarks and returns the publishable record."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""--repository: the tests of a user's repository, and options that do not fit it."""
+"""--repository: tests of a user's repository, and options that do not fit it."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.user_models.repositories import COMPLETING, IN_PARTS, code, config, w
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository whose names and kinds of models are of all sorts."""
+    """A repository with various model names and kinds."""
     root = tmp_path / "repository"
     write_model(root, "resnet50", code("2 * values"), config(batch=16))
     write_model(root, "bare", COMPLETING, None)

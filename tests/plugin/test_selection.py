@@ -55,7 +55,7 @@ def test_device_is_recognized_by_its_driver_name(reported: str | None, name: str
 
 
 def some_case(target: Target, *, micro: bool, mnemonic: str = "onnx") -> Case:
-    """The first case of a target with a model of that size and a format of that name."""
+    """The first case of a target with a model of this size and this format."""
     target_cases = cases.cases_of(target)
     return next(
         case for case in target_cases if case.model.micro is micro and case.format.mnemonic == mnemonic
@@ -186,8 +186,8 @@ def test_cases_stay_together_in_stage_order(collect: Collect) -> None:
 
 
 def test_reference_comes_first_and_compiled_formats_last(collect: Collect) -> None:
-    """And the cases of a model follow one another, so that its weights are loaded once: by name alone
-    `resnet50-onnx` and `resnet50-ts-trace` have those of `resnet50-tf` between them."""
+    """All cases of a model are adjacent, so that a run loads its weights once; sorted by name, `resnet50-tf`
+    would come between `resnet50-onnx` and `resnet50-ts-trace`."""
     collected = collect("-k", "(cpu and fastpitch-micro or t4 and (resnet50 or resnet50-tf)) and conversion")
 
     cases = [item.callspec.params["case"] for item in collected.selected]  # type: ignore[attr-defined]
@@ -288,7 +288,7 @@ def test_batch_above_maximum_is_refused_with_fix(collect: Collect) -> None:
 
 
 def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:
-    """-k compares parts of names: with a test_outputs, `-k ts` would run it for every format."""
+    """-k matches parts of names: `-k ts` would select a test_outputs for every format."""
     tests = {name.partition("[")[0] for name in collect("--target", "cpu").names}
     words = {format_.mnemonic for format_ in all_formats()} | {"ts", "trt", "tf", "fp32", "fp16", "int8"}
 
@@ -314,7 +314,7 @@ def test_gc_is_off_during_collection(collect: Collect) -> None:
 def test_collection_rarely_searches_installed_packages(
     monkeypatch: pytest.MonkeyPatch, collect: Collect
 ) -> None:
-    """A search reads a file of each package, some hundred of them."""
+    """A search reads a file of each of some hundred packages."""
     searches = 0
     original = importlib.metadata.distributions
 

@@ -1,4 +1,4 @@
-"""--shard I/N: the shards of a selection have each of its tests once, on machines that do not know of each other."""
+"""--shard I/N: each test of a selection is in exactly one shard, though machines do not communicate."""
 
 import re
 from pathlib import Path
@@ -50,8 +50,7 @@ def test_shards_have_each_selected_test_once(
 
 
 def test_results_of_a_run_do_not_change_other_shards(collect: Collect, tmp_path: Path) -> None:
-    """The records that a run writes are not those it is split by: the second shard would be another on that
-    machine."""
+    """The records that a run writes do not split it: they would change the next shard on that machine."""
     first, second = (
         collect(*CPU, "--shard", "1/2", "--results", str(folder))
         for folder in (tmp_path, ROOT / "reports" / "readme")

@@ -1,4 +1,4 @@
-"""Exit status and its sentence, computed without a run."""
+"""The exit status and its explanation, without a run."""
 
 import dataclasses
 from collections import Counter

@@ -97,7 +97,7 @@ def test_backends_are_next_to_program_or_in_default_folder(
     [
         ("resnet50-micro", "ts-trace", CPU, True),
         ("bert-dist4l", "ts-script", CPU, True),
-        ("nnunet", "ts-trace", CPU, False),  # the suite's runtime returns its memory too
+        ("nnunet", "ts-trace", CPU, False),  # the suite's runtime does not keep it either
         ("resnet50-micro", "onnx", CPU, False),  # ONNX Runtime has its own arena
         ("resnet50-micro", "pt2", CPU, False),  # the suite's runtime serves it and configures malloc
         ("resnet50-micro", "ts-trace", A100, False),

@@ -118,7 +118,7 @@ def test_server_without_model_control_is_refused_before_building(models: Path, t
         run = suite("-k", TRACE, "-m", "not load", "--triton", other_server.address, **places)
         assert (run.status, other_server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
         assert not list(places["repos"].glob("cpu-*")), "nothing was built"
-    check_accepts_models(other_server.address)  # tests that need a silent server report it themselves
+    check_accepts_models(other_server.address)  # unreachable now: not its error to report
     with serve(embedded, models, tmp_path / "log", device="cpu", open_to_all=True) as other_server:
         check_accepts_models(other_server.address)
 

@@ -1,6 +1,6 @@
-"""The commands for a container on a real engine: podman runs the wheel's Triton in an image made here.
+"""Container commands on a real engine: podman runs the wheel's Triton in an image that these tests make.
 
-It needs Debian's packages podman, runc, catatonit and netavark.
+They need Debian's packages podman, runc, catatonit and netavark.
 """
 
 import json
@@ -79,7 +79,7 @@ def write_image(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with a program `docker`: podman with images and containers of its own, and the image."""
+    """A folder with a program `docker`: podman with its own images and containers, and the test image."""
     folder = tmp_path_factory.mktemp("podman")
     if missing := [item for item in ("podman", "runc") if shutil.which(item) is None]:
         pytest.skip(f"needs {' and '.join(missing)}")
@@ -116,7 +116,7 @@ def containers() -> list[str]:
 def test_container_serves_a_model_and_is_removed(
     shared_memory: str, tmp_path: Path, make_build: MakeBuild, load_generator: tuple[str, dict[str, str]]
 ) -> None:
-    """Podman's first process is the server with the host's processes, and else one that starts it."""
+    """Podman's first process is the server if it shares the host's processes, else the server's parent."""
     build = make_build(tmp_path / "models", "doubling", DOUBLING)
     assert check_docker().is_podman
     log, name = tmp_path / "log", str(build.case)
@@ -187,7 +187,7 @@ def test_no_container_survives_its_killed_caller(client_dies: bool, tmp_path: Pa
 
 
 def test_gpu_reaches_container_as_cdi_device(tmp_path: Path) -> None:
-    """By a specification as NVIDIA's toolkit writes it, here of a device that is no GPU."""
+    """The specification is in the format of NVIDIA's toolkit, but its device is not a GPU."""
     specification = Path("/var/run/cdi/nvidia-tritonproof-test.json")
     if not os.access(specification.parent.parent, os.W_OK):
         pytest.skip("needs root, to describe a device")

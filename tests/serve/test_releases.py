@@ -15,13 +15,13 @@ PORTS = Ports(1, 2, 3)
 
 
 def known_options(release: str) -> set[str]:
-    """The options of the server of a release."""
+    """The server options of a release."""
     lines = [line.split() for line in OPTIONS.read_text().splitlines() if not line.startswith("#")]
     return {name for name, since in lines if since <= release}
 
 
 def options_in(command: list[str]) -> set[str]:
-    """The names of the server's options in a command line."""
+    """The names of server options in a command line."""
     inside = command[command.index("tritonserver") + 1 :]
     return {part.removeprefix("--").partition("=")[0] for part in inside}
 
@@ -96,7 +96,7 @@ def test_server_libraries_are_those_of_its_release() -> None:
 def test_local_server_reports_only_libraries_it_has(
     tmp_path: Path,
 ) -> None:
-    """Its backends may have been built with this machine's own PyTorch, whatever Triton calls itself."""
+    """Whatever version Triton reports, its backends may have been built with this machine's PyTorch."""
     assert releases.libraries("2.51.0", None, None, tmp_path) == {}
     for place in ("onnxruntime/libonnxruntime.so", "pytorch/libtorch_cpu.so"):
         (tmp_path / place).parent.mkdir()

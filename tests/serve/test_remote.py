@@ -1,4 +1,4 @@
-"""A Triton that others run: models are sent to it, and other programs are recognised."""
+"""The suite sends models to a Triton that others run, and recognises programs that are not servers."""
 
 import contextlib
 import dataclasses
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A Triton as somebody starts it by hand, for a repository with nothing of these tests in it."""
+    """A Triton as users start it by hand, with a repository that these tests do not write to."""
     log = tmp_path_factory.mktemp("logs") / "server.log"
     with serve(Choice("embedded"), models, log, device="cpu", open_to_all=True) as started:
         yield started
@@ -43,7 +43,7 @@ def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.fixture(scope="module")
 def remote(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """That server as the suite finds it by its address."""
+    """That server as the suite reaches it by its address."""
     unused = tmp_path_factory.mktemp("unused")
     with serve(Choice("remote", server.address), unused, unused / "log", device="cpu") as ours:
         yield ours
@@ -66,7 +66,7 @@ def test_remote_server_receives_model_with_files(remote: Server, sent: BuiltMode
 
 
 def ready_on(server: Server) -> set[str]:
-    """The names of the models that a server has loaded."""
+    """The names of a server's loaded models."""
     return {model.name for model in server.client.get_inference_statistics().model_stats}
 
 
@@ -100,7 +100,7 @@ with serve(Choice("remote", address), None, None, device="cpu") as server:
 
 
 def leave_a_model(server: Server, sent: BuiltModel) -> None:
-    """Have a run load a model and be killed."""
+    """Start a run that loads a model and then dies."""
     config = model_config(sent.case, DEPLOYMENT, native=False)
     config.name = ""
     version = sent.artifact.parent
@@ -117,7 +117,7 @@ def leave_a_model(server: Server, sent: BuiltModel) -> None:
 def test_next_run_removes_leftover_models_on_remote_server(
     server: Server, sent: BuiltModel, tmp_path: Path
 ) -> None:
-    """The server knows a model once it is loaded, which may be after the next run has begun."""
+    """The server lists a model only once it is loaded, possibly after the next run has begun."""
     before = ready_on(server)
     leave_a_model(server, sent)
     assert ready_on(server) != before

@@ -1,4 +1,4 @@
-"""Sequences and decoupled models on a real Triton and on a faulty one."""
+"""Sequences and decoupled models on a real Triton and on a simulated faulty server."""
 
 import dataclasses
 import functools
@@ -41,7 +41,7 @@ SAMPLES = Samples(
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, dict[str, Model]]]:
-    """A Triton with a model that answers in parts, one that sums up by sequence, and one that sums up all."""
+    """A Triton with models that answer in parts, sum up each sequence, or leak sums between sequences."""
     root = tmp_path_factory.mktemp("repository")
     in_parts = 'backend: "python" model_transaction_policy { decoupled: true }'
     parts = config("INT32", "3", batch=0, more=in_parts, answer="1")
@@ -102,14 +102,14 @@ def test_sequence_start_and_end_are_separate_requests_if_needed(
         converse(server, by_name["picky"], [Message(SAMPLES.load([0]))])
 
 
-# --- models that are made up --------------------------------------------------------------------------------
+# --- simulated models ---------------------------------------------------------------------------------------
 
 Answering = Callable[[int, Message], Answers]
-"""The answers to a message, which is the one of this number since the beginning."""
+"""The answers to a message, by its number since the start."""
 
 
 def conversation(models: tuple[Server, dict[str, Model]], name: str, answering: Answering) -> Conversation:
-    """What is found of a model of this name that answers so."""
+    """The comparison for a model of this name with these answers."""
     server, by_name = models
     numbers = itertools.count()
 
@@ -124,17 +124,17 @@ def conversation(models: tuple[Server, dict[str, Model]], name: str, answering: 
 
 
 def parts(message: Message) -> Answers:
-    """Each number of the message, as a part of its own."""
+    """Each number of the message as a separate part."""
     return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
 
 
 def lacking(every: int, number: int, message: Message) -> Answers:
-    """Without the last part, once in so many requests."""
+    """The last part is missing in one of `every` requests."""
     return parts(message)[: 2 if number % every == every - 1 else 3]
 
 
 def off(every: int, number: int, message: Message) -> Answers:
-    """Off by a thousandth, once in so many requests."""
+    """The answer is off by a thousandth in one of `every` requests."""
     factor = np.float32(1.001 if number % every == every - 1 else 1)
     return [{"OUT": factor * part["OUT"]} for part in parts(message)]
 
@@ -148,7 +148,7 @@ def test_occasional_missing_or_wrong_part_is_found(
 
 
 class Summing:
-    """Adds up what a sequence sends, from a share of the sum before it on, of the same sequence or of any."""
+    """Sums up each sequence, but starts from a share of an earlier sum: of the same sequence or of any."""
 
     def __init__(self, share: float, *, of_any: bool = False, noise: float = 0.0) -> None:
         self._share, self._of_any, self._noise = share, of_any, noise

@@ -1,4 +1,4 @@
-"""The real Triton loads, answers and unloads models, and failed loads are errors."""
+"""A real Triton loads, runs and unloads models, and failed loads are errors."""
 
 import dataclasses
 import http.client

@@ -51,7 +51,7 @@ def test_scheme_sets_encryption() -> None:
         *("docker:", "local:", "local:/nowhere/triton"),
         *("http://host:8001", "https://host:8001/v2", "grpc://host:8001/", "grpcs://host"),
         *("h" * 10_000 + ":8001", "[" + ":" * 10_000 + "]:8001"),
-        # What docker would take for an option, or a shell for more than a name.
+        # Docker would read an option, or a shell more than a name.
         *(
             "docker:--privileged",
             "docker:-v/:/host",
