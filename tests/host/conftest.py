@@ -34,9 +34,9 @@ def other(place: Path) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
     """Let another process hold the machine, "exclusive" or "shared", until its input closes."""
     started: list[subprocess.Popen[str]] = []
 
-    def hold(how: str) -> "subprocess.Popen[str]":
+    def hold(mode: str) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(place), how],
+            [sys.executable, "-c", HOLDER, str(place), mode],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

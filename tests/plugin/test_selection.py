@@ -87,8 +87,7 @@ def test_model_may_exclude_a_format_or_precision() -> None:
 def test_published_target_selects_what_was_published(name: str) -> None:
     table = published.load()
     rows = table[table.gpu == name]
-    # The sources call the engine of a TorchScript model `cuda`, and TensorFlow-TensorRT is in the format's
-    # name.
+    # The sources call a TorchScript model's engine `cuda`; TensorFlow-TensorRT is part of the format's name.
     implied = (rows.accelerator == "cuda") | (rows.format == "tf-trt")
     rows = rows.assign(accelerator=rows.accelerator.mask(implied))
     parts = ["model", "format", "accelerator", "precision"]

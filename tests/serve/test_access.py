@@ -1,4 +1,4 @@
-"""Every connection of the suite works with a Triton that needs TLS or a header."""
+"""All connections of the suite, to a real Triton that needs TLS or a header."""
 
 import dataclasses
 import functools
