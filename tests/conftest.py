@@ -1,5 +1,4 @@
-"""Parts that several tests of the suite itself need: models too small to take time, and who is still
-running."""
+"""Fixtures that several tests of the suite itself share: tiny models, servers, and processes to clean up."""
 
 import collections.abc
 import contextlib
@@ -44,7 +43,7 @@ def load(artifact, settings):
         return [2 * arrays[0]]
     return predict
 """
-"""DOUBLING, which takes `seconds` for an answer."""
+"""DOUBLING that takes `seconds` for each answer."""
 
 DEPLOYMENT = Deployment(
     max_batch_size=4,
@@ -58,20 +57,20 @@ DEPLOYMENT = Deployment(
 MakeBuild = Callable[..., BuiltModel]
 
 NATIVE_PROGRAM = os.environ.pop(TRITON_VARIABLE, None)
-"""A tritonserver with native backends, for the tests that need one; what runs of the suite the others start
-are served by is theirs to say."""
+"""A tritonserver with native backends, for the tests that need one. Runs of the suite that other tests start
+do not inherit it: those tests choose their own server."""
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    # As a shell leaves it to what it runs in the background; what a test starts would not end at Ctrl-C.
+    # A shell starts background jobs this way; processes that a test starts would then ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
-    del os.environ[variable]  # a run that a test starts is no worker of this one
+    del os.environ[variable]  # a run that a test starts is not a worker of this run
 
 
 _TESTS = Path(__file__).parent
 _WHOLE_RUNS = "tests/whole_runs/"
-"""The folder of the tests that start whole runs of the suite. They take longest."""
+"""The folder of the slowest tests: they start whole runs of the suite."""
 _OF_TENSORFLOW = (
     "tests/efficiency/test_operations.py",
     "tests/formats/test_tf_formats.py",
@@ -81,18 +80,18 @@ _OF_TENSORFLOW = (
     "tests/models/test_resnet50_tf.py",
     "tests/train/",
 )
-"""Tests that load TensorFlow, which takes four seconds of a core and 540 MiB in each process: they share a
-worker of xdist."""
+"""Tests that load TensorFlow. They share one xdist worker, because loading takes 4 s of a core and 540 MiB
+in each process."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The workers of xdist do not wait for each other at the machine's lock: each has one of its own."""
+    """Each xdist worker has its own machine lock, so that workers do not wait for each other."""
     if hasattr(config, "workerinput"):
         own_machine.enter()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is run by name, and begin with what takes longest; all workers in one order."""
+    """Leave out tests that must be requested, and start with the slowest; all workers use the same order."""
     _leave_out_what_is_asked_for(config, items)
     items.sort(key=lambda item: (not item.nodeid.startswith(_WHOLE_RUNS), item.path))
 
@@ -101,8 +100,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> collections.abc.Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Each worker of xdist begins to collect in another folder. In a fresh checkout the assertions of all
-    files are yet to be rewritten, which takes seconds: what a worker has rewritten, the others find."""
+    """Each xdist worker starts to collect in a different folder. In a fresh checkout pytest has to rewrite
+    all files' assertions, which takes seconds; workers reuse the files that others have rewritten."""
     report = yield
     worker = getattr(collector.config, "workerinput", None)
     if worker is not None and collector.path == _TESTS and report.passed:
@@ -114,7 +113,7 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadfile` the tests of a file share a worker of xdist, and so do those of TensorFlow."""
+    """With `--dist loadfile` the tests of a file share an xdist worker, and so do all tests of TensorFlow."""
     from xdist.scheduler import LoadFileScheduling
 
     class SharingScheduling(LoadFileScheduling):
@@ -125,13 +124,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 _WORKER_GIB = 4
-"""Memory in GiB for each worker of xdist: with both frameworks and their models in it one takes up to 3.5."""
+"""Memory in GiB per xdist worker: a worker with both frameworks and their models takes up to 3.5."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker more than there are cores, where memory lasts: nearly a third of the time tests wait for
-    servers."""
+    """One worker more than cores, if memory suffices: tests wait for servers nearly a third of the time."""
     cores, memory = psutil.cpu_count() or 1, psutil.virtual_memory().total
     return max(1, min(cores + 1, round(memory / 2**30 / _WORKER_GIB)))
 
@@ -141,9 +139,9 @@ _ASKED_FOR = ("campaign", "contract")
 
 
 def _leave_out_what_is_asked_for(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Unless `-m` speaks of its mark or an id on the command line names the test."""
+    """Leave out a marked test unless `-m` mentions its mark or the command line has its id."""
     marks = [mark for mark in _ASKED_FOR if mark not in config.option.markexpr]
-    named = tuple(str(one).split("::", 1)[1] for one in config.args if "::" in str(one))
+    named = tuple(str(argument).split("::", 1)[1] for argument in config.args if "::" in str(argument))
     left_out = [
         item
         for item in items
@@ -186,8 +184,7 @@ def make_build() -> MakeBuild:
 
 @pytest.fixture(scope="module")
 def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
-    """A real server, and the folder of its models, which tests fill; builds for a CPU are made in it below
-    its parent."""
+    """A real server and its model folder, which tests fill: the place of CPU builds below its parent."""
     folder = tmp_path_factory.mktemp("models") / "cpu"
     folder.mkdir()
     with serve(Choice("embedded"), folder, folder.parent / "models.log", device="cpu") as started:
@@ -212,7 +209,7 @@ def _format() -> Format:
 
 @pytest.fixture
 def household(tmp_path: Path) -> Iterator[Household]:
-    """A mark for what a test starts; what is left of it is killed at the end."""
+    """Mark the processes that a test starts, and kill those that remain at its end."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     mark = {
@@ -227,14 +224,14 @@ def household(tmp_path: Path) -> Iterator[Household]:
             process.kill()
     for caller in marked.callers:
         caller.wait(timeout=30)
-    for folder in temporary.glob("*/runs/*"):  # where even the guards were killed, nobody has cleaned up
+    for folder in temporary.glob("*/runs/*"):  # if even the guards were killed, nobody has cleaned up
         for segment in Path("/dev/shm").glob(f"{folder.name}*"):
             segment.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")
 def load_generator() -> tuple[str, dict[str, str]]:
-    """perf_analyzer, and the environment it needs."""
+    """perf_analyzer and its environment."""
     return str(perf_analyzer()), {"LD_LIBRARY_PATH": perf_analyzer_libraries()}
 
 
@@ -290,7 +287,7 @@ def printed(reports: Reports) -> Callable[..., str]:
 
 @pytest.fixture
 def refused(reports: Reports) -> Callable[..., str]:
-    """Run a command that refuses what it is given and prints nothing else; returns its error."""
+    """Run a command that refuses its input and prints nothing else; returns its error."""
 
     def run(*words: object) -> str:
         ended = reports(*words)
@@ -308,7 +305,7 @@ def sync_page(page: Path, results: Path, reports: Reports) -> Reports:
 
 @pytest.fixture
 def clock() -> Clock:
-    """The time as the stand-in for NVML has it, and the system too, unless the test lets real time pass."""
+    """The time of the stand-in for NVML, and of the system too unless the test uses real time."""
     return Clock()
 
 
@@ -322,7 +319,7 @@ def nvml(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for temporary files, for the test alone to look into."""
+    """A folder for temporary files that only this test uses."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))

@@ -1,5 +1,4 @@
-"""What several tests of the suite itself use: programs that they start, command lines of the benchmarks,
-files that refuse to be read."""
+"""Helpers for tests of the suite itself: processes, command lines of the benchmarks, unreadable files."""
 
 import argparse
 import contextlib
@@ -37,8 +36,8 @@ def project_file() -> dict[str, Any]:
 def wait_until(
     is_so: Callable[[], object], limit_s: float = 60.0, said: Callable[[], object] = lambda: ""
 ) -> None:
-    """Wait until something is so, which takes seconds; the limit bounds a hang. Raises AssertionError with
-    what is `said` then."""
+    """Wait until `is_so()` holds, which takes seconds; the limit bounds a hang. On timeout raises
+    AssertionError with the text of `said()`."""
     deadline = time.monotonic() + limit_s
     while not is_so():
         assert time.monotonic() < deadline, said() or f"it is not so after {limit_s:g} s"
@@ -46,7 +45,7 @@ def wait_until(
 
 
 def command_line(process: psutil.Process) -> list[str]:
-    """What a process was started with; nothing once it has ended, at whatever moment that was."""
+    """The command line of a process; empty if it has ended, even during this call."""
     try:
         return process.cmdline()
     except psutil.Error:
@@ -62,7 +61,7 @@ def program_name(process: psutil.Process) -> str:
 
 
 def theirs(path: Path) -> None:
-    """Give a file or folder to another user, which root alone can."""
+    """Give a file or folder to another user; skips the test unless root runs it."""
     if os.getuid() != 0:
         pytest.skip("only root can give a file to another user")
     os.chown(path, 12345, 12345)
@@ -70,32 +69,31 @@ def theirs(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Household:
-    """Everything that carries one mark: processes by an environment variable, files by a folder for them."""
+    """Everything that a test starts: processes have an environment variable, files a common folder."""
 
     environment: dict[str, str]
     temporary: Path
     callers: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
-    """Children of the test itself, reaped at its end."""
+    """Direct children of the test, reaped at its end."""
 
     def processes(self) -> list[psutil.Process]:
-        """The processes alive that were started with the mark, this one's grandchildren and orphans among
-        them."""
+        """All living processes with the mark, including grandchildren and orphans."""
         mark = f"TRITONPROOF_MARK={self.environment['TRITONPROOF_MARK']}".encode()
-        found = []
+        marked = []
         for file in Path("/proc").glob("[0-9]*/environ"):
             try:
                 if mark in file.read_bytes().split(b"\0"):
-                    found.append(psutil.Process(int(file.parent.name)))
+                    marked.append(psutil.Process(int(file.parent.name)))
             except (OSError, psutil.NoSuchProcess):
                 continue
-        return found
+        return marked
 
     def names(self) -> list[str]:
-        """The programs that those processes run."""
+        """The program names of those processes."""
         return [program_name(process) for process in self.processes()]
 
     def left(self, seconds: float) -> list[str]:
-        """What is still running once nothing is, or after so many seconds."""
+        """The command lines of processes that still run after at most `seconds`."""
         deadline = time.monotonic() + seconds
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -103,8 +101,7 @@ class Household:
 
 
 ENDED_S = 60.0
-"""Bounds a hang; what was started is gone within a few tenths of a second, on a busy machine within
-seconds."""
+"""Bounds a hang; processes end within a few tenths of a second, on a busy machine within seconds."""
 
 
 def end(caller: "subprocess.Popen[bytes]", how: str) -> None:
@@ -137,7 +134,7 @@ def start_caller(household: Household, source: str, expected: bytes) -> "subproc
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Call git in a folder, as a user that it knows; returns what it printed."""
+    """Call git in a folder, with a user name and email; returns its output."""
     identity = ("-c", "user.name=tester", "-c", "user.email=tester@example.org")
     command = ["git", "-C", str(folder), *identity, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -146,8 +143,8 @@ def git(folder: Path, *arguments: str) -> str:
 # --- collecting and running the benchmarks
 
 WITHOUT = ("-p", "no:cacheprovider", "-p", "no:unraisableexception")
-"""At its end the latter has Python look for garbage five times, which takes seconds where tests have imported
-PyTorch and TensorFlow before; the tests' own pytest does the same once."""
+"""The latter plugin collects garbage five times at the end, which takes seconds once tests have imported
+PyTorch and TensorFlow; the tests' own pytest does this once."""
 
 
 @dataclass
@@ -156,11 +153,11 @@ class Collected:
 
     status: int = 0
     generated: list[pytest.Item] = field(default_factory=list)
-    """The tests there are before -k and -m have filtered them."""
+    """All tests before -k and -m filter them."""
     selected: list[pytest.Item] = field(default_factory=list)
     """The tests that would run, in their order."""
     text: str = ""
-    """What is printed, errors included."""
+    """The output, including errors."""
 
     @property
     def names(self) -> list[str]:
@@ -191,7 +188,7 @@ Collect = Callable[..., Collected]
 
 
 def help_text(capsys: pytest.CaptureFixture[str]) -> str:
-    """What pytest says of the benchmarks' options."""
+    """The help on the benchmarks' options."""
     capsys.readouterr()
     pytest.main(["benchmarks", "--help", *WITHOUT])
     return capsys.readouterr().out
@@ -211,7 +208,7 @@ def collect(
 
 
 def run_pytest(*arguments: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A run of pytest in a process of its own, with these variables in its environment too."""
+    """Run pytest in a separate process, with these additional environment variables."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
         cwd=cwd,
@@ -224,38 +221,37 @@ def run_pytest(*arguments: str, cwd: Path = ROOT, **variables: str) -> subproces
 
 
 def run_pytest_here(*arguments: str) -> int:
-    """Run other benchmarks than the suite's own in this process, which has imported the suite already: a
-    process of their own takes a second and a half. Modules that both have the name of are theirs
-    meanwhile."""
+    """Run a test's own benchmarks in this process, which has imported the suite already: a separate process
+    takes 1.5 s. Meanwhile their modules `benchmarks` and `conftest` replace the suite's."""
 
     def named_alike() -> list[str]:
         return [name for name in sys.modules if name.partition(".")[0] in ("benchmarks", "conftest")]
 
-    kept = {name: sys.modules.pop(name) for name in named_alike()}
+    saved = {name: sys.modules.pop(name) for name in named_alike()}
     try:
         return int(pytest.main([*arguments, *WITHOUT]))
     finally:
         for name in named_alike():
             del sys.modules[name]
-        sys.modules.update(kept)
+        sys.modules.update(saved)
 
 
 def settings(**given: Any) -> Settings:
-    """The settings of these options, as texts or lists of them by their names, and the defaults of the
-    others; the server is the embedded one unless it is given."""
+    """Settings from these options (texts or lists of texts) and the defaults of all others; the server is the
+    embedded one unless given."""
     return Settings.of(**{"triton": "embedded", **given})
 
 
 def parser(of: type[Settings] = Settings) -> argparse.ArgumentParser:
-    """The options as a parser of their own."""
-    found = argparse.ArgumentParser(exit_on_error=False)
-    group = SimpleNamespace(addoption=found.add_argument)
+    """A parser of only these options."""
+    own_parser = argparse.ArgumentParser(exit_on_error=False)
+    group = SimpleNamespace(addoption=own_parser.add_argument)
     add_options(SimpleNamespace(getgroup=lambda *_names, **_place: group), of)
-    return found
+    return own_parser
 
 
 def options(**given: Any) -> argparse.Namespace:
-    """These options and the defaults of the others, as pytest's configuration holds their texts."""
+    """These options and the defaults of all others, as texts, as in pytest's configuration."""
     return argparse.Namespace(**{**vars(parser().parse_args([])), **given})
 
 
@@ -286,12 +282,10 @@ class _Rights(ctypes.Structure):
 
 @contextlib.contextmanager
 def closed(path: Path, mode: int = 0) -> Iterator[None]:
-    """Give a file or folder a mode that refuses something to this thread, for the length of the block,
-    whoever runs it.
+    """Within the block a file or folder has this mode, and this thread obeys it even as root.
 
-    0 closes it; 0o444 lets a folder be listed and not entered, 0o111 entered and not listed, 0o555 not be
-    written to. `os.access` goes by the rights that root could take up again, so what asks it alone is not
-    refused.
+    Mode 0 forbids everything; on a folder 0o444 forbids entering, 0o111 listing and 0o555 writing.
+    `os.access` still counts rights that root could take up again, so code that asks only it is not refused.
     """
     before = path.stat().st_mode
     path.chmod(mode)
@@ -317,7 +311,7 @@ def _held_to_modes() -> Iterator[None]:
         assert library.capset(ctypes.byref(header), rights) == 0, os.strerror(ctypes.get_errno())
 
 
-# --- what is printed
+# --- printed output
 
 
 def as_markdown(made: Any) -> str:
@@ -328,5 +322,5 @@ def as_markdown(made: Any) -> str:
 def cells(text: str) -> list[list[str]]:
     """The cells of each row of all tables in a text, headings included."""
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("|")]
-    found = [[cell.strip() for cell in row] for row in rows]
-    return [row for row in found if set("".join(row)) - set("-:")]
+    stripped = [[cell.strip() for cell in row] for row in rows]
+    return [row for row in stripped if set("".join(row)) - set("-:")]

@@ -1,7 +1,7 @@
-"""A machine of its own for the tests of a worker, as far as runs share it: turns and shared memory.
+"""A private /dev/shm for each test worker, so that workers share neither the machine lock nor shared memory.
 
-Runs take turns by a lock on /dev/shm, and load generators name their segments there. With a /dev/shm of its
-own a worker waits for nobody, however busy the machine is, and owns what is left there.
+Runs take turns by a lock on /dev/shm, and load generators name their segments there. With its own /dev/shm a
+worker never waits for others, and every segment left there is its own.
 """
 
 import ctypes
@@ -31,14 +31,14 @@ done
 mount -t tmpfs -o mode=1777 scenarios /dev/shm
 mount -t devpts -o newinstance,ptmxmode=0666 scenarios /dev/pts
 """
-"""A /dev like the machine's but for shared memory and terminals, in a folder of its own, as whoever waits to
-measure blocks the folder above /dev/shm."""
+"""A /dev like the machine's except for shared memory and terminals. It is a separate folder because a process
+that waits to measure locks the folder above /dev/shm."""
 
 
 @functools.cache
 def enter() -> bool:
-    """Give this thread and all that it starts a /dev/shm of its own; False unless root may, in this
-    container."""
+    """Give this thread and its children their own /dev/shm; False without root, or if the container forbids
+    it."""
     if os.getuid() != 0 or ctypes.CDLL(None).unshare(_NEW_MOUNTS) != 0:
         return False
     folder = tempfile.mkdtemp()

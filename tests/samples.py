@@ -39,27 +39,26 @@ from reports.text.publishable import Publishable, publishable
 
 
 def seen(*records: Record) -> list[Publishable]:
-    """The records as a reader may see them."""
-    return [publishable(one) for one in records]
+    """The publishable form of the records."""
+    return [publishable(sample) for sample in records]
 
 
 def store(results: Path, *records: Record) -> Path:
-    """The folder, with the records where they belong in it."""
-    for one in records:
-        files.write(one, files.path_of(one.case, results))
+    """Write the records to their places in the folder; returns the folder."""
+    for sample in records:
+        files.write(sample, files.path_of(sample.case, results))
     return results
 
 
 def origin(host: str = "node1", run: int = 1, *gpu_uuids: str) -> Origin:
-    """Where a measurement of a machine's run with that number comes from; a run of a higher number is a later
-    one."""
+    """The origin of a measurement in run number `run` of a machine; higher numbers are later runs."""
     return Origin(
         f"{run:032x}", host, gpu_uuids, "c0ffee" + "0" * 34, True, f"2026-03-{run:02d}T00:00:00+00:00"
     )
 
 
 def measured_at(where: Origin, one: Record) -> Record:
-    """The record with all of its measurements from there."""
+    """The record with this origin for all of its measurements."""
 
     def stamped(value: Any) -> Any:
         return value and structs.replace(value, origin=where)
@@ -99,7 +98,7 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
 
 
 def comparison(**changes: Any) -> Comparison:
-    """A load point that is a tenth slower than in another build, which is shown."""
+    """A load point that is significantly slower than in another build, by a tenth."""
     fields: dict[str, Any] = {
         "reference": "HEAD~1",
         "method": "interleaved",
@@ -115,7 +114,7 @@ def comparison(**changes: Any) -> Comparison:
 
 
 def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> Efficiency:
-    """What serving costs at a load point, a tenth of the speed in process; `size` as in `load`."""
+    """The cost of serving at a load point: a tenth of the speed in process; `size` as in `load`."""
     offline = scenario == "offline"
     fields: dict[str, Any] = {
         "scenario": scenario,
@@ -132,7 +131,7 @@ def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> Effi
 
 
 def search(**changes: Any) -> Search:
-    """A search that found a configuration of the sample case within 10 ms, which is not proven yet."""
+    """A search that found a configuration of the sample case within 10 ms, not proven yet."""
     fields: dict[str, Any] = {
         "budget_ms": 10.0,
         "percentile": "p99",
@@ -149,9 +148,9 @@ def search(**changes: Any) -> Search:
 
 
 def wrong_under_load(one: Load) -> Load:
-    """The load point, had two of its answers been wrong."""
-    first = WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
-    return structs.replace(one, samples=63, answers=VerifiedAnswers(4100, 2, 4100, 0.5, first))
+    """The load point with two wrong answers."""
+    first_wrong = WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
+    return structs.replace(one, samples=63, answers=VerifiedAnswers(4100, 2, 4100, 0.5, first_wrong))
 
 
 def one_pass(throughput_per_s: float) -> Pass:
@@ -161,12 +160,12 @@ def one_pass(throughput_per_s: float) -> Pass:
 
 
 def marks(*texts: str) -> tuple[Mark, ...]:
-    """What a reader should know about a point."""
+    """Warnings of a load point."""
     return tuple(Mark("damaged-passes", text) for text in texts)
 
 
 def score(**changes: Any) -> Score:
-    """A metric that keeps its limits."""
+    """A metric within its limits."""
     fields: dict[str, Any] = {
         "metric": "top-1",
         "better": "higher",
@@ -186,7 +185,7 @@ def failed_score() -> Score:
 
 
 def accuracy(*scores: Score, **changes: Any) -> Accuracy:
-    """A ledger that holds, of one metric unless more are given."""
+    """A ledger that passes, with one metric by default."""
     fields: dict[str, Any] = {
         "scores": scores or (score(),),
         "samples": 500,
@@ -203,14 +202,14 @@ def failed_accuracy() -> Accuracy:
 
 
 def gate(name: str = "batches", wrong: str = "", **changes: Any) -> AnswerGate:
-    """What a gate that needs no labels found."""
+    """The result of a gate that needs no labels."""
     same = SameAnswers(16, 96, 2e-7, 1.0, passed=not wrong)
     fields: dict[str, Any] = {"requests": 24, "tried": "32 of 32 batch sizes", "wrong": wrong, "same": same}
     return AnswerGate(name, **(fields | changes))
 
 
 def stage_failure(test: str = "test_accuracy", **changes: Any) -> StageFailure:
-    """A test of the accuracy that failed before it had a result."""
+    """An accuracy test that failed before it had a result."""
     fields: dict[str, Any] = {"stage": "accuracy", "what": "the served outputs are NaN for 3 of 26 samples"}
     return StageFailure(test, **(fields | changes))
 
@@ -221,7 +220,7 @@ def failed_conversion() -> Parity:
 
 
 def record(**changes: Any) -> Record:
-    """A case on an A40 that holds, with three offline and two online points."""
+    """A case on an A40 that passes, with three offline and two online points."""
     fields: dict[str, Any] = {
         "case": Case("a40", "resnet50", "onnx", "trt", "fp16"),
         "machine": Machine(
@@ -296,7 +295,7 @@ def swept(**changes: Any) -> Record:
 
 
 def _swept_point(scenario: str, size: int, throughput_per_s: float, in_flight: int) -> Load:
-    """A point whose mean latency is what Little's law says."""
+    """A point whose mean latency follows Little's law."""
     mean = 1000 * in_flight / throughput_per_s
     factors = {"avg": 1.0, "p50": 0.95, "p90": 1.3, "p95": 1.5, "p99": 1.9}
     shares = dict(zip(COMPONENTS, (0.01, 0.09, 0.35, 0.05, 0.42, 0.07, 0.01), strict=True))

@@ -1,5 +1,5 @@
-"""A model small enough to follow by hand, whose class is the place of the largest of four numbers, and a load
-generator that invents the runs of a server of known speed."""
+"""A toy model whose class is the index of the largest of four numbers, and a load generator that invents runs
+of a server of known speed."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ _OPENED = 10**18
 
 
 def samples(count: int = 40) -> Samples:
-    """Labelled samples, `toy-000` on; the label is where the 1 stands."""
+    """Labelled samples from `toy-000` on; the label is the index of the 1."""
     labels = np.random.default_rng(1).integers(0, CLASSES, count)
     images = np.eye(CLASSES, dtype=np.float32)[labels]
     return Samples(
@@ -51,7 +51,7 @@ def samples(count: int = 40) -> Samples:
 
 
 def network(inputs: Arrays) -> Arrays:
-    """The scores are the numbers themselves."""
+    """The scores are the input numbers."""
     return {OUTPUT: inputs[INPUT].copy()}
 
 
@@ -67,7 +67,7 @@ def spoilt(value: float) -> Callable[[Arrays], Arrays]:
 
 
 def weights(**changes: Any) -> Weights:
-    """Of a trained model, unless said otherwise."""
+    """Weights of a trained model by default."""
     fields: dict[str, Any] = {"network": network, "origin": "none", "digest": "0", "trained": True}
     return Weights(**(fields | changes))
 
@@ -109,7 +109,7 @@ def metric(**changes: Any) -> Metric:
 
 
 def case(toy: Model | None = None, precision: str = "fp32", tolerance: Tolerance | None = None) -> Case:
-    """The model in a format that nothing converts to."""
+    """The model in a format without a converter."""
 
     def convert(*_arguments: object) -> None:
         raise NotImplementedError
@@ -142,8 +142,7 @@ def compare_conversion(
     tf32: bool | None = None,
     emulated: Callable[[Arrays], Arrays] | None = None,
 ) -> Parity:
-    """What the conversion test finds: both stages evaluated, and what the precision costs where it is
-    known."""
+    """The result of the conversion test: both stages evaluated, and the cost of the precision if known."""
     toy, ids = one.model, given.ids
 
     def run(inputs: Arrays) -> Arrays:
@@ -166,7 +165,7 @@ def rows(indices: Sequence[int]) -> np.ndarray:
 
 
 def samples_of(rows: Arrays) -> Samples:
-    """The rows of some arrays, [rows, ...] each, as samples without labels."""
+    """Rows of arrays, each [rows, ...], as samples without labels."""
     count = len(next(iter(rows.values())))
 
     def load(indices: object) -> Arrays:
@@ -176,28 +175,28 @@ def samples_of(rows: Arrays) -> Samples:
 
 
 def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> Job:
-    """A job of the toy model on a server that nobody speaks to."""
+    """A job of the toy model without a server."""
     data = LoadData(Path(), ["toy-000"], samples().load([0]))
     return Job(cast(Any, None), name, model(), point, "none", data, request_s)
 
 
 def run_of(timeline: Timeline, **changes: Any) -> Run:
-    """A run with these timestamps, on a machine with nothing else to do."""
+    """A run with these timestamps on an otherwise idle machine."""
     window_s = changes.get("next_window_s", 0.12)
     elapsed_s = WINDOWS * window_s + 0.1
-    usual: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "components_us": dict.fromkeys(COMPONENTS, 100.0) | {"server_compute_infer": 8000.0},
         "cpu": CpuTime(elapsed_s, 0.1 * elapsed_s, 0.5 * elapsed_s, 0.6 * elapsed_s, 0.0),
         "elapsed_s": elapsed_s,
         "next_window_s": window_s,
     }
-    return Run(timeline, **(usual | changes))
+    return Run(timeline, **(defaults | changes))
 
 
 def closed_loop(latencies_s: np.ndarray, length_s: float) -> Timeline:
-    """Clients that each send a request when they have the answer to the last, [clients, requests] seconds.
+    """Clients that each send a request once the previous one is answered; latencies are [clients, requests].
 
-    What has not ended at the close is not recorded.
+    Requests still running at the end are not recorded.
     """
     ends = np.cumsum(np.round(latencies_s * 1e9).astype(np.int64), axis=1)
     starts = ends - np.round(latencies_s * 1e9).astype(np.int64)
@@ -212,7 +211,7 @@ def closed_loop(latencies_s: np.ndarray, length_s: float) -> Timeline:
 
 
 def open_loop(offsets_s: np.ndarray, service_s: float, length_s: float) -> Timeline:
-    """Requests that are due at these seconds at a serial server of one service time, [requests]."""
+    """Requests due at these seconds, [requests], on a serial server with a constant service time."""
     order = np.arange(len(offsets_s))
     ends = np.maximum.accumulate(offsets_s - order * service_s) + (order + 1) * service_s
     ended = ends <= length_s
@@ -224,16 +223,16 @@ def open_loop(offsets_s: np.ndarray, service_s: float, length_s: float) -> Timel
 
 @dataclass
 class LoadGenerator:
-    """`take` of an invented server, which notes what it was asked for."""
+    """`take` of an invented server; records its calls."""
 
     mean_ms: Callable[[Job, int], float] = lambda _job, _number: LATENCY_MS
-    """A job and the number of its run, from 0, to the mean latency in milliseconds; may raise ProofError."""
+    """Mean latency in milliseconds of a job and its run number, from 0; may raise ProofError."""
     spread: float = 0.0
-    """Of the logarithm of single latencies."""
+    """Standard deviation of the logarithm of single latencies."""
     changes: Callable[[Job, int], dict[str, Any]] = lambda _job, _number: {}
-    """The same to other fields of the run."""
+    """Other fields of the run, from the same arguments."""
     calls: list[tuple[str, LoadPoint, float]] = field(default_factory=list)
-    """Name of the model, load point and seconds of a window, of each call."""
+    """Model name, load point and window in seconds of each call."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -254,10 +253,10 @@ class LoadGenerator:
         return run_of(timeline, **({"next_window_s": window_s} | self.changes(job, number)))
 
     def windows_s(self) -> list[float]:
-        """Seconds of a window of each call."""
+        """The window of each call, in seconds."""
         return [window_s for _, _, window_s in self.calls]
 
     def rounds(self, size: int) -> list[tuple[LoadPoint, ...]]:
-        """The points in the order of the calls, so many at a time."""
+        """The points of the calls in order, in groups of `size`."""
         points = iter([point for _, point, _ in self.calls])
         return list(iter(lambda: tuple(itertools.islice(points, size)), ()))

@@ -1,4 +1,4 @@
-"""Locks on a machine that no other run knows, and another process that holds them."""
+"""Machine locks that no other run uses, and another process that holds them."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=sys.argv[2] == "excl
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """The folder that stands for a machine that no other run knows."""
+    """A folder that represents a machine without other runs."""
     folder = tmp_path / "above" / "machine"
     folder.mkdir(parents=True)
     return folder
@@ -34,9 +34,9 @@ def other(place: Path) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
     """Let another process hold the machine, "exclusive" or "shared", until its input closes."""
     started: list[subprocess.Popen[str]] = []
 
-    def hold(how: str) -> "subprocess.Popen[str]":
+    def hold(mode: str) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(place), how],
+            [sys.executable, "-c", HOLDER, str(place), mode],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -54,7 +54,7 @@ def other(place: Path) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
 
 
 def is_free(place: Path, *, exclusive: bool) -> bool:
-    """Whether the machine can be had at once."""
+    """Whether the machine can be locked without waiting."""
     waits = []
 
     class WouldWaitError(Exception):

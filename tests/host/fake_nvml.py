@@ -1,4 +1,4 @@
-"""A stand-in for pynvml with NVML's documented answers from plain values, and a watch over its GPUs."""
+"""A stand-in for pynvml that answers as NVML documents, and a watch over its GPUs."""
 
 import contextlib
 import sys
@@ -17,13 +17,13 @@ S = 10**9
 
 
 class NVMLError(Exception):
-    """What pynvml raises, whatever NVML's status."""
+    """The error of pynvml for any status of NVML."""
 
 
 class Nvml:
     """A machine's GPUs; `refused` names the calls that this driver does not support.
 
-    A handle is a GPU's UUID. Figures are functions of the GPU's seconds since the first look, by `clock`.
+    A handle is a GPU's UUID. Figures are functions of the seconds that `clock` gives.
     """
 
     NVMLError = NVMLError
@@ -69,7 +69,10 @@ class Nvml:
         return self.uuids[index]
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
-        if uuid not in (*self.uuids, *(one for some in self.instances.values() for one in some)):
+        if uuid not in (
+            *self.uuids,
+            *(instance for instances in self.instances.values() for instance in instances),
+        ):
             raise NVMLError("Not Found")
         return uuid
 
@@ -96,7 +99,7 @@ class Nvml:
         return 7
 
     def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, index: int) -> str:  # noqa: N802
-        if index == 0 or index > len(self.instances[handle]):  # places need not be filled from the first on
+        if index == 0 or index > len(self.instances[handle]):  # lower indices may be empty
             raise NVMLError("Not Found")
         return self.instances[handle][index - 1]
 
@@ -130,20 +133,20 @@ class Nvml:
 
 @contextlib.contextmanager
 def in_place_of_nvml(fake: Nvml, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
-    """This machine has the stand-in's GPUs, all of which the caller lets CUDA see."""
+    """Within the block this machine has the stand-in's GPUs, and CUDA sees all of them."""
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         monkeypatch.delenv(name, raising=False)
-    known = (nvml.visible_gpus, machine.gpus_of)
-    for cached in known:
-        cached.cache_clear()
+    cached_functions = (nvml.visible_gpus, machine.gpus_of)
+    for function in cached_functions:
+        function.cache_clear()
     yield fake
-    for cached in known:
-        cached.cache_clear()
+    for function in cached_functions:
+        function.cache_clear()
 
 
 class Clock:
-    """Seconds that pass when told to."""
+    """A clock that only tests advance."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -160,11 +163,11 @@ def watched(
     roots: tuple[int, ...] = (),
     server: int | None = None,
 ) -> Watch:
-    """A watch over so many seconds, with a sample every 20 ms."""
-    found = visible_gpus(None)
-    assert found
+    """A watch of this many seconds, with a sample every 20 ms."""
+    gpus = visible_gpus(None)
+    assert gpus
     monkeypatch.setattr(time, "time_ns", lambda: round(clock.now_s * S))
-    watch = Watch(found, frozenset(roots), server=server)
+    watch = Watch(gpus, frozenset(roots), server=server)
     for step in range(round(seconds / 0.02) + 1):
         clock.now_s = step * 0.02
         watch.take()
@@ -172,7 +175,7 @@ def watched(
 
 
 def between(watch: Watch, opened_s: float, closed_s: float) -> GpuTime:
-    """What a stretch held."""
-    found = watch.between(round(opened_s * S), round(closed_s * S))
-    assert found is not None
-    return found
+    """The watch's figures for a stretch of time."""
+    stretch = watch.between(round(opened_s * S), round(closed_s * S))
+    assert stretch is not None
+    return stretch

@@ -1,4 +1,4 @@
-"""Shared libraries that need what a test wants them to need, and hold code for the GPUs that it wants."""
+"""Fake shared libraries with chosen dependencies and CUDA code."""
 
 import struct
 from collections.abc import Iterable
@@ -8,10 +8,12 @@ from pathlib import Path
 def write_library(
     path: Path, needed: Iterable[str] = (), binaries: Iterable[int] = (), sources: Iterable[int] = ()
 ) -> Path:
-    """A file with the names of these libraries, and CUDA code (machine code, PTX) by architecture."""
+    """Write a library with these dependencies, and CUDA machine code and PTX for these architectures."""
     path.parent.mkdir(parents=True, exist_ok=True)
     names = b"\0" + b"".join(name.encode() + b"\0" for name in needed)
-    pieces = [(2, one) for one in binaries] + [(1, one) for one in sources]
+    pieces = [(2, architecture) for architecture in binaries] + [
+        (1, architecture) for architecture in sources
+    ]
     path.write_bytes(b"\x7fELF\x02\x01\x01" + names + _cuda_code(pieces))
     return path
 

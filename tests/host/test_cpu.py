@@ -11,17 +11,17 @@ from fixtures.host import cpu
 
 
 def test_cpu_clock_attributes_busy_time() -> None:
-    """This process burns a core for a while, which is the server's share when it is watched as one."""
+    """This process, watched as the server, keeps a core busy; the clock counts that as the server's share."""
     read = cpu.clock(os.getpid())
     end = time.process_time() + 0.3
     while time.process_time() < end:
         pass
-    found = read()
+    usage = read()
 
-    assert found.server_s is not None
-    assert 0.25 < found.server_s <= found.elapsed_s * len(os.sched_getaffinity(0)) + 0.1
-    assert found.busy_s >= 0.25
-    assert found.children_s == pytest.approx(0, abs=0.05)
+    assert usage.server_s is not None
+    assert 0.25 < usage.server_s <= usage.elapsed_s * len(os.sched_getaffinity(0)) + 0.1
+    assert usage.busy_s >= 0.25
+    assert usage.children_s == pytest.approx(0, abs=0.05)
     assert cpu.clock(None)().server_s is None
 
 

@@ -1,4 +1,4 @@
-"""Sizes of files and folders, and archives with paths outside of their folder."""
+"""Sizes of files and folders, and archives with paths outside their folder."""
 
 import io
 import tarfile
@@ -18,10 +18,10 @@ def test_folder_size_is_sum_of_its_files(tmp_path: Path) -> None:
 
 
 def unpack(name: str, folder: Path) -> None:
-    """Unpack an archive of one file."""
+    """Make an archive of one file and unpack it."""
     content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as made:
-        made.addfile(tarfile.TarInfo(name))
+    with tarfile.open(fileobj=content, mode="w") as new_archive:
+        new_archive.addfile(tarfile.TarInfo(name))
     content.seek(0)
     with tarfile.open(fileobj=content) as archive:
         files.unpack(archive, folder)

@@ -1,4 +1,4 @@
-"""A full temporary disk is named, and truncated files are not reused."""
+"""Errors name a full temporary folder, and truncated files are not reused."""
 
 import errno
 import json
@@ -18,10 +18,10 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_truncated_load_data_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Path.write_text
+    original = Path.write_text
 
     def cut(path: Path, text: str, *arguments: Any) -> int:
-        whole(path, text[:10], *arguments)
+        original(path, text[:10], *arguments)
         raise FULL
 
     with input_data(toy.model(), toy.samples(), tmp_path) as data:

@@ -24,13 +24,13 @@ SERVER = Server("embedded", "127.0.0.1:1", "2.51.0", None, None, device="cuda")
 
 @pytest.fixture
 def server_process() -> Iterator[int]:
-    """Stands for the server, below this process."""
+    """A child process in place of the server."""
     with subprocess.Popen(["sleep", "60"]) as process:
         yield process.pid
         process.kill()
 
 
-# --- who is on them ----------------------------------------------------------------------------------------
+# --- foreign processes on GPUs -----------------------------------------------------------------------------
 
 
 def test_foreign_programs_on_gpu_are_counted(
@@ -40,8 +40,10 @@ def test_foreign_programs_on_gpu_are_counted(
     nvml.pids = lambda _handle: [server_process, os.getpid(), 2] + ([parent] if 1 < clock.now_s < 1.1 else [])
     watch = watched(clock, monkeypatch, roots=tuple(gpu.roots_of(server_process)))
     stretches = [between(watch, 0.5, 1.5), between(watch, 1.2, 1.5)]
-    assert [gpu.count_strangers(one.readings) for one in stretches] == [2, 1]
-    assert [[mark.code for mark in validity.marks_of_gpu([one])] for one in stretches] == [["gpu-shared"]] * 2
+    assert [gpu.count_strangers(stretch.readings) for stretch in stretches] == [2, 1]
+    assert [[mark.code for mark in validity.marks_of_gpu([stretch])] for stretch in stretches] == [
+        ["gpu-shared"]
+    ] * 2
 
 
 @pytest.mark.parametrize(("worker", "count"), [(None, 1), ("gw0", 0)])
@@ -72,7 +74,7 @@ def test_unknown_own_process_reports_no_strangers(
     assert not unknown.readings[0].ours | unknown.readings[0].strangers
 
 
-# --- which are watched -------------------------------------------------------------------------------------
+# --- watched GPUs ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_no_gpu_is_watched_for_a_cpu_server(nvml: Nvml, device: Device | None) -
 
 
 def test_several_gpus_with_mig_are_not_watched(nvml: Nvml) -> None:
-    """CUDA shows one instance then, and nobody says which."""
+    """CUDA shows only one instance then, but not which one."""
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
     nvml.instances = {"GPU-bbbb": ["MIG-1"]}
     with gpu.watch(None) as watch:
@@ -151,18 +153,18 @@ def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:
     assert watch.between(opened_ns, closed_ns) is not None
     time.sleep(3 * gpu.PERIOD_S)
     assert len(watch.readings) == count
-    assert watch.readings == sorted(watch.readings, key=lambda one: one.time_ns)
+    assert watch.readings == sorted(watch.readings, key=lambda reading: reading.time_ns)
 
 
 def test_nvml_package_has_every_name_used() -> None:
-    # The stand-in has whatever a test needs; of the real one only the names are looked at.
+    # Other tests use the stand-in; this one checks only names of the real package.
     source = Path(gpu.__file__).with_name("nvml.py").read_text()
     used = set(re.findall(r"pynvml\.(\w+)", source))
     assert "nvmlDeviceGetUUID" in used
     assert {name for name in used if not hasattr(NVML, name)} == set()
 
 
-# --- their energy ------------------------------------------------------------------------------------------
+# --- energy of GPUs ----------------------------------------------------------------------------------------
 
 
 def test_energy_is_interpolated_at_stretch_edges(
@@ -172,7 +174,7 @@ def test_energy_is_interpolated_at_stretch_edges(
     stretch = between(watched(clock, monkeypatch), 0.53, 1.27)
     assert stretch.energy_j == pytest.approx(74, rel=0.05)
     assert stretch.duration_s == pytest.approx(0.74)
-    assert all(0.53 * S <= one.time_ns <= 1.27 * S for one in stretch.readings)
+    assert all(0.53 * S <= reading.time_ns <= 1.27 * S for reading in stretch.readings)
 
 
 def test_stalled_energy_counter_is_extrapolated(
@@ -196,7 +198,7 @@ def test_reset_energy_counter_gives_no_energy(
 
 
 def test_gpu_library_versions_are_stamped(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other ones are another machine: cuDNN decides how fast convolutions are."""
+    """Other versions count as another machine: cuDNN determines the speed of convolutions."""
     monkeypatch.setattr(machine, "version_of", {"nvidia-cudnn-cu13": "9.12", "nvidia-cublas": "13.1"}.get)
     machine._stamp.cache_clear()
     versions = machine.stamp("cuda").versions

@@ -71,7 +71,7 @@ def python(source: str, *arguments: str) -> list[str]:
 def running(
     household: Household, command: list[str], *, grace_s: float = 0.2, **options: object
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """The command under the guard, once it has said that it is up."""
+    """The command under the guard, once it has printed that it is up."""
     log = household.temporary / "output"
     with (
         log.open("wb") as output,
@@ -114,7 +114,7 @@ def test_guard_exits_with_shell_status(household: Household, end_of_program: str
 )
 def test_block_end_leaves_no_process(household: Household, source: str) -> None:
     with running(household, python(source)) as process:
-        # What a command leaves that ends by itself is ended at once.
+        # If the command has ended by itself, the guard ends its leftover processes at once.
         assert household.processes() or process.wait(ENDED_S) == 0
     assert household.left(0) == []
 
@@ -173,9 +173,9 @@ def test_segment_mapped_by_another_process_stays(household: Household, segment: 
         running(household, python(MAPPING, str(segment)), segments=[segment.name]),
         segment.open("rb+") as file,
     ):
-        kept = mmap.mmap(file.fileno(), 4096)
+        mapping = mmap.mmap(file.fileno(), 4096)
     assert segment.exists()
-    kept.close()
+    mapping.close()
 
 
 def test_segment_older_than_the_command_stays(household: Household, segment: Path) -> None:

@@ -1,4 +1,4 @@
-"""The machine lock: measurements are exclusive, other work shares, waiters learn the holder."""
+"""The machine lock: exclusive for measurements, shared for other work, and waiters learn its holder."""
 
 import os
 import signal
@@ -24,20 +24,20 @@ def let_go(holder: "subprocess.Popen[str]") -> None:
 
 
 def measuring(place: Path) -> tuple[threading.Thread, threading.Event, threading.Event]:
-    """A thread that wants the machine for itself: it, whether it waits, and whether it has had it."""
-    waiting, had = threading.Event(), threading.Event()
+    """A thread that locks the machine exclusively, and events: it waits, it has acquired the lock."""
+    waiting, acquired = threading.Event(), threading.Event()
 
     def measure() -> None:
         with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: waiting.set()):
-            had.set()
+            acquired.set()
 
     thread = threading.Thread(target=measure)
     thread.start()
-    return thread, waiting, had
+    return thread, waiting, acquired
 
 
 def run_python(code: str, *arguments: str, **environment: str) -> str:
-    """What another process prints that runs this code with `locks`."""
+    """Run code with `locks` in another process; returns its output."""
     command = [
         sys.executable,
         "-c",
@@ -84,11 +84,11 @@ def test_measurement_locks_the_machine_exclusively(
 
 def test_shared_requests_do_not_overtake_a_measurement(place: Path, other: Other) -> None:
     holder = other("shared")
-    thread, waiting, had = measuring(place)
+    thread, waiting, acquired = measuring(place)
     assert waiting.wait(30)
     assert not is_free_for_others(place)
     let_go(holder)
-    assert had.wait(30)
+    assert acquired.wait(30)
     thread.join()
     assert is_free_for_others(place)
 
@@ -134,19 +134,19 @@ def test_only_waiting_for_other_processes_counts_as_waited(place: Path, other: O
     assert 0 < own_s <= all_s - (waited - before)
 
 
-# --- who holds it ------------------------------------------------------------------------------------------
+# --- holders of the lock -----------------------------------------------------------------------------------
 
 
 def test_waiting_process_is_told_the_holder(place: Path, other: Other) -> None:
-    holder, told = other("exclusive"), list[str]()
+    holder, holders = other("exclusive"), list[str]()
 
     def waiting(who: str) -> None:
-        told.append(who)
+        holders.append(who)
         let_go(holder)
 
     with locks.hold_machine(folder=place, exclusive=True, waiting=waiting):
         pass
-    (who,) = told
+    (who,) = holders
     assert f"process {holder.pid} of" in who
 
 
@@ -162,8 +162,10 @@ def test_waiting_process_is_not_a_holder(tmp_path: Path) -> None:
 
 
 def test_command_of_holder_is_printed_without_control_characters() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()", "\x1b[31mred\n"], stdin=subprocess.PIPE) as one:
-        while "red" not in (text := locks.describe(one.pid)):
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()", "\x1b[31mred\n"], stdin=subprocess.PIPE
+    ) as process:
+        while "red" not in (text := locks.describe(process.pid)):
             pass
-        one.kill()
+        process.kill()
     assert text.isprintable()

@@ -1,4 +1,4 @@
-"""Compute capability decides whether FP32 is computed in TF32; limits on memory and files."""
+"""Compute capability decides whether FP32 uses TF32; limits of memory and files."""
 
 import resource
 import subprocess
@@ -17,14 +17,14 @@ from tests.host.fake_nvml import Nvml
 
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
-    """A machine with an A100, which has a MIG slice, and a V100."""
-    found = Nvml(lambda: 0.0, "GPU-aaaa", "GPU-bbbb")
-    found.instances = {"GPU-aaaa": ["MIG-1"]}
-    found.capabilities = {"GPU-aaaa": (8, 0), "GPU-bbbb": (7, 0)}
-    monkeypatch.setitem(sys.modules, "pynvml", found)
+    """A machine with an A100 that has a MIG slice, and with a V100."""
+    fake = Nvml(lambda: 0.0, "GPU-aaaa", "GPU-bbbb")
+    fake.instances = {"GPU-aaaa": ["MIG-1"]}
+    fake.capabilities = {"GPU-aaaa": (8, 0), "GPU-bbbb": (7, 0)}
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     machine.gpus_of.cache_clear()
-    yield found
+    yield fake
     machine.gpus_of.cache_clear()
 
 
@@ -61,17 +61,17 @@ def test_first_visible_gpu_and_precision_decide_tf32(
 
 
 def test_environment_sets_tf32_of_native_pytorch() -> None:
-    """LibTorch has no parameter for it; by default convolutions use TF32 and matrix products do not."""
+    """LibTorch has no parameter for TF32; by default convolutions use it and matrix products do not."""
     program = "import torch; print(torch.backends.cuda.matmul.allow_tf32)"
-    said = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         env=minimal_environment() | tf32_environment(True),
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said.stdout.strip() == "True"
-    # cuBLAS, cuDNN and TensorRT read this one before all else; it turns TF32 off and never on.
+    assert completed.stdout.strip() == "True"
+    # For cuBLAS, cuDNN and TensorRT this variable takes precedence; it can only turn TF32 off.
     assert tf32_environment(False) == {"NVIDIA_TF32_OVERRIDE": "0"}
 
 
@@ -101,5 +101,5 @@ def test_allocating_more_than_free_memory_raises_memory_error() -> None:
         with pytest.raises(MemoryError):
             np.empty(
                 int(1.1 * free_bytes) + 2**30, np.uint8
-            )  # never used, so that it takes none where granted
+            )  # never written to, so that it takes no memory if granted
     assert resource.getrlimit(resource.RLIMIT_AS) == before

@@ -1,4 +1,4 @@
-"""Helper programs: output is captured, hanging ones are ended, and few environment variables reach them."""
+"""The suite captures the output of programs, ends hanging ones, and passes few environment variables on."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ SECRETS = {
     "AWS_SECRET_ACCESS_KEY": "secret-2",
     "HF_TOKEN": "secret-3",
     "DATABASE_URL": "secret-4",
-    # Fit a pattern of what is handed on, and are called like a secret.
+    # Match a pattern of passed variables, but are named like secrets.
     "NVIDIA_API_KEY": "secret-5",
     "DOCKER_PASSWORD": "secret-6",
     "TF_cloud_credentials": "secret-7",
@@ -52,46 +52,46 @@ SPEED = {
 
 @pytest.fixture(autouse=True)
 def caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller's environment with secrets, and with settings that decide how fast a model is."""
+    """A caller's environment with secrets, and with settings that affect speed."""
     for name, value in {**SECRETS, **SPEED}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv(EXTRA_VARIABLES, raising=False)
 
 
 def environments(pid: int) -> Iterator[dict[str, str]]:
-    """Of a process and all below it, as the kernel has them."""
+    """The environments of a process and its descendants, from the kernel."""
     for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
         with contextlib.suppress(psutil.Error):
             yield process.environ()
 
 
 def secrets_in(environment: dict[str, str]) -> set[str]:
-    """The values of the caller's secrets that are part of an environment."""
+    """The caller's secrets among the values of an environment."""
     text = "\0".join(environment.values())
     return {value for value in SECRETS.values() if f"\0{value}\0" in f"\0{text}\0"}
 
 
 def assert_handed_on(found: list[dict[str, str]]) -> None:
-    """Each has what decides the speed, and no secret."""
-    for one in found:
-        assert secrets_in(one) == set()
-        assert SPEED.items() <= one.items()
-        assert one["PATH"].endswith(os.environ["PATH"])
+    """Assert that each environment has the speed settings and no secret."""
+    for environment in found:
+        assert secrets_in(environment) == set()
+        assert SPEED.items() <= environment.items()
+        assert environment["PATH"].endswith(os.environ["PATH"])
 
 
 def test_server_and_models_get_speed_variables_but_no_secrets(
     make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It works, too: the stub finds this Python and its packages whatever the caller's PATH says."""
+    """The server works, too: the stub finds this Python and its packages with any PATH of the caller."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     source = "import scipy\n" + DOUBLING
     built = make_build(tmp_path / "models", "doubling", source)
     with serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
         assert server.load(built, DEPLOYMENT, "online") == "python"
         assert server.pid is not None
-        found = list(environments(server.pid))
-    assert len(found) == 3, "the guard, the server and the model's process"
-    assert_handed_on(found)
+        process_environments = list(environments(server.pid))
+    assert len(process_environments) == 3, "the guard, the server and the model's process"
+    assert_handed_on(process_environments)
 
 
 def test_in_process_model_gets_the_same_variables(make_build: MakeBuild, tmp_path: Path) -> None:
@@ -99,9 +99,9 @@ def test_in_process_model_gets_the_same_variables(make_build: MakeBuild, tmp_pat
     sample = {build.case.model.inputs[0].name: np.ones((1, 4), np.float32)}
     with in_process(build, DEPLOYMENT, sample) as worker:
         worker.wait_ready()
-        found = list(environments(worker.process.pid))
-    assert len(found) == 2, "the guard and the model's process"
-    assert_handed_on(found)
+        process_environments = list(environments(worker.process.pid))
+    assert len(process_environments) == 2, "the guard and the model's process"
+    assert_handed_on(process_environments)
 
 
 def test_load_generator_gets_proxies_only_for_remote_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_variables_named_by_user_are_passed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 ENDED_S = 60.0
-"""Bounds a hang; what is waited for takes a second."""
+"""Bounds a hang; the programs take a second."""
 
 
 def python(source: str) -> list[str]:

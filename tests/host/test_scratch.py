@@ -1,4 +1,4 @@
-"""Scratch folders are private, and those of killed runs are removed."""
+"""Scratch folders are private, and later runs remove those of killed runs."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ with scratch_folder("test") as folder:
 
 @pytest.fixture
 def run(temporary: Path) -> Iterator[Callable[[], "tuple[subprocess.Popen[str], Path]"]]:
-    """Start a run that has a folder until its input closes; gives the process and the folder."""
+    """Start a run that has a scratch folder until its input closes; returns the process and the folder."""
     started: list[subprocess.Popen[str]] = []
 
     def start() -> "tuple[subprocess.Popen[str], Path]":
@@ -52,14 +52,14 @@ def run(temporary: Path) -> Iterator[Callable[[], "tuple[subprocess.Popen[str], 
 def test_only_folders_of_killed_runs_are_removed(
     run: Callable[[], "tuple[subprocess.Popen[str], Path]"],
 ) -> None:
-    (killed, left), (ending, ended), (_, alive) = run(), run(), run()
-    assert len({left, ended, alive}) == 3
+    (killed, leftover), (ending, ended), (_, alive) = run(), run(), run()
+    assert len({leftover, ended, alive}) == 3
     ending.communicate()
     assert not ended.exists()
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    assert scratch.remove_left_by_runs() == [left]
-    assert not left.exists()
+    assert scratch.remove_left_by_runs() == [leftover]
+    assert not leftover.exists()
     assert (alive / "file").is_file()
 
 
@@ -99,7 +99,7 @@ def test_unsafe_folder_is_refused_and_unchanged(
     before = path.lstat()
     for use in (scratch.scratch_folder("test").__enter__, scratch.remove_left_by_runs):
         if use is scratch.remove_left_by_runs and not below:
-            continue  # it makes no folder only to look into it
+            continue  # it does not create the folder
         with pytest.raises(SetupError, check=lambda error: error.where == str(path)):
             use()
     after = path.lstat()
@@ -112,12 +112,12 @@ def test_scratch_folders_are_private_for_any_umask(umask: int, temporary: Path) 
     before = os.umask(umask)
     try:
         with scratch.scratch_folder("test") as folder:
-            seen = [
+            modes = [
                 stat.S_IMODE(path.lstat().st_mode) for path in (folder.parent.parent, folder.parent, folder)
             ]
     finally:
         os.umask(before)
-    assert seen == [0o700] * 3
+    assert modes == [0o700] * 3
 
 
 @pytest.mark.parametrize("letter", [" ", "'", '"', "ü", ":", "$"])

@@ -14,7 +14,7 @@ from tests.helpers import theirs
 
 @pytest.fixture
 def segment() -> Iterator[Path]:
-    """A segment of 4 KiB that nobody uses."""
+    """An unused segment of 4 KiB."""
     path = segments.MEMORY / f"test-{uuid.uuid4().hex}"
     path.write_bytes(b"\0" * mmap.PAGESIZE)
     yield path

@@ -1,4 +1,4 @@
-"""Weights and framework answers are made once per model and released before the next."""
+"""A run makes weights and framework answers once per model and releases them before the next model."""
 
 import re
 from pathlib import Path
@@ -55,16 +55,18 @@ def test_weights_are_loaded_once_per_model(tmp_path: Path) -> None:
         ("preferred_batch_sizes=8+64+16", 64),
         ("max_batch_size=2,preferred_batch_sizes=4", 4),
         ("preferred_batch_sizes=16+32", None),
-        ("max_batch_size=2", None),  # to which the model's own sizes are fitted
+        ("max_batch_size=2", None),  # the model's own preferred sizes are adapted to it
     ],
 )
 def test_preferred_batch_above_maximum_is_refused(given: str, larger: int | None, collect: Collect) -> None:
-    found = collect("--target", "cpu", "-k", "resnet50-micro and onnx and accuracy", "--deployment", given)
+    collected = collect(
+        "--target", "cpu", "-k", "resnet50-micro and onnx and accuracy", "--deployment", given
+    )
 
-    assert (found.status == pytest.ExitCode.USAGE_ERROR) == (larger is not None), found.text
+    assert (collected.status == pytest.ExitCode.USAGE_ERROR) == (larger is not None), collected.text
     if larger is not None:
-        assert "where: --deployment preferred_batch_sizes" in found.text
-        assert f"max_batch_size={larger}" in found.text
+        assert "where: --deployment preferred_batch_sizes" in collected.text
+        assert f"max_batch_size={larger}" in collected.text
 
 
 def test_convert_only_for_absent_gpu_tries_cpu_formats(tmp_path: Path) -> None:

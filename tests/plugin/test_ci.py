@@ -76,7 +76,7 @@ def test_what_was_given():
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run, and what it wrote into its folder."""
+    """A finished run and the folder of its outputs."""
 
     status: int
     text: str
@@ -85,17 +85,19 @@ class Run:
     @property
     def testcases(self) -> dict[str, ElementTree.Element]:
         root = ElementTree.parse(self.folder / "junit.xml").getroot()
-        return {str(one.get("name")): one for one in root.iter("testcase")}
+        return {str(element.get("name")): element for element in root.iter("testcase")}
 
     def properties(self, test: str) -> dict[str, str]:
-        found = [(one.get("name"), one.get("value")) for one in self.testcases[test].iter("property")]
-        assert max(Counter(name for name, _ in found).values()) == 1, "each has one value"
-        return {str(name): str(value) for name, value in found}
+        pairs = [
+            (element.get("name"), element.get("value")) for element in self.testcases[test].iter("property")
+        ]
+        assert max(Counter(name for name, _ in pairs).values()) == 1, "each has one value"
+        return {str(name): str(value) for name, value in pairs}
 
 
 def prepare(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Benchmarks that fail in every way, without a server: the command line of a run, and what GitHub adds to
-    its environment."""
+    """Write benchmarks that fail in every way, without a server; returns arguments for pytest, and GitHub's
+    environment variables."""
     (folder / "benchmarks").mkdir()
     (folder / "benchmarks" / "test_all.py").write_text(BENCHMARKS)
     (folder / "conftest.py").write_text(
@@ -114,7 +116,7 @@ def prepare(folder: Path) -> tuple[list[str], dict[str, str]]:
 
 
 def run(folder: Path, *arguments: str) -> Run:
-    """Run them in a process of their own."""
+    """Run the benchmarks in a separate process."""
     words, environment = prepare(folder)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words, *arguments],
@@ -130,7 +132,7 @@ def run(folder: Path, *arguments: str) -> Run:
 
 @pytest.fixture
 def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
-    """Run them in this process."""
+    """Run the benchmarks in this process."""
 
     def run_in_process(folder: Path, *arguments: str) -> Run:
         words, environment = prepare(folder)
@@ -153,7 +155,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module", params=["one process", "two workers"])
 def either(request: pytest.FixtureRequest, whole: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The same by workers of xdist too."""
+    """The same run, in one process or in two xdist workers."""
     if request.param == "one process":
         return whole
     return run(tmp_path_factory.mktemp("workers"), "-k", KINDS, "-n", "2")
@@ -161,8 +163,8 @@ def either(request: pytest.FixtureRequest, whole: Run, tmp_path_factory: pytest.
 
 def test_failures_reach_exit_status_and_junit(either: Run) -> None:
     assert either.status == STATUS["accuracy"], either.text
-    kinds = {name: one.find(".//property[@name='failure']") for name, one in either.testcases.items()}
-    assert {name: one.get("value") for name, one in kinds.items() if one is not None} == {
+    kinds = {name: element.find(".//property[@name='failure']") for name, element in either.testcases.items()}
+    assert {name: element.get("value") for name, element in kinds.items() if element is not None} == {
         "test_accuracy": "accuracy",
         "test_slower": "speed",
         "test_without_a_server": "infrastructure",
@@ -174,9 +176,9 @@ def test_input_error_is_a_usage_error_with_optional_trace(
     run_here: Callable[..., Run], tmp_path: Path
 ) -> None:
     cases = (("short", run, ("-n", "1"), False), ("full", run_here, ("--full-trace",), True))
-    for name, runs, arguments, has_trace in cases:
+    for name, run_benchmarks, arguments, has_trace in cases:
         (tmp_path / name).mkdir()
-        done = runs(tmp_path / name, "-k", "given", *arguments)
+        done = run_benchmarks(tmp_path / name, "-k", "given", *arguments)
         assert done.status == pytest.ExitCode.USAGE_ERROR, done.text
         assert ("raise InputError" in done.text) is has_trace
 
@@ -202,7 +204,7 @@ def test_junit_names_files_relative_to_repository(either: Run) -> None:
     record = either.properties("test_conversion")["record"]
     assert (either.folder / "results" / record).is_file()
     values = [value for name in either.testcases for value in either.testcases[name].iter("property")]
-    assert not [one for one in values if str(either.folder) in str(one.get("value"))]
+    assert not [element for element in values if str(either.folder) in str(element.get("value"))]
 
 
 # --- the job summary and annotations -----------------------------------------------------------------------
@@ -244,19 +246,19 @@ def test_oversized_summary_is_cut_between_lines() -> None:
 
 
 def test_summary_goes_to_named_file_alone(run_here: Callable[..., Run], tmp_path: Path) -> None:
-    named = run_here(tmp_path, "-k", "test_conversion", "--summary", str(tmp_path / "named.md"))
-    assert named.status == 0, named.text
+    done = run_here(tmp_path, "-k", "test_conversion", "--summary", str(tmp_path / "named.md"))
+    assert done.status == 0, done.text
     assert "## tritonproof: 1 passed" in (tmp_path / "named.md").read_text()
     assert (tmp_path / "step.md").read_text() == "of an earlier command\n"
-    assert "::error" not in named.text
+    assert "::error" not in done.text
 
 
 def test_unwritable_summary_is_reported(run_here: Callable[..., Run], tmp_path: Path) -> None:
-    lost = run_here(tmp_path, "-k", "test_conversion", "--summary", "/dev/full")
+    done = run_here(tmp_path, "-k", "test_conversion", "--summary", "/dev/full")
 
-    assert lost.status == STATUS["infrastructure"], lost.text
-    assert "/dev/full" in lost.text
-    assert "1 passed" in lost.text
+    assert done.status == STATUS["infrastructure"], done.text
+    assert "/dev/full" in done.text
+    assert "1 passed" in done.text
 
 
 # --- pytest-benchmark's JSON -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Cases are converted in parallel before the first test, in processes that end with the run."""
+"""A run converts cases in parallel before the first test, in processes that end with the run."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")
 
 @dataclass
 class Looked:
-    """What a run would convert first, and the cases of its tests in their order."""
+    """Cases that a run would convert first, and the cases of its tests, in order."""
 
     first: list[str] = field(default_factory=list)
     cases: list[str] = field(default_factory=list)
@@ -57,9 +57,9 @@ def look(repos: Path, *arguments: str) -> Looked:
 def test_cpu_cases_are_converted_first_in_test_order(
     arguments: tuple[str, ...], are_converted_first: bool, tmp_path: Path
 ) -> None:
-    found = look(tmp_path, *arguments)
-    assert len(found.cases) > 1
-    assert found.first == (found.cases if are_converted_first else [])
+    looked = look(tmp_path, *arguments)
+    assert len(looked.cases) > 1
+    assert looked.first == (looked.cases if are_converted_first else [])
 
 
 @pytest.mark.parametrize(
@@ -88,17 +88,17 @@ def settings_of(folder: Path) -> Settings:
 
 def test_failing_conversion_leaves_other_cases_alone(tmp_path: Path) -> None:
     names = ["cpu-one-onnx-fp32", "cpu-other-onnx-fp32", "cpu-one-onnx-int8"]
-    told: list[int] = []
+    counts: list[int] = []
 
-    found = convert_all(names, settings_of(tmp_path), 2, told.append)
+    converted = convert_all(names, settings_of(tmp_path), 2, counts.append)
 
-    assert found == {"cpu-one-onnx-fp32", "cpu-one-onnx-int8"}
-    assert {path.parent.name for path in (tmp_path / "repos" / "cpu").glob("*/build.json")} == found
-    assert told == [1, 2, 3]
+    assert converted == {"cpu-one-onnx-fp32", "cpu-one-onnx-int8"}
+    assert {path.parent.name for path in (tmp_path / "repos" / "cpu").glob("*/build.json")} == converted
+    assert counts == [1, 2, 3]
 
 
 def test_nothing_is_converted_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converting, "_begin", os.abort)  # which takes no arguments
+    monkeypatch.setattr(converting, "_begin", os.abort)  # fails: it takes no arguments
 
     assert convert_all(["cpu-one-onnx-fp32"] * 2, settings_of(tmp_path), 2) == frozenset()
 
@@ -131,16 +131,16 @@ def test_workers_and_their_processes_end_with_the_run(
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with log.open("w") as output:
         run = subprocess.Popen([sys.executable, str(script)], env=environment, stderr=output)
-    below = psutil.Process(run.pid)
+    parent = psutil.Process(run.pid)
 
     def compilers() -> list[psutil.Process]:
-        return [one for one in below.children(recursive=True) if one.name() == "sleep"]
+        return [process for process in parent.children(recursive=True) if process.name() == "sleep"]
 
     wait_until(lambda: run.poll() is not None or len(compilers()) == 2, 300, log.read_text)
-    started = below.children(recursive=True)
-    workers = sorted(one.ppid() for one in compilers())
+    started = parent.children(recursive=True)
+    workers = sorted(process.ppid() for process in compilers())
     os.kill(run.pid if isinstance(who, str) else workers[who], how)
 
     assert (run.wait(timeout=60) != 0) == (who == "run")
     _, alive = psutil.wait_procs(started, timeout=60)
-    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]

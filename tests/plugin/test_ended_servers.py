@@ -1,4 +1,4 @@
-"""A server that ended fails the later tests of its case and of no other."""
+"""If a server ends, only the later tests of its case fail."""
 
 import textwrap
 from pathlib import Path

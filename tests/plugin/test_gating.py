@@ -1,6 +1,5 @@
-"""The tests of benchmarks/ that need no labels, and those of a load point, against a server that a test makes
-up: each looks for what it is named for, records it before it fails for it, and ends the run with its own exit
-status."""
+"""The benchmarks for answers and for load points, against a simulated server: each test checks what its name
+says, records its result before it fails, and determines the exit status."""
 
 import textwrap
 from collections.abc import Iterator
@@ -72,18 +71,18 @@ GATE_OF = {
 
 @dataclass(eq=False)
 class Seen:
-    """What the tests of a run are given, and what was seen of them."""
+    """Inputs of a run's tests, and observations of them."""
 
     model: ServedModel
     load: Load | None = None
     loaded: list[str] = field(default_factory=list)
-    """The scenarios that the model was loaded for, in their order."""
+    """The scenarios of the model's loads, in order."""
     gates: dict[str, tuple[str, AnswerGate]] = field(default_factory=dict)
-    """What each test recorded, and of which scenario."""
+    """The scenario and result that each test recorded."""
     errors: dict[str, str] = field(default_factory=dict)
-    """The sentence of each test that failed."""
+    """The error of each failed test."""
     ran: set[str] = field(default_factory=set)
-    """The tests there were, skipped ones among them."""
+    """All tests, including skipped ones."""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         name = report.nodeid.partition("::")[2].partition("[")[0]
@@ -93,19 +92,19 @@ class Seen:
 
 
 SEEN: Any = SimpleNamespace()
-"""Of the run that goes on: its own file finds it by this name."""
+"""The observations of the current run; its test file imports this name."""
 
 
 @pytest.fixture
 def seen() -> Iterator[Seen]:
     with with_memory(Memory()) as model:
-        found = Seen(model)
-        vars(SEEN).update({name: getattr(found, name) for name in ("model", "loaded", "gates")})
-        yield found
+        observer = Seen(model)
+        vars(SEEN).update({name: getattr(observer, name) for name in ("model", "loaded", "gates")})
+        yield observer
 
 
 def run(seen: Seen, folder: Path, *arguments: str, more: str = "") -> int:
-    """The exit status of a run of these tests of one case; `more` is code that takes the place of theirs."""
+    """Run the tests of one case; returns the exit status. `more` is additional code that overrides theirs."""
     SEEN.load = seen.load
     file = folder / "benchmarks" / "test_all.py"
     file.parent.mkdir()
@@ -126,9 +125,9 @@ def test_error_mentions_invented_inputs(seen: Seen, tmp_path: Path, are_made_up:
 def test_each_test_records_its_gate_before_failing(seen: Seen, tmp_path: Path) -> None:
     status = run(seen, tmp_path, "-k", f"{CASE} and not online", "--record-answers")
 
-    assert {test: found.gate for test, (_, found) in seen.gates.items()} == GATE_OF
+    assert {test: result.gate for test, (_, result) in seen.gates.items()} == GATE_OF
     assert {*GATE_OF.values(), "other"} == set(GATES)
-    wrong = {test: found.wrong for test, (_, found) in seen.gates.items() if found.wrong}
+    wrong = {test: result.wrong for test, (_, result) in seen.gates.items() if result.wrong}
     assert "test_largest_batch" in wrong, "this server refuses no batch"
     assert wrong.keys() == seen.errors.keys()
     assert all(sentence in seen.errors[test] for test, sentence in wrong.items())
@@ -136,7 +135,7 @@ def test_each_test_records_its_gate_before_failing(seen: Seen, tmp_path: Path) -
 
 
 def test_model_is_loaded_twice_for_the_last_gate(seen: Seen, tmp_path: Path) -> None:
-    """Its name, which is the folder's, holds no word of the `-k`."""
+    """The test's name is also part of the folder's, so it must not contain a word of the `-k`."""
     assert run(seen, tmp_path, "-k", f"{CASE} and (again or reload or recorded)") == 0
     assert "test_recorded_answers" not in seen.ran, "there are none, and nobody is told that"
     assert seen.loaded == ["online", "offline"]
@@ -152,25 +151,25 @@ def test_missing_answers_folder_is_a_usage_error(
     for model in there:
         (folder / f"{model}.answers").touch()
 
-    found = collect("-k", f"{CASE} and recorded", "--answers", str(folder))
+    collected = collect("-k", f"{CASE} and recorded", "--answers", str(folder))
 
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert f"where: --answers {folder}" in found.text
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert f"where: --answers {folder}" in collected.text
 
 
 def test_answers_of_one_model_are_enough(collect: Collect, tmp_path: Path) -> None:
     (tmp_path / "resnet50-micro.answers").touch()
 
-    found = collect("-k", "micro and onnx and fp32 and recorded", "--answers", str(tmp_path))
+    collected = collect("-k", "micro and onnx and fp32 and recorded", "--answers", str(tmp_path))
 
-    assert found.status == 0, found.text
-    assert len(found.names) > 1
+    assert collected.status == 0, collected.text
+    assert len(collected.names) > 1
 
 
 def test_recording_accepts_an_empty_answers_folder(collect: Collect, tmp_path: Path) -> None:
-    found = collect("-k", f"{CASE} and recorded", "--answers", str(tmp_path), "--record-answers")
+    collected = collect("-k", f"{CASE} and recorded", "--answers", str(tmp_path), "--record-answers")
 
-    assert found.status == 0, found.text
+    assert collected.status == 0, collected.text
 
 
 SLOWER = {"comparison": samples.comparison(passes=16, chance=0.0001)}

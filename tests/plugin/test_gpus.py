@@ -1,4 +1,4 @@
-"""GPU selection with several GPUs, on a stand-in for NVML: one kind, as many as requested."""
+"""On a machine with several GPUs a run uses one kind, and as many as requested; NVML is a stand-in."""
 
 import os
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ NAMES = {
 
 
 class Seen:
-    """What CUDA shows to a test of the run."""
+    """The CUDA variables and GPU names that tests of a run see."""
 
     def __init__(self) -> None:
         self.variables: dict[str, str | None] = {}
@@ -36,7 +36,7 @@ class Seen:
 
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
-    """A machine with a T4 before three A100s of two makes."""
+    """A machine with a T4, followed by three A100s of two models."""
     fake = Nvml(lambda: 0.0, T4, FIRST_A100, SECOND_A100, OTHER_A100)
     fake.names = NAMES
     fake.capabilities = {T4: (7, 5)}
@@ -46,22 +46,26 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
-    """What the latest run that `collect` started has seen."""
-    found = Seen()
+    """Observations of the latest run of `collect`."""
+    observer = Seen()
     main = pytest.main
-    monkeypatch.setattr(pytest, "main", lambda arguments, plugins: main(arguments, plugins=[*plugins, found]))
-    return found
+    monkeypatch.setattr(
+        pytest, "main", lambda arguments, plugins: main(arguments, plugins=[*plugins, observer])
+    )
+    return observer
 
 
 def skip_reasons(collected: Collected) -> dict[str, set[str]]:
-    """Why tests would be skipped for other reasons than a package that is missing here, by the name of their
-    target."""
+    """Reasons for skipped tests, except missing packages, by the name of their target."""
     reasons: dict[str, set[str]] = {}
     for item in collected.selected:
         if hasattr(item, "callspec"):
-            said = reasons.setdefault(item.callspec.params["case"].target.name, set())
-            said |= {str(mark.kwargs["reason"]) for mark in item.iter_markers("skip")}
-    return {name: {one for one in said if "GPU" in one or "machine" in one} for name, said in reasons.items()}
+            texts = reasons.setdefault(item.callspec.params["case"].target.name, set())
+            texts |= {str(mark.kwargs["reason"]) for mark in item.iter_markers("skip")}
+    return {
+        name: {text for text in texts if "GPU" in text or "machine" in text}
+        for name, texts in reasons.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -87,11 +91,11 @@ def test_run_sees_only_its_gpus(
 
 
 def test_header_names_targets_and_used_gpus(nvml: Nvml, collect: Collect) -> None:
-    one, two = (collect("-v", "--target", "a100,h100", "--gpus", n).text for n in ("1", "2"))
-    assert "target: a100, h100 (not on this machine); " in one
-    assert FIRST_A100 in one
-    assert SECOND_A100 not in one
-    assert f"{FIRST_A100}, {SECOND_A100}" in two
+    single, several = (collect("-v", "--target", "a100,h100", "--gpus", count).text for count in ("1", "2"))
+    assert "target: a100, h100 (not on this machine); " in single
+    assert FIRST_A100 in single
+    assert SECOND_A100 not in single
+    assert f"{FIRST_A100}, {SECOND_A100}" in several
 
 
 def test_cuda_variables_are_unchanged_on_a_cpu(nvml: Nvml, seen: Seen, collect: Collect) -> None:
@@ -147,9 +151,11 @@ def test_hidden_gpu_skips_naming_cuda_visible_devices(
 
 
 def test_case_on_several_gpus_has_own_name(nvml: Nvml, collect: Collect) -> None:
-    one, two = (collect("--target", "a100,cpu", "--gpus", n).cases("test_conversion") for n in ("1", "2"))
-    assert two == {name if name.startswith("cpu") else f"{name}-2gpus" for name in one}
-    assert any(name.startswith("a100") for name in one)
+    single, several = (
+        collect("--target", "a100,cpu", "--gpus", count).cases("test_conversion") for count in ("1", "2")
+    )
+    assert several == {name if name.startswith("cpu") else f"{name}-2gpus" for name in single}
+    assert any(name.startswith("a100") for name in single)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
-"""`-k` is read by pytest's own parse: a word selects hardware where it is asked for, never where it is left
-out."""
+"""`-k`, as pytest parses it, selects hardware by the words that it asks for, never by those it excludes."""
 
 import itertools
 import random
@@ -19,14 +18,14 @@ BY_NAME = {target.name: target for target in EVERY_TARGET}
 
 @dataclass(frozen=True)
 class Node:
-    """A random expression: a word, or `not`, `and`, `or` of others."""
+    """A random expression: a word, or `not`, `and`, `or` with operands."""
 
     kind: str
     word: str = ""
     parts: "tuple[Node, ...]" = field(default=())
 
     def holds(self, fits: Callable[[str], bool]) -> bool:
-        """Its truth, where each word is true that fits."""
+        """Its value if each word that fits is true."""
         if self.kind == "word":
             return fits(self.word)
         truths = [part.holds(fits) for part in self.parts]
@@ -40,8 +39,7 @@ class Node:
         return set().union(*(part.words(under_not=inside) for part in self.parts))
 
     def text(self, chance: random.Random) -> str:
-        """The expression as somebody might type it: with more brackets and blanks than needed, or with
-        fewest."""
+        """The expression as users might type it: with few or superfluous brackets and blanks."""
         if self.kind == "word":
             return chance.choice(["{}", "{}", "({})", "( {} )"]).format(self.word)
         parts = [f"({part.text(chance)})" for part in self.parts]
@@ -122,18 +120,18 @@ def test_hardware_is_named_by_whole_words(keywords: str, named: str) -> None:
 
 
 def test_target_option_and_keywords_intersect() -> None:
-    given = (BY_NAME["a100"], BY_NAME["t4"])
+    targets = (BY_NAME["a100"], BY_NAME["t4"])
 
-    assert select_targets((), (), given) == given[:1]
-    assert select_targets((), given, (CPU,)) == given
-    assert select_targets(("t4", "v100"), given, (CPU,)) == (BY_NAME["t4"],)
+    assert select_targets((), (), targets) == targets[:1]
+    assert select_targets((), targets, (CPU,)) == targets
+    assert select_targets(("t4", "v100"), targets, (CPU,)) == (BY_NAME["t4"],)
     with pytest.raises(InputError, check=lambda error: error.where == "--target a100, t4"):
-        select_targets(("cpu",), given, (CPU,))
+        select_targets(("cpu",), targets, (CPU,))
 
 
 def test_no_target_name_is_part_of_another() -> None:
     pairs = itertools.permutations((target.name for target in EVERY_TARGET), 2)
-    assert not [(one, other) for one, other in pairs if names(other, one)]
+    assert not [(name, other) for name, other in pairs if names(other, name)]
 
 
 def test_test_id_selects_hardware_but_folder_brackets_do_not() -> None:
@@ -151,8 +149,7 @@ WORDS = ["cpu", "a100", "t4", "A30", "l4", "onnx", "trt", "resnet50", "micro", "
 
 
 def fits(item: pytest.Item) -> Callable[[str], bool]:
-    """Whether a word is a part of a name that -k compares with: of the test, its file and folder, or a
-    marker."""
+    """Whether a word is part of a name that -k looks at: of the test, its file, folder or a marker."""
     nodes = [node.name for node in item.listchain() if not isinstance(node, pytest.Session)]
     names = [name.lower() for name in (*nodes, *(mark.name for mark in item.iter_markers()))]
     return lambda word: any(word.lower() in name for name in names)

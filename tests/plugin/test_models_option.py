@@ -1,4 +1,4 @@
-"""--models: the tests of models outside of the suite."""
+"""--models: tests of models outside the suite."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.model_files.files import write
 
 
 def models(names: list[str]) -> set[str]:
-    """The models of the suite and of these tests that the names of tests name."""
+    """The models, of the suite or of these tests, in the names of tests."""
     known = [*(model.name for model in all_models()), "mine"]
     return {model for model in known for name in names if f"[cpu-{model}-onnx" in name}
 
@@ -21,8 +21,8 @@ def test_only_given_models_run_unless_others_are_named(tmp_path: Path, collect: 
 
     assert models(collect(*base).names) == {"mine"}
     assert models(collect(*base, "-k", "onnx and fp32").names) == {"mine"}
-    both = collect(*base, "-k", "onnx and fp32 and (mine or resnet50-micro)")
-    assert models(both.names) == {"mine", "resnet50-micro"}
+    collected = collect(*base, "-k", "onnx and fp32 and (mine or resnet50-micro)")
+    assert models(collected.names) == {"mine", "resnet50-micro"}
     assert "mine" not in models(collect("--target", "cpu").names)
 
 
@@ -30,23 +30,23 @@ def test_large_given_models_run_on_cpu_and_gpu_targets(tmp_path: Path, collect: 
     file = write(tmp_path / "mine.py", "mine", micro=False)
 
     assert models(collect("--models", str(file), "--target", "cpu").names) == {"mine"}
-    found = collect("--models", str(file), "--target", "a100")
-    assert any("a100-mine-onnx-fp32" in name for name in found.names)
+    collected = collect("--models", str(file), "--target", "a100")
+    assert any("a100-mine-onnx-fp32" in name for name in collected.names)
 
 
 @pytest.mark.parametrize("name", ["cpu", "mine-a100"])
 def test_name_that_selects_hardware_is_refused(name: str, tmp_path: Path, collect: Collect) -> None:
-    found = collect("--models", str(write(tmp_path / "mine.py", name)))
+    collected = collect("--models", str(write(tmp_path / "mine.py", name)))
 
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert "where: --models" in found.text
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert "where: --models" in collected.text
     assert name not in {model.name for model in all_models()}
 
 
 def test_broken_model_file_is_a_usage_error(tmp_path: Path, collect: Collect) -> None:
     (tmp_path / "mine.py").write_text("\n\n1 / 0\n")
 
-    found = collect("--models", str(tmp_path / "mine.py"))
+    collected = collect("--models", str(tmp_path / "mine.py"))
 
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert f"{tmp_path / 'mine.py'}:3" in found.text
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert f"{tmp_path / 'mine.py'}:3" in collected.text

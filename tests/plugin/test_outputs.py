@@ -1,4 +1,4 @@
-"""Output paths are checked before anything is built."""
+"""A run checks its output paths before it builds anything."""
 
 import os
 from pathlib import Path
@@ -39,15 +39,15 @@ def test_unwritable_output_is_a_usage_error_before_any_test(
         case _:
             place.touch()
     place = place / "x" if kind.startswith("below") else place
-    # Without a check the run would convert the model, and fail or end well.
-    own = {"--results": tmp_path / "results", "--model-repos": tmp_path / "models", option: place}
-    wanted = "cpu-resnet50-micro-ts-trace-fp32 and test_conversion"
+    # Without the check the run would convert the model first.
+    paths = {"--results": tmp_path / "results", "--model-repos": tmp_path / "models", option: place}
+    keywords = "cpu-resnet50-micro-ts-trace-fp32 and test_conversion"
     status = pytest.main(
-        ["benchmarks", "-q", *WITHOUT, "-k", wanted, *(f"{name}={path}" for name, path in own.items())]
+        ["benchmarks", "-q", *WITHOUT, "-k", keywords, *(f"{name}={path}" for name, path in paths.items())]
     )
-    said = "".join(capsys.readouterr())
+    output = "".join(capsys.readouterr())
     assert status == pytest.ExitCode.USAGE_ERROR
-    assert f"{option} {place}" in said
+    assert f"{option} {place}" in output
     assert not (tmp_path / "models").exists()
 
 

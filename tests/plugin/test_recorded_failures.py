@@ -1,4 +1,4 @@
-"""A test that fails before its result is recorded as failed, so that no later speed is shown."""
+"""A test that fails without a result is recorded as failed, which hides later speeds."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -66,8 +66,7 @@ def test_offline(recorder):
 """
 
 Run = Callable[..., Publishable]
-"""`run("-k", "offline", fails="test nan")`: a run of such benchmarks, and the record as a reader may see it
-then."""
+"""`run("-k", "offline", fails="test nan")` runs such benchmarks and returns the publishable record."""
 
 
 @pytest.fixture
@@ -116,7 +115,7 @@ def test_failure_removes_earlier_score(run: Run) -> None:
 def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
     run()
 
-    found = run(fails=fails)
+    record = run(fails=fails)
 
-    assert not found.failures
-    assert found.accuracy is not None
+    assert not record.failures
+    assert record.accuracy is not None

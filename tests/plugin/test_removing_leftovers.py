@@ -15,7 +15,7 @@ from tests.serve.programs import script
 
 @pytest.fixture
 def segment() -> Iterator[Path]:
-    """Shared memory of a server that was killed together with all that watched it."""
+    """Shared memory of a server that was killed together with its guards."""
     path = segments.MEMORY / f"tritonproof-server-{uuid.uuid4().hex}"
     path.write_bytes(b"\0" * mmap.PAGESIZE)
     yield path
@@ -23,7 +23,7 @@ def segment() -> Iterator[Path]:
 
 
 def run(temporary: Path, tmp_path: Path) -> str:
-    """What a run says that has one test, which proves nothing."""
+    """The output of a run of one empty test."""
     file = tmp_path / "test_nothing.py"
     file.write_text("import pytest\n\n\n@pytest.mark.stage('accuracy')\ndef test_nothing() -> None: pass\n")
     places = ["--results", str(tmp_path / "results"), "--model-repos", str(tmp_path / "repos")]
@@ -45,11 +45,11 @@ def test_leftovers_are_removed_but_used_folders_stay(temporary: Path, tmp_path: 
         docker.parent.mkdir()
         script(docker, f'echo "$@" >> "{docker.parent}/asked"')
 
-        said = run(temporary, tmp_path)
+        output = run(temporary, tmp_path)
 
         assert used.is_dir()
     assert not any(path.exists() for path in (folder, segment, build))
     assert list(record.iterdir()) == []
-    assert "1 temporary folders" in said
+    assert "1 temporary folders" in output
     assert (docker.parent / "asked").read_text() == "rm --force tritonproof-container-left\n"
-    assert "1 unfinished builds" in said
+    assert "1 unfinished builds" in output

@@ -1,4 +1,4 @@
-"""--repository: the tests of a user's repository, and options that do not fit it."""
+"""--repository: tests of a user's repository, and options that do not fit it."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.user_models.repositories import COMPLETING, IN_PARTS, code, config, w
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository whose names and kinds of models are of all sorts."""
+    """A repository with various model names and kinds."""
     root = tmp_path / "repository"
     write_model(root, "resnet50", code("2 * values"), config(batch=16))
     write_model(root, "bare", COMPLETING, None)
@@ -21,9 +21,9 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_repository_models_replace_own_models(repository: Path, collect: Collect) -> None:
-    found = collect("--repository", str(repository), "--target", "cpu")
+    collected = collect("--repository", str(repository), "--target", "cpu")
 
-    assert found.cases("test_offline") == {
+    assert collected.cases("test_offline") == {
         "cpu-bare-asis-b001-c001",
         "cpu-bare-asis-b004-c001",
         "cpu-parts-asis-b001-c001",
@@ -31,10 +31,10 @@ def test_repository_models_replace_own_models(repository: Path, collect: Collect
         "cpu-resnet50-asis-b008-c001",
         "cpu-resnet50-asis-b016-c001",
     }
-    assert found.cases("test_declared_output") == {"cpu-bare-asis", "cpu-resnet50-asis"}
-    assert found.cases("test_conversation") == {"cpu-bare-asis", "cpu-parts-asis"}
+    assert collected.cases("test_declared_output") == {"cpu-bare-asis", "cpu-resnet50-asis"}
+    assert collected.cases("test_conversation") == {"cpu-bare-asis", "cpu-parts-asis"}
     for test in ("test_conversion", "test_accuracy", "test_efficiency"):
-        assert not found.cases(test)
+        assert not collected.cases(test)
 
     afterwards = collect("--target", "cpu")
     assert afterwards.cases("test_accuracy")
@@ -50,10 +50,10 @@ def test_inapplicable_test_is_left_out(
     (tmp_path / "alone").mkdir()
     (repository / name).rename(tmp_path / "alone" / name)
 
-    found = collect("--repository", str(tmp_path / "alone"), "--target", "cpu")
+    collected = collect("--repository", str(tmp_path / "alone"), "--target", "cpu")
 
-    assert found.cases("test_offline")
-    assert not found.cases(test)
+    assert collected.cases("test_offline")
+    assert not collected.cases(test)
 
 
 @pytest.fixture
@@ -71,18 +71,18 @@ def test_only_labelled_model_has_accuracy_test(
     repository: Path, collect: Collect, labelled: tuple[str, ...]
 ) -> None:
     options = (*labelled, "--floor", "resnet50=0.75", "--target", "cpu")
-    found = collect("--repository", str(repository), *options)
+    collected = collect("--repository", str(repository), *options)
 
-    assert found.cases("test_accuracy") == {"cpu-resnet50-asis"}
+    assert collected.cases("test_accuracy") == {"cpu-resnet50-asis"}
 
 
 def test_unfit_options_are_refused_before_any_test(
     repository: Path, collect: Collect, labelled: tuple[str, ...], tmp_path: Path
 ) -> None:
     def named(*options: str) -> str:
-        found = collect("--repository", str(repository), *options)
-        assert found.status == pytest.ExitCode.USAGE_ERROR
-        return found.text
+        collected = collect("--repository", str(repository), *options)
+        assert collected.status == pytest.ExitCode.USAGE_ERROR
+        return collected.text
 
     assert "--samples bare" in named("--samples", "bare=/nowhere")
     assert "resnet50, 16" in named("-k", "resnet50", "--batches", "32")
@@ -96,7 +96,7 @@ def test_thresholds_match_repository_cases(repository: Path, collect: Collect, t
     statuses = []
     for pattern in ("cpu-resnet50-asis", "cpu-*-onnx-fp32"):
         file.write_text(f'[[cases]]\nmatch = "{pattern}"\nallowed_slowdown_percent = 3\n')
-        found = collect("--repository", str(repository), "--target", "cpu", "--thresholds", str(file))
-        statuses.append(found.status)
+        collected = collect("--repository", str(repository), "--target", "cpu", "--thresholds", str(file))
+        statuses.append(collected.status)
 
     assert statuses == [0, pytest.ExitCode.USAGE_ERROR]

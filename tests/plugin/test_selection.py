@@ -55,9 +55,11 @@ def test_device_is_recognized_by_its_driver_name(reported: str | None, name: str
 
 
 def some_case(target: Target, *, micro: bool, mnemonic: str = "onnx") -> Case:
-    """The first case of a target with a model of that size and a format of that name."""
-    every = cases.cases_of(target)
-    return next(c for c in every if c.model.micro is micro and c.format.mnemonic == mnemonic)
+    """The first case of a target with a model of this size and this format."""
+    target_cases = cases.cases_of(target)
+    return next(
+        case for case in target_cases if case.model.micro is micro and case.format.mnemonic == mnemonic
+    )
 
 
 def test_full_size_models_run_on_cpu_only_if_named() -> None:
@@ -83,21 +85,20 @@ def test_model_may_exclude_a_format_or_precision() -> None:
 
 @pytest.mark.parametrize("name", ["a30", "a40", "a100", "v100", "t4"])
 def test_published_target_selects_what_was_published(name: str) -> None:
-    every = published.load()
-    rows = every[every.gpu == name]
-    # The sources call the engine of a TorchScript model `cuda`, and TensorFlow-TensorRT is in the format's
-    # name.
+    table = published.load()
+    rows = table[table.gpu == name]
+    # The sources call a TorchScript model's engine `cuda`; TensorFlow-TensorRT is part of the format's name.
     implied = (rows.accelerator == "cuda") | (rows.format == "tf-trt")
     rows = rows.assign(accelerator=rows.accelerator.mask(implied))
     parts = ["model", "format", "accelerator", "precision"]
-    wanted = {
+    expected = {
         "-".join([name, *(str(part) for part in row if not pd.isna(part))])
         for row in rows[parts].itertuples(index=False)
     }
     target = next(target for target in EVERY_TARGET if target.name == name)
     selected = [case for case in cases.cases_of(target) if is_asked_for(case, asked_words(name), ())]
 
-    assert {str(case) for case in selected} == wanted
+    assert {str(case) for case in selected} == expected
     for case in selected:
         own = rows[
             (rows.model == case.model.name)
@@ -148,7 +149,7 @@ def test_every_case_has_tolerance_floor_and_matrix() -> None:
 
 def test_load_point_names_sort_numerically() -> None:
     assert str(LoadPoint("offline", 8, 1)) == "b008-c001"
-    assert [str(p) for p in points_of("online", [4, 256])] == ["b001-c004", "b001-c256"]
+    assert [str(point) for point in points_of("online", [4, 256])] == ["b001-c004", "b001-c256"]
 
 
 def test_collection_imports_no_heavy_packages() -> None:
@@ -184,17 +185,17 @@ def test_cases_stay_together_in_stage_order(collect: Collect) -> None:
 
 
 def test_reference_comes_first_and_compiled_formats_last(collect: Collect) -> None:
-    """And the cases of a model follow one another, so that its weights are loaded once: by name alone
-    `resnet50-onnx` and `resnet50-ts-trace` have those of `resnet50-tf` between them."""
+    """All cases of a model are adjacent, so that a run loads its weights once; sorted by name, `resnet50-tf`
+    would come between `resnet50-onnx` and `resnet50-ts-trace`."""
     collected = collect("-k", "(cpu and fastpitch-micro or t4 and (resnet50 or resnet50-tf)) and conversion")
 
     cases = [item.callspec.params["case"] for item in collected.selected]  # type: ignore[attr-defined]
     formats = [case.format.mnemonic for case in cases if case.model.name == "fastpitch-micro"]
     assert (formats[0], formats[-1]) == ("onnx", "pt2")
     assert len(formats) > 2
-    runs = [name for name, _ in groupby((case.target.name, case.model.name) for case in cases)]
+    groups = [name for name, _ in groupby((case.target.name, case.model.name) for case in cases)]
     assert len({case.model.name for case in cases if case.target.name == "t4"}) > 1
-    assert len(runs) == len(set(runs))
+    assert len(groups) == len(set(groups))
 
 
 def test_absent_hardware_skips_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,9 +203,9 @@ def test_absent_hardware_skips_with_the_reason(capsys: pytest.CaptureFixture[str
     assert status == pytest.ExitCode.NO_TESTS_COLLECTED, "a run that proves nothing is not green"
     text = capsys.readouterr().out
     assert " passed" not in text
-    told = [line for line in text.splitlines() if line.startswith("SKIPPED ")]
-    assert len(told) == 1, "the same reason is listed for every test"
-    assert "needs NVIDIA V100" in told[0]
+    skip_lines = [line for line in text.splitlines() if line.startswith("SKIPPED ")]
+    assert len(skip_lines) == 1, "the same reason is listed for every test"
+    assert "needs NVIDIA V100" in skip_lines[0]
 
 
 @pytest.mark.skipif(version_of("onnxruntime-gpu") is not None, reason="has the packages for a GPU")
@@ -269,8 +270,8 @@ def test_convert_only_has_one_test_per_case(collect: Collect) -> None:
 
 def test_recorded_answers_test_needs_recorded_answers_or_option(tmp_path: Path, collect: Collect) -> None:
     def is_there(*arguments: str) -> bool:
-        found = collect("--results", str(tmp_path), *arguments, paths=("benchmarks/test_answers.py",))
-        return bool(found.cases("test_recorded_answers"))
+        collected = collect("--results", str(tmp_path), *arguments, paths=("benchmarks/test_answers.py",))
+        return bool(collected.cases("test_recorded_answers"))
 
     assert not is_there()
     assert is_there("--record-answers")
@@ -286,7 +287,7 @@ def test_batch_above_maximum_is_refused_with_fix(collect: Collect) -> None:
 
 
 def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:
-    """-k compares parts of names: with a test_outputs, `-k ts` would run it for every format."""
+    """-k matches parts of names: `-k ts` would select a test_outputs for every format."""
     tests = {name.partition("[")[0] for name in collect("--target", "cpu").names}
     words = {format_.mnemonic for format_ in all_formats()} | {"ts", "trt", "tf", "fp32", "fp16", "int8"}
 
@@ -295,31 +296,31 @@ def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:
 
 
 def test_gc_is_off_during_collection(collect: Collect) -> None:
-    seen: set[bool] = set()
-    hook = pytest.Function.from_parent
+    states: set[bool] = set()
+    original = pytest.Function.from_parent
 
     def noting(*arguments: Any, **options: Any) -> Any:
-        seen.add(gc.isenabled())
-        return hook(*arguments, **options)
+        states.add(gc.isenabled())
+        return original(*arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pytest.Function, "from_parent", noting)
         collect("-k", "cpu and micro")
-    assert seen == {False}
+    assert states == {False}
     assert gc.isenabled()
 
 
 def test_collection_rarely_searches_installed_packages(
     monkeypatch: pytest.MonkeyPatch, collect: Collect
 ) -> None:
-    """A search reads a file of each package, some hundred of them."""
+    """A search reads a file of each of some hundred packages."""
     searches = 0
-    found = importlib.metadata.distributions
+    original = importlib.metadata.distributions
 
-    def counted(**how: Any) -> Any:
+    def counted(**options: Any) -> Any:
         nonlocal searches
         searches += 1
-        return found(**how)
+        return original(**options)
 
     monkeypatch.setattr(importlib.metadata, "distributions", counted)
     assert collect().selected

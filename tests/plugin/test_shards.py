@@ -1,4 +1,4 @@
-"""--shard I/N: the shards of a selection have each of its tests once, on machines that do not know of each other."""
+"""--shard I/N: each test of a selection is in exactly one shard, though machines do not communicate."""
 
 import re
 from pathlib import Path
@@ -15,8 +15,8 @@ def shards(collect: Collect, count: int, *arguments: str) -> list[Collected]:
 
 
 def digest_of(collected: Collected) -> str:
-    (found,) = re.findall(r"every shard of this split says (\w+)", collected.text)
-    return str(found)
+    (digest,) = re.findall(r"every shard of this split says (\w+)", collected.text)
+    return str(digest)
 
 
 @pytest.mark.parametrize(
@@ -33,30 +33,29 @@ def test_shards_have_each_selected_test_once(
     count: int, arguments: tuple[str, ...], collect: Collect
 ) -> None:
     whole = collect(*arguments)
-    found = shards(collect, count, *arguments)
+    collected = shards(collect, count, *arguments)
 
-    assert sorted(name for shard in found for name in shard.names) == sorted(whole.names)
-    assert len({digest_of(shard) for shard in found}) == 1
-    for number, shard in enumerate(found, 1):
+    assert sorted(name for shard in collected for name in shard.names) == sorted(whole.names)
+    assert len({digest_of(shard) for shard in collected}) == 1
+    for number, shard in enumerate(collected, 1):
         assert shard.status == 0
         assert shard.names == [name for name in whole.names if name in set(shard.names)], "in their order"
-        said = f"shard {number} of {count}: {len(shard.names)} of {len(whole.names)} tests, about "
-        assert said in shard.text
+        summary = f"shard {number} of {count}: {len(shard.names)} of {len(whole.names)} tests, about "
+        assert summary in shard.text
     cases = [
         {item.callspec.params["case"].key for item in shard.selected}  # type: ignore[attr-defined]
-        for shard in found
+        for shard in collected
     ]
     assert sum(map(len, cases)) == len(set.union(*cases)), "the tests of a case stay in one shard"
 
 
 def test_results_of_a_run_do_not_change_other_shards(collect: Collect, tmp_path: Path) -> None:
-    """The records that a run writes are not those it is split by: the second shard would be another on that
-    machine."""
-    one, other = (
+    """The records that a run writes do not split it: they would change the next shard on that machine."""
+    first, second = (
         collect(*CPU, "--shard", "1/2", "--results", str(folder))
         for folder in (tmp_path, ROOT / "reports" / "readme")
     )
-    assert one.names == other.names
+    assert first.names == second.names
 
 
 def test_other_records_change_the_split(collect: Collect, tmp_path: Path) -> None:
@@ -65,9 +64,9 @@ def test_other_records_change_the_split(collect: Collect, tmp_path: Path) -> Non
 
 
 def test_empty_shard_passes_but_empty_selection_does_not(collect: Collect) -> None:
-    found = shards(collect, 4, *CPU, "-k", "resnet50-micro and onnx")
+    collected = shards(collect, 4, *CPU, "-k", "resnet50-micro and onnx")
 
-    assert sorted(bool(shard.names) for shard in found) == [False, False, True, True]
-    assert {shard.status for shard in found} == {0}
+    assert sorted(bool(shard.names) for shard in collected) == [False, False, True, True]
+    assert {shard.status for shard in collected} == {0}
     nothing = collect(*CPU, "-k", "no-such-case", "--shard", "1/2")
     assert nothing.status == pytest.ExitCode.NO_TESTS_COLLECTED

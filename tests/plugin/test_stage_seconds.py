@@ -26,14 +26,14 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     narrator = SimpleNamespace(waits=lambda _what: lambda _holder: None)
     monkeypatch.setattr(recorder, "narrator_of", lambda _config: narrator)
     files.write(RECORD, files.path_of(RECORD.case, tmp_path))
-    made: Any = SimpleNamespace(stash=pytest.Stash())
-    made.stash[SETTINGS] = SimpleNamespace(results=tmp_path)
-    recorder.pytest_configure(made)
-    return made
+    fake: Any = SimpleNamespace(stash=pytest.Stash())
+    fake.stash[SETTINGS] = SimpleNamespace(results=tmp_path)
+    recorder.pytest_configure(fake)
+    return fake
 
 
 def run_test(config: Any, stage: str, *phases_s: float, recorded: bool = True, **fixtures: Any) -> None:
-    """A test of a stage has run; its setup, call and teardown took so many seconds."""
+    """Report a test of a stage whose setup, call and teardown took `phases_s`."""
     item: Any = SimpleNamespace(
         config=config,
         stash=pytest.Stash(),
@@ -54,21 +54,21 @@ def kept(config: Any) -> Mapping[str, float]:
     ("tests", "seconds"),
     [
         ([("accuracy", 2.0, 5.0, 0.5)], {"accuracy": 7.5}),
-        # The first test of a scenario measures the points of all, so that their mean counts.
+        # The first test of a scenario measures all of its points, so that the mean counts.
         ([("offline", 0.0, call, 0.0) for call in (30.0, 0.0, 0.0)], {"offline": 10.0}),
     ],
 )
 def test_stage_time_is_mean_over_its_tests(
     config: Any, tests: list[tuple[Any, ...]], seconds: dict[str, float]
 ) -> None:
-    for one in tests:
-        run_test(config, *one)
+    for arguments in tests:
+        run_test(config, *arguments)
     assert kept(config) == seconds
 
 
 @pytest.mark.parametrize(("reused", "first_s"), [(False, 61.0), (True, 1.0)])
 def test_conversion_time_is_excluded(config: Any, reused: bool, first_s: float) -> None:
-    """It has a time of its own in the record, which a run that reuses the model has too."""
+    """The record has it separately, also when a run reuses the model."""
     run = SimpleNamespace(build=SimpleNamespace(reused=reused, build_time_s=60.0))
     for stage, setup_s in (("conversion", first_s), ("accuracy", 1.0)):
         run_test(config, stage, setup_s, 4.0, 0.0, run=run)

@@ -1,4 +1,4 @@
-"""Exit status and its sentence, computed without a run."""
+"""The exit status and its explanation, without a run."""
 
 import dataclasses
 from collections import Counter
@@ -58,8 +58,8 @@ def test_numeric_status_equals_its_enum(own: int, outcomes: Outcomes, status: in
 
 
 def test_worst_failures_come_first() -> None:
-    kinds = worst_first(failing("speed", "input", "infrastructure", "accuracy").failures)
-    assert [one.kind for one in kinds] == ["accuracy", "infrastructure", "speed", "input"]
+    failures = worst_first(failing("speed", "input", "infrastructure", "accuracy").failures)
+    assert [failure.kind for failure in failures] == ["accuracy", "infrastructure", "speed", "input"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Paths without permission end a run as a usage error that names them."""
+"""Unreadable paths end a run with a usage error that names them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.helpers import closed
 
 @pytest.fixture
 def given(tmp_path: Path) -> Iterator[Path]:
-    """A file in a folder that is closed."""
+    """A file in an unreadable folder."""
     folder = tmp_path / "of-another"
     folder.mkdir()
     (folder / "file").touch()

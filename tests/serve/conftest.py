@@ -1,4 +1,4 @@
-"""One Triton for all tests of this room that only need one that answers, and programs that pass for one."""
+"""One Triton for all tests of this folder that only need a working server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +14,13 @@ from tests.conftest import DOUBLING, MakeBuild
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model repository of that server."""
+    """The model repository of the shared server."""
     return tmp_path_factory.mktemp("models")
 
 
 @pytest.fixture(scope="session")
 def doubling(models: Path, make_build: MakeBuild) -> BuiltModel:
-    """A model in that repository that doubles its input."""
+    """A model of that repository that doubles its input."""
     return make_build(models, "doubling", DOUBLING)
 
 

@@ -1,4 +1,4 @@
-"""A real Triton with TLS or a required header, over every connection of the suite."""
+"""All connections of the suite, to a real Triton that needs TLS or a header."""
 
 import dataclasses
 import functools
@@ -31,12 +31,12 @@ from tests.serve.programs import VALUES, doubled_by
 
 SECRET = "a-secret-of-this-test"
 KEPT = f"--grpc-restricted-protocol=inference,health,metadata,model-repository,statistics:key={SECRET}"
-"""A Triton answers nothing without this header."""
+"""With this option Triton refuses every request without the header."""
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate of this host that is its own authority, and its key."""
+    """A self-signed certificate of this host, and its key."""
     folder = tmp_path_factory.mktemp("certificate")
     file, key = folder / "server.pem", folder / "server.key"
     names = ("-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2")
@@ -56,15 +56,17 @@ def headers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def encrypted(
     models: Path, certificate: tuple[Path, Path], headers: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """A Triton that takes TLS alone, and asks for the header."""
+    """A Triton that needs TLS and the header."""
     file, key = certificate
     options = ("--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}", KEPT)
     access = Access(tls=True, ca=file, header_file=headers)
     log = tmp_path_factory.mktemp("logs") / "server.log"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
-        with serve(Choice("embedded"), models, log, device="cpu", open_to_all=True, options=options) as found:
-            yield dataclasses.replace(found, access=access)
+        with serve(
+            Choice("embedded"), models, log, device="cpu", open_to_all=True, options=options
+        ) as server:
+            yield dataclasses.replace(server, access=access)
 
 
 def job_of(server: Server, built: BuiltModel, data: object) -> Job:
@@ -77,12 +79,14 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
     with serve(choice, tmp_path, tmp_path / "log", device="cpu") as server:
         server.load(doubling, DEPLOYMENT, "online")
         assert doubled_by(server, doubling)
-        assert server.name_of(doubling.case) in {one.name for one in server.statistics()}
+        assert server.name_of(doubling.case) in {entry.name for entry in server.statistics()}
         model = dataclasses.replace(doubling.case.model, name=server.name_of(doubling.case))
         ((answer,),) = converse(server, model, [Message({model.inputs[0].name: VALUES[:1]})])
         assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
         rows = {model.inputs[0].name: np.concatenate([VALUES, VALUES])}
-        samples = Samples(["a", "b", "c", "d"], lambda indices: {n: v[indices] for n, v in rows.items()})
+        samples = Samples(
+            ["a", "b", "c", "d"], lambda indices: {name: values[indices] for name, values in rows.items()}
+        )
         with input_data(model, samples, None) as data:
             job = job_of(server, doubling, data)
             assert send(job, [request_for(job, data.inputs([0]))])[0].response is not None
@@ -106,7 +110,9 @@ def test_load_runs_over_tls(
             server.load(doubling, DEPLOYMENT, "online")
             server.check_load()
             rows = {doubling.case.model.inputs[0].name: VALUES}
-            samples = Samples(["a", "b"], lambda indices: {n: v[indices] for n, v in rows.items()})
+            samples = Samples(
+                ["a", "b"], lambda indices: {name: values[indices] for name, values in rows.items()}
+            )
             with input_data(doubling.case.model, samples, None) as data:
                 run = perf_analyzer.take(job_of(server, doubling, data), 0.1)
             assert len(run.latencies_s) > 10
@@ -114,7 +120,7 @@ def test_load_runs_over_tls(
 
 def test_unauthenticated_server_is_refused(encrypted: Server, headers: Path) -> None:
     for access in (Access(), Access(tls=True), Access(tls=True, header_file=headers)):
-        with pytest.raises(SetupError, check=lambda e: e.where.endswith(encrypted.address)) as raised:
+        with pytest.raises(SetupError, check=lambda error: error.where.endswith(encrypted.address)) as raised:
             connect(encrypted.address, access, answer_s=2.0)
         assert SECRET not in str(raised.value)
 
@@ -126,10 +132,10 @@ def test_missing_headers_are_refused(encrypted: Server) -> None:
 
 def test_options_set_server_access(certificate: tuple[Path, Path], headers: Path) -> None:
     file, _ = certificate
-    found = settings(triton="grpcs://host:443", triton_ca=str(file), triton_headers=str(headers))
-    assert found.triton.access == Access(tls=True, ca=file, header_file=headers)
-    assert SECRET not in repr(found)
-    assert SECRET not in " ".join(found.command_line())
+    parsed = settings(triton="grpcs://host:443", triton_ca=str(file), triton_headers=str(headers))
+    assert parsed.triton.access == Access(tls=True, ca=file, header_file=headers)
+    assert SECRET not in repr(parsed)
+    assert SECRET not in " ".join(parsed.command_line())
 
 
 @pytest.mark.parametrize(
@@ -139,7 +145,7 @@ def test_options_set_server_access(certificate: tuple[Path, Path], headers: Path
 def test_invalid_header_line_is_named_but_not_shown(line: str, tmp_path: Path) -> None:
     file = tmp_path / "headers"
     file.write_text(f"authorization: Bearer {SECRET}\n{line} {SECRET}\n")
-    with pytest.raises(InputError, check=lambda e: e.where == f"{file}, line 2") as raised:
+    with pytest.raises(InputError, check=lambda error: error.where == f"{file}, line 2") as raised:
         headers_in(file)
     assert SECRET not in str(raised.value)
 
@@ -153,10 +159,10 @@ def test_access_option_needs_a_matching_server(
 ) -> None:
     files = {"triton_ca": certificate[0], "triton_headers": headers}
     flag = f"--{option.replace('_', '-')}"
-    with pytest.raises(InputError, check=lambda e: e.where == f"{flag} --triton {triton}"):
+    with pytest.raises(InputError, check=lambda error: error.where == f"{flag} --triton {triton}"):
         settings(triton=triton, **{option: str(files[option])})
 
 
 def test_file_without_certificates_is_refused(headers: Path) -> None:
-    with pytest.raises(InputError, check=lambda e: str(headers) in str(e.where)):
+    with pytest.raises(InputError, check=lambda error: str(headers) in str(error.where)):
         settings(triton="grpcs://host:443", triton_ca=str(headers))

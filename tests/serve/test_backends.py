@@ -36,8 +36,8 @@ from fixtures.spec import Case
 from tests.build.conversions import DEPLOYMENT, MICRO
 from tests.serve.programs import script
 
-FORMATS = {one.mnemonic: one for one in all_formats()}
-MODELS = {one.name: one for one in all_models()}
+FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
+MODELS = {model.name: model for model in all_models()}
 ONNX = FORMATS["onnx"]
 A100 = recognise("NVIDIA A100")
 MIB = 2**20
@@ -97,22 +97,26 @@ def test_backends_are_next_to_program_or_in_default_folder(
     [
         ("resnet50-micro", "ts-trace", CPU, True),
         ("bert-dist4l", "ts-script", CPU, True),
-        ("nnunet", "ts-trace", CPU, False),  # the runtime gives it back too
-        ("resnet50-micro", "onnx", CPU, False),  # it has an arena of its own
-        ("resnet50-micro", "pt2", CPU, False),  # the runtime serves it, and tells malloc
+        ("nnunet", "ts-trace", CPU, False),  # the suite's runtime does not keep it either
+        ("resnet50-micro", "onnx", CPU, False),  # ONNX Runtime has its own arena
+        ("resnet50-micro", "pt2", CPU, False),  # the suite's runtime serves it and configures malloc
         ("resnet50-micro", "ts-trace", A100, False),
     ],
 )
 def test_freed_memory_is_kept_for_native_pytorch(
     tmp_path: Path, model: str, format_: str, target: Any, kept: bool
 ) -> None:
-    """As it is in the suite's own runtime."""
+    """The suite's own runtime keeps it too."""
     case = Case(target, MODELS[model], FORMATS[format_], None, "fp32")
     expected = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"} if kept else {}
     choice = installed(tmp_path, "onnxruntime", "pytorch", "python")
     assert server_variables(choice, case, DEPLOYMENT) == expected
-    for other in (installed(tmp_path / "other", "python"), Choice("embedded"), Choice("remote", "host:8001")):
-        assert server_variables(other, case, DEPLOYMENT) == {}
+    for other_choice in (
+        installed(tmp_path / "other", "python"),
+        Choice("embedded"),
+        Choice("remote", "host:8001"),
+    ):
+        assert server_variables(other_choice, case, DEPLOYMENT) == {}
 
 
 def test_local_python_backend_finds_python_and_its_library(
@@ -129,23 +133,23 @@ def test_local_python_backend_finds_python_and_its_library(
 
 
 def sizes(model: str, gpus: int = 1, instances: int | None = None) -> dict[str, int]:
-    """Bytes of each memory pool, by the option up to the size: `--cuda-memory-pool-byte-size 0`."""
+    """Bytes of each memory pool, by option and GPU: `--cuda-memory-pool-byte-size 0`."""
     case = next(case for case in cases_of(A100) if case.model.name == model)
     deployment = matrix_of(case.model, A100).deployment
     deployment = structs.replace(deployment, instances=instances or deployment.instances)
-    found = {}
+    pools = {}
     for option in pool_options(case, deployment, gpus):
         name, _, value = option.partition("=")
         gpu, _, size = value.rpartition(":")
-        found[f"{name} {gpu}".strip()] = int(size)
-    return found
+        pools[f"{name} {gpu}".strip()] = int(size)
+    return pools
 
 
 PINNED, CUDA = "--pinned-memory-pool-byte-size", "--cuda-memory-pool-byte-size"
 
 
 def test_memory_pools_hold_largest_batches() -> None:
-    """Small models leave Triton's own sizes."""
+    """Small models keep Triton's default sizes."""
     assert pool_options(next(iter(cases_of(CPU))), DEPLOYMENT) == []
     assert sizes("resnet50-micro") == {PINNED: 256 * MIB, f"{CUDA} 0": 64 * MIB}
     deployment = matrix_of(MODELS["nnunet"], A100).deployment
@@ -167,22 +171,26 @@ def test_engine_cache_folder_depends_on_server_kind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
-    told: dict[str, Any] = {}
-    client = SimpleNamespace(load_model=lambda _name, **what: told.update(json.loads(what["config"])))
+    config: dict[str, Any] = {}
+    client = SimpleNamespace(
+        load_model=lambda _name, **arguments: config.update(json.loads(arguments["config"]))
+    )
     case = Case(A100, MICRO, ONNX, accelerator, "fp16")
     built = BuiltModel(case, tmp_path / str(case), "0f3c", "test", 1.0, 1.0, reused=False)
     Server(kind, "127.0.0.1:1", "2.51.0", None, client).load(built, DEPLOYMENT, "online")
     if kind == "embedded":
-        folder = told["parameters"]["engines"]["string_value"]
+        folder = config["parameters"]["engines"]["string_value"]
     else:
-        given = told["optimization"].get("execution_accelerators", {}).get("gpu_execution_accelerator", [])
-        paths = [one["parameters"].get("trt_engine_cache_path") for one in given]
+        accelerators = (
+            config["optimization"].get("execution_accelerators", {}).get("gpu_execution_accelerator", [])
+        )
+        paths = [entry["parameters"].get("trt_engine_cache_path") for entry in accelerators]
         folder = next(filter(None, paths), None)
     expected = {"here": str(tmp_path / "tritonproof" / "engines")}.get(str(place), place)
     assert (None if folder is None else str(Path(folder).parent)) == expected
 
 
-# --- what a server's own backends cannot serve --------------------------------------------------------------
+# --- cases that a server's own backends cannot serve --------------------------------------------------------
 
 
 @pytest.fixture
@@ -192,7 +200,7 @@ def built_by(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def container(version: str | None = None, release: str | None = None) -> Any:
-    """A container whose image says that it has this TensorRT, and is of this release."""
+    """A container whose image states this TensorRT version and this release."""
     image = Image("image", release=release, tensorrt=version)
     return SimpleNamespace(kind="docker", backends=None, image=image, version="")
 
@@ -207,7 +215,7 @@ def case_of(mnemonic: str, accelerator: str | None = None, gpus: int = 1) -> Cas
         ("10.5.0.18", "tensorrt-cu12==10.5.0.*"),
         ("10.14.1.48", "tensorrt-cu13==10.14.1.*"),
         ("10.16.1.11", None),
-        (None, None),  # the server is asked
+        (None, None),  # unknown, so the server decides
     ],
 )
 def test_incompatible_tensorrt_of_container_is_skipped_with_a_fix(
@@ -229,7 +237,7 @@ def test_incompatible_tensorrt_of_container_is_skipped_with_a_fix(
         ("25.02", "tf-savedmodel", None, 1, (8, 0), True),
         ("25.03", "tf-savedmodel", None, 1, (8, 0), False),
         ("26.08", "tf-savedmodel", None, 1, (8, 0), False),
-        ("99.01", "tf-savedmodel", None, 1, (8, 0), True),  # it is not known, and the server is asked
+        ("99.01", "tf-savedmodel", None, 1, (8, 0), True),  # an unknown release, so the server decides
         ("25.03", "onnx", "trt", 1, (8, 0), True),
         ("25.03", "onnx", "trt", 2, (8, 0), False),
         ("25.03", "onnx", None, 2, (8, 0), True),

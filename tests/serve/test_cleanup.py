@@ -1,6 +1,6 @@
-"""What a killed Triton leaves in /tmp is removed, and nothing that may still be in use.
+"""Leftovers of a killed Triton in /tmp are removed, except those that may still be in use.
 
-These tests bring folders and processes of their own, whichever Tritons are alive on the machine.
+These tests use their own folders and processes, independent of other Tritons on the machine.
 """
 
 import mmap
@@ -18,16 +18,16 @@ HOUR_S = 3600.0
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What a backend made an hour ago."""
-    made = tmp_path / "temporary" / "python_env_aB3xYz"
-    made.mkdir(parents=True)
-    os.utime(made, (time.time() - HOUR_S,) * 2)
-    return made
+    """A folder that a backend made an hour ago."""
+    path = tmp_path / "temporary" / "python_env_aB3xYz"
+    path.mkdir(parents=True)
+    os.utime(path, (time.time() - HOUR_S,) * 2)
+    return path
 
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Path:
-    """A machine on which no Triton runs, as the kernel shows its processes."""
+    """The /proc of a machine without a Triton."""
     view = tmp_path / "proc"
     view.mkdir()
     add_process(view, 10, age_s=10 * HOUR_S, library="/usr/lib/libc.so.6")
@@ -35,7 +35,7 @@ def processes(tmp_path: Path) -> Path:
 
 
 def add_process(view: Path, pid: int, *, age_s: float, library: str) -> None:
-    """Let there be a process that was started so long ago and has a library loaded."""
+    """Add a process of this age that has loaded a library."""
     ticks = (time.clock_gettime(time.CLOCK_BOOTTIME) - age_s) * os.sysconf("SC_CLK_TCK")
     (view / str(pid)).mkdir()
     (view / str(pid) / "stat").write_text(f"{pid} (a (name)) S {' 0' * 18} {ticks:.0f} 0 0\n")

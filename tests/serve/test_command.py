@@ -28,15 +28,15 @@ def test_embedded_server_finds_shell_and_python_on_any_path(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", path)
-    given = environment_of(Choice("embedded"), "cpu", tmp_path)["PATH"]
-    assert shutil.which("bash", path=given)
-    assert shutil.which("python3", path=given) == str(Path(sys.executable).with_name("python3"))
+    server_path = environment_of(Choice("embedded"), "cpu", tmp_path)["PATH"]
+    assert shutil.which("bash", path=server_path)
+    assert shutil.which("python3", path=server_path) == str(Path(sys.executable).with_name("python3"))
 
 
 def test_embedded_server_needs_writable_backend_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would end as it loads its first model, with an exception that a stack follows."""
+    """Otherwise it would end with an exception and a stack trace when it loads its first model."""
     monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
     with (
         pytest.raises(SetupError, check=lambda error: error.where == str(tmp_path / "closed")),
@@ -72,9 +72,9 @@ def test_model_folder_of_any_name_is_mounted_read_only(
 ) -> None:
     (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / name)
-    (given,) = [part for part in docker() if part.startswith(("--mount", "--volume", "-v"))]
+    (mount,) = [part for part in docker() if part.startswith(("--mount", "--volume", "-v"))]
     # As docker/cli reads it, opts/mount.go: a line of CSV.
-    (fields,) = csv.reader([given.removeprefix("--mount=")])
+    (fields,) = csv.reader([mount.removeprefix("--mount=")])
     assert fields == ["type=bind", f"source={tmp_path / name}/models", "target=/models", "readonly"]
 
 
@@ -152,14 +152,14 @@ def test_local_server_gets_only_options_it_knows(
     ):
         pass
     options = {line.partition("=")[0].strip("-") for line in (tmp_path / "call").read_text().splitlines()}
-    assert {one for one in options if "shm" in one or "restricted" in one} - {"backend-config"} == given
+    assert {name for name in options if "shm" in name or "restricted" in name} - {"backend-config"} == given
 
 
 @pytest.mark.parametrize("gpus", [["GPU-1"], ["GPU-1", "GPU-2"], ["MIG-1"]])
 def test_container_gets_gpus_of_the_run(gpus: list[str]) -> None:
-    (given,) = [part for part in docker(gpus) if part.startswith("--gpus")]
+    (option,) = [part for part in docker(gpus) if part.startswith("--gpus")]
     # docker/cli, opts/gpus.go: the value is one line of CSV whose fields are KEY=VALUE.
-    ((field,),) = csv.reader([given.removeprefix("--gpus=")])
+    ((field,),) = csv.reader([option.removeprefix("--gpus=")])
     assert field == f"device={','.join(gpus)}"
     podman = docker(gpus, image=Image(IMAGE, release="24.10", in_podman=True))
     devices = [part for part in podman if part.startswith(("--gpus", "--device"))]

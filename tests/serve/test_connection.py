@@ -1,4 +1,4 @@
-"""Answers are limited in size and checked; busy servers are waited for, and every request ends."""
+"""The suite limits and checks answers, waits for busy servers, and ends every request."""
 
 import contextlib
 import dataclasses
@@ -33,18 +33,18 @@ FOUND = FoundModel("m", None, None)
 
 
 def config(*, dtype: int = mc.TYPE_FP32, length: int = 4, dimensions: int = 1) -> Any:
-    found = mc.ModelConfig(name="m", backend="python", max_batch_size=4)
-    found.output.add(name="Y", data_type=mc.TYPE_FP32, dims=[4])
-    found.input.add(name="X", data_type=mc.TYPE_FP32, dims=[length] * dimensions)
-    content = pb.ModelConfigResponse(config=found).SerializeToString()
-    # The client's own enumeration takes no other number.
+    model_config = mc.ModelConfig(name="m", backend="python", max_batch_size=4)
+    model_config.output.add(name="Y", data_type=mc.TYPE_FP32, dims=[4])
+    model_config.input.add(name="X", data_type=mc.TYPE_FP32, dims=[length] * dimensions)
+    content = pb.ModelConfigResponse(config=model_config).SerializeToString()
+    # The client's own enumeration accepts no unknown data type.
     return content.replace(b"X\x10" + bytes([mc.TYPE_FP32]), b"X\x10" + bytes([dtype]))
 
 
 def models(*versions: str, name: str = "m") -> Any:
     kind = pb.RepositoryIndexResponse.ModelIndex
-    found = [kind(name=name, version=version, state="READY") for version in versions]
-    return pb.RepositoryIndexResponse(models=found)
+    entries = [kind(name=name, version=version, state="READY") for version in versions]
+    return pb.RepositoryIndexResponse(models=entries)
 
 
 HONEST: Mapping[str, Any] = {
@@ -54,36 +54,36 @@ HONEST: Mapping[str, Any] = {
     "RepositoryIndex": models("1", "2", "10"),
     "ModelConfig": config(),
 }
-"""What a server answers to each question, by its name in the protocol; bytes go out as they are."""
+"""A server's answer to each call, by its name in the protocol; bytes are sent unchanged."""
 LACKS = grpc.StatusCode.UNIMPLEMENTED
-"""The answer of a server that has no such call."""
+"""The answer of a server without this call."""
 
 
 def metadata(*, datatype: str = "FP32", input_shape: Sequence[int] = (-1, 4), outputs: int = 1) -> Any:
     kind = pb.ModelMetadataResponse.TensorMetadata
-    given = [kind(name="Y", datatype="BYTES", shape=[-1])] * outputs
+    output_tensors = [kind(name="Y", datatype="BYTES", shape=[-1])] * outputs
     return pb.ModelMetadataResponse(
-        name="m", inputs=[kind(name="X", datatype=datatype, shape=input_shape)], outputs=given
+        name="m", inputs=[kind(name="X", datatype=datatype, shape=input_shape)], outputs=output_tensors
     )
 
 
 @pytest.fixture
 def answering() -> Iterator[Callable[..., Server]]:
-    """`answering(ModelConfig=...)`: the connection to a server with these answers; None for a refusal."""
+    """`answering(ModelConfig=...)`: a connection to a server with these answers; None is a refusal."""
     started: list[Any] = []
 
     def start(packed: grpc.Compression = grpc.Compression.NoCompression, /, **lies: Any) -> Server:
         answers = {**HONEST, **lies}
 
         def answer(name: str, context: Any) -> bytes:
-            found = answers.get(name)
-            found = found() if callable(found) else found
-            if isinstance(found, grpc.StatusCode):
-                context.abort(found, "no such call")
-            if found is None:
+            result = answers.get(name)
+            result = result() if callable(result) else result
+            if isinstance(result, grpc.StatusCode):
+                context.abort(result, "no such call")
+            if result is None:
                 context.abort(grpc.StatusCode.INTERNAL, "\x1b[31mno\nway" * 5000)
-            assert found is not None
-            return found if isinstance(found, bytes) else bytes(found.SerializeToString())
+            assert result is not None
+            return result if isinstance(result, bytes) else bytes(result.SerializeToString())
 
         class Handler(grpc.GenericRpcHandler):
             def service(self, details: Any) -> Any:
@@ -97,18 +97,18 @@ def answering() -> Iterator[Callable[..., Server]]:
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         started.append(server)
-        found = connect(f"127.0.0.1:{port}")
-        started.append(found.client)
-        return found
+        result = connect(f"127.0.0.1:{port}")
+        started.append(result.client)
+        return result
 
     yield start
-    for one in reversed(started):
-        one.stop(None) if hasattr(one, "stop") else one.close()
+    for resource in reversed(started):
+        resource.stop(None) if hasattr(resource, "stop") else resource.close()
 
 
 def test_models_of_server_are_listed(answering: Callable[..., Server]) -> None:
     server = answering()
-    assert [one.name for one in loaded_on(server)] == ["m"]
+    assert [model.name for model in loaded_on(server)] == ["m"]
     assert load_found(server, FOUND, {}).versions == ("1", "2", "10")
 
 
@@ -147,29 +147,31 @@ def test_nonnumeric_version_is_refused(version: str, answering: Callable[..., Se
 def test_server_version_is_cleaned_and_shortened(
     answering: Callable[..., Server],
 ) -> None:
-    said = pb.ServerMetadataResponse(
+    server_metadata = pb.ServerMetadataResponse(
         name="ours", version="\x1b[31m" + "9" * 1_000_000, extensions=["model_configuration"]
     )
-    version = answering(ServerMetadata=said).version
+    version = answering(ServerMetadata=server_metadata).version
     assert "\x1b" not in version
     assert len(version) <= 200
 
 
 @pytest.fixture
 def other(answering: Callable[..., Server]) -> Callable[..., Server]:
-    """A server of the protocol that has no more than every one has."""
-    said = pb.ServerMetadataResponse(name="mlserver", version="1.7.1")
+    """A server with only the mandatory part of the protocol."""
+    server_metadata = pb.ServerMetadataResponse(name="mlserver", version="1.7.1")
     lacking = dict.fromkeys(
         ["ModelConfig", "ModelStatistics", "RepositoryIndex", "RepositoryModelUnload"], LACKS
     )
-    return functools.partial(answering, **{"ServerMetadata": said, **lacking, "ModelMetadata": metadata()})
+    return functools.partial(
+        answering, **{"ServerMetadata": server_metadata, **lacking, "ModelMetadata": metadata()}
+    )
 
 
 def test_other_server_is_described_by_its_metadata(other: Callable[..., Server]) -> None:
     server = other()
     assert server.version == "mlserver 1.7.1"
-    (found,) = loaded_on(server, ["m"])
-    model = declared(found)
+    (found_model,) = loaded_on(server, ["m"])
+    model = declared(found_model)
     assert model.inputs == (Tensor("X", "FP32", (4,)),)
     assert model.outputs == (Tensor("Y", "BYTES", ()),)
     assert model.batched
@@ -182,8 +184,8 @@ def test_other_server_is_described_by_its_metadata(other: Callable[..., Server])
 def test_no_batches_without_a_leading_dynamic_axis(
     other: Callable[..., Server],
 ) -> None:
-    (found,) = loaded_on(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
-    model = declared(found)
+    (found_model,) = loaded_on(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
+    model = declared(found_model)
     assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))
 
 
@@ -207,7 +209,7 @@ def test_metadata_without_a_valid_model_is_refused(
 def test_models_of_a_server_without_index_must_be_named(other: Callable[..., Server]) -> None:
     with pytest.raises(SetupError, check=lambda error: "--repository remote:" in str(error.fix)):
         loaded_on(other())
-    listed = pb.RepositoryIndexResponse.ModelIndex(name="m", state="State.READY")  # as MLServer says it
+    listed = pb.RepositoryIndexResponse.ModelIndex(name="m", state="State.READY")  # MLServer's spelling
     assert loaded_on(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
 
 
@@ -221,7 +223,7 @@ def test_server_that_cannot_load_models_is_refused(
 
 @pytest.fixture
 def largest_bytes(monkeypatch: pytest.MonkeyPatch) -> int:
-    """How large answers may be except for tensors: smaller than usual, as those take seconds to send."""
+    """The size limit of answers without tensors, lower than usual: usual sizes take seconds to send."""
     monkeypatch.setattr(connection, "LARGEST_REPORT_BYTES", 2**20)
     return connection.LARGEST_REPORT_BYTES
 
@@ -289,7 +291,7 @@ Clock = Callable[[int | None], Callable[[], CpuTime]]
 
 
 def clock_of(cores: Iterator[float]) -> Clock:
-    """The clock of a server that keeps so many cores busy in each stretch, one after the other."""
+    """The clock of a server that keeps `next(cores)` cores busy in each successive interval."""
 
     def clock(_pid: int | None) -> Callable[[], CpuTime]:
         return lambda: CpuTime(10.0, 0.0, 10.0 * next(cores), 20.0, 0.0)

@@ -23,17 +23,17 @@ from tests.serve.programs import script
 def engine(
     folder: Path, monkeypatch: pytest.MonkeyPatch, about: object = None, *, needs_pull: bool = False
 ) -> Path:
-    """A stand-in for docker on PATH whose containers end at once; returns the file of its arguments."""
-    calls, here = folder / "calls", folder / "image is here"
+    """Put a fake docker on PATH whose containers end at once; returns the file that lists its arguments."""
+    calls, marker = folder / "calls", folder / "image is here"
     if not needs_pull:
-        here.touch()
+        marker.touch()
     (folder / "about.json").write_text(json.dumps([about or {}]))
     script(
         folder / "bin" / "docker",
         f'''printf '%s\\n' "$@" END >> "{calls}"
 case "$1" in
-    image) [ -f "{here}" ] && cat "{folder}/about.json" ;;
-    pull) [ ! -f "{folder}/refused" ] && touch "{here}" || {{ echo "denied"; exit 1; }} ;;
+    image) [ -f "{marker}" ] && cat "{folder}/about.json" ;;
+    pull) [ ! -f "{folder}/refused" ] && touch "{marker}" || {{ echo "denied"; exit 1; }} ;;
     run) echo "no such image"; exit 125 ;;
 esac''',
     )
@@ -47,16 +47,16 @@ def calls_in(calls: Path) -> list[list[str]]:
 
 
 def start(tmp_path: Path, image: str = IMAGE, **options: Any) -> list[str]:
-    """Start a container that ends at once; returns what was told of its steps."""
+    """Start a container that ends at once; returns the reported steps."""
     steps: list[str] = []
-    usual: dict[str, Any] = {"device": "cpu", "report": steps.append}
+    defaults: dict[str, Any] = {"device": "cpu", "report": steps.append}
     with (
         pytest.raises(ProofError, match="no such image"),
         serve(
             Choice("docker", image),
             tmp_path / "models",
             tmp_path / "log",
-            **{**usual, **options},
+            **{**defaults, **options},
         ),
     ):
         pass
@@ -65,12 +65,12 @@ def start(tmp_path: Path, image: str = IMAGE, **options: Any) -> list[str]:
 
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
-    """A machine with two GPUs, of which the run uses the second."""
-    found = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
-    monkeypatch.setitem(sys.modules, "pynvml", found)
+    """A machine with two GPUs; the run uses the second."""
+    fake = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-2")
     machine.gpus_of.cache_clear()
-    yield found
+    yield fake
     machine.gpus_of.cache_clear()
 
 
@@ -208,8 +208,8 @@ def test_engine_reports_whether_it_gives_gpus(
     monkeypatch.setattr(container, "CDI_FOLDERS", (tmp_path / "cdi",))
     script(tmp_path / "docker", f"echo '{said}'")
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = check_docker()
-    assert (found.gives_gpus(), found.is_podman) == (gives, podman)
+    docker = check_docker()
+    assert (docker.gives_gpus(), docker.is_podman) == (gives, podman)
     (tmp_path / "cdi").mkdir()
     (tmp_path / "cdi" / "nvidia.yaml").touch()
     assert Engine(host={}).gives_gpus()

@@ -1,4 +1,4 @@
-"""Models of existing repositories on a real Triton: loaded unchanged, or refused with a reason."""
+"""A real Triton loads models of existing repositories unchanged, or refuses them with a reason."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository of sound and of broken models."""
+    """A repository of sound and broken models."""
     root = tmp_path_factory.mktemp("repository")
     write_model(root, "doubler", code("2 * values"), config())
     write_model(root, "caller", CALLING, config())
@@ -45,7 +45,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(repository: Path) -> dict[str, FoundModel]:
     """The repository's models by their names."""
-    return {one.name: one for one in models_in(repository, "--repository")}
+    return {model.name: model for model in models_in(repository, "--repository")}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def server(found: dict[str, FoundModel], tmp_path_factory: pytest.TempPathFactor
 
 
 def load(server: Server, found: dict[str, FoundModel], name: str) -> tuple[LoadedModel, Model]:
-    others = {other: one for other, one in found.items() if other != name}
+    others = {other_name: found_model for other_name, found_model in found.items() if other_name != name}
     loaded = load_found(server, found[name], others)
     return loaded, with_config(declared(found[name]), loaded.config)
 
@@ -78,7 +78,7 @@ def test_called_models_are_loaded_and_nothing_is_written(
 
 def test_missing_configuration_comes_from_server(server: Server, found: dict[str, FoundModel]) -> None:
     _, model = load(server, found, "completing")
-    tensors = [(one.name, one.dtype, one.shape) for one in (*model.inputs, *model.outputs)]
+    tensors = [(tensor.name, tensor.dtype, tensor.shape) for tensor in (*model.inputs, *model.outputs)]
     assert tensors == [("IN", "FP32", (3,)), ("OUT", "FP32", (3,))]
     assert model.matrices["cpu"].deployment.max_batch_size == 2
 
@@ -97,7 +97,7 @@ def test_load_generator_sends_strings_and_variable_lengths(
             exclusive=True
         ):  # other tests' load generators use the same names in shared memory
             run = perf_analyzer.take(job, 0.06)
-        # Each once, however long that takes.
+        # Ask for each sample once, however long that takes.
         answers = verify(check, ask_once(job, data.requests(point.batch)), 1.0)
     assert len(run.timeline.starts) > 0
     assert (answers.wrong, answers.first_wrong) == (0, None)
@@ -137,12 +137,12 @@ def test_every_served_version_must_answer(server: Server, found: dict[str, Found
 
 def test_server_lists_loaded_models(server: Server, found: dict[str, FoundModel]) -> None:
     load(server, found, "doubler")
-    loaded = {one.name: one for one in loaded_on(server)}
+    loaded = {model.name: model for model in loaded_on(server)}
     assert "elsewhere" not in loaded
     assert declared(loaded["doubler"]).inputs[0].shape == (4,)
 
 
-# --- models that are refused as they were found -------------------------------------------------------------
+# --- models that do not load unchanged ----------------------------------------------------------------------
 
 WITHOUT_DIMS = """
 backend: "python"
@@ -153,7 +153,7 @@ output { name: "OUT" data_type: TYPE_FP32 }
 
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository of models none of which loads."""
+    """A repository of models that do not load."""
     root = tmp_path_factory.mktemp("refused")
     write_model(root, "shapeless", code("values"), WITHOUT_DIMS)
     write_model(root, "renamed", code("values"), f'name: "former"\n{config()}')
@@ -170,7 +170,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def refusing(
     request: pytest.FixtureRequest, refused: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """A Triton that completes configurations, and one that does not."""
+    """A Triton that completes configurations, or one that does not."""
     log = tmp_path_factory.mktemp("logs") / "log"
     with serve(Choice("embedded"), refused, log, device="cpu", completes=request.param) as started:
         yield started
@@ -185,16 +185,16 @@ def test_first_line_states_reason(
 ) -> None:
     with pytest.raises(ProofError) as caught:
         refusing.load_as_found(refused / name)
-    first = caught.value.what.splitlines()[0]
-    assert reason in first
-    assert "failed to poll" not in first
+    first_line = caught.value.what.splitlines()[0]
+    assert reason in first_line
+    assert "failed to poll" not in first_line
     assert fix is None or fix in str(caught.value.fix)
 
 
 def test_unloadable_model_is_not_waited_for(refusing: Server, refused: Path) -> None:
-    models = {one.name: one for one in models_in(refused, "--repository")}
+    models = {model.name: model for model in models_in(refused, "--repository")}
     for name in ("doubler", "chain"):
-        others = {other: one for other, one in models.items() if other != name}
+        others = {other_name: model for other_name, model in models.items() if other_name != name}
         with pytest.raises(NotAvailableError, match="doubler"):
             load_found(refusing, models[name], others)
     with pytest.raises(ProofError, match=r"model\.py"):
@@ -202,11 +202,11 @@ def test_unloadable_model_is_not_waited_for(refusing: Server, refused: Path) -> 
     assert refusing.is_live()
 
 
-# --- samples that are made up, for a model that is made up --------------------------------------------------
+# --- invented samples for an invented model -----------------------------------------------------------------
 
 
 class Asked:
-    """A server's model that takes some lengths only, needs some inputs, and records what it was asked."""
+    """A server whose model accepts only some lengths and needs one input; records its requests."""
 
     def __init__(self, *taken: int, needed: str = "IN") -> None:
         self.taken, self.needed = taken, needed
@@ -232,13 +232,13 @@ def ask(server: Any, *inputs: Tensor) -> Sized:
 
 @pytest.mark.parametrize(
     ("dimensions", "asked"),
-    [(1, [16, 224, 640, 1]), (5, [16, 1])],  # at 224 a row of five dimensions takes 2 TiB
+    [(1, [16, 224, 640, 1]), (5, [16, 1])],  # a row of five dimensions of 224 takes 2 TiB
 )
 def test_lengths_are_tried_in_order_within_size_limit(dimensions: int, asked: list[int]) -> None:
     server = Asked(1)
-    found = ask(server, Tensor("IN", "FP32", (-1,) * dimensions))
+    result = ask(server, Tensor("IN", "FP32", (-1,) * dimensions))
     assert server.lengths == asked
-    assert found.samples.load([0])["IN"].shape == (1,) * (dimensions + 1)
+    assert result.samples.load([0])["IN"].shape == (1,) * (dimensions + 1)
 
 
 def test_rejected_lengths_report_error_of_the_model() -> None:
@@ -262,7 +262,7 @@ def test_optional_input_must_be_omissible(needed: str) -> None:
         with pytest.raises(ProofError, match="MORE"):
             ask(server, *inputs)
         return
-    found = ask(server, *inputs)
-    assert found.first is not None
-    assert found.first["OUT"].tolist() == [[1.0, 1.0]], "the first answer is kept, with all inputs"
+    result = ask(server, *inputs)
+    assert result.first is not None
+    assert result.first["OUT"].tolist() == [[1.0, 1.0]], "the first answer is kept, with all inputs"
     assert server.inputs == {frozenset({"IN", "MORE"}), frozenset({"IN"})}

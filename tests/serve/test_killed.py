@@ -46,18 +46,18 @@ with serve(Choice("embedded"), folder / "models", folder / "server.log", device=
 
 @dataclasses.dataclass(frozen=True)
 class Serving:
-    """A program that serves a model and puts it under load until it is ended."""
+    """A program that serves a model under load until it is killed."""
 
     source: str
     model: str
-    """With which the names of the load generator's segments start."""
+    """The prefix of the load generator's segment names."""
 
 
 @pytest.fixture
 def serving(
     household: Household, make_build: MakeBuild, load_generator: tuple[str, dict[str, str]], tmp_path: Path
 ) -> Serving:
-    """The program, with a model of its own: perf_analyzer's segments have one name for the whole machine."""
+    """The program, with its own model name: perf_analyzer's segment names are machine-wide."""
     name = f"doubling{uuid.uuid4().hex}"
     build = make_build(tmp_path / "models", name, DOUBLING)
     program, libraries = load_generator
@@ -74,12 +74,12 @@ def serving(
 
 
 def folders(household: Household) -> set[str]:
-    """Names of the servers' temporary folders there are now, with which their segments' names start."""
+    """Names of the servers' temporary folders, which are also the prefixes of their segments' names."""
     return {path.name for path in household.temporary.glob("*/runs/*")}
 
 
 def segments_of(names: set[str]) -> list[str]:
-    """The shared-memory segments whose names start with one of these."""
+    """The shared-memory segments whose names have one of these prefixes."""
     return [path.name for path in SHM.iterdir() if path.name.startswith(tuple(names))]
 
 
@@ -112,17 +112,19 @@ def test_no_triton_survives_a_kill_at_random_moment(
 
 
 def test_server_and_load_generator_die_with_their_guards(household: Household, serving: Serving) -> None:
-    """When even the guards are killed the kernel ends what they started; only a stub may stay behind."""
+    """When even the guards are killed, the kernel ends their children; only a stub may remain."""
     caller = start_caller(household, serving.source, b"under load")
-    guards = [one for one in household.processes() if guard.__file__ in command_line(one)]
+    guards = [program for program in household.processes() if guard.__file__ in command_line(program)]
     assert len(guards) == 2, "of the server and of the load generator"
     for process in guards:
         process.kill()
     caller.kill()
     caller.wait()
     deadline = time.monotonic() + ENDED_S
-    while (left := [one for one in household.names() if "stub" not in one]) and time.monotonic() < deadline:
+    while (
+        remaining := [program for program in household.names() if "stub" not in program]
+    ) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert left == []
+    assert remaining == []
     for name in segments_of({serving.model}):
-        (SHM / name).unlink()  # nobody was there to do it
+        (SHM / name).unlink()  # no guard is left to remove it

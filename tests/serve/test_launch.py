@@ -25,7 +25,7 @@ from tests.whole_runs.suite import TRACE, suite
 EMBEDDED = Choice("embedded")
 SHM = Path("/dev/shm")
 HELP = '[ "$*" = --help ] && exit'
-"""The help is asked for before a server is started, and waited for."""
+"""The suite asks a server for its help before starting it, and waits for the answer."""
 
 
 def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path, temporary: Path) -> None:
@@ -36,22 +36,22 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
         server.load(built, DEPLOYMENT, "online")
         process = process_of(server)
         ports = [port_of(server, service) for service in ("http", "grpc", "metrics")]
-        made = set(cleanup.FOLDERS.glob("python_env_*")) - before
+        backend_folders = set(cleanup.FOLDERS.glob("python_env_*")) - before
         assert server.scratch is not None
         segments = f"{server.scratch.name}*"
         assert list(temporary.glob("*/runs/*")) == [server.scratch]
         assert list(SHM.glob(segments))
-        assert made
+        assert backend_folders
     assert not process.is_running()
     for port in ports:
-        with socket.socket() as again:
-            again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            again.bind(("127.0.0.1", port))
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", port))
     assert "Started GRPCInferenceService" in log.read_text()
     assert list(temporary.glob("*/runs/*")) == list(SHM.glob(segments)) == []
-    # What the backend made in /tmp stays where an older Triton may have made it; another server may end just
-    # now.
-    wait_until(lambda: not made.intersection(cleanup.orphans()))
+    # The backend's folder in /tmp stays while an older Triton may have made it; another server may be ending
+    # right now.
+    wait_until(lambda: not backend_folders.intersection(cleanup.orphans()))
 
 
 @pytest.mark.parametrize("completes", [False, True])
@@ -84,9 +84,9 @@ def test_models_are_served_from_any_path(
 
 
 def wrapper(folder: Path, options: str = "") -> Path:
-    """The embedded Triton laid out as an installed one: bin/tritonserver and backends/ beside it.
+    """The embedded Triton in the layout of an installed one: bin/tritonserver beside backends/.
 
-    The libraries that it needs itself it finds by itself, as an installed one does.
+    Like an installed one it finds its own libraries.
     """
     wheels.backend_folder(folder)
     program = wheels.embedded_triton() / "bin" / "tritonserver"
@@ -108,17 +108,19 @@ def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, 
 def test_server_without_model_control_is_refused_before_building(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refusing = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
-    taking = Choice("embedded")
-    with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as theirs:
-        with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {theirs.address}"):
-            check_accepts_models(theirs.address)
+    embedded = Choice("embedded")
+    with serve(
+        refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True
+    ) as other_server:
+        with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {other_server.address}"):
+            check_accepts_models(other_server.address)
         places = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
-        run = suite("-k", TRACE, "-m", "not load", "--triton", theirs.address, **places)
-        assert (run.status, theirs.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
+        run = suite("-k", TRACE, "-m", "not load", "--triton", other_server.address, **places)
+        assert (run.status, other_server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
         assert not list(places["repos"].glob("cpu-*")), "nothing was built"
-    check_accepts_models(theirs.address)  # what does not answer is told by what needs it
-    with serve(taking, models, tmp_path / "log", device="cpu", open_to_all=True) as theirs:
-        check_accepts_models(theirs.address)
+    check_accepts_models(other_server.address)  # unreachable now: not its error to report
+    with serve(embedded, models, tmp_path / "log", device="cpu", open_to_all=True) as other_server:
+        check_accepts_models(other_server.address)
 
 
 @pytest.mark.parametrize("obstacle", ["log", "results"])
@@ -161,7 +163,7 @@ def test_server_ending_at_start_is_an_error_with_output(
     program = script(tmp_path / "bin" / "tritonserver", text)
     with pytest.raises(ProofError) as caught:
         start(program, tmp_path, variables={"MALLOC_MMAP_MAX_": "0"})
-    assert [one for one in named if one not in caught.value.what] == []
+    assert [part for part in named if part not in caught.value.what] == []
     assert list(temporary.glob("*/runs/*")) == []
 
 
@@ -175,12 +177,12 @@ def test_server_end_removes_leftovers_of_killed_servers(
 
 
 def test_taken_port_is_recognized_and_retried(models: Path, tmp_path: Path, temporary: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         attempts = [
-            dataclasses.replace(free_ports(), **{which: port}) for which in ("http", "grpc", "metrics")
+            dataclasses.replace(free_ports(), **{service: port}) for service in ("http", "grpc", "metrics")
         ]
         with (
             pytest.raises(ProofError),
@@ -195,11 +197,15 @@ def test_taken_port_is_recognized_and_retried(models: Path, tmp_path: Path, temp
 def test_server_that_never_gets_ready_is_given_up(
     server: Server, tmp_path: Path, temporary: Path, taken: bool
 ) -> None:
-    """Another Triton at its ports is not taken for it."""
+    """Another Triton at its ports is not mistaken for it."""
     before = list(temporary.glob("*/runs/*"))
-    theirs = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
+    used_ports = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
     program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
     with pytest.raises(ProofError, match="loading the world"):
-        start(program, tmp_path, ready_s=1.0, find_ports=lambda: theirs if taken else free_ports())
-    assert [p for p in psutil.Process().children(recursive=True) if str(program) in command_line(p)] == []
+        start(program, tmp_path, ready_s=1.0, find_ports=lambda: used_ports if taken else free_ports())
+    assert [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if str(program) in command_line(process)
+    ] == []
     assert list(temporary.glob("*/runs/*")) == before

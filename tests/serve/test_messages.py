@@ -21,9 +21,9 @@ def test_tensor_types_have_computed_size_and_round_trip(datatype: str) -> None:
     content = raw_content(values, datatype)
 
     assert len(content) == 2 * Tensor("X", datatype, (3,)).row_bytes
-    again = values_of(content, datatype, (2, 3))
-    assert again is not None
-    np.testing.assert_array_equal(again, values)
+    decoded = values_of(content, datatype, (2, 3))
+    assert decoded is not None
+    np.testing.assert_array_equal(decoded, values)
 
 
 def test_string_size_is_at_least_its_length_prefix() -> None:

@@ -1,6 +1,6 @@
-"""Triton's own backends answer as the runtimes do in process, however often a model is loaded anew.
+"""Triton's native backends answer like the in-process runtimes, also after reloads.
 
-They are in no wheel: TRITONPROOF_TRITON names a tritonserver that has them, as NVIDIA's containers do.
+No wheel has them: TRITONPROOF_TRITON names a tritonserver with these backends, as in NVIDIA's containers.
 """
 
 import dataclasses
@@ -41,13 +41,13 @@ def choice() -> Choice:
 
 @pytest.fixture(scope="module", params=CASES, ids=str)
 def native(request: pytest.FixtureRequest, choice: Choice) -> Case:
-    """A micro model in a format, of which the server has the backend."""
-    found: Case = request.param
-    if not backend_library(local_backends(choice.detail), found.format.backend).is_file():
-        pytest.skip(f"{choice.detail} has no {found.format.backend} backend")
-    if reason := found.format.missing("cpu", None, found.precision):
+    """A micro model in a format whose backend the server has."""
+    case: Case = request.param
+    if not backend_library(local_backends(choice.detail), case.format.backend).is_file():
+        pytest.skip(f"{choice.detail} has no {case.format.backend} backend")
+    if reason := case.format.missing("cpu", None, case.precision):
         pytest.skip(reason)
-    return found
+    return case
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
-"""The commands for a container on a real engine: podman runs the wheel's Triton in an image made here.
+"""Container commands on a real engine: podman runs the wheel's Triton in an image that these tests make.
 
-It needs Debian's packages podman, runc, catatonit and netavark.
+They need Debian's packages podman, runc, catatonit and netavark.
 """
 
 import json
@@ -42,8 +42,8 @@ runtime = "runc" # crun refuses cgroups of both versions
 
 
 def libraries_of(program: Path, environment: dict[str, str]) -> list[Path]:
-    said = subprocess.run(["ldd", program], env=environment, capture_output=True, text=True, check=True)
-    return [Path(word) for word in said.stdout.split() if word.startswith("/")]
+    completed = subprocess.run(["ldd", program], env=environment, capture_output=True, text=True, check=True)
+    return [Path(word) for word in completed.stdout.split() if word.startswith("/")]
 
 
 def write_image(folder: Path) -> Path:
@@ -57,12 +57,12 @@ def write_image(folder: Path) -> Path:
         "python3": Path(sys.base_prefix) / "bin" / f"python{wheels.PYTHON}",
         **{name: Path(shutil.which(name) or name) for name in ("bash", "sh", "cat", "env")},
     }
-    backend = [one for one in backends.rglob("*") if one.suffix == ".so" or one.name.endswith("stub")]
-    needed = [path for one in [*programs.values(), *backend] for path in libraries_of(one, environment)]
+    backend = [entry for entry in backends.rglob("*") if entry.suffix == ".so" or entry.name.endswith("stub")]
+    needed = [path for entry in [*programs.values(), *backend] for path in libraries_of(entry, environment)]
     files = {
         **{f"/bin/{name}": path for name, path in programs.items()},
         **{f"/lib/x86_64-linux-gnu/{path.name}": path for path in needed},
-        **{f"{stdlib}/{one.name}": one for one in (numpy, numpy.with_name("numpy.libs"))},
+        **{f"{stdlib}/{entry.name}": entry for entry in (numpy, numpy.with_name("numpy.libs"))},
         "/lib64/ld-linux-x86-64.so.2": Path("/lib64/ld-linux-x86-64.so.2"),
         str(stdlib): stdlib,
         BACKENDS: backends,
@@ -73,27 +73,27 @@ def write_image(folder: Path) -> Path:
     archive = folder / "image.tar"
     with tarfile.open(archive, "w", dereference=True) as tar:
         for name, path in files.items():
-            tar.add(path, name, filter=lambda one: None if one.name.startswith(left_out) else one)
+            tar.add(path, name, filter=lambda entry: None if entry.name.startswith(left_out) else entry)
     return archive
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with a program `docker`: podman with images and containers of its own, and the image."""
+    """A folder with a program `docker`: podman with its own images and containers, and the test image."""
     folder = tmp_path_factory.mktemp("podman")
-    if missing := [one for one in ("podman", "runc") if shutil.which(one) is None]:
+    if missing := [item for item in ("podman", "runc") if shutil.which(item) is None]:
         pytest.skip(f"needs {' and '.join(missing)}")
     (folder / "containers.conf").write_text(CONFIGURATION)
     docker = folder / "docker"
     own = f'--root "{folder}/root" --runroot "{folder}/run"'
     script(docker, f'CONTAINERS_CONF="{folder}/containers.conf" exec podman {own} "$@"')
-    changes = [word for one in VARIABLES for word in ("--change", f"ENV {one}")]
+    changes = [word for item in VARIABLES for word in ("--change", f"ENV {item}")]
     command: list[str | Path] = [docker, "import", *changes, write_image(folder), CHOICE.detail]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-        tried = subprocess.run([docker, "run", "--rm", CHOICE.detail, "env"], capture_output=True, text=True)
-        if done.returncode or tried.returncode:
-            pytest.skip(f"podman runs no containers here: {done.stderr}{tried.stderr}")
+        imported = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        probe = subprocess.run([docker, "run", "--rm", CHOICE.detail, "env"], capture_output=True, text=True)
+        if imported.returncode or probe.returncode:
+            pytest.skip(f"podman runs no containers here: {imported.stderr}{probe.stderr}")
         yield folder
     finally:
         subprocess.run([docker, "rmi", "--all", "--force"], capture_output=True, check=False)
@@ -106,15 +106,17 @@ def on_path(engine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def containers() -> list[str]:
-    said = subprocess.run(["docker", "ps", "--all", "--quiet"], capture_output=True, text=True, check=True)
-    return said.stdout.split()
+    completed = subprocess.run(
+        ["docker", "ps", "--all", "--quiet"], capture_output=True, text=True, check=True
+    )
+    return completed.stdout.split()
 
 
 @pytest.mark.parametrize("shared_memory", ["system", "cuda", "none"])
 def test_container_serves_a_model_and_is_removed(
     shared_memory: str, tmp_path: Path, make_build: MakeBuild, load_generator: tuple[str, dict[str, str]]
 ) -> None:
-    """Podman's first process is the server with the host's processes, and else one that starts it."""
+    """Podman's first process is the server if it shares the host's processes, else the server's parent."""
     build = make_build(tmp_path / "models", "doubling", DOUBLING)
     assert check_docker().is_podman
     log, name = tmp_path / "log", str(build.case)
@@ -122,8 +124,10 @@ def test_container_serves_a_model_and_is_removed(
         assert server.image is not None
         assert (server.version, server.image.release, server.image.in_podman) == ("2.51.0", "24.10", True)
         server.client.load_model(name, client_timeout=60)
-        (found,) = server.infer(name, build.case.model, {"doubling_IN": np.ones((1, 4), np.float32)}).values()
-        np.testing.assert_array_equal(found, np.full((1, 4), 2, np.float32))
+        (answer,) = server.infer(
+            name, build.case.model, {"doubling_IN": np.ones((1, 4), np.float32)}
+        ).values()
+        np.testing.assert_array_equal(answer, np.full((1, 4), 2, np.float32))
         assert server.scratch is not None
         assert container_process(server.scratch.name) is not None
         program, libraries = load_generator
@@ -138,10 +142,10 @@ def test_container_serves_a_model_and_is_removed(
 def test_container_starts_despite_taken_port(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     with serve(CHOICE, tmp_path / "models", tmp_path / "log", device="cpu") as first:
-        http, grpc = (int(one.rpartition(":")[2]) for one in (str(first.http_address), first.address))
-        tries = iter([Ports(http, grpc, free_ports().metrics), free_ports()])
+        http, grpc = (int(address.rpartition(":")[2]) for address in (str(first.http_address), first.address))
+        attempts = iter([Ports(http, grpc, free_ports().metrics), free_ports()])
         with serve(
-            CHOICE, tmp_path / "models", tmp_path / "log2", device="cpu", find_ports=lambda: next(tries)
+            CHOICE, tmp_path / "models", tmp_path / "log2", device="cpu", find_ports=lambda: next(attempts)
         ) as second:
             assert second.is_live()
     assert containers() == []
@@ -170,7 +174,9 @@ def test_no_container_survives_its_killed_caller(client_dies: bool, tmp_path: Pa
         assert len(containers()) == 1
         if client_dies:
             (client,) = [
-                one for one in psutil.Process(caller.pid).children(recursive=True) if one.name() == "podman"
+                process
+                for process in psutil.Process(caller.pid).children(recursive=True)
+                if process.name() == "podman"
             ]
             client.kill()
         caller.kill()
@@ -181,7 +187,7 @@ def test_no_container_survives_its_killed_caller(client_dies: bool, tmp_path: Pa
 
 
 def test_gpu_reaches_container_as_cdi_device(tmp_path: Path) -> None:
-    """By a specification as NVIDIA's toolkit writes it, here of a device that is no GPU."""
+    """The specification is in the format of NVIDIA's toolkit, but its device is not a GPU."""
     specification = Path("/var/run/cdi/nvidia-tritonproof-test.json")
     if not os.access(specification.parent.parent, os.W_OK):
         pytest.skip("needs root, to describe a device")

@@ -15,18 +15,18 @@ PORTS = Ports(1, 2, 3)
 
 
 def known_options(release: str) -> set[str]:
-    """The options of the server of a release."""
+    """The server options of a release."""
     lines = [line.split() for line in OPTIONS.read_text().splitlines() if not line.startswith("#")]
     return {name for name, since in lines if since <= release}
 
 
 def options_in(command: list[str]) -> set[str]:
-    """The names of the server's options in a command line."""
+    """The names of server options in a command line."""
     inside = command[command.index("tritonserver") + 1 :]
     return {part.removeprefix("--").partition("=")[0] for part in inside}
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda one: one.name)
+@pytest.mark.parametrize("release", RELEASES, ids=lambda value: value.name)
 @pytest.mark.parametrize("shared_memory", ["system", "cuda", "none"])
 def test_each_release_knows_its_options(release: Release, shared_memory: str) -> None:
     image = Image("any", release=release.name)
@@ -50,8 +50,8 @@ def test_each_release_knows_its_options(release: Release, shared_memory: str) ->
     ],
 )
 def test_release_is_read_only_from_nvidia_image_tags(image: str, release: str | None) -> None:
-    found = releases.release_of_image(image)
-    assert (found.name if found else None) == release
+    recognized = releases.release_of_image(image)
+    assert (recognized.name if recognized else None) == release
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_server_libraries_are_those_of_its_release() -> None:
 def test_local_server_reports_only_libraries_it_has(
     tmp_path: Path,
 ) -> None:
-    """Its backends may have been built with this machine's own PyTorch, whatever Triton calls itself."""
+    """Whatever version Triton reports, its backends may have been built with this machine's PyTorch."""
     assert releases.libraries("2.51.0", None, None, tmp_path) == {}
     for place in ("onnxruntime/libonnxruntime.so", "pytorch/libtorch_cpu.so"):
         (tmp_path / place).parent.mkdir()
@@ -121,6 +121,6 @@ def test_local_server_reports_only_libraries_it_has(
 def test_driver_older_than_cuda_of_release_is_flagged(
     release: str, driver: str | None, is_doubtful: bool
 ) -> None:
-    found = releases.named(release)
-    assert found is not None
-    assert (releases.driver_too_old(found, driver) is not None) is is_doubtful
+    named_release = releases.named(release)
+    assert named_release is not None
+    assert (releases.driver_too_old(named_release, driver) is not None) is is_doubtful

@@ -1,4 +1,4 @@
-"""A Triton that others run: models are sent to it, and other programs are recognised."""
+"""The suite sends models to a Triton that others run, and recognises programs that are not servers."""
 
 import contextlib
 import dataclasses
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A Triton as somebody starts it by hand, for a repository with nothing of these tests in it."""
+    """A Triton as users start it by hand, with a repository that these tests do not write to."""
     log = tmp_path_factory.mktemp("logs") / "server.log"
     with serve(Choice("embedded"), models, log, device="cpu", open_to_all=True) as started:
         yield started
@@ -43,7 +43,7 @@ def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.fixture(scope="module")
 def remote(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """That server as the suite finds it by its address."""
+    """That server as the suite reaches it by its address."""
     unused = tmp_path_factory.mktemp("unused")
     with serve(Choice("remote", server.address), unused, unused / "log", device="cpu") as ours:
         yield ours
@@ -66,8 +66,8 @@ def test_remote_server_receives_model_with_files(remote: Server, sent: BuiltMode
 
 
 def ready_on(server: Server) -> set[str]:
-    """The names of the models that a server has loaded."""
-    return {one.name for one in server.client.get_inference_statistics().model_stats}
+    """The names of a server's loaded models."""
+    return {model.name for model in server.client.get_inference_statistics().model_stats}
 
 
 def test_remote_server_keeps_exactly_its_own_models(
@@ -100,22 +100,24 @@ with serve(Choice("remote", address), None, None, device="cpu") as server:
 
 
 def leave_a_model(server: Server, sent: BuiltModel) -> None:
-    """Have a run load a model and be killed."""
+    """Start a run that loads a model and then dies."""
     config = model_config(sent.case, DEPLOYMENT, native=False)
     config.name = ""
     version = sent.artifact.parent
     code = {
         f"file:1/{name}": (version / name).read_bytes() for name in ("model.py", "runtime.py", "model.bin")
     }
-    told = pickle.dumps((server.address, str(sent.case), config_json(config), code)).hex()
-    ended = subprocess.run([sys.executable, "-c", KILLED, told], cwd=ROOT, check=False, timeout=HANG_S)
-    assert ended.returncode == 9
+    arguments = pickle.dumps((server.address, str(sent.case), config_json(config), code)).hex()
+    completed = subprocess.run(
+        [sys.executable, "-c", KILLED, arguments], cwd=ROOT, check=False, timeout=HANG_S
+    )
+    assert completed.returncode == 9
 
 
 def test_next_run_removes_leftover_models_on_remote_server(
     server: Server, sent: BuiltModel, tmp_path: Path
 ) -> None:
-    """The server knows a model once it is loaded, which may be after the next run has begun."""
+    """The server lists a model only once it is loaded, possibly after the next run has begun."""
     before = ready_on(server)
     leave_a_model(server, sent)
     assert ready_on(server) != before
@@ -162,11 +164,11 @@ def test_replaced_model_leaves_no_copies_on_remote_server(
     built.artifact.write_bytes(content)
 
     def copies() -> list[Path]:
-        found = []
+        paths = []
         for path in Path("/tmp").glob("folder*/1/model.bin"):
             with contextlib.suppress(OSError):  # another server's, or another user's
-                found += [path] if path.read_bytes() == content else []
-        return found
+                paths += [path] if path.read_bytes() == content else []
+        return paths
 
     remote.load(built, DEPLOYMENT, "online")
     assert len(copies()) == 1
@@ -208,21 +210,21 @@ def test_address_without_listener_is_an_error() -> None:
 
 @pytest.mark.parametrize("greeting", [b"HTTP/1.0 200 OK\r\n\r\nhello", b"SSH-2.0-OpenSSH_9.2\r\n", None])
 def test_other_program_is_not_accepted_as_server(greeting: bytes | None) -> None:
-    kept: list[socket.socket] = []
+    connections: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
 
         def accept() -> None:
             with contextlib.suppress(OSError):
                 while True:
-                    kept.append(listening.accept()[0])
+                    connections.append(listening.accept()[0])
                     if greeting is not None:
-                        kept[-1].sendall(greeting)
-                        kept[-1].shutdown(socket.SHUT_WR)
+                        connections[-1].sendall(greeting)
+                        connections[-1].shutdown(socket.SHUT_WR)
 
         threading.Thread(target=accept, daemon=True).start()
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {address}"):
             connect(address, answer_s=0.5)
         listening.shutdown(socket.SHUT_RDWR)
-    for connection in kept:
+    for connection in connections:
         connection.close()

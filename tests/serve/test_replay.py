@@ -1,4 +1,4 @@
-"""Sequences and decoupled models on a real Triton and on a faulty one."""
+"""Sequences and decoupled models on a real Triton and on a simulated faulty server."""
 
 import dataclasses
 import functools
@@ -41,7 +41,7 @@ SAMPLES = Samples(
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, dict[str, Model]]]:
-    """A Triton with a model that answers in parts, one that sums up by sequence, and one that sums up all."""
+    """A Triton with models that answer in parts, sum up each sequence, or leak sums between sequences."""
     root = tmp_path_factory.mktemp("repository")
     in_parts = 'backend: "python" model_transaction_policy { decoupled: true }'
     parts = config("INT32", "3", batch=0, more=in_parts, answer="1")
@@ -55,21 +55,21 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, d
     write_model(
         root, "leaks", SUMMING.replace("key = ", "key = 0 and "), config("INT32", "3", more=_SEQUENCE)
     )
-    found = models_in(root, "--repository")
-    linked = link_repository(found, tmp_path_factory.mktemp("linked"))
+    found_models = models_in(root, "--repository")
+    linked = link_repository(found_models, tmp_path_factory.mktemp("linked"))
     with serve(Choice("embedded"), linked, tmp_path_factory.mktemp("logs") / "log", device="cpu") as server:
-        for one in found:
-            server.load_as_found(Path(one.name))
-        yield server, {one.name: declared(one) for one in found}
+        for model in found_models:
+            server.load_as_found(Path(model.name))
+        yield server, {model.name: declared(model) for model in found_models}
 
 
 def test_all_answers_to_a_request_are_compared(models: tuple[Server, dict[str, Model]]) -> None:
     server, by_name = models
 
-    found = compare_conversations(server, by_name["parts"], SAMPLES)
+    result = compare_conversations(server, by_name["parts"], SAMPLES)
 
-    assert found.passed
-    assert found.answers == 3 * found.requests
+    assert result.passed
+    assert result.answers == 3 * result.requests
 
 
 def test_sequence_is_independent_of_another_sequence(models: tuple[Server, dict[str, Model]]) -> None:
@@ -86,10 +86,10 @@ def test_sequence_of_one_request_may_have_several_answers(models: tuple[Server, 
     server, by_name = models
 
     assert sized(server, by_name["down"], None).samples
-    found = compare_conversations(server, by_name["down"], SAMPLES)
+    result = compare_conversations(server, by_name["down"], SAMPLES)
 
-    assert found.passed
-    assert found.answers > found.requests
+    assert result.passed
+    assert result.answers > result.requests
 
 
 def test_sequence_start_and_end_are_separate_requests_if_needed(
@@ -102,19 +102,19 @@ def test_sequence_start_and_end_are_separate_requests_if_needed(
         converse(server, by_name["picky"], [Message(SAMPLES.load([0]))])
 
 
-# --- models that are made up --------------------------------------------------------------------------------
+# --- simulated models ---------------------------------------------------------------------------------------
 
 Answering = Callable[[int, Message], Answers]
-"""The answers to a message, which is the one of this number since the beginning."""
+"""The answers to a message, by its number since the start."""
 
 
 def conversation(models: tuple[Server, dict[str, Model]], name: str, answering: Answering) -> Conversation:
-    """What is found of a model of this name that answers so."""
+    """The comparison for a model of this name with these answers."""
     server, by_name = models
     numbers = itertools.count()
 
     def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
-        return [answering(next(numbers), one) for one in messages]
+        return [answering(next(numbers), message) for message in messages]
 
     (declared_output,) = by_name[name].outputs
     output = dataclasses.replace(declared_output, dtype="FP32")
@@ -124,19 +124,19 @@ def conversation(models: tuple[Server, dict[str, Model]], name: str, answering: 
 
 
 def parts(message: Message) -> Answers:
-    """Each number of the message, as a part of its own."""
+    """Each number of the message as a separate part."""
     return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
 
 
 def lacking(every: int, number: int, message: Message) -> Answers:
-    """Without the last part, once in so many requests."""
+    """The last part is missing in one of `every` requests."""
     return parts(message)[: 2 if number % every == every - 1 else 3]
 
 
 def off(every: int, number: int, message: Message) -> Answers:
-    """Off by a thousandth, once in so many requests."""
+    """The answer is off by a thousandth in one of `every` requests."""
     factor = np.float32(1.001 if number % every == every - 1 else 1)
-    return [{"OUT": factor * one["OUT"]} for one in parts(message)]
+    return [{"OUT": factor * part["OUT"]} for part in parts(message)]
 
 
 @pytest.mark.parametrize(("fault", "every"), [(lacking, 20), (lacking, 50), (off, 30)])
@@ -148,7 +148,7 @@ def test_occasional_missing_or_wrong_part_is_found(
 
 
 class Summing:
-    """Adds up what a sequence sends, from a share of the sum before it on, of the same sequence or of any."""
+    """Sums up each sequence, but starts from a share of an earlier sum: of the same sequence or of any."""
 
     def __init__(self, share: float, *, of_any: bool = False, noise: float = 0.0) -> None:
         self._share, self._of_any, self._noise = share, of_any, noise
@@ -157,9 +157,9 @@ class Summing:
 
     def __call__(self, _number: int, message: Message) -> Answers:
         key = 0 if self._of_any else message.sequence
-        left = self._sums.get(key, np.zeros((1, 3)))
-        own = self._sums.get(message.sequence, left)
-        before = self._share * left if message.is_first else own
+        previous = self._sums.get(key, np.zeros((1, 3)))
+        own = self._sums.get(message.sequence, previous)
+        before = self._share * previous if message.is_first else own
         self._sums[message.sequence] = self._sums[key] = before + message.rows["IN"]
         noise = self._noise * self._generator.standard_normal((1, 3))
         return [{"OUT": (self._sums[message.sequence] + noise).astype(np.float32)}]

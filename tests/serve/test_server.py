@@ -1,4 +1,4 @@
-"""The real Triton loads, answers and unloads models, and failed loads are errors."""
+"""A real Triton loads, runs and unloads models, and failed loads are errors."""
 
 import dataclasses
 import http.client
@@ -41,7 +41,11 @@ def test_model_loads_for_both_scenarios_answers_and_unloads(server: Server, doub
 
 
 def test_server_listens_only_on_loopback(server: Server) -> None:
-    listening = [c.laddr for c in process_of(server).net_connections() if c.status == psutil.CONN_LISTEN]
+    listening = [
+        connection.laddr
+        for connection in process_of(server).net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    ]
     assert len(listening) == 3
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
 
@@ -84,10 +88,10 @@ def test_failed_load_is_an_error_with_end_of_log(
     bad = make_build(models, "bad", "def load(artifact, settings):\n    raise ValueError('upside down')\n")
     with pytest.raises(ProofError, check=lambda error: error.where == str(bad.folder)) as caught:
         server.load(bad, DEPLOYMENT, "online")
-    first, rest = caught.value.what.split("\n", 1)
-    assert "cpu-bad-raw-fp32" in first
-    assert str(server.log) in rest
-    assert "failed to load 'cpu-bad-raw-fp32'" in rest
+    first_line, other_lines = caught.value.what.split("\n", 1)
+    assert "cpu-bad-raw-fp32" in first_line
+    assert str(server.log) in other_lines
+    assert "failed to load 'cpu-bad-raw-fp32'" in other_lines
     exiting = "import os\ndef load(artifact, settings):\n    os._exit(3)\n"
     with pytest.raises(ProofError, match="cpu-exiting-raw-fp32"):
         server.load(make_build(models, "exiting", exiting), DEPLOYMENT, "online")
@@ -124,8 +128,8 @@ def test_end_of_server_is_reported_repeatedly(models: Path, doubling: BuiltModel
 def test_idle_load_or_request_is_given_up_once(
     models: Path, make_build: MakeBuild, tmp_path: Path, when: str
 ) -> None:
-    rest = {"loading": "time.sleep(600)", "asked": "return lambda arrays: time.sleep(600)"}[when]
-    waiting = make_build(models, when, f"import time\ndef load(artifact, settings):\n    {rest}\n")
+    code = {"loading": "time.sleep(600)", "asked": "return lambda arrays: time.sleep(600)"}[when]
+    waiting = make_build(models, when, f"import time\ndef load(artifact, settings):\n    {code}\n")
 
     def use(server: Server) -> None:
         server.load(waiting, DEPLOYMENT, "online")

@@ -9,7 +9,7 @@ FRAMES = [f"{number:2}# 0x00007F4AD225A050 in /lib/libc.so.6" for number in rang
 
 
 def written(folder: Path, *lines: str) -> Path:
-    """A log of these lines."""
+    """Write a log of these lines."""
     (folder / "log").write_text("\n".join(lines) + "\n")
     return folder / "log"
 

@@ -40,8 +40,8 @@ def test_option_names_a_server(text: str, choice: Choice) -> None:
 
 def test_scheme_sets_encryption() -> None:
     assert parse_choice("grpc://host:8001") == parse_choice("host:8001") == Choice("remote", "host:8001")
-    found = parse_choice("grpcs://[::1]:443")
-    assert (found.detail, found.access, str(found)) == ("[::1]:443", Access(tls=True), "grpcs://[::1]:443")
+    choice = parse_choice("grpcs://[::1]:443")
+    assert (choice.detail, choice.access, str(choice)) == ("[::1]:443", Access(tls=True), "grpcs://[::1]:443")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_scheme_sets_encryption() -> None:
         *("docker:", "local:", "local:/nowhere/triton"),
         *("http://host:8001", "https://host:8001/v2", "grpc://host:8001/", "grpcs://host"),
         *("h" * 10_000 + ":8001", "[" + ":" * 10_000 + "]:8001"),
-        # What docker would take for an option, or a shell for more than a name.
+        # Docker would read an option, or a shell more than a name.
         *(
             "docker:--privileged",
             "docker:-v/:/host",

@@ -1,4 +1,4 @@
-"""Programs of the wheels are found, and missing ones are named with a fix."""
+"""The suite finds the programs of the wheels, and names missing ones with a fix."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from fixtures.serve import wheels
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    """What was found in one test is looked for anew in the next."""
+    """Each test searches for perf_analyzer anew."""
     wheels.perf_analyzer.cache_clear()
     yield
     wheels.perf_analyzer.cache_clear()
@@ -24,7 +24,7 @@ def _forget() -> Iterator[None]:
 
 @pytest.fixture
 def without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Python in which no package can be found."""
+    """A Python that finds no package."""
 
     def find_spec(name: str) -> ModuleSpec | None:
         return None
@@ -33,12 +33,12 @@ def without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def configure(monkeypatch: pytest.MonkeyPatch, libdir: str | None) -> None:
-    """Let the running Python have been built with this LIBDIR."""
+    """Pretend that the running Python was built with this LIBDIR."""
     monkeypatch.setattr(wheels, "sysconfig", SimpleNamespace(get_config_var={"LIBDIR": libdir}.get))
 
 
 def starts(program: Path, libraries: str) -> bool:
-    """Whether the dynamic linker finds everything that a program needs."""
+    """Whether the dynamic linker finds all libraries of a program."""
     answer = subprocess.run(
         ["ldd", str(program)],
         env=dict(os.environ) | {"LD_LIBRARY_PATH": libraries},
