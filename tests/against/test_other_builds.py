@@ -66,12 +66,12 @@ def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, 
 
 def test_case_folder_may_have_any_name(built: BuiltModel, tmp_path: Path) -> None:
     renamed = built.folder.rename(tmp_path / "slow")
-    found = other_builds.find(other_builds.parse(str(renamed)), built.case)
-    assert found == renamed
+    case_folder = other_builds.find(other_builds.parse(str(renamed)), built.case)
+    assert case_folder == renamed
     for link in (True, False):
         scratch = tmp_path / str(link)
         scratch.mkdir()
-        root = other_builds.repository_with(found, built.case, scratch, link=link)
+        root = other_builds.repository_with(case_folder, built.case, scratch, link=link)
         assert (root / str(built.case) / "1" / "runtime.py").is_file()
 
 

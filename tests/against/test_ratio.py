@@ -46,26 +46,26 @@ def speeds(
 @pytest.mark.parametrize("noise", NOISES)
 def test_paired_interval_covers_true_ratio(noise: str, count: int) -> None:
     generator = np.random.default_rng(count)
-    held = 0
+    hits = 0
     for _trial in range(TRIALS):
         ratio = paired_ratio(*speeds(generator, NOISES[noise], 0.96, count))
         assert ratio.low <= ratio.value <= ratio.high
-        held += ratio.low <= 0.96 <= ratio.high
+        hits += ratio.low <= 0.96 <= ratio.high
     # Ranks are whole, so the interval of six pairs is one of 97 %.
-    assert 0.935 <= held / TRIALS <= 0.98
+    assert 0.935 <= hits / TRIALS <= 0.98
 
 
 @pytest.mark.parametrize(("mine", "theirs"), [(5, 5), (6, 12), (30, 30)])
 def test_unpaired_interval_covers_true_ratio(mine: int, theirs: int) -> None:
     generator = np.random.default_rng(mine)
-    held = 0
+    hits = 0
     for _trial in range(TRIALS):
         ratio = unpaired_ratio(
             100 * 0.96 * np.exp(generator.normal(0, 0.05, mine)),
             100 * np.exp(generator.normal(0, 0.02, theirs)),
         )
-        held += ratio.low <= 0.96 <= ratio.high
-    assert 0.935 <= held / TRIALS <= 0.97
+        hits += ratio.low <= 0.96 <= ratio.high
+    assert 0.935 <= hits / TRIALS <= 0.97
 
 
 def test_rank_bounds_match_scipy() -> None:
@@ -137,15 +137,15 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
             ]
             for _sweep in range(2)
         ]
-        return [one for points in sweeps for one in together(points)]
+        return [comparison for points in sweeps for comparison in together(points)]
 
-    alike = [run(0.97) for _ in range(100)]
-    by_itself = sum(any(one.ratio.high < 0.97 for one in points) for points in alike)
-    corrected = sum(any(one.verdict == "slower" for one in points) for points in alike)
+    runs = [run(0.97) for _ in range(100)]
+    by_itself = sum(any(comparison.ratio.high < 0.97 for comparison in points) for points in runs)
+    corrected = sum(any(comparison.verdict == "slower" for comparison in points) for points in runs)
     assert by_itself > 10
     # Where one run in 100 has a false alarm, more than four of 100 have one in 1 of 300 cases.
     assert corrected <= 4
-    slower = [one.verdict for _ in range(20) for one in run(0.9)]
+    slower = [comparison.verdict for _ in range(20) for comparison in run(0.9)]
     assert slower.count("slower") > 0.9 * len(slower)
 
 
@@ -153,9 +153,9 @@ def test_points_measured_together_share_unused_chance() -> None:
     """Two points at a chance that is too large for one of 12, but not once the rest of the sweep is shown."""
     base = compare_pairs([0.9] * 20, [1.0] * 20, OtherBuild("HEAD~1", 0.03, points=2), 60.0)
     weak = structs.replace(base, chance=0.008, verdict="not shown", ratio=Estimate(0.9, 0.85, 0.96))
-    assert [one.verdict for one in together([weak])] == ["not shown"]
-    assert [one.verdict for one in together([weak, base])] == ["slower", "slower"]
-    assert [one.verdict for one in together([weak, weak])] == ["not shown", "not shown"]
+    assert [comparison.verdict for comparison in together([weak])] == ["not shown"]
+    assert [comparison.verdict for comparison in together([weak, base])] == ["slower", "slower"]
+    assert [comparison.verdict for comparison in together([weak, weak])] == ["not shown", "not shown"]
 
 
 @pytest.mark.parametrize("count", [8, 12, 20])

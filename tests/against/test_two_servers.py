@@ -28,9 +28,9 @@ def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Compar
     with contextlib.ExitStack() as stack:
         servers = [
             stack.enter_context(
-                serve(Choice("embedded"), one.folder.parent, folder / f"log{number}", device="cpu")
+                serve(Choice("embedded"), build.folder.parent, folder / f"log{number}", device="cpu")
             )
-            for number, one in enumerate((mine, theirs))
+            for number, build in enumerate((mine, theirs))
         ]
         servers[0].load(mine, DEPLOYMENT, "offline")
         config = other_builds.for_scenario(other_builds.configuration(theirs.folder), mine.case, "offline")
@@ -53,7 +53,7 @@ def test_slower_build_is_found(make_build: MakeBuild, tmp_path: Path) -> None:
     mine = make_build(tmp_path / "mine", name, SLEEPING.format(seconds=0.06))
     theirs = make_build(tmp_path / "theirs", name, SLEEPING.format(seconds=0.005))
 
-    one = compare_builds(mine, theirs, tmp_path)
+    comparison = compare_builds(mine, theirs, tmp_path)
 
-    assert one.verdict == "slower", comparison_text(one)
-    assert one.ratio.value < 0.5
+    assert comparison.verdict == "slower", comparison_text(comparison)
+    assert comparison.ratio.value < 0.5

@@ -76,7 +76,7 @@ def memory_server(
     from tritonclient.grpc import service_pb2, service_pb2_grpc
 
     seen = Seen()
-    left = [in_use]
+    refusals_left = [in_use]
 
     class Service(service_pb2_grpc.GRPCInferenceServiceServicer):
         def SystemSharedMemoryRegister(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -89,8 +89,8 @@ def memory_server(
             return service_pb2.SystemSharedMemoryRegisterResponse()
 
         def SystemSharedMemoryUnregister(self, request: Any, context: Any) -> Any:  # noqa: N802
-            left[0] -= 1
-            if left[0] >= 0:
+            refusals_left[0] -= 1
+            if refusals_left[0] >= 0:
                 context.abort(grpc.StatusCode.INTERNAL, f"region '{request.name}', it is currently in use.")
             seen.regions.pop(request.name)
             return service_pb2.SystemSharedMemoryUnregisterResponse()
@@ -127,19 +127,19 @@ def memory_server(
 
 
 def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
-    given = {}
+    inputs = {}
     for number, tensor in enumerate(request.inputs):
         dtype = np.float32 if tensor.datatype == "FP32" else np.int64
         content: Any = request.raw_input_contents[number] if request.raw_input_contents else None
         if content is None:
             region, begin, size = _place(tensor)
-            first = 0 if fault == "reads the first" and tensor.name == "VALUES" else begin
-            content = seen.regions[region][first : first + size]
-        given[tensor.name] = np.frombuffer(content, dtype).reshape(list(tensor.shape))
+            start = 0 if fault == "reads the first" and tensor.name == "VALUES" else begin
+            content = seen.regions[region][start : start + size]
+        inputs[tensor.name] = np.frombuffer(content, dtype).reshape(list(tensor.shape))
     response = pb2.ModelInferResponse(model_name=request.model_name)
-    right = answers(given["VALUES"], given["COUNT"])
+    outputs = answers(inputs["VALUES"], inputs["COUNT"])
     for tensor in request.outputs:
-        values = right[tensor.name]
+        values = outputs[tensor.name]
         shape = (len(values) + 20 * (fault == "longer"), *values.shape[1:])
         response.outputs.add(
             name=tensor.name, datatype="FP32" if values.dtype == np.float32 else "INT64", shape=shape
@@ -158,9 +158,9 @@ def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
 
 def _place(tensor: Any) -> tuple[str, int, int]:
     """The region of a tensor, where it begins there, and how long it is."""
-    said = tensor.parameters
+    parameters = tensor.parameters
     return (
-        said["shared_memory_region"].string_param,
-        said["shared_memory_offset"].int64_param,
-        said["shared_memory_byte_size"].int64_param,
+        parameters["shared_memory_region"].string_param,
+        parameters["shared_memory_offset"].int64_param,
+        parameters["shared_memory_byte_size"].int64_param,
     )

@@ -66,11 +66,11 @@ def test_response_caching_is_marked(make_build: MakeBuild, server: tuple[Server,
     )
 
     with input_data(model, samples_of(inputs), triton.scratch) as data:
-        found = audited(Job(triton, str(built.case), model, POINT, "none", data), load)
+        audited_load = audited(Job(triton, str(built.case), model, POINT, "none", data), load)
 
-    assert found.repeated_speed is not None
-    assert [mark.code for mark in found.marks] == (["cached-answers"] if remembers else [])
-    assert (found.repeated_speed.value > 2) == remembers
+    assert audited_load.repeated_speed is not None
+    assert [mark.code for mark in audited_load.marks] == (["cached-answers"] if remembers else [])
+    assert (audited_load.repeated_speed.value > 2) == remembers
 
 
 @pytest.mark.parametrize(

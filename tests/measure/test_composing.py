@@ -25,14 +25,14 @@ class Counting:
             SimpleNamespace(
                 name=name,
                 inference_stats=SimpleNamespace(
-                    success=SimpleNamespace(count=asked),
+                    success=SimpleNamespace(count=count),
                     queue=took(queue_ns),
                     compute_input=took(0),
                     compute_infer=took(compute_ns),
                     compute_output=took(0),
                 ),
             )
-            for name, (asked, queue_ns, compute_ns) in self.totals.items()
+            for name, (count, queue_ns, compute_ns) in self.totals.items()
         ]
 
 

@@ -196,19 +196,21 @@ EVERY = [name if name in QUICK else pytest.param(name, marks=pytest.mark.campaig
 def test_intervals_have_stated_coverage(shape: str) -> None:
     """The truth is that of two million requests; drift has another phase in each measurement."""
     draw, generator = SHAPES[shape], np.random.default_rng(11)
-    every = np.concatenate([draw(generator, 20, 500).ravel() for _ in range(200)])
-    truths = {f"p{percent}": np.percentile(every, percent) for percent in estimates.PERCENTILES}
-    truths |= {"avg": every.mean(), "throughput": 1e3 / every.mean()}
-    held = dict.fromkeys(truths, 0)
+    population = np.concatenate([draw(generator, 20, 500).ravel() for _ in range(200)])
+    truths = {f"p{percent}": np.percentile(population, percent) for percent in estimates.PERCENTILES}
+    truths |= {"avg": population.mean(), "throughput": 1e3 / population.mean()}
+    hits = dict.fromkeys(truths, 0)
     for _trial in range(TRIALS):
         parts = passes_of(list(draw(generator, 5, 300)))
-        found = estimates.latency_estimates(parts)
-        found["throughput"] = estimates.estimate(parts, estimates.throughput)
-        for name, one in found.items():
-            held[name] += one.low <= truths[name] and (one.open_above or truths[name] <= one.high)
+        intervals = estimates.latency_estimates(parts)
+        intervals["throughput"] = estimates.estimate(parts, estimates.throughput)
+        for name, interval in intervals.items():
+            hits[name] += interval.low <= truths[name] and (
+                interval.open_above or truths[name] <= interval.high
+            )
     # Three standard errors of the share of 400 trials are 3.3 points.
-    assert all(0.917 <= count / TRIALS <= 0.983 for count in held.values()), held
-    assert {one.confidence for one in found.values()} == {0.95}
+    assert all(0.917 <= count / TRIALS <= 0.983 for count in hits.values()), hits
+    assert {interval.confidence for interval in intervals.values()} == {0.95}
 
 
 @pytest.mark.parametrize("shape", EVERY)
@@ -216,22 +218,26 @@ def test_stopping_on_narrow_interval_keeps_coverage(shape: str) -> None:
     """As many passes as a sweep takes in its default budget: six, or up to eight while they differ."""
     draw, generator = SHAPES[shape], np.random.default_rng(12)
     truth = 1e3 / np.mean([draw(generator, 20, 500).mean() for _ in range(400)])
-    held, taken = 0, []
+    hits, counts = 0, []
     for _trial in range(TRIALS):
-        every = passes_of(list(draw(generator, 8, 300)))
+        parts = passes_of(list(draw(generator, 8, 300)))
         for count in range(PASSES_TO_BELIEVE_AN_INTERVAL, 9):
-            one = estimates.estimate(every[:count], estimates.throughput)
-            if estimates.relative_half_width(one) <= MeasuringPlan.precision_target:
+            interval = estimates.estimate(parts[:count], estimates.throughput)
+            if estimates.relative_half_width(interval) <= MeasuringPlan.precision_target:
                 break
-        held += one.low <= truth <= one.high
-        taken.append(count)
-    assert 0.917 <= held / TRIALS <= 0.983, (held, np.mean(taken))
+        hits += interval.low <= truth <= interval.high
+        counts.append(count)
+    assert 0.917 <= hits / TRIALS <= 0.983, (hits, np.mean(counts))
 
 
 def test_interval_scales_with_value_and_stays_nonnegative() -> None:
     parts = passes_of([np.array([10.0, 11.0]), np.array([9.0, 12.0])])
-    one, eight = (estimates.estimate(parts, estimates.throughput, scale=scale) for scale in (1, 8))
-    assert (eight.value, eight.low, eight.high) == (8 * one.value, 8 * one.low, 8 * one.high)
+    single, eightfold = (estimates.estimate(parts, estimates.throughput, scale=scale) for scale in (1, 8))
+    assert (eightfold.value, eightfold.low, eightfold.high) == (
+        8 * single.value,
+        8 * single.low,
+        8 * single.high,
+    )
 
     far_apart = passes_of([np.array([1.0]), np.array([100.0])])
     assert estimates.estimate(far_apart, estimates.mean_latency).low == 0.0
@@ -256,14 +262,14 @@ def test_interval_of_mean_matches_student_t(passes: int) -> None:
     means = np.array([10.0, 11.0, 9.5, 10.2, 10.4, 9.9])[:passes]
     parts = passes_of([np.full(50, mean) for mean in means])
 
-    found = estimates.estimate(parts, estimates.mean_latency)
+    interval = estimates.estimate(parts, estimates.mean_latency)
     low, high = stats.t.interval(0.95, passes - 1, means.mean(), stats.sem(means))
 
-    assert found.value == pytest.approx(means.mean())
-    assert (found.low, found.high) == pytest.approx((max(0.0, low), high))
-    assert found.confidence == 0.95
-    assert not found.open_above
-    assert estimates.relative_half_width(found) == pytest.approx((high - max(0.0, low)) / 2 / means.mean())
+    assert interval.value == pytest.approx(means.mean())
+    assert (interval.low, interval.high) == pytest.approx((max(0.0, low), high))
+    assert interval.confidence == 0.95
+    assert not interval.open_above
+    assert estimates.relative_half_width(interval) == pytest.approx((high - max(0.0, low)) / 2 / means.mean())
 
 
 @pytest.mark.parametrize(("percent", "room"), [(50, 0.1), (90, 0.1), (99, 0.25)])
@@ -272,12 +278,12 @@ def test_percentile_interval_matches_order_statistics(percent: int, room: float)
     widths = {"low": [], "high": []}  # type: dict[str, list[float]]
     for seed in range(8):
         latencies = np.random.default_rng(seed).gamma(4, 1, (100, 60))
-        found = estimates.percentile_estimate(passes_of(list(latencies)), percent)
-        scipys = stats.quantile_test(latencies.ravel(), p=percent / 100).confidence_interval(0.95)
-        assert found.value == np.percentile(latencies, percent)
-        assert not found.open_above
-        widths["low"].append((found.value - found.low) / (found.value - scipys.low))
-        widths["high"].append((found.high - found.value) / (scipys.high - found.value))
+        interval = estimates.percentile_estimate(passes_of(list(latencies)), percent)
+        reference = stats.quantile_test(latencies.ravel(), p=percent / 100).confidence_interval(0.95)
+        assert interval.value == np.percentile(latencies, percent)
+        assert not interval.open_above
+        widths["low"].append((interval.value - interval.low) / (interval.value - reference.low))
+        widths["high"].append((interval.high - interval.value) / (reference.high - interval.value))
     for sides in widths.values():
         assert np.mean(sides) == pytest.approx(1, abs=room)
 
@@ -296,32 +302,32 @@ def test_correlated_requests_count_as_fewer() -> None:
 def test_passes_without_variation_count_all_requests() -> None:
     """Each pass has the same latencies, so nothing says how well the share below a percentile is known."""
     latencies = np.random.default_rng(5).permutation(np.arange(1.0, 1001.0))
-    found = estimates.percentile_estimate(passes_of([latencies] * 4), 50)
-    scipys = stats.quantile_test(np.tile(latencies, 4), p=0.5).confidence_interval(0.95)
+    interval = estimates.percentile_estimate(passes_of([latencies] * 4), 50)
+    reference = stats.quantile_test(np.tile(latencies, 4), p=0.5).confidence_interval(0.95)
 
-    assert (found.low, found.high) == pytest.approx((scipys.low, scipys.high), rel=0.01)
+    assert (interval.low, interval.high) == pytest.approx((reference.low, reference.high), rel=0.01)
 
 
 def test_p99_interval_is_open_under_368_requests() -> None:
     """0.99 to the power of 368 is a fortieth: so often not even the slowest of them exceeds the p99."""
     for count, is_open in ((366, True), (370, False)):
         half = np.arange(count / 2)
-        found = estimates.percentile_estimate(passes_of([half, half]), 99)
-        assert found.open_above is is_open
-        assert (found.high == half.max()) >= is_open
+        interval = estimates.percentile_estimate(passes_of([half, half]), 99)
+        assert interval.open_above is is_open
+        assert (interval.high == half.max()) >= is_open
 
 
 def test_open_interval_uses_one_sided_lower_bound() -> None:
     """The lower end of an interval that is open above is for one side alone: nearer than that of two."""
     latencies = np.arange(300.0)
-    found = estimates.percentile_estimate(passes_of([latencies] * 2), 90)
-    open_one = estimates.percentile_estimate(passes_of([latencies[:12]] * 2), 90)
+    two_sided = estimates.percentile_estimate(passes_of([latencies] * 2), 90)
+    one_sided = estimates.percentile_estimate(passes_of([latencies[:12]] * 2), 90)
 
-    assert (found.open_above, open_one.open_above) == (False, True)
+    assert (two_sided.open_above, one_sided.open_above) == (False, True)
     # The share below which 24 observations have their 90 % quantile with 95 %: of the binomial one in twenty.
     place = stats.binom.ppf(0.05, 24, 0.9)
-    assert np.percentile(np.repeat(latencies[:12], 2), 100 * (place - 1) / 25) <= open_one.low
-    assert open_one.low <= np.percentile(np.repeat(latencies[:12], 2), 100 * (place + 1) / 25)
+    assert np.percentile(np.repeat(latencies[:12], 2), 100 * (place - 1) / 25) <= one_sided.low
+    assert one_sided.low <= np.percentile(np.repeat(latencies[:12], 2), 100 * (place + 1) / 25)
 
 
 def test_relative_width_of_zero_is_infinite() -> None:
@@ -377,11 +383,13 @@ def test_steady_part_excludes_start_up_and_tail(
 
 
 def test_record_order_does_not_matter() -> None:
-    one = simulate(gamma(0.01, 0.5), 1, concurrency=4)
-    order = np.argsort(one.ends)
-    sorted_ = Timeline(one.starts[order], one.ends[order], one.opened, one.closed, one.concurrency)
+    timeline = simulate(gamma(0.01, 0.5), 1, concurrency=4)
+    order = np.argsort(timeline.ends)
+    sorted_ = Timeline(
+        timeline.starts[order], timeline.ends[order], timeline.opened, timeline.closed, timeline.concurrency
+    )
 
-    part, same = steady_part(one), steady_part(sorted_)
+    part, same = steady_part(timeline), steady_part(sorted_)
 
     assert (part.completed, part.duration_s) == pytest.approx((same.completed, same.duration_s))
     assert sorted(part.latencies_ms) == sorted(same.latencies_ms)

@@ -93,11 +93,11 @@ def job_of(
 def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnswers:
     """What is found of a server's answers until it is enough."""
     assert job.check is not None
-    found: list[VerifiedAnswers] = []
+    checks: list[VerifiedAnswers] = []
     deadline = time.monotonic() + SECONDS
     while True:
-        found.append(verify(job.check, ask_server(job, 0.3), 0.3))
-        so_far = together(found)
+        checks.append(verify(job.check, ask_server(job, 0.3), 0.3))
+        so_far = together(checks)
         assert so_far is not None
         if is_enough(so_far) or time.monotonic() > deadline:
             return so_far
@@ -108,12 +108,12 @@ def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnsw
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.campaign) for name in FAULTS],
 )
 def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], Job], fault: str) -> None:
-    found = look(job_of(FAULTS[fault], ONLINE), lambda so_far: so_far.wrong > 0)
+    answers = look(job_of(FAULTS[fault], ONLINE), lambda so_far: so_far.wrong > 0)
 
-    assert found.wrong > 0, f"none wrong of {found.verified}"
-    assert found.first_wrong is not None
-    assert found.first_wrong.sample.startswith("row-")
-    assert found.first_wrong.expected != found.first_wrong.given
+    assert answers.wrong > 0, f"none wrong of {answers.verified}"
+    assert answers.first_wrong is not None
+    assert answers.first_wrong.sample.startswith("row-")
+    assert answers.first_wrong.expected != answers.first_wrong.given
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], 
 def test_server_without_fault_passes_under_load(
     job_of: Callable[[str, LoadPoint], Job], point: LoadPoint
 ) -> None:
-    found = look(job_of(NO_FAULT, point), lambda so_far: so_far.verified >= FEWEST)
+    answers = look(job_of(NO_FAULT, point), lambda so_far: so_far.verified >= FEWEST)
 
-    assert found.wrong == 0
-    assert found.verified == found.requests * point.batch >= FEWEST
+    assert answers.wrong == 0
+    assert answers.verified == answers.requests * point.batch >= FEWEST

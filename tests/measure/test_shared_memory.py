@@ -66,10 +66,10 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("through", ["system", "cuda", "none"])
 def test_shared_memory_transports_give_right_answers(point: LoadPoint, through: SharedMemory) -> None:
     with memory_server() as (server, seen):
-        found = look(job_of(server, point, through=through))
+        checked = look(job_of(server, point, through=through))
 
-    assert found.verified == found.requests * point.batch > 0
-    assert found.wrong == 0
+    assert checked.verified == checked.requests * point.batch > 0
+    assert checked.wrong == 0
     assert (seen.sent_bytes == 0) == (through != "none")
     assert (bool(seen.keys), bool(seen.handles)) == (through == "system", through == "cuda")
     assert not seen.regions
@@ -82,11 +82,11 @@ def test_shared_memory_transports_give_right_answers(point: LoadPoint, through: 
 @pytest.mark.parametrize("through", ["system", "cuda"])
 def test_shared_memory_fault_is_found(fault: Fault, through: SharedMemory) -> None:
     with memory_server(fault) as (server, _seen):
-        found = look(job_of(server, through=through))
+        checked = look(job_of(server, through=through))
         in_messages = look(job_of(server, through="none"))
 
-    assert found.wrong > 0
-    assert found.first_wrong is not None
+    assert checked.wrong > 0
+    assert checked.first_wrong is not None
     assert in_messages.wrong == (in_messages.verified if fault == "longer" else 0), "it is that way's alone"
 
 
@@ -95,11 +95,11 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
     with memory_server("writes once") as (server, _seen):
         job = job_of(server, LoadPoint("online", 1, 1), samples=1)
         assert job.check is not None
-        found = verify(job.check, ask_once(job, [np.array([0])] * 20), 0.0)
+        checked = verify(job.check, ask_once(job, [np.array([0])] * 20), 0.0)
 
-    assert (found.verified, found.wrong) == (20, 19)
-    assert found.first_wrong is not None
-    assert found.first_wrong.given in ("nan", "-1")
+    assert (checked.verified, checked.wrong) == (20, 19)
+    assert checked.first_wrong is not None
+    assert checked.first_wrong.given in ("nan", "-1")
 
 
 @pytest.mark.parametrize("in_use", [0, 3], ids=["at once", "when it lets go of the last request"])

@@ -18,12 +18,12 @@ PATIENT = MeasuringPlan(budget_s=1000)
 
 def side(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) -> Measured:
     """A side with a pass for each latency."""
-    found = Measured(toy.job(POINT))
+    measured = Measured(toy.job(POINT))
     for latency_ms in latencies_ms:
         count = int(length_s * 1e3 / latency_ms) + 1
         timeline = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s)
-        found = point_state.passed(found, toy.run_of(timeline, elapsed_s=elapsed_s))
-    return found
+        measured = point_state.passed(measured, toy.run_of(timeline, elapsed_s=elapsed_s))
+    return measured
 
 
 STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
@@ -93,11 +93,11 @@ def test_comparison_is_done_when_settled_or_budget_spent(
     [((10,), False), ((10, 10), True), ((30, 10), False), ((30, 10, 10), True), ((2000,), True)],
 )
 def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, ...], settled: bool) -> None:
-    found = Measured(toy.job(POINT))
+    measured = Measured(toy.job(POINT))
     for latency_ms in latencies_ms:
         timeline = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
-        found = point_state.warmed(found, toy.run_of(timeline))
-    assert stopping.is_warmed_up(found) is settled
+        measured = point_state.warmed(measured, toy.run_of(timeline))
+    assert stopping.is_warmed_up(measured) is settled
 
 
 @pytest.mark.parametrize(("rate_per_s", "passes"), [(None, 1), (400.0, 2)])
@@ -106,21 +106,21 @@ def test_certification_time_is_estimated_in_whole_passes(rate_per_s: float | Non
     seconds. By a schedule the first quarter of a pass does not count."""
     point = LoadPoint("online", 1, 0 if rate_per_s else 4, rate_per_s, "constant" if rate_per_s else None)
     warm_up = toy.run_of(toy.closed_loop(np.full((4, 40), 0.01), 0.4), next_window_s=0.6)
-    found = dataclasses.replace(point_state.warmed(Measured(toy.job(point)), warm_up), window_s=0.6)
+    measured = dataclasses.replace(point_state.warmed(Measured(toy.job(point)), warm_up), window_s=0.6)
     plan, seconds = MeasuringPlan(certify=99), passes * (3 * 0.6 + 0.1)
 
-    assert stopping.seconds_to_certify(PointState(found), plan) == pytest.approx(seconds)
-    both = PointState(found, found, OtherBuild("HEAD~1", 0.03))
+    assert stopping.seconds_to_certify(PointState(measured), plan) == pytest.approx(seconds)
+    both = PointState(measured, measured, OtherBuild("HEAD~1", 0.03))
     assert stopping.seconds_to_certify(both, plan) == pytest.approx(2 * seconds)
-    assert stopping.seconds_to_certify(PointState(found), MeasuringPlan()) == 0.0
+    assert stopping.seconds_to_certify(PointState(measured), MeasuringPlan()) == 0.0
 
 
 def test_measured_requests_count_toward_certification() -> None:
-    plan, some = MeasuringPlan(certify=99), side(*[10] * 3)
-    measured_so_far = sum(len(part.latencies_ms) for part in some.steady)
+    plan, measured = MeasuringPlan(certify=99), side(*[10] * 3)
+    measured_so_far = sum(len(part.latencies_ms) for part in measured.steady)
 
     assert stopping.requests_missing(Measured(toy.job(POINT)), plan) == 662
-    assert stopping.requests_missing(some, plan) == 662 - measured_so_far > 0
+    assert stopping.requests_missing(measured, plan) == 662 - measured_so_far > 0
     assert stopping.requests_missing(side(*[10] * 8), plan) == 0
 
 

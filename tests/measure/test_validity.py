@@ -26,8 +26,8 @@ OUTSIDE = {"server_queue": 0.1, "server_compute_infer": 1.0, "network_server_sen
 def codes(use: CpuUse = WELL, concurrency: int = 16, **components: float) -> list[str]:
     """The marks of a request that the server worked on most of the time, but for the changes."""
     usual = {"server_queue": 3.0, "server_compute_infer": 6.0, "network_server_send_recv": 0.5}
-    found = validity.marks_of_cpu(use, dict.fromkeys(COMPONENTS, 0.0) | usual | components, concurrency)
-    return [mark.code for mark in found]
+    marks = validity.marks_of_cpu(use, dict.fromkeys(COMPONENTS, 0.0) | usual | components, concurrency)
+    return [mark.code for mark in marks]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_missed_schedule_is_marked(
     completed: tuple[float, ...], slip_ms: float, latency_ms: float, found: list[str]
 ) -> None:
     marks = validity.marks_of_schedule(
-        [part(one) for one in completed], slip_ms, samples.estimate(latency_ms)
+        [part(count) for count in completed], slip_ms, samples.estimate(latency_ms)
     )
     assert [mark.code for mark in marks] == found
 
@@ -136,7 +136,7 @@ def test_server_keeps_up_with_95_percent_answered() -> None:
 
 
 A100 = recognise("NVIDIA A100")
-ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
 MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
 
 
@@ -161,8 +161,12 @@ def test_convolution_planning_during_online_load_is_marked(
         "scenario": "online",
         "target": A100,
     }
-    of = {**usual, "accelerator": None, "network": networks.convolution} | changes
-    case = Case(of["target"], MICRO, ONNX, of["accelerator"], "fp32")
-    serving = Serving("docker", "2.53.0", of["backend"], "system", versions={"onnxruntime": of["version"]})
-    found = validity.marks_of_plans(case, of["scenario"], serving, of["network"](tmp_path / "model.onnx"))
-    assert [mark.code for mark in found] == (["plans-anew"] if marked else [])
+    setup = {**usual, "accelerator": None, "network": networks.convolution} | changes
+    case = Case(setup["target"], MICRO, ONNX, setup["accelerator"], "fp32")
+    serving = Serving(
+        "docker", "2.53.0", setup["backend"], "system", versions={"onnxruntime": setup["version"]}
+    )
+    marks = validity.marks_of_plans(
+        case, setup["scenario"], serving, setup["network"](tmp_path / "model.onnx")
+    )
+    assert [mark.code for mark in marks] == (["plans-anew"] if marked else [])

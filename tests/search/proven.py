@@ -21,7 +21,7 @@ def proven(verdict: Verdict, per_s: float) -> Proof:
     """Ten passes of one throughput, more or less."""
     candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
-    timelines = [toy.closed_loop(np.full((1, 60), one), 50 / per_s) for one in latencies_s]
+    timelines = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
     passes = tuple(toy.run_of(timeline) for timeline in timelines)
     state = PointState(Measured(toy.job(candidate.ladder[0]), passes=passes))
     value = Estimate(per_s, per_s, per_s)

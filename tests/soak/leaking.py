@@ -79,12 +79,12 @@ def served(
     """A real server with a model that does so at each request and at each loading."""
     name = f"soaked_{os.getpid()}"
     write(folder / "models", name, request=request, loading=loading, instances=instances)
-    made = toy.model()
+    toy_model = toy.model()
     model = dataclasses.replace(
-        made,
+        toy_model,
         name=name,
-        inputs=(dataclasses.replace(made.inputs[0], name=f"{name}_IN"),),
-        outputs=(dataclasses.replace(made.outputs[0], name=f"{name}_OUT"),),
+        inputs=(dataclasses.replace(toy_model.inputs[0], name=f"{name}_IN"),),
+        outputs=(dataclasses.replace(toy_model.outputs[0], name=f"{name}_OUT"),),
     )
     samples = toy.samples()
     renamed = dataclasses.replace(
@@ -96,12 +96,12 @@ def served(
     ):
         check = Check(expect(data.ids, {f"{name}_OUT": data.rows[f"{name}_IN"]}), Closeness(1e-6, 1e-6, 1.0))
         point = LoadPoint("online", 1, concurrency)
-        one = {f"{name}_IN": np.ones((1, 4), np.float32)}
+        sample = {f"{name}_IN": np.ones((1, 4), np.float32)}
 
         def load() -> None:
             server.unload(name)
             server.client.load_model(name)
-            server.client.infer(name, inputs_of(model, one))
+            server.client.infer(name, inputs_of(model, sample))
 
         server.client.load_model(name)
         job = Job(server, name, model, point, "system", data.below(server.scratch), check=check)

@@ -28,10 +28,10 @@ def soak(folder: Path, *, loading: str = "pass", request: str = "pass", loadings
         watched = watch(model.job.server)
         read = functools.partial(usage_of, watched)
         loaded = keep_loaded(model.job, SECONDS, read)
-        again: dict[Per, Sequence[Usage]] = {}
+        reloaded: dict[Per, Sequence[Usage]] = {}
         if loadings:
-            again["loading"] = load_again(model.load, LOADING_S, read, most=16)
-        return record_entry(model.job.point, loaded, again)
+            reloaded["loading"] = load_again(model.load, LOADING_S, read, most=16)
+        return record_entry(model.job.point, loaded, reloaded)
 
 
 @pytest.mark.usefixtures("no_segments_left")
@@ -43,15 +43,15 @@ def test_leak_of_failed_loadings_is_found(tmp_path: Path) -> None:
         read = functools.partial(usage_of, watch(server))
         loaded = keep_loaded(model.job, SECONDS, read)
         failed = load_again(functools.partial(load_in_vain, server, copy), LOADING_S, read, most=16)
-        found = record_entry(model.job.point, loaded, {"failed_loading": failed})
+        result = record_entry(model.job.point, loaded, {"failed_loading": failed})
 
-    assert leaking(found) == {("shared memory", "failed_loading")}, soak_text(found)
+    assert leaking(result) == {("shared memory", "failed_loading")}, soak_text(result)
 
 
 def leaking(found: Soak) -> set[tuple[str, str]]:
     assert found.answers is not None
     assert found.answers.verified > found.answers.wrong == 0
-    return {(one.what, one.per) for one in found.growth if one.verdict == "failed"}
+    return {(growth.what, growth.per) for growth in found.growth if growth.verdict == "failed"}
 
 
 @pytest.fixture
@@ -68,11 +68,11 @@ def no_segments_left() -> Iterator[None]:
 )
 @pytest.mark.usefixtures("no_segments_left")
 def test_leak_per_request_is_found_with_its_size(leak: str, what: str, tmp_path: Path) -> None:
-    found = soak(tmp_path, request=LEAKS[leak])
+    result = soak(tmp_path, request=LEAKS[leak])
 
-    assert leaking(found) == {(what, "request")}, soak_text(found)
+    assert leaking(result) == {(what, "request")}, soak_text(result)
     if leak == "1 KiB":
-        slope = next(one.slope for one in found.growth if one.what == what)
+        slope = next(growth.slope for growth in result.growth if growth.what == what)
         # What Python adds to 1,024 bytes, and malloc to that, is less than a tenth.
         assert slope.low < 1.1 * 1024
         assert slope.high > 1024
@@ -80,13 +80,13 @@ def test_leak_per_request_is_found_with_its_size(leak: str, what: str, tmp_path:
 
 @pytest.mark.usefixtures("no_segments_left")
 def test_leak_per_loading_is_found(tmp_path: Path) -> None:
-    found = soak(tmp_path, loading=LOADING_LEAK, loadings=True)
+    result = soak(tmp_path, loading=LOADING_LEAK, loadings=True)
 
-    assert leaking(found) == {("shared memory", "loading")}, soak_text(found)
+    assert leaking(result) == {("shared memory", "loading")}, soak_text(result)
 
 
 def test_clean_server_passes(tmp_path: Path) -> None:
-    found = soak(tmp_path, loadings=True)
+    result = soak(tmp_path, loadings=True)
 
-    assert {one.verdict for one in found.growth} == {"passed"}, soak_text(found)
-    assert {one.per for one in found.growth} == {"request", "loading"}
+    assert {growth.verdict for growth in result.growth} == {"passed"}, soak_text(result)
+    assert {growth.per for growth in result.growth} == {"request", "loading"}
