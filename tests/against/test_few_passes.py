@@ -46,7 +46,7 @@ def test_points_without_a_chance_are_unchanged() -> None:
 
 
 def test_proven_slowdown_needs_no_more_time() -> None:
-    """Among few points ranks show what a wider interval would still hold."""
+    """With few points, ranks prove a slowdown that a wider interval leaves open."""
     generator = np.random.default_rng(2)
     shown = 0
     for _trial in range(200):
@@ -71,8 +71,7 @@ def test_proven_points_of_a_run_need_no_more_time() -> None:
     slow = compare_pairs([0.5] * 10, [1.0] * 10, among(12), 60.0)
     assert (slow.verdict, slow.seconds_to_settle is not None) == ("not shown", True)
 
-    # Twelve points measured together share what one alone has: the least chance has a twelfth, the last all
-    # of it.
+    # Twelve points share one allowed chance: the smallest must keep to a twelfth of it, the last to all.
     very_slow = compare_pairs([0.5] * 16, [1.0] * 16, among(12), 60.0)
     comparisons = together([slow, *[very_slow] * 11])
 
@@ -82,7 +81,7 @@ def test_proven_points_of_a_run_need_no_more_time() -> None:
 
 
 def test_unproven_slowdown_reports_remaining_time() -> None:
-    """Also if the interval is far below the limit, and only the ranks of a pair or two speak against it."""
+    """Even if the interval is far below the limit, and only the ranks of a pair or two contradict it."""
     generator = np.random.default_rng(3)
     unsure = 0
     for _trial in range(300):

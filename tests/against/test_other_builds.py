@@ -55,7 +55,7 @@ def built(make_build: MakeBuild, tmp_path: Path) -> BuiltModel:
 
 @pytest.fixture
 def models(built: BuiltModel) -> Path:
-    """A model repository of that one case."""
+    """The model repository of that case."""
     return built.folder.parent.parent
 
 
@@ -120,7 +120,7 @@ folder.mkdir(parents=True, exist_ok=True)
 (folder / "config.pbtxt").write_text(f'name: "{case}"')
 (folder / "arguments").write_text(repr(arguments))
 """
-"""In place of pytest, in a checkout that is none of ours."""
+"""A fake pytest for a checkout."""
 
 
 @pytest.fixture

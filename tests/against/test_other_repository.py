@@ -1,5 +1,5 @@
-"""A repository beside the one that it is to replace: whole runs over models with planted faults, noisy and
-right ones."""
+"""A repository against the one that it replaces: whole runs over models with planted faults, noisy and right
+ones."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ from tests.whole_runs.suite import Run, suite
 FAST = ("--point-budget-s", "60", "--batches", "1,4", "--triton", "embedded", "-v")
 RIGHT = code("2 * values")
 ONE_ROW_OFF = code("2 * values * np.where(values[:, :1] > 0.9, np.float32(1.0001), np.float32(1))")
-"""The doubled values, a ten-thousandth more in rows that begin with more than 0.9."""
+"""Doubles the values, and adds a ten-thousandth in rows that begin with more than 0.9."""
 NOISY = code("values + np.random.default_rng().normal(0, 1e-3, values.shape).astype(np.float32)")
 TAKES_40_MS, TAKES_42_MS = (code(f"__import__('time').sleep({s}) or 2 * values") for s in (0.04, 0.042))
 DEAR = RIGHT.replace(
@@ -31,7 +31,7 @@ DEAR = RIGHT.replace(
 
     def execute""",
 )
-"""What takes longer to load, keeps more memory and warns of it."""
+"""A model that loads longer, uses more memory and logs a warning."""
 MODELS = {
     "alike": (RIGHT, RIGHT),
     "noisy": (NOISY, NOISY),
@@ -41,12 +41,12 @@ MODELS = {
     "fresh": (RIGHT, None),
     "gone": (None, RIGHT),
 }
-"""The code of each model in the repository, and in the one that it is to replace."""
+"""The code of each model in the new repository and in the old one."""
 
 
 @pytest.fixture(scope="module")
 def repositories(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A repository, and the one that it is to replace."""
+    """The new repository and the old one."""
     root = tmp_path_factory.mktemp("repositories")
     for name, sides in MODELS.items():
         for side, model in zip(("new", "old"), sides, strict=True):

@@ -13,7 +13,7 @@ OTHER = OtherBuild("itself", 0.03, points=4)
 
 
 def measured(generator: np.random.Generator, slow: float, factor: float) -> Comparison:
-    """Pairs of passes until they are settled; in one, a share of the requests takes `factor` as long."""
+    """Compare pairs of passes until settled; in one, a share `slow` of requests takes `factor` as long."""
 
     def passes(slow: float) -> np.ndarray:
         of_pass = np.exp(generator.normal(0, 0.02, (PAIRS, 1)))
@@ -33,7 +33,7 @@ def measured(generator: np.random.Generator, slow: float, factor: float) -> Comp
 
 
 def test_longer_tail_fails_despite_equal_speed() -> None:
-    """Two requests of a hundred take half as long again, which makes the build one percent slower."""
+    """Two in a hundred requests take half as long again, which makes the build one percent slower."""
     generator = np.random.default_rng(5)
     comparisons = [measured(generator, slow=0.02, factor=1.5) for _ in range(20)]
 
@@ -45,7 +45,7 @@ def test_longer_tail_fails_despite_equal_speed() -> None:
 
 @pytest.mark.parametrize(("slow", "most"), [(0.0, 1), (1.0, 5)], ids=["alike", "all as slow as allowed"])
 def test_allowed_tail_rarely_raises_an_alarm(slow: float, most: int) -> None:
-    """Of 400 points, four in each run of which one in a hundred may have an alarm."""
+    """400 points are a hundred runs of four, of which one may raise an alarm."""
     generator = np.random.default_rng(6)
     comparisons = [measured(generator, slow, factor=1 / 0.97) for _ in range(400)]
 

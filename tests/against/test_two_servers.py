@@ -24,7 +24,7 @@ from tests.toy import samples_of
 
 
 def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Comparison:
-    """Serve two builds by a Triton each and compare them at one point."""
+    """Serve each build with its own Triton and compare them at one point."""
     with contextlib.ExitStack() as stack:
         servers = [
             stack.enter_context(
@@ -48,7 +48,7 @@ def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Compar
 
 
 def test_slower_build_is_found(make_build: MakeBuild, tmp_path: Path) -> None:
-    """Each request sleeps for 60 ms in one and for 5 ms in the other."""
+    """Each request takes 60 ms in our build and 5 ms in the other."""
     name = f"toy{os.getpid()}"  # names its shared memory too
     mine = make_build(tmp_path / "mine", name, SLEEPING.format(seconds=0.06))
     theirs = make_build(tmp_path / "theirs", name, SLEEPING.format(seconds=0.005))

@@ -1,5 +1,5 @@
-"""A repository on two real Tritons: the wheel's as the suite starts it, and the same program as a
-`tritonserver` of this machine; and two that run already."""
+"""A repository on two real Tritons: the suite starts the wheel's, and the same program as an installed
+`tritonserver`; or both run already."""
 
 import contextlib
 import sys
@@ -19,13 +19,13 @@ MODELS = {
     "alike": "2 * values",
     "apart": "2 * values * np.float32(1.0001 if 'ANOTHER' in __import__('os').environ else 1)",
 }
-"""What each model computes: the second a ten-thousandth more on the other server."""
+"""The formula of each model: the second returns a ten-thousandth more on the other server."""
 POINTS = ("--batches", "1", "--point-budget-s", "10")
 
 
 @pytest.fixture(scope="module")
 def tritonserver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel's tritonserver with backends beside it, as an installed one has them."""
+    """The wheel's tritonserver with backends beside it, like an installed one."""
     root = tmp_path_factory.mktemp("tritonserver")
     wheels.backend_folder(root)
     program = root / "bin/tritonserver"

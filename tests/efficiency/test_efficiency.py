@@ -1,4 +1,4 @@
-"""Served throughput beside in-process throughput and another format: turns, points, records."""
+"""Served throughput against in-process throughput and another format: turns, points, records."""
 
 import dataclasses
 import itertools
@@ -92,7 +92,7 @@ def test_ratio_interval_has_stated_coverage() -> None:
 
 
 class Process:
-    """A process that runs 25 batches a second, from its first run on or only once it is compiled."""
+    """A worker that runs 25 batches a second, at once or only after it has compiled."""
 
     def __init__(self, compiled_after: int = 0, ways: tuple[str, ...] = WAYS[:1]) -> None:
         self.runs, self.compiled_after, self.ways = dict.fromkeys(ways, 0), compiled_after, ways
@@ -106,7 +106,7 @@ class Process:
 def measure(
     request_s: float = 0.01, worker: Any = None, generator: toy.LoadGenerator | None = None, **options: Any
 ) -> tuple[Turns, list[float]]:
-    """A point in turns with a process, and the windows that the load generator was asked for."""
+    """Measure a point in turns with a worker; returns the load generator's windows too."""
     job = dataclasses.replace(toy.job(POINT), request_s=request_s)
     generator = generator or toy.LoadGenerator()
     windows: list[float] = []
@@ -161,7 +161,7 @@ def load(artifact, settings):
 
 
 def test_slower_served_model_is_measured_slower(make_build: MakeBuild, tmp_path: Path) -> None:
-    """A real Triton and a real process; twelve times as slow stays slower on any machine, however busy."""
+    """A real Triton and a real worker; twelve times as slow stays slower on any busy machine."""
     build: BuiltModel = make_build(tmp_path, "slower", SLOWER_SERVED)
     model = build.case.model
     sample = {model.inputs[0].name: np.array([[1, 2, 3, 4]], np.float32)}
@@ -235,7 +235,7 @@ def test_in_process_batch_matches_server_batching(
 def test_recorded_points_need_same_machine_build_and_deployment(
     changes: dict[str, Any], loads: bool, reference: bool
 ) -> None:
-    """A reference has to be right as well."""
+    """A reference must also be right."""
     this = RECORD.machine, RECORD.build.digest, RECORD.deployment
     record = structs.replace(RECORD, **changes)
     assert bool(loads_of(record, *this)) is loads
@@ -272,7 +272,7 @@ def test_turns_are_summarized_by_geometric_means() -> None:
 
 
 def marks_of(taken: Turns, measured_per_s: float | None = None) -> list[str]:
-    """The marks beside a load point, of which the turns are a repetition unless another speed is given."""
+    """The marks of turns beside a load point of the same speed, or of the given one."""
     load = samples.load("offline", 1, measured_per_s or taken.served_per_s[0])
     entry = interleaved.record_entry(taken, load, 2, 1, None)
     record = publishable(structs.replace(RECORD, efficiency=(entry,)))
@@ -289,8 +289,8 @@ def test_server_faster_than_in_process_is_marked(ratio: float, codes: list[str])
     [
         ((127.0, 128.0, 126.0), ["not-repeated"]),
         ((73.0, 72.0, 74.0), ["not-repeated"]),
-        ((108.0, 109.0, 107.0), []),  # as near as two figures may be that are known within 5 %
-        ((80.0, 200.0, 120.0), []),  # the turns do not show that it is another
+        ((108.0, 109.0, 107.0), []),  # two figures known within 5 % may differ so much
+        ((80.0, 200.0, 120.0), []),  # too much spread to show a change
     ],
 )
 def test_changed_throughput_in_turns_is_marked(served_per_s: tuple[float, ...], codes: list[str]) -> None:
@@ -306,7 +306,7 @@ def test_ratio_of_niced_run_is_marked(nice: int, codes: list[str]) -> None:
 
 
 def test_serving_cost_is_per_request() -> None:
-    """Of 8 inferences, which take 100 ms through the server and 80 ms in process."""
+    """8 inferences take 100 ms through the server and 80 ms in process."""
     served_per_s, in_process_per_s = samples.estimate(80.0), samples.estimate(100.0)
     efficiency = samples.efficiency(
         "offline", 8, served_per_s=served_per_s, in_process_per_s=in_process_per_s

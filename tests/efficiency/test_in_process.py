@@ -68,8 +68,8 @@ def run_once(build: BuiltModel, batch: int = 1) -> None:
 def test_worker_runs_runtime_with_backend_settings(
     make_build: MakeBuild, tmp_path: Path, backend: str, spinning: bool
 ) -> None:
-    """On a batch of the samples, with all threads of the server's instances, which spin beside the backend
-    whose threads always do. A file beside the runtime is not taken for a package that it imports."""
+    """The worker runs a batch of samples with all threads of the server's instances, which spin if those of
+    the backend do. A file beside the runtime does not hide a package that it imports."""
     build = make_build(tmp_path, "noting", f"import colorsys{NOTING}")
     build.artifact.with_name("colorsys.py").write_text("raise RuntimeError('this is no package')")
     deployment = structs.replace(DEPLOYMENT, instances=2)
@@ -89,7 +89,7 @@ SAMPLES = [np.ones((2, 3), np.float32)]
 
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is asked of a GPU that stand-ins for PyTorch's tensors and streams play."""
+    """The calls to a GPU that fake PyTorch tensors and streams simulate."""
     calls: list[str] = []
     is_copied = itertools.count(1)
 
@@ -249,7 +249,7 @@ def test_failing_worker_is_an_error_with_its_output(
 
 
 SIZE = 1024
-"""Rows and columns that take an eighth of the time of a run's, which whole runs of the suite measure."""
+"""Rows and columns: an eighth of the work of a real run, which whole runs of the suite test."""
 
 
 def peak_per_s(precision: str) -> float:
@@ -268,17 +268,17 @@ def test_every_cpu_precision_has_a_peak(precision: str, fp32_per_s: float) -> No
     cases = [case for case in cases_of(CPU) if case.precision == precision]
     missing = [case.format.missing("cpu", case.accelerator, precision) for case in cases]
     if all(missing):
-        pytest.skip(str(missing[0]))  # emulated, it takes minutes, and no run asks for it
+        pytest.skip(str(missing[0]))  # emulated, it takes minutes, and no run needs it
     rate_per_s = fp32_per_s if precision == "fp32" else peak_per_s(precision)
     for _attempt in range(4):
-        if rate_per_s < fp32_per_s / 10:  # other programs may have had the cores meanwhile
+        if rate_per_s < fp32_per_s / 10:  # other programs may have used the cores
             rate_per_s = max(rate_per_s, peak_per_s(precision))
     assert 1e9 < fp32_per_s < 1e14
     assert fp32_per_s / 10 < rate_per_s < fp32_per_s * 100
 
 
 def test_peak_measurement_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its tensors would take gigabytes of the memory of a GPU, and count as the model's."""
+    """Its tensors would take gigabytes of GPU memory, which would count as the model's."""
     monkeypatch.setattr(peak, "SIZE", {"cpu": 256})
     before = set(psutil.Process().children(recursive=True))
     assert interleaved.peak_per_s(("cpu", "fp32", None)).value > 0

@@ -1,6 +1,6 @@
-"""A server in Python that takes its tensors through system shared memory, with faults of only that way. Its
-model answers 3 x + 1 to VALUES and twice COUNT to COUNT. Regions, offsets and refusals are Triton's, by
-tritonclient's own protocol."""
+"""A Python server that takes its tensors through shared memory, with faults that only shared memory has. Its
+model answers 3 x + 1 to VALUES and twice COUNT to COUNT. Regions, offsets and refusals follow Triton's
+protocol, by tritonclient."""
 
 import contextlib
 import mmap
@@ -26,24 +26,24 @@ Fault = Literal[
 
 @dataclass
 class Seen:
-    """What the server was asked, and has."""
+    """The requests to the server, and its regions."""
 
     keys: list[str] = field(default_factory=list)
-    """The names of segments that were registered, in turn."""
+    """The names of registered segments, in order."""
     handles: list[bytes] = field(default_factory=list)
-    """The handles of CUDA memory that were registered, in turn."""
+    """The handles of registered CUDA memory, in order."""
     regions: dict[str, Any] = field(default_factory=dict)
-    """The regions that are registered now, by name."""
+    """The regions registered now, by name."""
     sent_bytes: int = 0
     """Bytes of inputs that came in messages."""
     requests: int = 0
 
 
 class StandIn:
-    """CUDA's memory, which is this process's."""
+    """CUDA memory, simulated in this process."""
 
     memory: ClassVar[dict[bytes, bytearray]] = {}
-    """The allocations that are not freed, by their handles."""
+    """The live allocations, by handle."""
 
     def __init__(self, size: int) -> None:
         self._handle = (len(self.memory) + 1).to_bytes(64, "little")
@@ -71,7 +71,7 @@ def answers(values: np.ndarray, count: np.ndarray) -> dict[str, np.ndarray]:
 def memory_server(
     fault: Fault = "none", scratch: Path | None = None, *, in_use: int = 0, refuses: bool = False
 ) -> Iterator[tuple[Server, Seen]]:
-    """The server, which refuses to let go of a region `in_use` times, and what it has seen."""
+    """The server, which refuses `in_use` times to release a region, and the requests to it."""
     import grpc
     from tritonclient.grpc import service_pb2, service_pb2_grpc
 
@@ -157,7 +157,7 @@ def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
 
 
 def _place(tensor: Any) -> tuple[str, int, int]:
-    """The region of a tensor, where it begins there, and how long it is."""
+    """The region, offset and size of a tensor."""
     parameters = tensor.parameters
     return (
         parameters["shared_memory_region"].string_param,

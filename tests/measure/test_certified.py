@@ -1,5 +1,5 @@
-"""Percentiles that can be certified: equal to MLPerf LoadGen's early stopping, request for request; and
-`--certify`, by which a point is measured until its own is."""
+"""Certified percentiles: equal to MLPerf LoadGen's early stopping, request for request; and `--certify`,
+which measures a point until its percentile is certified."""
 
 import dataclasses
 import json
@@ -34,7 +34,7 @@ def test_required_requests_match_loadgen(percent: float, slower: int, needed: in
 
 @pytest.mark.parametrize(
     ("requests", "bound_ms", "missing"),
-    [(600, None, 62), (662, 662.0, 0), (838, 837.0, 0)],  # 838 allow two slower ones
+    [(600, None, 62), (662, 662.0, 0), (838, 837.0, 0)],  # of 838 requests two may be slower
 )
 def test_p99_needs_662_requests_to_certify(requests: int, bound_ms: float | None, missing: int) -> None:
     latencies_ms = np.random.default_rng(1).permutation(np.arange(1.0, requests + 1))
@@ -61,7 +61,7 @@ PLAN = MeasuringPlan(certify=99)
 
 
 def measure(plan: MeasuringPlan) -> tuple[Measurement, list[tuple[int, str]], toy.LoadGenerator]:
-    """A point of 100 requests per second; with it what was announced, after how many runs."""
+    """Measure a point at 100 requests per second; returns each announcement and the runs before it too."""
     generator, announcements = (
         toy.LoadGenerator(lambda _job, _number: 20.0, spread=0.02),
         list[tuple[int, str]](),
@@ -71,12 +71,12 @@ def measure(plan: MeasuringPlan) -> tuple[Measurement, list[tuple[int, str]], to
         announcements.append((len(generator.calls), stopping.certifying_text(states, plan)))
 
     state = point_state.begin(toy.job(LoadPoint("online", 1, 2)))
-    (measured,) = sweep.measure([state], plan, take=generator.take, announce=announce)  # type: ignore[arg-type]
-    return record_entry(measured, plan), announcements, generator
+    (point,) = sweep.measure([state], plan, take=generator.take, announce=announce)  # type: ignore[arg-type]
+    return record_entry(point, plan), announcements, generator
 
 
 def test_point_runs_until_certified_with_announced_time() -> None:
-    """662 requests at 100 per second are 6.6 s, and starting the passes takes a little."""
+    """662 requests at 100 per second take 6.6 s, and starting the passes takes a little longer."""
     measurement, ((runs, text),), generator = measure(PLAN)
     load = measurement.load
 

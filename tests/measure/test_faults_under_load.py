@@ -21,9 +21,9 @@ from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 
 SECONDS = 60.0
-"""Of looking at most; each fault shows in the first seconds of an idle machine."""
+"""Longest search for a fault; on an idle machine each shows in the first seconds."""
 FEWEST = 1000
-"""Answers of a server without a fault."""
+"""Answers to check of a server without a fault."""
 ONLINE = LoadPoint("online", 1, 8)
 
 _RUNTIME = """
@@ -60,7 +60,7 @@ FAULTS = {
     "right alone, wrong with others": "out = out if len(x) == 1 else out - 0.05 * x.mean(axis=0)",
 }
 QUICK = ("an instance with other weights than its sibling", "right alone, wrong with others")
-"""Those that show in the first requests; the others are left to the campaign."""
+"""Faults that show in the first requests; the campaign tests the others."""
 NO_FAULT = "pass"
 
 
@@ -68,7 +68,7 @@ NO_FAULT = "pass"
 def job_of(
     make_build: MakeBuild, server_of_models: tuple[Server, Path]
 ) -> Iterator[Callable[[str, LoadPoint], Job]]:
-    """Load a model with a fault, whose right answers are known; returns the job of a load point."""
+    """Load a model with a fault and known right answers; returns the job of a load point."""
     triton, folder = server_of_models
     with ExitStack() as stack:
 
@@ -91,7 +91,7 @@ def job_of(
 
 
 def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnswers:
-    """What is found of a server's answers until it is enough."""
+    """Check a server's answers until there are enough."""
     assert job.check is not None
     checks: list[VerifiedAnswers] = []
     deadline = time.monotonic() + SECONDS

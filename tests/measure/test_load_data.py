@@ -61,7 +61,7 @@ def test_requests_cycle_through_all_samples(
     assert len(expected) == len(ROWS), "9 has no divisor in common with these batches"
     assert set(requests) == set(expected), "what the record's number of samples stands for"
     if concurrency == 1:
-        last = requests[-2 * len(expected) :]  # of the last attempt: a busy machine may need another
+        last = requests[-2 * len(expected) :]  # of the last attempt: a busy machine may need several
         begin = expected.index(last[0])
         assert last == 2 * (expected[begin:] + expected[:begin])
     else:

@@ -1,4 +1,4 @@
-"""One run of the load generator: its command line, and its good and bad runs."""
+"""A run of the load generator: its command line, success and failure."""
 
 import base64
 import dataclasses
@@ -145,7 +145,7 @@ def test_run_delayed_by_load_is_still_measured(run: Take, generator: Generator) 
         (("no-requests", "no-requests", "long"), [120, 480, 1920], window_for(10 * LATENCY_MS / 1e3)),
         (("unstable", "unstable", "long"), [120, 480, 1920], window_for(10 * LATENCY_MS / 1e3)),
         (("unanswered", "unanswered", "long"), [120, 480, 1920], window_for(10 * LATENCY_MS / 1e3)),
-        (("no-requests", "good"), [120, 480], WINDOW_S),  # a machine that stood still for once
+        (("no-requests", "good"), [120, 480], WINDOW_S),  # the machine stood still once
     ],
 )
 def test_too_short_window_is_lengthened_for_good(

@@ -1,4 +1,4 @@
-"""Load points measured in turns without a server: order, duration and results."""
+"""Load points measured in turns, without a server: order, duration and results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ QUICK, PATIENT = MeasuringPlan(budget_s=0.001), MeasuringPlan(budget_s=60)
 def run(
     generator: LoadGenerator, *points: LoadPoint, plan: MeasuringPlan = QUICK, **options: Any
 ) -> Mapping[LoadPoint, Outcome]:
-    """Measure points of an invented server."""
+    """Measure points of a simulated server."""
     states = [point_state.begin(toy.job(point)) for point in points or (ONLINE,)]
     return outcomes(sweep.measure(states, plan, take=generator.take, **options), plan)
 
@@ -38,7 +38,7 @@ def loads(found: Mapping[LoadPoint, Outcome]) -> list[Load]:
 
 
 def one(generator: LoadGenerator, point: LoadPoint = ONLINE, **options: Any) -> Load:
-    """The load of a single point that was measured."""
+    """Measure a single point."""
     return loads(run(generator, point, **options))[0]
 
 

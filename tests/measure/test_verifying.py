@@ -1,4 +1,4 @@
-"""Answers under load against those in process, also between the passes of a real server."""
+"""Checks of answers under load against those in process, also between passes on a real server."""
 
 import dataclasses
 import os
@@ -33,7 +33,7 @@ SPREAD = ROWS[:, 0].std()
 
 
 def check(near: Closeness = NEAR, **outputs: np.ndarray) -> Check:
-    """These outputs are right."""
+    """A check that expects these outputs."""
     count = len(next(iter(outputs.values())))
     return Check(expect([f"row-{n}" for n in range(count)], outputs), near)
 
@@ -42,7 +42,7 @@ CHECK = check(OUT=ROWS)
 
 
 def answer(values: np.ndarray | None = None, **outputs: Any) -> Answer:
-    """An answer to a request that held three samples."""
+    """An answer to a request of three samples."""
     return Answer(SAMPLES, outputs or {"OUT": ROWS[SAMPLES] if values is None else values})
 
 
@@ -117,7 +117,7 @@ def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:
 
 @pytest.mark.parametrize(("compared", "expected"), [(0.7, (0, 6)), (0.75, (6, 0))])
 def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int, int]) -> None:
-    """A duration of each row is off by one, as many as INT8 may change: what follows it is random."""
+    """In six of 20 rows INT8 changes a duration by one, and the spectrogram with it."""
     durations = np.random.default_rng(0).integers(1, 9, (20, 40))
     mel = np.random.default_rng(1).standard_normal((20, 4))
     indices = np.arange(20)
@@ -130,7 +130,7 @@ def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int
 
 
 def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
-    """Kernels of INT8 may do more to an element than half of the spread between samples of one class."""
+    """INT8 kernels may change an element by more than half the spread between samples of a class."""
     scores = np.array([[10.0, 1, 2, 0], [8.0, 2, 0, 1], [0.0, 9, 9, 3]])
     of_scores = check(Closeness(2.0, 0.5, 0.98, 8e-3), OUT=scores)
 
@@ -139,7 +139,7 @@ def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
 
 
 def test_each_output_is_limited_by_its_precision_cost() -> None:
-    """One output costs a hundredth of its spread; another may not be off by as much."""
+    """One output may be off by a hundredth of its spread; the other may not."""
     near = dataclasses.replace(NEAR, by_output={"SECOND": (1e-4, 2e-4)})
     reference = check(near, OUT=ROWS, SECOND=ROWS)
     off = ROWS[SAMPLES] + np.float32(0.01)
@@ -163,7 +163,7 @@ def test_checks_add_up_and_keep_first_fault() -> None:
 
 
 class Asked:
-    """Who is asked, which notes for how many seconds."""
+    """A fake server that notes the seconds of each request for answers."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -215,7 +215,7 @@ PLAN = MeasuringPlan(budget_s=0.5)
 
 @pytest.fixture(scope="module")
 def job(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[Job]:
-    """A load point of a server that answers wrongly to some samples."""
+    """A load point of a server that answers some samples wrongly."""
     server, folder = server_of_models
     built = make_build(folder, f"V{os.getpid()}", _HALF_WRONG)
     model = built.case.model

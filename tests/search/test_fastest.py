@@ -1,4 +1,4 @@
-"""The search finds the optimum within budget in few measurements, on simulated servers of known percentiles."""
+"""The search finds the optimum within budget in few measurements, on servers of known percentiles."""
 
 import dataclasses
 import functools
@@ -30,7 +30,7 @@ POISSON = Goal(10, 99, "poisson")
 ALONE = dataclasses.replace(
     SPACE, held=frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"})
 )
-"""One configuration."""
+"""A space of one configuration."""
 
 
 def rate_of(point: LoadPoint) -> float:
@@ -84,9 +84,9 @@ def test_faster_configuration_wins_with_scheduled_load() -> None:
     assert winner.candidate.deployment.instances == 1
     assert (winner.point.concurrency, winner.point.batch, winner.point.arrivals) == (0, 1, "poisson")
     assert result.configurations == 7
-    asked = {point for point in server.asked if point.request_rate_per_s is not None}
+    points = {point for point in server.asked if point.request_rate_per_s is not None}
     assert result.rates is not None
-    assert len(asked) <= result.rates <= 60
+    assert len(points) <= result.rates <= 60
 
 
 def test_result_uses_fresh_passes_and_goodput_counts_timely_answers() -> None:
@@ -128,7 +128,7 @@ def test_unreachable_budget_above_service_time_fails() -> None:
 
 
 def test_generous_budget_does_not_exceed_capacity() -> None:
-    # A queue that grows takes seconds until it is as long as this budget.
+    # A growing queue takes seconds until its delay reaches this budget.
     result = QueueingServer(service_s=0.001).search(Goal(5_000, 99, "poisson"), 0.5, ALONE)
 
     assert result.winner.verdict == "passed"
@@ -176,15 +176,15 @@ def test_rate_fails_once_server_falls_behind() -> None:
 
 
 SPREAD = 0.12
-"""Of the logarithm of a request's latency."""
+"""Standard deviation of the logarithm of a request's latency."""
 
 
 Latency = Callable[[Candidate, float], float]
-"""Mean in milliseconds with so many samples in flight."""
+"""Mean in milliseconds, by candidate and samples in flight."""
 
 
 def usual(candidate: Candidate, size: float) -> float:
-    """A floor, and a server that works off what is in flight; two instances and some delay help a little."""
+    """A minimum plus the time to serve all samples in flight; two instances and some delay help a little."""
     deployment = candidate.deployment
     point = candidate.ladder[0]
     per_s = 3000.0 if candidate.scenario == "offline" else 2000.0
@@ -196,21 +196,21 @@ def usual(candidate: Candidate, size: float) -> float:
 
 @dataclass
 class Bench:
-    """A simulated server: what was asked of it, and noise between requests and between passes."""
+    """A simulated server that keeps its calls, with noise between requests and between passes."""
 
     seed: int = 0
     latency: Latency = usual
     luck: float = 0.03
     """Spread between passes of the logarithm of the speed."""
     enough: int = 800
-    """Requests that a proof takes at least: of a p99 662 can be certified."""
+    """Fewest requests of a proof; 662 certify a p99."""
     looks: list[tuple[Candidate, LoadPoint]] = field(default_factory=list)
     rates_per_s: list[float] = field(default_factory=list)
-    """Of each look."""
+    """The rate of each look."""
     proofs: list[Sequence[Entry]] = field(default_factory=list)
-    """What each attempt at a proof was of."""
+    """The entries of each attempt at a proof."""
     fresh: list[list[PointState]] = field(default_factory=list)
-    """What each of them measured."""
+    """The states that each attempt measured."""
 
     def __post_init__(self) -> None:
         self.generator = np.random.default_rng(self.seed)
@@ -254,7 +254,7 @@ class Bench:
         return self.latency(entry.candidate, size) * self.tail(goal) <= goal.budget_ms
 
     def tail(self, goal: Goal) -> float:
-        """The percentile over the mean."""
+        """The percentile divided by the mean."""
         z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percent]
         return math.exp(z * math.hypot(SPREAD, self.luck) - SPREAD**2 / 2)
 
@@ -276,7 +276,7 @@ TRIALS = 40
 
 @functools.cache
 def searched(goal: Goal) -> list[tuple[Bench, Result]]:
-    """Searches on usual servers of different luck, with what was asked of each."""
+    """Searches on usual servers with different seeds, each with its bench."""
     return [(bench := Bench(seed), bench.search(goal)) for seed in range(TRIALS)]
 
 
@@ -347,7 +347,7 @@ def test_nonmonotonic_latencies_do_not_break_search(seed: int) -> None:
 
 
 def test_figures_come_from_fresh_passes() -> None:
-    # All configurations are alike, so the one that seems best is lucky: its figures of before are too good.
+    # All configurations are alike, so the best one was only lucky: its earlier figures are too good.
     def alike(_candidate: Candidate, size: float) -> float:
         return 1 + size / 2
 

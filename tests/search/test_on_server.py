@@ -1,4 +1,4 @@
-"""The search measures a server through the common seam."""
+"""The search measures a server through the same interface as sweeps do."""
 
 import contextlib
 import dataclasses
@@ -21,7 +21,7 @@ from tests.search.proven import SPACE, proven
 
 
 def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> RealBench:
-    """A bench whose server is invented; `loaded` gets each candidate that was asked for."""
+    """A bench with a simulated server; it appends each loaded candidate to `loaded`."""
 
     def job_of(candidate: Candidate, point: LoadPoint) -> Job:
         loaded.append(candidate)

@@ -15,15 +15,15 @@ from tests.soak.leaking import LEAKS, served
 pytestmark = pytest.mark.campaign
 
 SECONDS = 40.0
-"""Of a soak: a fifteenth of what users are told, so that as much less is in it to be found."""
+"""Length of a soak: a fifteenth of what users are advised, so a leak adds up to a fifteenth."""
 LOADING_S = 540.0
-"""Of which a third is for loadings: of the Python backend's model one takes several seconds on a busy
-machine, and fourteen are needed."""
+"""A third of it is for loadings: the test needs fourteen, and on a busy machine the Python backend takes
+several seconds for each."""
 LOADING_LEAK = "open(f'/dev/shm/tritonproof-test-{os.getpid()}', 'wb').write(b'x' * (8 << 20))"
 
 
 def soak(folder: Path, *, loading: str = "pass", request: str = "pass", loadings: bool = False) -> Soak:
-    """A soak of a real server whose model does so at each loading and each request."""
+    """Soak a real server whose model runs this code at each loading and each request."""
     with served(folder, request=request, loading=loading) as model:
         watched = watch(model.job.server)
         read = functools.partial(usage_of, watched)
@@ -56,7 +56,7 @@ def leaking(found: Soak) -> set[tuple[str, str]]:
 
 @pytest.fixture
 def no_segments_left() -> Iterator[None]:
-    """Removes the segments that a model has forgotten on purpose."""
+    """Removes the segments that a model leaked on purpose."""
     yield
     for path in MEMORY.glob("tritonproof-test-*"):
         path.unlink()
@@ -73,7 +73,7 @@ def test_leak_per_request_is_found_with_its_size(leak: str, what: str, tmp_path:
     assert leaking(result) == {(what, "request")}, soak_text(result)
     if leak == "1 KiB":
         slope = next(growth.slope for growth in result.growth if growth.what == what)
-        # What Python adds to 1,024 bytes, and malloc to that, is less than a tenth.
+        # Python and malloc add less than a tenth to 1,024 bytes.
         assert slope.low < 1.1 * 1024
         assert slope.high > 1024
 

@@ -1,4 +1,4 @@
-"""Long load and repeated loading on a simulated clock, and a load that fails at its end on a real server."""
+"""Long load and repeated loading on a simulated clock, and a failing loading on a real server."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,11 +32,11 @@ POINT = LoadPoint("online", 1, 4)
 
 @dataclass
 class Machine:
-    """A server whose time passes while it is under load, and which keeps so many bytes of each request."""
+    """A server on a simulated clock that leaks so many bytes per request."""
 
     leak: float = 0.0
     left_behind: float = 0.0
-    """Bytes that each loading leaves behind."""
+    """Bytes that each loading leaks."""
     load_s: float = 1.0
     now_s: float = 0.0
     answered: int = 0
