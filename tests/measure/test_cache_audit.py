@@ -50,7 +50,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, P
 
 @pytest.mark.parametrize("who", ["the model", "Triton", "nobody"])
 def test_response_caching_is_marked(make_build: MakeBuild, server: tuple[Server, Path], who: str) -> None:
-    """The cache knows all samples of the load data beforehand, as after the first pass of a point."""
     triton, folder = server
     name, remembers = f"C{os.getpid()}{who.split()[-1]}", who != "nobody"
     built = make_build(folder, name, _COMPUTING.format(remembers=who == "the model"))
