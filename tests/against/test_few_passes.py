@@ -33,27 +33,27 @@ def test_one_point_is_settled_by_few_pairs() -> None:
 
 @pytest.mark.parametrize(("points", "looks"), [(1, [16, 32, 64, 128]), (1000, [32, 64, 128])])
 def test_first_look_is_later_among_more_points(points: int, looks: list[int]) -> None:
-    found = [n for n in range(1, 300) if is_settled([0.5] * n, [1.0] * n, among(points))]
+    counts = [count for count in range(1, 300) if is_settled([0.5] * count, [1.0] * count, among(points))]
 
-    assert found == looks
+    assert counts == looks
 
 
 def test_points_without_a_chance_are_unchanged() -> None:
-    found = [compare_pairs([0.98] * 8, [1.0] * 8, among(2), 60.0)] * 2
+    comparisons = [compare_pairs([0.98] * 8, [1.0] * 8, among(2), 60.0)] * 2
 
     assert together([]) == []
-    assert together(found) == found
+    assert together(comparisons) == comparisons
 
 
 def test_proven_slowdown_needs_no_more_time() -> None:
-    """Among few points ranks show what a wider interval would still hold."""
+    """With few points, ranks prove a slowdown that a wider interval leaves open."""
     generator = np.random.default_rng(2)
     shown = 0
     for _trial in range(200):
         mine = 0.93 * np.exp(generator.normal(0, 0.05, 16))
-        found = compare_pairs(mine, np.ones(16), among(2), 60.0)
-        assert found.verdict == "not shown" or found.seconds_to_settle is None
-        shown += found.verdict == "slower"
+        comparison = compare_pairs(mine, np.ones(16), among(2), 60.0)
+        assert comparison.verdict == "not shown" or comparison.seconds_to_settle is None
+        shown += comparison.verdict == "slower"
     assert 20 < shown < 180
 
 
@@ -71,22 +71,23 @@ def test_proven_points_of_a_run_need_no_more_time() -> None:
     slow = compare_pairs([0.5] * 10, [1.0] * 10, among(12), 60.0)
     assert (slow.verdict, slow.seconds_to_settle is not None) == ("not shown", True)
 
-    # Twelve points measured together share what one alone has: the least chance has a twelfth, the last all
-    # of it.
+    # Twelve points share one allowed chance: the smallest must keep to a twelfth of it, the last to all.
     very_slow = compare_pairs([0.5] * 16, [1.0] * 16, among(12), 60.0)
-    found = together([slow, *[very_slow] * 11])
+    comparisons = together([slow, *[very_slow] * 11])
 
-    assert {(one.verdict, one.seconds_to_settle) for one in found} == {("slower", None)}
+    assert {(comparison.verdict, comparison.seconds_to_settle) for comparison in comparisons} == {
+        ("slower", None)
+    }
 
 
 def test_unproven_slowdown_reports_remaining_time() -> None:
-    """Also if the interval is far below the limit, and only the ranks of a pair or two speak against it."""
+    """Even if the interval is far below the limit, and only the ranks of a pair or two contradict it."""
     generator = np.random.default_rng(3)
     unsure = 0
     for _trial in range(300):
         mine = 0.85 * np.exp(generator.normal(0, 0.03, 14))
         mine[:2] *= generator.uniform(1.1, 1.3)
-        found = compare_pairs(mine.tolist(), [1.0] * 14, among(3), 140.0)
-        unsure += found.verdict == "not shown"
-        assert found.verdict != "not shown" or (found.seconds_to_settle or 0) >= 10
+        comparison = compare_pairs(mine.tolist(), [1.0] * 14, among(3), 140.0)
+        unsure += comparison.verdict == "not shown"
+        assert comparison.verdict != "not shown" or (comparison.seconds_to_settle or 0) >= 10
     assert unsure

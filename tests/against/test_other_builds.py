@@ -55,7 +55,7 @@ def built(make_build: MakeBuild, tmp_path: Path) -> BuiltModel:
 
 @pytest.fixture
 def models(built: BuiltModel) -> Path:
-    """A model repository of that one case."""
+    """The model repository of that case."""
     return built.folder.parent.parent
 
 
@@ -66,12 +66,12 @@ def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, 
 
 def test_case_folder_may_have_any_name(built: BuiltModel, tmp_path: Path) -> None:
     renamed = built.folder.rename(tmp_path / "slow")
-    found = other_builds.find(other_builds.parse(str(renamed)), built.case)
-    assert found == renamed
+    case_folder = other_builds.find(other_builds.parse(str(renamed)), built.case)
+    assert case_folder == renamed
     for link in (True, False):
         scratch = tmp_path / str(link)
         scratch.mkdir()
-        root = other_builds.repository_with(found, built.case, scratch, link=link)
+        root = other_builds.repository_with(case_folder, built.case, scratch, link=link)
         assert (root / str(built.case) / "1" / "runtime.py").is_file()
 
 
@@ -120,7 +120,7 @@ folder.mkdir(parents=True, exist_ok=True)
 (folder / "config.pbtxt").write_text(f'name: "{case}"')
 (folder / "arguments").write_text(repr(arguments))
 """
-"""In place of pytest, in a checkout that is none of ours."""
+"""A fake pytest for a checkout."""
 
 
 @pytest.fixture

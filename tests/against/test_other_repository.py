@@ -1,5 +1,5 @@
-"""A repository beside the one that it is to replace: whole runs over models with planted faults, noisy and
-right ones."""
+"""A repository against the one that it replaces: whole runs over models with planted faults, noisy and right
+ones."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ from tests.whole_runs.suite import Run, suite
 FAST = ("--point-budget-s", "60", "--batches", "1,4", "--triton", "embedded", "-v")
 RIGHT = code("2 * values")
 ONE_ROW_OFF = code("2 * values * np.where(values[:, :1] > 0.9, np.float32(1.0001), np.float32(1))")
-"""The doubled values, a ten-thousandth more in rows that begin with more than 0.9."""
+"""Doubles the values, and adds a ten-thousandth in rows that begin with more than 0.9."""
 NOISY = code("values + np.random.default_rng().normal(0, 1e-3, values.shape).astype(np.float32)")
 TAKES_40_MS, TAKES_42_MS = (code(f"__import__('time').sleep({s}) or 2 * values") for s in (0.04, 0.042))
 DEAR = RIGHT.replace(
@@ -31,7 +31,7 @@ DEAR = RIGHT.replace(
 
     def execute""",
 )
-"""What takes longer to load, keeps more memory and warns of it."""
+"""A model that loads longer, uses more memory and logs a warning."""
 MODELS = {
     "alike": (RIGHT, RIGHT),
     "noisy": (NOISY, NOISY),
@@ -41,12 +41,12 @@ MODELS = {
     "fresh": (RIGHT, None),
     "gone": (None, RIGHT),
 }
-"""The code of each model in the repository, and in the one that it is to replace."""
+"""The code of each model in the new repository and in the old one."""
 
 
 @pytest.fixture(scope="module")
 def repositories(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A repository, and the one that it is to replace."""
+    """The new repository and the old one."""
     root = tmp_path_factory.mktemp("repositories")
     for name, sides in MODELS.items():
         for side, model in zip(("new", "old"), sides, strict=True):
@@ -68,19 +68,19 @@ def run(repositories: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.parametrize("name", ["alike", "noisy", "slower", "dear"])
 def test_unchanged_answers_pass(run: Run, name: str) -> None:
-    (found,) = run.record(f"cpu-{name}-asis").gates
+    (gate,) = run.record(f"cpu-{name}-asis").gates
 
-    assert (found.gate, found.wrong) == ("other", ""), run.text
-    assert found.same is not None
-    assert found.same.samples == 64
+    assert (gate.gate, gate.wrong) == ("other", ""), run.text
+    assert gate.same is not None
+    assert gate.same.samples == 64
 
 
 def test_small_change_in_some_rows_fails_run(run: Run) -> None:
-    (found,) = run.record("cpu-moved-asis").gates
+    (gate,) = run.record("cpu-moved-asis").gates
 
-    assert found.wrong
-    assert found.same is not None
-    assert not found.same.passed
+    assert gate.wrong
+    assert gate.same is not None
+    assert not gate.same.passed
     assert run.status == STATUS["accuracy"]
 
 
@@ -91,28 +91,28 @@ def test_wrong_answer_writes_a_reproducer(run: Run, repositories: tuple[Path, Pa
         *("config.pbtxt", "request.npz", "request.json", "expected.npz", "given.npz", "show.py", "issue.md")
     }
     assert not (run.results / "cpu/cpu-alike-asis.reproducer").exists()
-    said = []
+    outputs = []
     for repository in repositories:
         with serve(
             Choice("embedded"), repository, tmp_path / "log", device="cpu", open_to_all=True
         ) as server:
             server.load_as_found(repository / "moved")
             command = [sys.executable, str(folder / "show.py"), server.address]
-            said.append(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            outputs.append(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
-    assert ["OUT differs" in one for one in said] == [True, False]
+    assert ["OUT differs" in output for output in outputs] == [True, False]
 
 
 def test_costs_and_verdict_are_recorded(run: Run) -> None:
-    found = run.record("cpu-alike-asis").against
+    against = run.record("cpu-alike-asis").against
 
-    assert found is not None
-    assert found.here.triton == found.there.triton != ""
-    assert found.here.loads_s[0] > 0
-    assert costlier(found) == []
-    assert found.there.used["memory of the server"] > 0
-    assert found.here.noise == 0
-    assert found.warnings == ()
+    assert against is not None
+    assert against.here.triton == against.there.triton != ""
+    assert against.here.loads_s[0] > 0
+    assert costlier(against) == []
+    assert against.there.used["memory of the server"] > 0
+    assert against.here.noise == 0
+    assert against.warnings == ()
     noisy = run.record("cpu-noisy-asis").against
     assert noisy is not None
     assert noisy.here.noise
@@ -120,21 +120,21 @@ def test_costs_and_verdict_are_recorded(run: Run) -> None:
 
 
 def test_costlier_model_fails_with_its_new_warning(run: Run) -> None:
-    found = run.record("cpu-dear-asis").against
+    against = run.record("cpu-dear-asis").against
 
-    assert found is not None
-    assert len(costlier(found)) == 2, "start-up and memory"
-    assert found.warnings == ("this is dear",)
+    assert against is not None
+    assert len(costlier(against)) == 2, "start-up and memory"
+    assert against.warnings == ("this is dear",)
     assert "FAILED benchmarks/test_against.py::test_costs_no_more_than_the_other[cpu-dear-asis]" in run.text
     assert "test_costs_no_more_than_the_other[cpu-alike-asis] PASSED" in run.text
 
 
 def test_5_percent_slower_model_is_reported_slower(run: Run) -> None:
-    one, four = run.record("cpu-slower-asis").loads
+    single, batched = run.record("cpu-slower-asis").loads
 
-    assert one.comparison is not None
-    assert one.comparison.verdict == "slower"
-    assert four.comparison is None, "the other takes batches up to 2"
+    assert single.comparison is not None
+    assert single.comparison.verdict == "slower"
+    assert batched.comparison is None, "the other takes batches up to 2"
 
 
 def test_missing_model_fails_and_new_model_skips(run: Run) -> None:
@@ -150,10 +150,10 @@ def test_missing_model_fails_and_new_model_skips(run: Run) -> None:
 
 def test_missing_model_has_one_test(repositories: tuple[Path, Path], collect: Collect) -> None:
     new, old = map(str, repositories)
-    found = collect("--repository", new, "--against", old, "--target", "cpu")
+    collected = collect("--repository", new, "--against", old, "--target", "cpu")
 
-    assert [name for name in found.names if "gone" in name] == [
+    assert [name for name in collected.names if "gone" in name] == [
         "test_same_answer_as_the_other[cpu-gone-asis]"
     ]
-    assert {"cpu-alike-asis", "cpu-fresh-asis"} <= found.cases("test_declared_output")
+    assert {"cpu-alike-asis", "cpu-fresh-asis"} <= collected.cases("test_declared_output")
     assert not collect("--repository", new, "--target", "cpu").cases("test_same_answer_as_the_other")

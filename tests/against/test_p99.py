@@ -13,7 +13,7 @@ OTHER = OtherBuild("itself", 0.03, points=4)
 
 
 def measured(generator: np.random.Generator, slow: float, factor: float) -> Comparison:
-    """Pairs of passes until they are settled; in one, a share of the requests takes `factor` as long."""
+    """Compare pairs of passes until settled; in one, a share `slow` of requests takes `factor` as long."""
 
     def passes(slow: float) -> np.ndarray:
         of_pass = np.exp(generator.normal(0, 0.02, (PAIRS, 1)))
@@ -21,33 +21,36 @@ def measured(generator: np.random.Generator, slow: float, factor: float) -> Comp
         return np.where(generator.random(latencies.shape) < slow, factor, 1.0) * latencies
 
     mine, theirs = passes(slow), passes(0.0)
-    speeds = [1 / one.mean(axis=1) for one in (mine, theirs)]
-    p99_ms = [np.percentile(one, 99, axis=1) for one in (mine, theirs)]
+    speeds = [1 / latencies_ms.mean(axis=1) for latencies_ms in (mine, theirs)]
+    p99_ms = [np.percentile(latencies_ms, 99, axis=1) for latencies_ms in (mine, theirs)]
 
     def settled(count: int) -> bool:
         return is_settled(speeds[0][:count], speeds[1][:count], OTHER, (p99_ms[0][:count], p99_ms[1][:count]))
 
     count = next((looked for looked in (8, 16, 32, 64) if settled(looked)), PAIRS)
-    found = compare_pairs(speeds[0][:count], speeds[1][:count], OTHER, 60.0)
-    return with_p99(found, p99_ms[0][:count], p99_ms[1][:count])
+    comparison = compare_pairs(speeds[0][:count], speeds[1][:count], OTHER, 60.0)
+    return with_p99(comparison, p99_ms[0][:count], p99_ms[1][:count])
 
 
 def test_longer_tail_fails_despite_equal_speed() -> None:
-    """Two requests of a hundred take half as long again, which makes the build one percent slower."""
+    """Two in a hundred requests take half as long again, which makes the build one percent slower."""
     generator = np.random.default_rng(5)
-    found = [measured(generator, slow=0.02, factor=1.5) for _ in range(20)]
+    comparisons = [measured(generator, slow=0.02, factor=1.5) for _ in range(20)]
 
-    assert {one.verdict for one in found} == {"not slower"}
-    assert sum(one.p99_is_longer for one in found) >= 18
-    (said,) = speed_failures(samples.load("online", 4, 100.0, comparison=found[0]))
-    assert "p99" in said
+    assert {comparison.verdict for comparison in comparisons} == {"not slower"}
+    assert sum(comparison.p99_is_longer for comparison in comparisons) >= 18
+    (failure,) = speed_failures(samples.load("online", 4, 100.0, comparison=comparisons[0]))
+    assert "p99" in failure
 
 
 @pytest.mark.parametrize(("slow", "most"), [(0.0, 1), (1.0, 5)], ids=["alike", "all as slow as allowed"])
 def test_allowed_tail_rarely_raises_an_alarm(slow: float, most: int) -> None:
-    """Of 400 points, four in each run of which one in a hundred may have an alarm."""
+    """400 points are a hundred runs of four, of which one may raise an alarm."""
     generator = np.random.default_rng(6)
-    found = [measured(generator, slow, factor=1 / 0.97) for _ in range(400)]
+    comparisons = [measured(generator, slow, factor=1 / 0.97) for _ in range(400)]
 
-    assert sum(one.p99_is_longer for one in found) <= most
-    assert all(one.p99_ratio and one.p99_ratio.low < one.p99_ratio.value for one in found)
+    assert sum(comparison.p99_is_longer for comparison in comparisons) <= most
+    assert all(
+        comparison.p99_ratio and comparison.p99_ratio.low < comparison.p99_ratio.value
+        for comparison in comparisons
+    )

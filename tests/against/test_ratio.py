@@ -36,7 +36,7 @@ NOISES: dict[str, Noise] = {
 def speeds(
     generator: np.random.Generator, noise: Noise, ratio: float, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of speeds of that true ratio, on a machine that drifts."""
+    """Pairs of speeds with that true ratio, on a machine that drifts."""
     drift = np.cumsum(generator.normal(0, 0.03, count))
     mine = np.exp(np.log(ratio) + drift + noise(generator, count))
     return mine, np.exp(drift + noise(generator, count))
@@ -46,26 +46,26 @@ def speeds(
 @pytest.mark.parametrize("noise", NOISES)
 def test_paired_interval_covers_true_ratio(noise: str, count: int) -> None:
     generator = np.random.default_rng(count)
-    held = 0
+    hits = 0
     for _trial in range(TRIALS):
         ratio = paired_ratio(*speeds(generator, NOISES[noise], 0.96, count))
         assert ratio.low <= ratio.value <= ratio.high
-        held += ratio.low <= 0.96 <= ratio.high
-    # Ranks are whole, so the interval of six pairs is one of 97 %.
-    assert 0.935 <= held / TRIALS <= 0.98
+        hits += ratio.low <= 0.96 <= ratio.high
+    # Ranks are whole numbers, so six pairs have an interval of 97 %.
+    assert 0.935 <= hits / TRIALS <= 0.98
 
 
 @pytest.mark.parametrize(("mine", "theirs"), [(5, 5), (6, 12), (30, 30)])
 def test_unpaired_interval_covers_true_ratio(mine: int, theirs: int) -> None:
     generator = np.random.default_rng(mine)
-    held = 0
+    hits = 0
     for _trial in range(TRIALS):
         ratio = unpaired_ratio(
             100 * 0.96 * np.exp(generator.normal(0, 0.05, mine)),
             100 * np.exp(generator.normal(0, 0.02, theirs)),
         )
-        held += ratio.low <= 0.96 <= ratio.high
-    assert 0.935 <= held / TRIALS <= 0.97
+        hits += ratio.low <= 0.96 <= ratio.high
+    assert 0.935 <= hits / TRIALS <= 0.97
 
 
 def test_rank_bounds_match_scipy() -> None:
@@ -73,7 +73,7 @@ def test_rank_bounds_match_scipy() -> None:
     mine, theirs = speeds(generator, NOISES["normal"], 0.96, 13)
     ratio = paired_ratio(mine, theirs)
     for bound, side in ((ratio.low, "greater"), (ratio.high, "less")):
-        # Just inside of the interval the one-sided test does not reject at 2.5 %; just outside it does.
+        # Just inside the interval the one-sided test does not reject at 2.5 %; just outside it does.
         chances = [
             stats.wilcoxon(
                 np.log(mine / theirs) - np.log(bound * factor), alternative=side, method="exact"
@@ -99,7 +99,7 @@ OTHER = OtherBuild("itself", 0.03)
 
 
 def compared(mine: np.ndarray, theirs: np.ndarray, other: OtherBuild) -> Comparison:
-    """The comparison at the look that settles it, or of all pairs."""
+    """The comparison at the first look that settles it, or of all pairs."""
     looks = (count for count in (8, 16, 32, 64) if is_settled(mine[:count], theirs[:count], other))
     count = next(looks, len(mine))
     return compare_pairs(mine[:count], theirs[:count], other, 60.0)
@@ -112,7 +112,7 @@ def compared(mine: np.ndarray, theirs: np.ndarray, other: OtherBuild) -> Compari
 def test_repeated_looks_raise_few_alarms(
     noise: str, true: float, most_slower: float, least_slower: float
 ) -> None:
-    """A build as fast raises none, one exactly at the limit hardly any, and one 5 % slower is found."""
+    """An equal build raises none, one exactly at the limit hardly any, and one 5 % slower is found."""
     generator = np.random.default_rng(1)
     slower = 0
     for _trial in range(TRIALS):
@@ -123,9 +123,9 @@ def test_repeated_looks_raise_few_alarms(
 
 
 def test_self_comparisons_rarely_call_a_point_slower() -> None:
-    """Runs of 12 points in two sweeps, at the very limit. By its own 95 % interval some point is called
-    slower in a run of six; corrected for the number of points in one of a hundred, and a true slow-down of 10
-    % is found nearly always."""
+    """Runs of 12 points in two sweeps, exactly at the limit. Plain 95 % intervals call some point slower in
+    one run of six; corrected for the number of points, in one of a hundred. A true slow-down of 10 % is
+    nearly always found."""
     generator, other = np.random.default_rng(9), OtherBuild("itself", 0.03, points=12)
 
     def run(true: float) -> list[Comparison]:
@@ -137,25 +137,25 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
             ]
             for _sweep in range(2)
         ]
-        return [one for points in sweeps for one in together(points)]
+        return [comparison for points in sweeps for comparison in together(points)]
 
-    alike = [run(0.97) for _ in range(100)]
-    by_itself = sum(any(one.ratio.high < 0.97 for one in points) for points in alike)
-    corrected = sum(any(one.verdict == "slower" for one in points) for points in alike)
+    runs = [run(0.97) for _ in range(100)]
+    by_itself = sum(any(comparison.ratio.high < 0.97 for comparison in points) for points in runs)
+    corrected = sum(any(comparison.verdict == "slower" for comparison in points) for points in runs)
     assert by_itself > 10
-    # Where one run in 100 has a false alarm, more than four of 100 have one in 1 of 300 cases.
+    # If one run in 100 has a false alarm, more than four of 100 have one once in 300 times.
     assert corrected <= 4
-    slower = [one.verdict for _ in range(20) for one in run(0.9)]
+    slower = [comparison.verdict for _ in range(20) for comparison in run(0.9)]
     assert slower.count("slower") > 0.9 * len(slower)
 
 
 def test_points_measured_together_share_unused_chance() -> None:
-    """Two points at a chance that is too large for one of 12, but not once the rest of the sweep is shown."""
+    """A chance too large for a point alone is small enough once the sweep's other point is shown."""
     base = compare_pairs([0.9] * 20, [1.0] * 20, OtherBuild("HEAD~1", 0.03, points=2), 60.0)
     weak = structs.replace(base, chance=0.008, verdict="not shown", ratio=Estimate(0.9, 0.85, 0.96))
-    assert [one.verdict for one in together([weak])] == ["not shown"]
-    assert [one.verdict for one in together([weak, base])] == ["slower", "slower"]
-    assert [one.verdict for one in together([weak, weak])] == ["not shown", "not shown"]
+    assert [comparison.verdict for comparison in together([weak])] == ["not shown"]
+    assert [comparison.verdict for comparison in together([weak, base])] == ["slower", "slower"]
+    assert [comparison.verdict for comparison in together([weak, weak])] == ["not shown", "not shown"]
 
 
 @pytest.mark.parametrize("count", [8, 12, 20])
@@ -184,7 +184,7 @@ def test_verdict_needs_whole_interval_on_one_side(low: float, high: float, expec
 
 def test_seconds_to_settle_narrow_interval_enough() -> None:
     limit = 0.97
-    half = 2 * math.log(1 / limit)  # twice as far as the limit is, so four times the time is needed
+    half = 2 * math.log(1 / limit)  # twice as far as the limit, so it needs four times the time
     ratio = Estimate(1.0, math.exp(-half), math.exp(half))
     assert seconds_to_settle(ratio, 0.03, 30.0) == pytest.approx(90.0)
 

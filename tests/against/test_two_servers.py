@@ -24,13 +24,13 @@ from tests.toy import samples_of
 
 
 def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Comparison:
-    """Serve two builds by a Triton each and compare them at one point."""
+    """Serve each build with its own Triton and compare them at one point."""
     with contextlib.ExitStack() as stack:
         servers = [
             stack.enter_context(
-                serve(Choice("embedded"), one.folder.parent, folder / f"log{number}", device="cpu")
+                serve(Choice("embedded"), build.folder.parent, folder / f"log{number}", device="cpu")
             )
-            for number, one in enumerate((mine, theirs))
+            for number, build in enumerate((mine, theirs))
         ]
         servers[0].load(mine, DEPLOYMENT, "offline")
         config = other_builds.for_scenario(other_builds.configuration(theirs.folder), mine.case, "offline")
@@ -48,12 +48,12 @@ def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Compar
 
 
 def test_slower_build_is_found(make_build: MakeBuild, tmp_path: Path) -> None:
-    """Each request sleeps for 60 ms in one and for 5 ms in the other."""
+    """Each request takes 60 ms in our build and 5 ms in the other."""
     name = f"toy{os.getpid()}"  # names its shared memory too
     mine = make_build(tmp_path / "mine", name, SLEEPING.format(seconds=0.06))
     theirs = make_build(tmp_path / "theirs", name, SLEEPING.format(seconds=0.005))
 
-    one = compare_builds(mine, theirs, tmp_path)
+    comparison = compare_builds(mine, theirs, tmp_path)
 
-    assert one.verdict == "slower", comparison_text(one)
-    assert one.ratio.value < 0.5
+    assert comparison.verdict == "slower", comparison_text(comparison)
+    assert comparison.ratio.value < 0.5

@@ -1,5 +1,5 @@
-"""A repository on two real Tritons: the wheel's as the suite starts it, and the same program as a
-`tritonserver` of this machine; and two that run already."""
+"""A repository on two real Tritons: the suite starts the wheel's, and the same program as an installed
+`tritonserver`; or both run already."""
 
 import contextlib
 import sys
@@ -19,13 +19,13 @@ MODELS = {
     "alike": "2 * values",
     "apart": "2 * values * np.float32(1.0001 if 'ANOTHER' in __import__('os').environ else 1)",
 }
-"""What each model computes: the second a ten-thousandth more on the other server."""
+"""The formula of each model: the second returns a ten-thousandth more on the other server."""
 POINTS = ("--batches", "1", "--point-budget-s", "10")
 
 
 @pytest.fixture(scope="module")
 def tritonserver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel's tritonserver with backends beside it, as an installed one has them."""
+    """The wheel's tritonserver with backends beside it, like an installed one."""
     root = tmp_path_factory.mktemp("tritonserver")
     wheels.backend_folder(root)
     program = root / "bin/tritonserver"
@@ -55,21 +55,21 @@ def run(tritonserver: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_equal_answers_pass_and_speeds_are_compared(run: Run) -> None:
     record = run.record("cpu-alike-asis")
 
-    assert [(one.gate, one.wrong) for one in record.gates] == [("other", "")], run.text
+    assert [(entry.gate, entry.wrong) for entry in record.gates] == [("other", "")], run.text
     assert record.against is not None
     assert record.against.here.triton == record.against.there.triton != ""
     assert record.against.there.used["memory of its stubs"] > 0
     assert costlier(record.against) == []
-    assert [one.comparison is not None for one in record.loads] == [True]
+    assert [entry.comparison is not None for entry in record.loads] == [True]
     logs = [run.results / f"cpu/cpu-alike-asis{other}.server.log" for other in ("", ".against")]
     assert len({log.read_text().count("Started GRPCInferenceService") for log in logs}) == 1
 
 
 @pytest.mark.campaign
 def test_different_answer_on_another_triton_is_found(run: Run) -> None:
-    (found,) = run.record("cpu-apart-asis").gates
+    (gate,) = run.record("cpu-apart-asis").gates
 
-    assert found.wrong
+    assert gate.wrong
     assert run.status == STATUS["accuracy"]
     assert "Not safe to upgrade: cpu-apart-asis (answers differ)" in run.text
 
@@ -80,8 +80,8 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
         addresses = []
         for side in (0, 1):
             repository = tmp_path / f"models{side}"
-            for name, of in formulas.items():
-                write_model(repository, name, code(of[side]), config(batch=4))
+            for name, sides in formulas.items():
+                write_model(repository, name, code(sides[side]), config(batch=4))
             log = tmp_path / f"log{side}"
             server = stack.enter_context(
                 serve(Choice("embedded"), repository, log, device="cpu", open_to_all=True)
@@ -93,9 +93,9 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
         run = suite("--repository", "remote", *servers, "-k", "against", "-v", results=tmp_path / "results")
         loads = [(tmp_path / f"log{side}").read_text().count('"loading: alike:1"') for side in (0, 1)]
 
-    found = run.record("remote-alike-asis").against
-    assert found is not None, run.text
+    against = run.record("remote-alike-asis").against
+    assert against is not None, run.text
     assert run.record("remote-alike-asis").gates[0].wrong == ""
     assert run.record("remote-apart-asis").gates[0].wrong
     assert run.status == STATUS["accuracy"]
-    assert (found.here.loads_s, found.there.loads_s, loads) == ((), (), [1, 1])
+    assert (against.here.loads_s, against.there.loads_s, loads) == ((), (), [1, 1])

@@ -1,4 +1,4 @@
-"""Served throughput beside in-process throughput and another format: turns, points, records."""
+"""Served throughput against in-process throughput and another format: turns, points, records."""
 
 import dataclasses
 import itertools
@@ -46,24 +46,24 @@ def test_each_turn_runs_all_sides_in_random_order() -> None:
 
     rates = {"served": 90.0, "in_process": 100.0, "reference": 60.0}
     sides = {name: side(name, rate) for name, rate in rates.items()}
-    found = take_turns(sides, lambda so_far: len(so_far.served_per_s) == 40)
+    turns = take_turns(sides, lambda so_far: len(so_far.served_per_s) == 40)
 
     rounds = [tuple(order[place : place + 3]) for place in range(0, len(order), 3)]
     assert {frozenset(each) for each in rounds} == {frozenset(rates)}
     assert len(set(rounds)) > 1
-    assert (found.served_per_s, found.in_process_per_s) == ((90.0,) * 40, (100.0,) * 40)
-    beside = found.ratio_to_reference()
-    assert beside is not None
-    assert (found.ratio().value, beside.value) == pytest.approx((0.9, 1.5))
+    assert (turns.served_per_s, turns.in_process_per_s) == ((90.0,) * 40, (100.0,) * 40)
+    ratio_to_reference = turns.ratio_to_reference()
+    assert ratio_to_reference is not None
+    assert (turns.ratio().value, ratio_to_reference.value) == pytest.approx((0.9, 1.5))
 
 
 def test_turns_continue_until_ratio_is_known() -> None:
     noisy = itertools.cycle([80.0, 120.0])
     sides = {"served": lambda: next(noisy), "in_process": lambda: 100.0}
     plan = MeasuringPlan(precision_target=0.05, budget_s=1000)
-    found = take_turns(sides, lambda so_far: is_done(so_far, plan, slow=False))
-    assert len(found.served_per_s) > 5
-    assert found.ratio().high / found.ratio().low < 1.11
+    turns = take_turns(sides, lambda so_far: is_done(so_far, plan, slow=False))
+    assert len(turns.served_per_s) > 5
+    assert turns.ratio().high / turns.ratio().low < 1.11
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_turns_end_once_ratio_is_known_or_budget_spent(
 
 def test_ratio_interval_has_stated_coverage() -> None:
     generator = np.random.default_rng(1)
-    found = [mean_of(values) for values in 0.9 * np.exp(generator.normal(0, 0.1, (1000, 5)))]
-    assert 930 <= sum(one.low <= 0.9 <= one.high for one in found) <= 970
+    intervals = [mean_of(values) for values in 0.9 * np.exp(generator.normal(0, 0.1, (1000, 5)))]
+    assert 930 <= sum(interval.low <= 0.9 <= interval.high for interval in intervals) <= 970
 
 
 class Process:
-    """A process that runs 25 batches a second, from its first run on or only once it is compiled."""
+    """A worker that runs 25 batches a second, at once or only after it has compiled."""
 
     def __init__(self, compiled_after: int = 0, ways: tuple[str, ...] = WAYS[:1]) -> None:
         self.runs, self.compiled_after, self.ways = dict.fromkeys(ways, 0), compiled_after, ways
@@ -106,7 +106,7 @@ class Process:
 def measure(
     request_s: float = 0.01, worker: Any = None, generator: toy.LoadGenerator | None = None, **options: Any
 ) -> tuple[Turns, list[float]]:
-    """A point in turns with a process, and the windows that the load generator was asked for."""
+    """Measure a point in turns with a worker; returns the load generator's windows too."""
     job = dataclasses.replace(toy.job(POINT), request_s=request_s)
     generator = generator or toy.LoadGenerator()
     windows: list[float] = []
@@ -122,9 +122,9 @@ def measure(
 
 
 def test_two_gpus_are_compared_with_twice_one_in_process() -> None:
-    one, two = (measure(gpus=gpus)[0] for gpus in (1, 2))
-    assert two.in_process_per_s[0] == 2 * one.in_process_per_s[0]
-    assert two.ratio().value == pytest.approx(one.ratio().value / 2, rel=0.05)
+    single, double = (measure(gpus=gpus)[0] for gpus in (1, 2))
+    assert double.in_process_per_s[0] == 2 * single.in_process_per_s[0]
+    assert double.ratio().value == pytest.approx(single.ratio().value / 2, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -138,18 +138,18 @@ def test_two_gpus_are_compared_with_twice_one_in_process() -> None:
 def test_every_in_process_mode_is_warmed_and_recorded(
     ways: tuple[str, ...], figures: tuple[float | None, ...]
 ) -> None:
-    found, _windows = measure(worker=Process(compiled_after=1, ways=ways))
-    entry = interleaved.record_entry(found, samples.load("offline", 1, 1.0), 2, 1, None)
-    taken = (entry.in_process_per_s, entry.serial_per_s, entry.resident_per_s)
-    assert tuple(one and pytest.approx(one.value) for one in taken) == figures
+    turns, _windows = measure(worker=Process(compiled_after=1, ways=ways))
+    entry = interleaved.record_entry(turns, samples.load("offline", 1, 1.0), 2, 1, None)
+    speeds = (entry.in_process_per_s, entry.serial_per_s, entry.resident_per_s)
+    assert tuple(speed and pytest.approx(speed.value) for speed in speeds) == figures
 
 
 @pytest.mark.parametrize(
     ("is_cold", "request_s", "uncounted"), [(False, 0.01, 0), (True, 0.01, 1), (True, 2, 0)]
 )
 def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, uncounted: int) -> None:
-    found, windows = measure(request_s, is_cold=is_cold)
-    assert len(windows) - len(found.served_per_s) == uncounted
+    turns, windows = measure(request_s, is_cold=is_cold)
+    assert len(windows) - len(turns.served_per_s) == uncounted
 
 
 SLOWER_SERVED = """
@@ -161,7 +161,7 @@ def load(artifact, settings):
 
 
 def test_slower_served_model_is_measured_slower(make_build: MakeBuild, tmp_path: Path) -> None:
-    """A real Triton and a real process; twelve times as slow stays slower on any machine, however busy."""
+    """A real Triton and a real worker; twelve times as slow stays slower on any busy machine."""
     build: BuiltModel = make_build(tmp_path, "slower", SLOWER_SERVED)
     model = build.case.model
     sample = {model.inputs[0].name: np.array([[1, 2, 3, 4]], np.float32)}
@@ -173,10 +173,10 @@ def test_slower_served_model_is_measured_slower(make_build: MakeBuild, tmp_path:
         server.load(build, DEPLOYMENT, "offline")
         worker.wait_ready()
         job = Job(server, str(build.case), model, POINT, "system", data.below(server.scratch), 0.06)
-        found = interleaved.measure(job, worker, 1, MeasuringPlan(budget_s=1.0))
-    assert len(found.served_per_s) == len(found.in_process_per_s) >= 5
-    assert max(found.served_per_s) < 1 / 0.06 * 1.05
-    assert found.ratio().low <= found.ratio().value < 0.5
+        turns = interleaved.measure(job, worker, 1, MeasuringPlan(budget_s=1.0))
+    assert len(turns.served_per_s) == len(turns.in_process_per_s) >= 5
+    assert max(turns.served_per_s) < 1 / 0.06 * 1.05
+    assert turns.ratio().low <= turns.ratio().value < 0.5
 
 
 # --- which point, which batch -------------------------------------------------------------------------------
@@ -230,12 +230,12 @@ def test_in_process_batch_matches_server_batching(
         ({"build": structs.replace(RECORD.build, digest="77aa")}, False, False),
         ({"deployment": structs.replace(RECORD.deployment, instances=2)}, False, False),
     ],
-    ids=lambda one: next(iter(one), "as it is") if isinstance(one, dict) else "",
+    ids=lambda value: next(iter(value), "as it is") if isinstance(value, dict) else "",
 )
 def test_recorded_points_need_same_machine_build_and_deployment(
     changes: dict[str, Any], loads: bool, reference: bool
 ) -> None:
-    """A reference has to be right as well."""
+    """A reference must also be right."""
     this = RECORD.machine, RECORD.build.digest, RECORD.deployment
     record = structs.replace(RECORD, **changes)
     assert bool(loads_of(record, *this)) is loads
@@ -262,21 +262,21 @@ def test_reference_is_published_format_or_onnx_fp32(name: str, reference: str) -
 
 
 def test_turns_are_summarized_by_geometric_means() -> None:
-    taken, of_one = Turns((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
-    found = interleaved.record_entry(
-        taken, samples.load("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=of_one, gpus=2, spinning=True
+    turns, peak = Turns((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
+    entry = interleaved.record_entry(
+        turns, samples.load("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True
     )
-    assert found.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
-    assert found.peak_flops_per_s == Estimate(4e9, 2e9, 8e9), "of both GPUs"
-    assert (found.pairs, found.in_process_batch, found.threads, found.spinning) == (2, 8, 2, True)
+    assert entry.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
+    assert entry.peak_flops_per_s == Estimate(4e9, 2e9, 8e9), "of both GPUs"
+    assert (entry.pairs, entry.in_process_batch, entry.threads, entry.spinning) == (2, 8, 2, True)
 
 
 def marks_of(taken: Turns, measured_per_s: float | None = None) -> list[str]:
-    """The marks beside a load point, of which the turns are a repetition unless another speed is given."""
+    """The marks of turns beside a load point of the same speed, or of the given one."""
     load = samples.load("offline", 1, measured_per_s or taken.served_per_s[0])
-    found = interleaved.record_entry(taken, load, 2, 1, None)
-    seen = publishable(structs.replace(RECORD, efficiency=(found,)))
-    return [mark.code for one in seen.efficiency for mark in one.marks]
+    entry = interleaved.record_entry(taken, load, 2, 1, None)
+    record = publishable(structs.replace(RECORD, efficiency=(entry,)))
+    return [mark.code for efficiency in record.efficiency for mark in efficiency.marks]
 
 
 @pytest.mark.parametrize(("ratio", "codes"), [(1.04, []), (1.06, ["faster-than-in-process"])])
@@ -289,13 +289,13 @@ def test_server_faster_than_in_process_is_marked(ratio: float, codes: list[str])
     [
         ((127.0, 128.0, 126.0), ["not-repeated"]),
         ((73.0, 72.0, 74.0), ["not-repeated"]),
-        ((108.0, 109.0, 107.0), []),  # as near as two figures may be that are known within 5 %
-        ((80.0, 200.0, 120.0), []),  # the turns do not show that it is another
+        ((108.0, 109.0, 107.0), []),  # two figures known within 5 % may differ so much
+        ((80.0, 200.0, 120.0), []),  # too much spread to show a change
     ],
 )
 def test_changed_throughput_in_turns_is_marked(served_per_s: tuple[float, ...], codes: list[str]) -> None:
-    in_process = tuple(1.2 * one for one in served_per_s)
-    assert marks_of(Turns(served_per_s, in_process), measured_per_s=100.0) == codes
+    in_process_per_s = tuple(1.2 * speed for speed in served_per_s)
+    assert marks_of(Turns(served_per_s, in_process_per_s), measured_per_s=100.0) == codes
 
 
 @pytest.mark.parametrize(("nice", "codes"), [(5, ["niced"]), (0, [])])
@@ -306,10 +306,12 @@ def test_ratio_of_niced_run_is_marked(nice: int, codes: list[str]) -> None:
 
 
 def test_serving_cost_is_per_request() -> None:
-    """Of 8 inferences, which take 100 ms through the server and 80 ms in process."""
-    served, in_process = samples.estimate(80.0), samples.estimate(100.0)
-    found = samples.efficiency("offline", 8, served_per_s=served, in_process_per_s=in_process)
-    assert found.serving_cost_ms == pytest.approx(20.0)
+    """8 inferences take 100 ms through the server and 80 ms in process."""
+    served_per_s, in_process_per_s = samples.estimate(80.0), samples.estimate(100.0)
+    efficiency = samples.efficiency(
+        "offline", 8, served_per_s=served_per_s, in_process_per_s=in_process_per_s
+    )
+    assert efficiency.serving_cost_ms == pytest.approx(20.0)
 
 
 def test_unproven_case_shows_no_efficiency() -> None:

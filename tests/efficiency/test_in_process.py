@@ -68,8 +68,8 @@ def run_once(build: BuiltModel, batch: int = 1) -> None:
 def test_worker_runs_runtime_with_backend_settings(
     make_build: MakeBuild, tmp_path: Path, backend: str, spinning: bool
 ) -> None:
-    """On a batch of the samples, with all threads of the server's instances, which spin beside the backend
-    whose threads always do. A file beside the runtime is not taken for a package that it imports."""
+    """The worker runs a batch of samples with all threads of the server's instances, which spin if those of
+    the backend do. A file beside the runtime does not hide a package that it imports."""
     build = make_build(tmp_path, "noting", f"import colorsys{NOTING}")
     build.artifact.with_name("colorsys.py").write_text("raise RuntimeError('this is no package')")
     deployment = structs.replace(DEPLOYMENT, instances=2)
@@ -89,20 +89,20 @@ SAMPLES = [np.ones((2, 3), np.float32)]
 
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is asked of a GPU that stand-ins for PyTorch's tensors and streams play."""
-    asked: list[str] = []
+    """The calls to a GPU that fake PyTorch tensors and streams simulate."""
+    calls: list[str] = []
     is_copied = itertools.count(1)
 
     class Pinned:
         def to(self, _device: str, *, non_blocking: bool) -> Any:
-            asked.append("copy in" if non_blocking else "copy in and wait")
+            calls.append("copy in" if non_blocking else "copy in and wait")
             return SimpleNamespace(record_stream=lambda _stream: None)
 
     class Host:
         shape = (2, 3)
 
         def copy_(self, _result: Any, *, non_blocking: bool) -> Any:
-            asked.append("copy out" if non_blocking else "copy out and wait")
+            calls.append("copy out" if non_blocking else "copy out and wait")
             return self
 
     def empty(_shape: Any, *, dtype: torch.dtype, pin_memory: bool) -> Any:
@@ -110,13 +110,13 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return Host()
 
     def lay_on_the_gpu(tensor: torch.Tensor, _device: str) -> torch.Tensor:
-        asked.append("lay on the GPU")
+        calls.append("lay on the GPU")
         return tensor
 
     stream = SimpleNamespace(
         record_event=lambda: next(is_copied),
-        wait_event=lambda event: asked.append(f"wait for copy {event}"),
-        synchronize=lambda: asked.append("wait"),
+        wait_event=lambda event: calls.append(f"wait for copy {event}"),
+        synchronize=lambda: calls.append("wait"),
     )
     monkeypatch.setattr(torch.cuda, "Stream", lambda: stream)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
@@ -124,7 +124,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(torch, "empty", empty)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda _tensor: Pinned())
     monkeypatch.setattr(torch.Tensor, "to", lay_on_the_gpu)
-    return asked
+    return calls
 
 
 BACK = ["compute", "copy out", "wait"]
@@ -155,7 +155,7 @@ def test_overlapped_copy_skips_batch_of_another_run(cuda: list[str]) -> None:
     timed, batch_of = in_process_worker.on_tensors(lambda _tensors: [], "cuda")["overlapped"]
     for _batch in range(2):
         in_process_worker.run(timed, batch_of(iter(SAMPLES)), 0, 1)
-    assert [one for one in cuda if "wait for" in one] == ["wait for copy 1", "wait for copy 3"]
+    assert [call for call in cuda if "wait for" in call] == ["wait for copy 1", "wait for copy 3"]
 
 
 @pytest.mark.parametrize("way", in_process_worker.WAYS)
@@ -249,7 +249,7 @@ def test_failing_worker_is_an_error_with_its_output(
 
 
 SIZE = 1024
-"""Rows and columns that take an eighth of the time of a run's, which whole runs of the suite measure."""
+"""Rows and columns: an eighth of the work of a real run, which whole runs of the suite test."""
 
 
 def peak_per_s(precision: str) -> float:
@@ -265,20 +265,20 @@ def fp32_per_s() -> float:
 
 @pytest.mark.parametrize("precision", sorted({case.precision for case in cases_of(CPU)}))
 def test_every_cpu_precision_has_a_peak(precision: str, fp32_per_s: float) -> None:
-    of_precision = [case for case in cases_of(CPU) if case.precision == precision]
-    missing = [case.format.missing("cpu", case.accelerator, precision) for case in of_precision]
+    cases = [case for case in cases_of(CPU) if case.precision == precision]
+    missing = [case.format.missing("cpu", case.accelerator, precision) for case in cases]
     if all(missing):
-        pytest.skip(str(missing[0]))  # emulated, it takes minutes, and no run asks for it
-    found = fp32_per_s if precision == "fp32" else peak_per_s(precision)
+        pytest.skip(str(missing[0]))  # emulated, it takes minutes, and no run needs it
+    rate_per_s = fp32_per_s if precision == "fp32" else peak_per_s(precision)
     for _attempt in range(4):
-        if found < fp32_per_s / 10:  # other programs may have had the cores meanwhile
-            found = max(found, peak_per_s(precision))
+        if rate_per_s < fp32_per_s / 10:  # other programs may have used the cores
+            rate_per_s = max(rate_per_s, peak_per_s(precision))
     assert 1e9 < fp32_per_s < 1e14
-    assert fp32_per_s / 10 < found < fp32_per_s * 100
+    assert fp32_per_s / 10 < rate_per_s < fp32_per_s * 100
 
 
 def test_peak_measurement_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its tensors would take gigabytes of the memory of a GPU, and count as the model's."""
+    """Its tensors would take gigabytes of GPU memory, which would count as the model's."""
     monkeypatch.setattr(peak, "SIZE", {"cpu": 256})
     before = set(psutil.Process().children(recursive=True))
     assert interleaved.peak_per_s(("cpu", "fp32", None)).value > 0
@@ -288,11 +288,11 @@ def test_peak_measurement_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(("tf32", "allowed"), [("1", True), ("0", False)])
 def test_peak_uses_tf32_if_runtimes_do(tf32: str, allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """FP32 beside a peak in TF32 looks eight times worse than it is on an A100."""
-    seen: set[bool] = set()
-    way = functools.partial(lambda: seen.add(torch.backends.cuda.matmul.allow_tf32))
+    tf32_seen: set[bool] = set()
+    way = functools.partial(lambda: tf32_seen.add(torch.backends.cuda.matmul.allow_tf32))
     monkeypatch.setattr(peak, "_by_pytorch", lambda *_what: [way])
     monkeypatch.setattr(peak, "_convolution", lambda *_what: way)
     settings = {"device": "cpu", "threads": "1", "precision": "fp16", "tf32": tf32, "size": str(SIZE)}
     with tf32_products(allowed=not allowed):
         peak.load(Path(), settings)(None)
-    assert seen == {allowed}
+    assert tf32_seen == {allowed}

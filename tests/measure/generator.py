@@ -1,4 +1,4 @@
-"""A load generator that behaves as a test says, in place of perf_analyzer."""
+"""A fake perf_analyzer that behaves as a test plans."""
 
 import json
 import sys
@@ -76,7 +76,7 @@ Path(after("-f")).write_text(table)
 
 
 class Generator:
-    """The fake load generator in a folder of its own."""
+    """The fake load generator in its own folder."""
 
     def __init__(self, folder: Path) -> None:
         self.program = folder / "perf_analyzer"
@@ -84,16 +84,16 @@ class Generator:
         self.program.chmod(0o755)
 
     def plan(self, *behaviours: str) -> None:
-        """One word for each call, the last for all later ones."""
+        """Set the behaviour of each call; the last one holds for all later calls."""
         self.program.with_name("plan").write_text(" ".join(behaviours))
 
     @property
     def calls(self) -> list[dict[str, Any]]:
-        """What each call was given."""
+        """The arguments and load data of each call."""
         return [json.loads(line) for line in self.program.with_name("calls.jsonl").read_text().splitlines()]
 
     def windows_ms(self) -> list[int]:
-        """The window of each call: 1.2 times what it was given."""
+        """The window of each call: 1.2 times its measurement interval."""
         return [round(1.2 * int(option(call, "--measurement-interval"))) for call in self.calls]
 
 
@@ -104,7 +104,7 @@ def option(call: dict[str, Any], name: str) -> str:
 
 
 class Client:
-    """A server's client that knows one thing."""
+    """A fake client that only knows whether its server is live."""
 
     def __init__(self, *, live: bool) -> None:
         self.live = live
@@ -121,7 +121,7 @@ class Client:
 
 
 def server_of(folder: Path, *, live: bool = True) -> Server:
-    """A server that is only spoken of."""
+    """A server that does not run."""
     log = folder / "server.log"
     log.write_text("began\nthe last words\n")
     return Server("embedded", "127.0.0.1:1", "2.51.0", log, Client(live=live))

@@ -1,6 +1,6 @@
-"""A server in Python that takes its tensors through system shared memory, with faults of only that way. Its
-model answers 3 x + 1 to VALUES and twice COUNT to COUNT. Regions, offsets and refusals are Triton's, by
-tritonclient's own protocol."""
+"""A Python server that takes its tensors through shared memory, with faults that only shared memory has. Its
+model answers 3 x + 1 to VALUES and twice COUNT to COUNT. Regions, offsets and refusals follow Triton's
+protocol, by tritonclient."""
 
 import contextlib
 import mmap
@@ -26,24 +26,24 @@ Fault = Literal[
 
 @dataclass
 class Seen:
-    """What the server was asked, and has."""
+    """The requests to the server, and its regions."""
 
     keys: list[str] = field(default_factory=list)
-    """The names of segments that were registered, in turn."""
+    """The names of registered segments, in order."""
     handles: list[bytes] = field(default_factory=list)
-    """The handles of CUDA memory that were registered, in turn."""
+    """The handles of registered CUDA memory, in order."""
     regions: dict[str, Any] = field(default_factory=dict)
-    """The regions that are registered now, by name."""
+    """The regions registered now, by name."""
     sent_bytes: int = 0
     """Bytes of inputs that came in messages."""
     requests: int = 0
 
 
 class StandIn:
-    """CUDA's memory, which is this process's."""
+    """CUDA memory, simulated in this process."""
 
     memory: ClassVar[dict[bytes, bytearray]] = {}
-    """The allocations that are not freed, by their handles."""
+    """The live allocations, by handle."""
 
     def __init__(self, size: int) -> None:
         self._handle = (len(self.memory) + 1).to_bytes(64, "little")
@@ -71,12 +71,12 @@ def answers(values: np.ndarray, count: np.ndarray) -> dict[str, np.ndarray]:
 def memory_server(
     fault: Fault = "none", scratch: Path | None = None, *, in_use: int = 0, refuses: bool = False
 ) -> Iterator[tuple[Server, Seen]]:
-    """The server, which refuses to let go of a region `in_use` times, and what it has seen."""
+    """The server, which refuses `in_use` times to release a region, and the requests to it."""
     import grpc
     from tritonclient.grpc import service_pb2, service_pb2_grpc
 
     seen = Seen()
-    left = [in_use]
+    refusals_left = [in_use]
 
     class Service(service_pb2_grpc.GRPCInferenceServiceServicer):
         def SystemSharedMemoryRegister(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -89,8 +89,8 @@ def memory_server(
             return service_pb2.SystemSharedMemoryRegisterResponse()
 
         def SystemSharedMemoryUnregister(self, request: Any, context: Any) -> Any:  # noqa: N802
-            left[0] -= 1
-            if left[0] >= 0:
+            refusals_left[0] -= 1
+            if refusals_left[0] >= 0:
                 context.abort(grpc.StatusCode.INTERNAL, f"region '{request.name}', it is currently in use.")
             seen.regions.pop(request.name)
             return service_pb2.SystemSharedMemoryUnregisterResponse()
@@ -127,19 +127,19 @@ def memory_server(
 
 
 def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
-    given = {}
+    inputs = {}
     for number, tensor in enumerate(request.inputs):
         dtype = np.float32 if tensor.datatype == "FP32" else np.int64
         content: Any = request.raw_input_contents[number] if request.raw_input_contents else None
         if content is None:
             region, begin, size = _place(tensor)
-            first = 0 if fault == "reads the first" and tensor.name == "VALUES" else begin
-            content = seen.regions[region][first : first + size]
-        given[tensor.name] = np.frombuffer(content, dtype).reshape(list(tensor.shape))
+            start = 0 if fault == "reads the first" and tensor.name == "VALUES" else begin
+            content = seen.regions[region][start : start + size]
+        inputs[tensor.name] = np.frombuffer(content, dtype).reshape(list(tensor.shape))
     response = pb2.ModelInferResponse(model_name=request.model_name)
-    right = answers(given["VALUES"], given["COUNT"])
+    outputs = answers(inputs["VALUES"], inputs["COUNT"])
     for tensor in request.outputs:
-        values = right[tensor.name]
+        values = outputs[tensor.name]
         shape = (len(values) + 20 * (fault == "longer"), *values.shape[1:])
         response.outputs.add(
             name=tensor.name, datatype="FP32" if values.dtype == np.float32 else "INT64", shape=shape
@@ -157,10 +157,10 @@ def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
 
 
 def _place(tensor: Any) -> tuple[str, int, int]:
-    """The region of a tensor, where it begins there, and how long it is."""
-    said = tensor.parameters
+    """The region, offset and size of a tensor."""
+    parameters = tensor.parameters
     return (
-        said["shared_memory_region"].string_param,
-        said["shared_memory_offset"].int64_param,
-        said["shared_memory_byte_size"].int64_param,
+        parameters["shared_memory_region"].string_param,
+        parameters["shared_memory_offset"].int64_param,
+        parameters["shared_memory_byte_size"].int64_param,
     )

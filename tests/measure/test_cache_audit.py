@@ -50,7 +50,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, P
 
 @pytest.mark.parametrize("who", ["the model", "Triton", "nobody"])
 def test_response_caching_is_marked(make_build: MakeBuild, server: tuple[Server, Path], who: str) -> None:
-    """All samples of the load data are known to it before, as they are after the first pass of a point."""
     triton, folder = server
     name, remembers = f"C{os.getpid()}{who.split()[-1]}", who != "nobody"
     built = make_build(folder, name, _COMPUTING.format(remembers=who == "the model"))
@@ -66,11 +65,11 @@ def test_response_caching_is_marked(make_build: MakeBuild, server: tuple[Server,
     )
 
     with input_data(model, samples_of(inputs), triton.scratch) as data:
-        found = audited(Job(triton, str(built.case), model, POINT, "none", data), load)
+        audited_load = audited(Job(triton, str(built.case), model, POINT, "none", data), load)
 
-    assert found.repeated_speed is not None
-    assert [mark.code for mark in found.marks] == (["cached-answers"] if remembers else [])
-    assert (found.repeated_speed.value > 2) == remembers
+    assert audited_load.repeated_speed is not None
+    assert [mark.code for mark in audited_load.marks] == (["cached-answers"] if remembers else [])
+    assert (audited_load.repeated_speed.value > 2) == remembers
 
 
 @pytest.mark.parametrize(

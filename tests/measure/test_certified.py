@@ -1,5 +1,5 @@
-"""Percentiles that can be certified: equal to MLPerf LoadGen's early stopping, request for request; and
-`--certify`, by which a point is measured until its own is."""
+"""Certified percentiles: equal to MLPerf LoadGen's early stopping, request for request; and `--certify`,
+which measures a point until its percentile is certified."""
 
 import dataclasses
 import json
@@ -34,14 +34,18 @@ def test_required_requests_match_loadgen(percent: float, slower: int, needed: in
 
 @pytest.mark.parametrize(
     ("requests", "bound_ms", "missing"),
-    [(600, None, 62), (662, 662.0, 0), (838, 837.0, 0)],  # 838 allow two slower ones
+    [(600, None, 62), (662, 662.0, 0), (838, 837.0, 0)],  # of 838 requests two may be slower
 )
 def test_p99_needs_662_requests_to_certify(requests: int, bound_ms: float | None, missing: int) -> None:
     latencies_ms = np.random.default_rng(1).permutation(np.arange(1.0, requests + 1))
-    found = estimates.certified(latencies_ms, 99)
+    certified = estimates.certified(latencies_ms, 99)
 
-    assert (found.bound_ms, found.requests, found.requests_missing) == (bound_ms, requests, missing)
-    assert found.value_ms == np.percentile(latencies_ms, 99)
+    assert (certified.bound_ms, certified.requests, certified.requests_missing) == (
+        bound_ms,
+        requests,
+        missing,
+    )
+    assert certified.value_ms == np.percentile(latencies_ms, 99)
 
 
 @pytest.mark.parametrize(("percent", "requests"), [(99.0, 900), (99.9, 8000), (90.0, 100)])
@@ -57,41 +61,46 @@ PLAN = MeasuringPlan(certify=99)
 
 
 def measure(plan: MeasuringPlan) -> tuple[Measurement, list[tuple[int, str]], toy.LoadGenerator]:
-    """A point of 100 requests per second; with it what was announced, after how many runs."""
-    load, said = toy.LoadGenerator(lambda _job, _number: 20.0, spread=0.02), list[tuple[int, str]]()
+    """Measure a point at 100 requests per second; returns each announcement and the runs before it too."""
+    generator, announcements = (
+        toy.LoadGenerator(lambda _job, _number: 20.0, spread=0.02),
+        list[tuple[int, str]](),
+    )
 
     def announce(states: list[PointState]) -> None:
-        said.append((len(load.calls), stopping.certifying_text(states, plan)))
+        announcements.append((len(generator.calls), stopping.certifying_text(states, plan)))
 
     state = point_state.begin(toy.job(LoadPoint("online", 1, 2)))
-    (found,) = sweep.measure([state], plan, take=load.take, announce=announce)  # type: ignore[arg-type]
-    return record_entry(found, plan), said, load
+    (point,) = sweep.measure([state], plan, take=generator.take, announce=announce)  # type: ignore[arg-type]
+    return record_entry(point, plan), announcements, generator
 
 
 def test_point_runs_until_certified_with_announced_time() -> None:
-    """662 requests at 100 per second are 6.6 s, and starting the passes takes a little."""
-    found, ((runs, text),), load = measure(PLAN)
-    one = found.load
+    """662 requests at 100 per second take 6.6 s, and starting the passes takes a little longer."""
+    measurement, ((runs, text),), generator = measure(PLAN)
+    load = measurement.load
 
-    assert one.certified["p99"].bound_ms is not None
-    assert one.requests >= 662
-    assert one.certified["p99.9"].bound_ms is None
-    assert "not-certified" not in [mark.code for mark in one.marks]
-    assert runs == len(load.calls) - len(one.passes)
-    said_s = float(text.partition("about ")[2].split()[0])
-    assert said_s == pytest.approx(sum(3 * window_s + 0.1 for window_s in load.windows_s()[runs:]), rel=0.5)
+    assert load.certified["p99"].bound_ms is not None
+    assert load.requests >= 662
+    assert load.certified["p99.9"].bound_ms is None
+    assert "not-certified" not in [mark.code for mark in load.marks]
+    assert runs == len(generator.calls) - len(load.passes)
+    announced_s = float(text.partition("about ")[2].split()[0])
+    assert announced_s == pytest.approx(
+        sum(3 * window_s + 0.1 for window_s in generator.windows_s()[runs:]), rel=0.5
+    )
 
 
 def test_given_budget_ends_certification_with_mark() -> None:
-    one = measure(dataclasses.replace(PLAN, beyond_budget=False))[0].load
-    (mark,) = [mark for mark in one.marks if mark.code == "not-certified"]
-    assert str(one.certified["p99"].requests_missing) in mark.text
+    load = measure(dataclasses.replace(PLAN, beyond_budget=False))[0].load
+    (mark,) = [mark for mark in load.marks if mark.code == "not-certified"]
+    assert str(load.certified["p99"].requests_missing) in mark.text
 
 
 def test_without_certify_missing_requests_are_recorded_silently() -> None:
-    found, said, _load = measure(MeasuringPlan())
-    assert [text for _, text in said] == [""]
-    assert found.load.certified["p99"].requests_missing == 662 - found.load.requests > 0
+    measurement, announcements, _generator = measure(MeasuringPlan())
+    assert [text for _, text in announcements] == [""]
+    assert measurement.load.certified["p99"].requests_missing == 662 - measurement.load.requests > 0
 
 
 @pytest.mark.parametrize(("text", "percent"), [("99", 99.0), ("99.9", 99.9), ("99 %", 99.0), ("p99", 99.0)])

@@ -12,7 +12,7 @@ ONE, OTHER = LoadPoint("offline", 1, 1), LoadPoint("offline", 8, 1)
 
 
 class Counting:
-    """A server whose totals grow by what is done to it."""
+    """A fake server with totals that `ask` increases."""
 
     def __init__(self) -> None:
         self.totals = {"part": [100, 10**12, 10**12]}
@@ -25,19 +25,19 @@ class Counting:
             SimpleNamespace(
                 name=name,
                 inference_stats=SimpleNamespace(
-                    success=SimpleNamespace(count=asked),
+                    success=SimpleNamespace(count=count),
                     queue=took(queue_ns),
                     compute_input=took(0),
                     compute_infer=took(compute_ns),
                     compute_output=took(0),
                 ),
             )
-            for name, (asked, queue_ns, compute_ns) in self.totals.items()
+            for name, (count, queue_ns, compute_ns) in self.totals.items()
         ]
 
 
 def ask(job: Any, _window_s: float) -> Any:
-    """Two requests of a model that calls another three times each."""
+    """Send two requests to a model that calls another three times for each."""
     for name, change in {
         "chain": (2, 0, 9_000_000),
         "part": (6, 1_000_000, 3_000_000),

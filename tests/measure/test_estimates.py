@@ -1,5 +1,5 @@
-"""From timestamps to estimates: checked against simulated servers whose true speed is known, and against what
-textbooks and SciPy say of the same numbers."""
+"""From timestamps to estimates: checked against simulated servers of known speed, and against textbooks and
+SciPy."""
 
 import heapq
 import itertools
@@ -17,7 +17,7 @@ from reports.record.schema import Estimate
 Service = Callable[[np.random.Generator], float]
 
 GAP_S = 1e-5
-"""What a client needs from an answer to its next request."""
+"""Seconds from an answer to the client's next request."""
 TRIALS = 400
 
 
@@ -105,7 +105,7 @@ def test_throughput_matches_simulated_server(
 ) -> None:
     parts = steady_parts(300, service, length_s, **server)
 
-    # The standard error of 300 passes is a quarter of a percent or less in each of these.
+    # The standard error of 300 passes is at most a quarter of a percent in each case.
     assert estimates.throughput(parts) == pytest.approx(truth_per_s, rel=0.01)
 
 
@@ -123,7 +123,7 @@ def test_long_requests_keep_their_share_in_passes(server: dict[str, float]) -> N
     latencies_ms = np.concatenate([part.latencies_ms for part in parts])
     # Three standard errors of one client's share are 7 %.
     assert np.mean(latencies_ms > 30) == pytest.approx(0.02, rel=0.07)
-    if server:  # of four clients the standard error is 0.23 %
+    if server:  # with four clients the standard error is 0.23 %
         mean_s = 0.02 * 0.06 + 0.98 * 0.005 + GAP_S
         assert estimates.throughput(parts) == pytest.approx(4 / mean_s, rel=0.01)
 
@@ -133,7 +133,7 @@ def test_long_requests_keep_their_share_in_passes(server: dict[str, float]) -> N
 
 @pytest.mark.parametrize("warm_up", [0, 30, 100])
 def test_warm_up_is_found(warm_up: int) -> None:
-    """Latencies that fall from five times their height, then stay. If it is not found, more are asked for."""
+    """Latencies fall from five times their final level, then stay. None means that more are needed."""
     cuts, generator = [], np.random.default_rng(2)
     for _trial in range(200):
         latencies = generator.gamma(16, 1 / 16, 400)
@@ -148,7 +148,7 @@ def test_warm_up_is_found(warm_up: int) -> None:
     ("slow", "cut"), [(0, 0), (10, 10), (30, 30), (100, 100), (200, 200), (210, None), (280, None)]
 )
 def test_warm_up_in_first_half_is_cut(slow: int, cut: int | None) -> None:
-    """400 latencies in forty batches, those of the warm-up five times as long."""
+    """400 latencies in forty batches; those in the warm-up are five times as long."""
     assert estimates.warm_up_end(np.where(np.arange(400) < slow, 5.0, 1.0)) == cut
 
 
@@ -163,7 +163,7 @@ def test_warm_up_is_found_with_six_or_more_latencies(count: int) -> None:
 # --- estimates ---------------------------------------------------------------------------------------------
 
 
-# Latencies of passes by shape, in milliseconds: the generator and [passes, requests] to as many numbers.
+# By shape, a function that draws latencies in milliseconds, [passes, requests].
 SHAPES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "independent": lambda generator, *size: generator.gamma(4, 1, size),
     "heavy-tailed": lambda generator, *size: generator.lognormal(0, 1, size),
@@ -178,7 +178,7 @@ SHAPES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
         generator.gamma(4, 1, size)
         * np.exp(0.1 * np.sin(np.linspace(0, 6, size[1]) + 6 * generator.random()))
     ),
-    # What an instance takes for a request is part of the latency of each of the eight that wait for it.
+    # The service time of a request is part of the latency of all eight that wait for the instance.
     "eight in flight at one instance": lambda generator, *size: np.lib.stride_tricks.sliding_window_view(
         generator.lognormal(0, 1, (size[0], size[1] + 7)), 8, axis=1
     ).sum(axis=2),
@@ -194,44 +194,50 @@ EVERY = [name if name in QUICK else pytest.param(name, marks=pytest.mark.campaig
 
 @pytest.mark.parametrize("shape", EVERY)
 def test_intervals_have_stated_coverage(shape: str) -> None:
-    """The truth is that of two million requests; drift has another phase in each measurement."""
+    """Two million requests give the truth; drift has a different phase in each measurement."""
     draw, generator = SHAPES[shape], np.random.default_rng(11)
-    every = np.concatenate([draw(generator, 20, 500).ravel() for _ in range(200)])
-    truths = {f"p{percent}": np.percentile(every, percent) for percent in estimates.PERCENTILES}
-    truths |= {"avg": every.mean(), "throughput": 1e3 / every.mean()}
-    held = dict.fromkeys(truths, 0)
+    population = np.concatenate([draw(generator, 20, 500).ravel() for _ in range(200)])
+    truths = {f"p{percent}": np.percentile(population, percent) for percent in estimates.PERCENTILES}
+    truths |= {"avg": population.mean(), "throughput": 1e3 / population.mean()}
+    hits = dict.fromkeys(truths, 0)
     for _trial in range(TRIALS):
         parts = passes_of(list(draw(generator, 5, 300)))
-        found = estimates.latency_estimates(parts)
-        found["throughput"] = estimates.estimate(parts, estimates.throughput)
-        for name, one in found.items():
-            held[name] += one.low <= truths[name] and (one.open_above or truths[name] <= one.high)
+        intervals = estimates.latency_estimates(parts)
+        intervals["throughput"] = estimates.estimate(parts, estimates.throughput)
+        for name, interval in intervals.items():
+            hits[name] += interval.low <= truths[name] and (
+                interval.open_above or truths[name] <= interval.high
+            )
     # Three standard errors of the share of 400 trials are 3.3 points.
-    assert all(0.917 <= count / TRIALS <= 0.983 for count in held.values()), held
-    assert {one.confidence for one in found.values()} == {0.95}
+    assert all(0.917 <= count / TRIALS <= 0.983 for count in hits.values()), hits
+    assert {interval.confidence for interval in intervals.values()} == {0.95}
 
 
 @pytest.mark.parametrize("shape", EVERY)
 def test_stopping_on_narrow_interval_keeps_coverage(shape: str) -> None:
-    """As many passes as a sweep takes in its default budget: six, or up to eight while they differ."""
+    """A sweep's default budget allows six passes, or up to eight while they differ."""
     draw, generator = SHAPES[shape], np.random.default_rng(12)
     truth = 1e3 / np.mean([draw(generator, 20, 500).mean() for _ in range(400)])
-    held, taken = 0, []
+    hits, counts = 0, []
     for _trial in range(TRIALS):
-        every = passes_of(list(draw(generator, 8, 300)))
+        parts = passes_of(list(draw(generator, 8, 300)))
         for count in range(PASSES_TO_BELIEVE_AN_INTERVAL, 9):
-            one = estimates.estimate(every[:count], estimates.throughput)
-            if estimates.relative_half_width(one) <= MeasuringPlan.precision_target:
+            interval = estimates.estimate(parts[:count], estimates.throughput)
+            if estimates.relative_half_width(interval) <= MeasuringPlan.precision_target:
                 break
-        held += one.low <= truth <= one.high
-        taken.append(count)
-    assert 0.917 <= held / TRIALS <= 0.983, (held, np.mean(taken))
+        hits += interval.low <= truth <= interval.high
+        counts.append(count)
+    assert 0.917 <= hits / TRIALS <= 0.983, (hits, np.mean(counts))
 
 
 def test_interval_scales_with_value_and_stays_nonnegative() -> None:
     parts = passes_of([np.array([10.0, 11.0]), np.array([9.0, 12.0])])
-    one, eight = (estimates.estimate(parts, estimates.throughput, scale=scale) for scale in (1, 8))
-    assert (eight.value, eight.low, eight.high) == (8 * one.value, 8 * one.low, 8 * one.high)
+    single, eightfold = (estimates.estimate(parts, estimates.throughput, scale=scale) for scale in (1, 8))
+    assert (eightfold.value, eightfold.low, eightfold.high) == (
+        8 * single.value,
+        8 * single.low,
+        8 * single.high,
+    )
 
     far_apart = passes_of([np.array([1.0]), np.array([100.0])])
     assert estimates.estimate(far_apart, estimates.mean_latency).low == 0.0
@@ -256,34 +262,34 @@ def test_interval_of_mean_matches_student_t(passes: int) -> None:
     means = np.array([10.0, 11.0, 9.5, 10.2, 10.4, 9.9])[:passes]
     parts = passes_of([np.full(50, mean) for mean in means])
 
-    found = estimates.estimate(parts, estimates.mean_latency)
+    interval = estimates.estimate(parts, estimates.mean_latency)
     low, high = stats.t.interval(0.95, passes - 1, means.mean(), stats.sem(means))
 
-    assert found.value == pytest.approx(means.mean())
-    assert (found.low, found.high) == pytest.approx((max(0.0, low), high))
-    assert found.confidence == 0.95
-    assert not found.open_above
-    assert estimates.relative_half_width(found) == pytest.approx((high - max(0.0, low)) / 2 / means.mean())
+    assert interval.value == pytest.approx(means.mean())
+    assert (interval.low, interval.high) == pytest.approx((max(0.0, low), high))
+    assert interval.confidence == 0.95
+    assert not interval.open_above
+    assert estimates.relative_half_width(interval) == pytest.approx((high - max(0.0, low)) / 2 / means.mean())
 
 
 @pytest.mark.parametrize(("percent", "room"), [(50, 0.1), (90, 0.1), (99, 0.25)])
 def test_percentile_interval_matches_order_statistics(percent: int, room: float) -> None:
-    """As in SciPy for as many independent observations, as well as a hundred passes tell their number."""
+    """Equal to SciPy's for independent requests, as far as a hundred passes show that they are."""
     widths = {"low": [], "high": []}  # type: dict[str, list[float]]
     for seed in range(8):
         latencies = np.random.default_rng(seed).gamma(4, 1, (100, 60))
-        found = estimates.percentile_estimate(passes_of(list(latencies)), percent)
-        scipys = stats.quantile_test(latencies.ravel(), p=percent / 100).confidence_interval(0.95)
-        assert found.value == np.percentile(latencies, percent)
-        assert not found.open_above
-        widths["low"].append((found.value - found.low) / (found.value - scipys.low))
-        widths["high"].append((found.high - found.value) / (scipys.high - found.value))
+        interval = estimates.percentile_estimate(passes_of(list(latencies)), percent)
+        reference = stats.quantile_test(latencies.ravel(), p=percent / 100).confidence_interval(0.95)
+        assert interval.value == np.percentile(latencies, percent)
+        assert not interval.open_above
+        widths["low"].append((interval.value - interval.low) / (interval.value - reference.low))
+        widths["high"].append((interval.high - interval.value) / (reference.high - interval.value))
     for sides in widths.values():
         assert np.mean(sides) == pytest.approx(1, abs=room)
 
 
 def test_correlated_requests_count_as_fewer() -> None:
-    """Four that are answered together are one, so that the interval is that of a quarter as many."""
+    """Four requests answered together count as one, so the interval is that of a quarter as many."""
     generator = np.random.default_rng(4)
     latencies = generator.gamma(4, 1, (100, 60))
     alone = estimates.percentile_estimate(passes_of(list(latencies)), 90)
@@ -294,34 +300,34 @@ def test_correlated_requests_count_as_fewer() -> None:
 
 
 def test_passes_without_variation_count_all_requests() -> None:
-    """Each pass has the same latencies, so nothing says how well the share below a percentile is known."""
+    """Each pass has the same latencies, so nothing shows how much the share below a percentile varies."""
     latencies = np.random.default_rng(5).permutation(np.arange(1.0, 1001.0))
-    found = estimates.percentile_estimate(passes_of([latencies] * 4), 50)
-    scipys = stats.quantile_test(np.tile(latencies, 4), p=0.5).confidence_interval(0.95)
+    interval = estimates.percentile_estimate(passes_of([latencies] * 4), 50)
+    reference = stats.quantile_test(np.tile(latencies, 4), p=0.5).confidence_interval(0.95)
 
-    assert (found.low, found.high) == pytest.approx((scipys.low, scipys.high), rel=0.01)
+    assert (interval.low, interval.high) == pytest.approx((reference.low, reference.high), rel=0.01)
 
 
 def test_p99_interval_is_open_under_368_requests() -> None:
-    """0.99 to the power of 368 is a fortieth: so often not even the slowest of them exceeds the p99."""
+    """0.99 to the power of 368 is 1/40, the chance that even the slowest request does not exceed the p99."""
     for count, is_open in ((366, True), (370, False)):
         half = np.arange(count / 2)
-        found = estimates.percentile_estimate(passes_of([half, half]), 99)
-        assert found.open_above is is_open
-        assert (found.high == half.max()) >= is_open
+        interval = estimates.percentile_estimate(passes_of([half, half]), 99)
+        assert interval.open_above is is_open
+        assert (interval.high == half.max()) >= is_open
 
 
 def test_open_interval_uses_one_sided_lower_bound() -> None:
-    """The lower end of an interval that is open above is for one side alone: nearer than that of two."""
+    """The lower end of an open interval is a one-sided bound, which is nearer than a two-sided one."""
     latencies = np.arange(300.0)
-    found = estimates.percentile_estimate(passes_of([latencies] * 2), 90)
-    open_one = estimates.percentile_estimate(passes_of([latencies[:12]] * 2), 90)
+    two_sided = estimates.percentile_estimate(passes_of([latencies] * 2), 90)
+    one_sided = estimates.percentile_estimate(passes_of([latencies[:12]] * 2), 90)
 
-    assert (found.open_above, open_one.open_above) == (False, True)
-    # The share below which 24 observations have their 90 % quantile with 95 %: of the binomial one in twenty.
+    assert (two_sided.open_above, one_sided.open_above) == (False, True)
+    # The rank of the one-sided 95 % bound of 24 observations' 90 % quantile is the binomial's 5 % quantile.
     place = stats.binom.ppf(0.05, 24, 0.9)
-    assert np.percentile(np.repeat(latencies[:12], 2), 100 * (place - 1) / 25) <= open_one.low
-    assert open_one.low <= np.percentile(np.repeat(latencies[:12], 2), 100 * (place + 1) / 25)
+    assert np.percentile(np.repeat(latencies[:12], 2), 100 * (place - 1) / 25) <= one_sided.low
+    assert one_sided.low <= np.percentile(np.repeat(latencies[:12], 2), 100 * (place + 1) / 25)
 
 
 def test_relative_width_of_zero_is_infinite() -> None:
@@ -377,11 +383,13 @@ def test_steady_part_excludes_start_up_and_tail(
 
 
 def test_record_order_does_not_matter() -> None:
-    one = simulate(gamma(0.01, 0.5), 1, concurrency=4)
-    order = np.argsort(one.ends)
-    sorted_ = Timeline(one.starts[order], one.ends[order], one.opened, one.closed, one.concurrency)
+    timeline = simulate(gamma(0.01, 0.5), 1, concurrency=4)
+    order = np.argsort(timeline.ends)
+    sorted_ = Timeline(
+        timeline.starts[order], timeline.ends[order], timeline.opened, timeline.closed, timeline.concurrency
+    )
 
-    part, same = steady_part(one), steady_part(sorted_)
+    part, same = steady_part(timeline), steady_part(sorted_)
 
     assert (part.completed, part.duration_s) == pytest.approx((same.completed, same.duration_s))
     assert sorted(part.latencies_ms) == sorted(same.latencies_ms)
@@ -390,13 +398,13 @@ def test_record_order_does_not_matter() -> None:
 def scheduled(
     due_ms: Sequence[float], sent_ms: Sequence[float], ended_ms: Sequence[float], closed_ms: float
 ) -> Timeline:
-    """A pass by a schedule, written by hand; what is due after the last is not in the record."""
+    """A scheduled pass written by hand; the record omits later requests that are due."""
     offsets, starts, ends = (np.array([round(t * 1e6) for t in side]) for side in (due_ms, sent_ms, ended_ms))
     return Timeline(starts + 10**15, ends + 10**15, 10**15, 10**15 + round(closed_ms * 1e6), 0, offsets)
 
 
 def test_latencies_count_from_due_times() -> None:
-    """The server stands still from 50 to 80 ms; a generator that waits sends late and sees little of it."""
+    """The server stands still from 50 to 80 ms; a generator that waits sends late and hardly notices."""
     due = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
     sent = [5, 15, 25, 35, 45, 55, 82, 82, 85, 95, 105]
     ended = [7, 17, 27, 37, 47, 81, 83, 84, 87, 97, 107]
@@ -411,7 +419,7 @@ def test_latencies_count_from_due_times() -> None:
 
 
 def test_requests_due_before_close_do_not_count() -> None:
-    """The slow ones among them, of 25 ms, are missing: only the quick ones, of 5 ms, have ended."""
+    """Of these, only the fast ones, of 5 ms, have ended; the slow ones, of 25 ms, are missing."""
     due = list(range(0, 110, 10))
     ended = [t + (25 if t % 20 == 0 else 5) for t in due[:-1]]
 
@@ -421,7 +429,7 @@ def test_requests_due_before_close_do_not_count() -> None:
 
 
 def test_overload_shows_in_completed_requests() -> None:
-    """One request each 10 ms at a server that takes 20: half of them are answered by the close."""
+    """One request every 10 ms to a server that takes 20 ms: it answers half of them by the close."""
     due = list(range(0, 500, 10))
     ended = [20 * (n + 1) for n in range(50)]
 

@@ -21,9 +21,9 @@ from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 
 SECONDS = 60.0
-"""Of looking at most; each fault shows in the first seconds of an idle machine."""
+"""Longest search for a fault; on an idle machine each shows in the first seconds."""
 FEWEST = 1000
-"""Answers of a server without a fault."""
+"""Answers to check of a server without a fault."""
 ONLINE = LoadPoint("online", 1, 8)
 
 _RUNTIME = """
@@ -60,7 +60,7 @@ FAULTS = {
     "right alone, wrong with others": "out = out if len(x) == 1 else out - 0.05 * x.mean(axis=0)",
 }
 QUICK = ("an instance with other weights than its sibling", "right alone, wrong with others")
-"""Those that show in the first requests; the others are left to the campaign."""
+"""Faults that show in the first requests; the campaign tests the others."""
 NO_FAULT = "pass"
 
 
@@ -68,7 +68,7 @@ NO_FAULT = "pass"
 def job_of(
     make_build: MakeBuild, server_of_models: tuple[Server, Path]
 ) -> Iterator[Callable[[str, LoadPoint], Job]]:
-    """Load a model with a fault, whose right answers are known; returns the job of a load point."""
+    """Load a model with a fault and known right answers; returns the job of a load point."""
     triton, folder = server_of_models
     with ExitStack() as stack:
 
@@ -91,13 +91,13 @@ def job_of(
 
 
 def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnswers:
-    """What is found of a server's answers until it is enough."""
+    """Check a server's answers until there are enough."""
     assert job.check is not None
-    found: list[VerifiedAnswers] = []
+    checks: list[VerifiedAnswers] = []
     deadline = time.monotonic() + SECONDS
     while True:
-        found.append(verify(job.check, ask_server(job, 0.3), 0.3))
-        so_far = together(found)
+        checks.append(verify(job.check, ask_server(job, 0.3), 0.3))
+        so_far = together(checks)
         assert so_far is not None
         if is_enough(so_far) or time.monotonic() > deadline:
             return so_far
@@ -108,12 +108,12 @@ def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnsw
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.campaign) for name in FAULTS],
 )
 def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], Job], fault: str) -> None:
-    found = look(job_of(FAULTS[fault], ONLINE), lambda so_far: so_far.wrong > 0)
+    answers = look(job_of(FAULTS[fault], ONLINE), lambda so_far: so_far.wrong > 0)
 
-    assert found.wrong > 0, f"none wrong of {found.verified}"
-    assert found.first_wrong is not None
-    assert found.first_wrong.sample.startswith("row-")
-    assert found.first_wrong.expected != found.first_wrong.given
+    assert answers.wrong > 0, f"none wrong of {answers.verified}"
+    assert answers.first_wrong is not None
+    assert answers.first_wrong.sample.startswith("row-")
+    assert answers.first_wrong.expected != answers.first_wrong.given
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], 
 def test_server_without_fault_passes_under_load(
     job_of: Callable[[str, LoadPoint], Job], point: LoadPoint
 ) -> None:
-    found = look(job_of(NO_FAULT, point), lambda so_far: so_far.verified >= FEWEST)
+    answers = look(job_of(NO_FAULT, point), lambda so_far: so_far.verified >= FEWEST)
 
-    assert found.wrong == 0
-    assert found.verified == found.requests * point.batch >= FEWEST
+    assert answers.wrong == 0
+    assert answers.verified == answers.requests * point.batch >= FEWEST

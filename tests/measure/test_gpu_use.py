@@ -1,4 +1,4 @@
-"""GPU use of a load point on a stand-in for NVML: figures and throttling."""
+"""GPU use of a load point on a fake NVML: figures and throttling."""
 
 import dataclasses
 import os
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pynvml as NVML  # noqa: N812 - not the stand-in
+import pynvml as NVML  # noqa: N812 - not the fake
 import pytest
 from msgspec import structs
 
@@ -31,7 +31,7 @@ Stretch = Callable[..., GpuTime]
 
 @pytest.fixture
 def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretch:
-    """What a watch over this process saw between two moments, by default a point's begin and end."""
+    """GPU use of this process between two moments, by default a point's begin and end."""
 
     def take(opened_s: float = 0.5, closed_s: float = 1.5, **watch: Any) -> GpuTime:
         roots = watch or {"roots": (os.getpid(),), "server": os.getpid()}
@@ -41,9 +41,9 @@ def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretc
 
 
 def use_of(*times: GpuTime, throughput_per_s: float = 400) -> GpuUse:
-    found = validity.gpu_use(times, throughput_per_s)
-    assert found is not None
-    return found
+    use = validity.gpu_use(times, throughput_per_s)
+    assert use is not None
+    return use
 
 
 @pytest.mark.parametrize("gpus", [1, 3])
@@ -58,12 +58,12 @@ def test_gpu_use_covers_all_passes_and_gpus(nvml: Nvml, stretch: Stretch, gpus: 
 
 
 def test_gpu_memory_is_of_server_alone(nvml: Nvml, stretch: Stretch) -> None:
-    """What runs the machine's peak or the model in process has a context on the GPU too."""
+    """The processes that measure the peak or run the model in process use GPU memory too."""
     with subprocess.Popen(["sleep", "60"]) as server:
         nvml.pids = lambda _handle: [server.pid, os.getpid(), 1]
-        found = stretch(roots=tuple(gpu.roots_of(server.pid)), server=server.pid)
+        gpu_time = stretch(roots=tuple(gpu.roots_of(server.pid)), server=server.pid)
         server.kill()
-    assert use_of(found).memory_mib == 5120
+    assert use_of(gpu_time).memory_mib == 5120
     assert use_of(stretch(roots=())).memory_mib is None
 
 
@@ -91,7 +91,7 @@ def test_unsupported_gpu_figure_is_absent(nvml: Nvml, stretch: Stretch, refused:
 
 
 def reason(name: str) -> int:
-    """A bit of the reasons for the clocks, by NVML's own name for it."""
+    """The bit of a reason for lower clocks, by its NVML name."""
     of_event, of_throttle = (f"nvmlClocks{kind}Reason{name}" for kind in ("Event", "Throttle"))
     return int(getattr(NVML, of_event, None) or getattr(NVML, of_throttle))
 
@@ -110,10 +110,10 @@ def test_power_and_heat_limits_count_as_throttling(
 ) -> None:
     bit = reason(name)
     nvml.reasons = lambda now_s: bit if now_s < 1 else 0
-    found = validity.marks_of_gpu([stretch()])
+    marks = validity.marks_of_gpu([stretch()])
 
-    assert [mark.code for mark in found] == ["gpu-throttled"] * is_throttling
-    assert all("50%" in mark.text or "49%" in mark.text for mark in found), "its share of the time"
+    assert [mark.code for mark in marks] == ["gpu-throttled"] * is_throttling
+    assert all("50%" in mark.text or "49%" in mark.text for mark in marks), "its share of the time"
 
 
 def test_momentary_throttling_is_ignored(nvml: Nvml, stretch: Stretch) -> None:
@@ -124,7 +124,7 @@ def test_momentary_throttling_is_ignored(nvml: Nvml, stretch: Stretch) -> None:
 def test_windows_of_a_real_run_match_watch_clock(
     nvml: Nvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A real load generator and server, whose requests the stand-in's GPU answers at 100 W.
+    # A real load generator and server, beside a fake GPU that draws 100 W.
     nvml.clock = time.monotonic
     nvml.counter_step_s = 0.02
     nvml.reasons = lambda _now: 0x4
@@ -142,10 +142,10 @@ def test_windows_of_a_real_run_match_watch_clock(
         job = Job(on_gpu, name, model, point, "system", data.below(on_gpu.scratch), 0.005)
         (state,) = sweep.measure([point_state.begin(job)], plan)
     assert all(run.gpu is not None for run in state.mine.passes)
-    found = record_entry(state, plan).load
-    assert found.gpu is not None
-    assert found.gpu.power_w == pytest.approx(100, rel=0.1)
-    assert found.gpu.energy_j_per_1000 == pytest.approx(
-        1000 * found.gpu.power_w / found.throughput_per_s.value  # type: ignore[operator]
+    load = record_entry(state, plan).load
+    assert load.gpu is not None
+    assert load.gpu.power_w == pytest.approx(100, rel=0.1)
+    assert load.gpu.energy_j_per_1000 == pytest.approx(
+        1000 * load.gpu.power_w / load.throughput_per_s.value  # type: ignore[operator]
     )
-    assert "gpu-throttled" in [mark.code for mark in found.marks]
+    assert "gpu-throttled" in [mark.code for mark in load.marks]

@@ -1,4 +1,4 @@
-"""Real servers of known speed under the real load generator. All hold on a busy machine too."""
+"""Real servers of known speed under the real load generator. All tests hold on a busy machine too."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ ONLINE = LoadPoint("online", 1, 8)
 
 @pytest.fixture(scope="module")
 def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Timed]:
-    """A server of known service times, which knows its rate under load by its own clock."""
+    """A server of known service times that measures its own rate under load."""
     with timed_server.served(tmp_path_factory.mktemp("known")) as server:
         yield server
     assert not list(Path("/dev/shm").glob(f"*_{os.getpid()}_IN*"))
@@ -34,45 +34,45 @@ def measured(timed: Timed, shape: str, point: LoadPoint, budget_s: float) -> Loa
 
 @pytest.mark.parametrize("shape", ["fixed", "bimodal"])
 def test_known_service_time_is_measured(timed: Timed, shape: str) -> None:
-    """A serial server that is always busy, which notes itself when it begins each request."""
+    """An always busy serial server logs when it begins each request."""
     mean_ms = float(np.mean(service_times_ms(shape)))
-    found = measured(timed, shape, ONLINE, budget_s=2)
+    load = measured(timed, shape, ONLINE, budget_s=2)
 
-    rate, latency_ms = found.throughput_per_s, found.latency_ms["avg"].value
-    truth_per_s = timed.busy_rate_per_s(shape, found.requests)
-    # On a busy machine the server's clock leaves out gaps that are longer than any request.
+    rate, latency_ms = load.throughput_per_s, load.latency_ms["avg"].value
+    truth_per_s = timed.busy_rate_per_s(shape, load.requests)
+    # On a busy machine the server's own rate leaves out gaps longer than any request.
     assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.2 * truth_per_s)
     assert rate.value * latency_ms / 1e3 == pytest.approx(8, rel=0.2), "Little's law"
-    assert sum(found.components_ms.values()) == pytest.approx(latency_ms)
+    assert sum(load.components_ms.values()) == pytest.approx(latency_ms)
     assert rate.low <= 1e3 / mean_ms * 1.05, "no faster than the server can be"
-    assert found.components_ms["server_queue"] > mean_ms, "seven wait while one is served"
+    assert load.components_ms["server_queue"] > mean_ms, "seven wait while one is served"
 
 
 def test_excessive_rate_raises_latency_and_mark(timed: Timed) -> None:
-    found = measured(timed, "fixed", LoadPoint("online", 1, 0, 300.0, "poisson"), budget_s=0.5)
+    load = measured(timed, "fixed", LoadPoint("online", 1, 0, 300.0, "poisson"), budget_s=0.5)
 
-    assert "overloaded" in [mark.code for mark in found.marks]
-    assert found.throughput_per_s.value < 205
+    assert "overloaded" in [mark.code for mark in load.marks]
+    assert load.throughput_per_s.value < 205
     # A generator that waits would show one service time.
-    assert found.latency_ms["p99"].value > 10 * SERVICE_MS
+    assert load.latency_ms["p99"].value > 10 * SERVICE_MS
 
 
 def stand_still(timed: Timed, seconds: float) -> None:
-    """Stop the server's models, not Triton itself, so that the load generator's question for its statistics
-    is answered meanwhile. Triton 2.51 ends where its Python backend waits for one that stands still for a
-    whole second: boost::interprocess::lock_exception."""
+    """Suspend the server's models, not Triton itself, which still answers the load generator's requests for
+    statistics. Triton 2.51 crashes if its Python backend waits a whole second for a suspended model:
+    boost::interprocess::lock_exception."""
     children = psutil.Process(timed.server.pid).children(recursive=True)
-    stubs = [one for one in children if "python_backend_stub" in " ".join(one.cmdline())]
-    for one in stubs:
-        one.suspend()
+    stubs = [process for process in children if "python_backend_stub" in " ".join(process.cmdline())]
+    for process in stubs:
+        process.suspend()
     time.sleep(seconds)
-    for one in stubs:
-        one.resume()
+    for process in stubs:
+        process.resume()
 
 
 @pytest.mark.campaign
 def test_standstill_moves_percentiles_as_computed(timed: Timed) -> None:
-    """The eight requests in flight take 0.8 s longer, and no other does."""
+    """The eight requests in flight take 0.8 s longer, and no others do."""
     stops: list[threading.Timer] = []
 
     def report(_point: LoadPoint, now: str) -> None:
@@ -80,7 +80,7 @@ def test_standstill_moves_percentiles_as_computed(timed: Timed) -> None:
             stops.append(threading.Timer(1.2, stand_still, [timed, 0.8]))
             stops[0].start()
 
-    # Passes of three seconds, so that the standstill lies inside of one; six of them.
+    # Six passes of three seconds, so that the standstill lies inside one.
     outcome = timed.run("fixed", ONLINE, MeasuringPlan(budget_s=100.0, precision_target=1.0), report)
     stops[0].join()
     latencies_s = np.array(outcome.latencies_s)
@@ -93,11 +93,11 @@ def test_standstill_moves_percentiles_as_computed(timed: Timed) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("shape", SHAPES)
 def test_known_speed_is_found_within_2_percent_when_idle(timed: Timed, shape: str) -> None:
-    found = measured(timed, shape, ONLINE, budget_s=3)
+    load = measured(timed, shape, ONLINE, budget_s=3)
 
-    rate, latency_ms = found.throughput_per_s, found.latency_ms["avg"].value
-    truth_per_s = timed.busy_rate_per_s(shape, found.requests)
-    # Twice the 95 % interval, which a right estimate leaves once in a thousand times.
+    rate, latency_ms = load.throughput_per_s, load.latency_ms["avg"].value
+    truth_per_s = timed.busy_rate_per_s(shape, load.requests)
+    # Twice the 95 % interval; a right estimate is outside once in a thousand times.
     assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.02 * truth_per_s)
     assert rate.value * latency_ms / 1e3 == pytest.approx(8, rel=0.05), "Little's law"
 
@@ -110,23 +110,23 @@ def test_alarms_separate_equal_and_slower_builds(
     slowdown: float, repeats: int, fewest: int, most: int, tmp_path: Path
 ) -> None:
     plan, point = MeasuringPlan(budget_s=120.0), LoadPoint("online", 1, 2)
-    found = [
+    comparisons = [
         timed_server.compare(tmp_path / str(number), slowdown, point, plan, allowed_slowdown=0.03)
         for number in range(repeats)
     ]
-    assert fewest <= sum(one.verdict == "slower" for one in found) <= most, found
+    assert fewest <= sum(comparison.verdict == "slower" for comparison in comparisons) <= most, comparisons
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("shape", SHAPES)
 def test_intervals_cover_the_truth_on_a_live_server(timed: Timed, shape: str) -> None:
-    """Throughput, p50 and p99; takes ten minutes a shape on a machine that has nothing else to do."""
-    held = timed_server.coverage(timed, shape, MeasuringPlan(), 100)
+    """Throughput, p50 and p99; takes ten minutes a shape on an idle machine."""
+    hits = timed_server.coverage(timed, shape, MeasuringPlan(), 100)
 
-    print(f"{shape}: 95 % intervals that held the truth in 100 measurements: {held}")
+    print(f"{shape}: 95 % intervals that held the truth in 100 measurements: {hits}")
     # Three standard errors of the share of 100 are 6.5 points, of the mean of three figures fewer.
-    assert min(held.values()) >= 88, held
-    mean = np.mean(list(held.values()))
-    assert mean >= 92, held
-    # What drifts in a period of a few passes makes them differ by more than their mean is off.
-    assert mean <= 98.5 or shape == "drifting", held
+    assert min(hits.values()) >= 88, hits
+    mean = np.mean(list(hits.values()))
+    assert mean >= 92, hits
+    # A drift with a period of a few passes makes passes differ by more than the error of their mean.
+    assert mean <= 98.5 or shape == "drifting", hits

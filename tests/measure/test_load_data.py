@@ -55,18 +55,18 @@ def test_requests_cycle_through_all_samples(
     before = len(notes.read_text().splitlines())
     point = LoadPoint("offline", batch, concurrency)
     perf_analyzer.take(dataclasses.replace(job, point=point, shared_memory=shared_memory), 0.06)
-    found = [tuple(json.loads(line)) for line in notes.read_text().splitlines()[before:]]
+    requests = [tuple(json.loads(line)) for line in notes.read_text().splitlines()[before:]]
 
     expected = [tuple(map(int, samples)) for samples in job.data.requests(batch)]
     assert len(expected) == len(ROWS), "9 has no divisor in common with these batches"
-    assert set(found) == set(expected), "what the record's number of samples stands for"
+    assert set(requests) == set(expected), "what the record's number of samples stands for"
     if concurrency == 1:
-        last = found[-2 * len(expected) :]  # of the last attempt: a busy machine may need another
+        last = requests[-2 * len(expected) :]  # of the last attempt: a busy machine may need several
         begin = expected.index(last[0])
         assert last == 2 * (expected[begin:] + expected[:begin])
     else:
         for thread in range(concurrency):  # a busy machine may let one wait longer than another
-            counts = [found.count(request) for request in expected[thread::concurrency]]
+            counts = [requests.count(request) for request in expected[thread::concurrency]]
             assert max(counts) - min(counts) <= 2, "each sends its own in turn"
 
 

@@ -1,4 +1,4 @@
-"""One run of the load generator: its command line, and its good and bad runs."""
+"""A run of the load generator: its command line, success and failure."""
 
 import base64
 import dataclasses
@@ -38,10 +38,10 @@ def run(tmp_path: Path, generator: Generator) -> Take:
 
 
 def test_run_yields_timestamps_and_components(run: Take) -> None:
-    found = run()
+    result = run()
 
-    assert estimates.throughput([found.steady]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
-    assert found.components_us == {
+    assert estimates.throughput([result.steady]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
+    assert result.components_us == {
         "client_send": 100,
         "network_server_send_recv": 200,
         "server_queue": 300,
@@ -50,8 +50,8 @@ def test_run_yields_timestamps_and_components(run: Take) -> None:
         "server_compute_output": 600,
         "client_recv": 400,
     }
-    assert found.elapsed_s >= found.cpu.children_s > 0
-    assert found.damaged == ()
+    assert result.elapsed_s >= result.cpu.children_s > 0
+    assert result.damaged == ()
 
 
 def test_command_names_model_server_and_point(run: Take, generator: Generator) -> None:
@@ -74,23 +74,23 @@ def test_command_names_model_server_and_point(run: Take, generator: Generator) -
     assert generator.program.with_name("calls.jsonl").stat().st_mode & 0o077 == 0, (
         "nobody else reads what it makes"
     )
-    held = [base64.b64decode(step[toy.INPUT]["b64"]) for step in call["data"]]
-    assert held == [row.tobytes() for row in toy.rows(range(len(held)))]
-    assert len(held) > 8, "requests of a batch of 8 differ"
+    rows = [base64.b64decode(step[toy.INPUT]["b64"]) for step in call["data"]]
+    assert rows == [row.tobytes() for row in toy.rows(range(len(rows)))]
+    assert len(rows) > 8, "requests of a batch of 8 differ"
 
 
 @pytest.mark.parametrize("arrivals", ["constant", "poisson"])
 def test_rate_is_sent_by_schedule(run: Take, generator: Generator, arrivals: Any) -> None:
-    found = run(LoadPoint("online", 1, 0, 500.0, arrivals))
+    result = run(LoadPoint("online", 1, 0, 500.0, arrivals))
 
     arguments = generator.calls[0]["arguments"]
     assert "--async" in arguments
     assert "--concurrency-range" not in arguments
-    assert found.timeline.offsets is not None
-    gaps_ms = np.diff(found.timeline.offsets) / 1e6
+    assert result.timeline.offsets is not None
+    gaps_ms = np.diff(result.timeline.offsets) / 1e6
     assert gaps_ms.mean() == pytest.approx(2, rel=0.4)  # of some 180 gaps
     assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=1)
-    part = found.steady
+    part = result.steady
     assert part.latencies_ms == pytest.approx(np.full(len(part.latencies_ms), LATENCY_MS))
     assert part.slips_ms == pytest.approx(np.zeros(len(part.latencies_ms)), abs=1e-3)
 
@@ -121,10 +121,10 @@ def test_damaged_run_is_repeated_and_noted(
     generator.plan(behaviour, "good")
     server = server_of(tmp_path)
 
-    found = run(server=server)
+    result = run(server=server)
 
-    assert estimates.throughput([found.steady]) == pytest.approx(400, rel=1e-6)
-    (text,) = found.damaged
+    assert estimates.throughput([result.steady]) == pytest.approx(400, rel=1e-6)
+    (text,) = result.damaged
     assert named in text
     assert len(generator.calls) == 2
     was_cut_off = behaviour != "stopped"
@@ -133,10 +133,10 @@ def test_damaged_run_is_repeated_and_noted(
 
 def test_run_delayed_by_load_is_still_measured(run: Take, generator: Generator) -> None:
     generator.plan("stopped", "stopped", "good")
-    found = run()
+    result = run()
 
-    assert found.late_s == pytest.approx(5.0)
-    assert len(found.damaged) == 1
+    assert result.late_s == pytest.approx(5.0)
+    assert len(result.damaged) == 1
 
 
 @pytest.mark.parametrize(
@@ -145,18 +145,18 @@ def test_run_delayed_by_load_is_still_measured(run: Take, generator: Generator) 
         (("no-requests", "no-requests", "long"), [120, 480, 1920], window_for(10 * LATENCY_MS / 1e3)),
         (("unstable", "unstable", "long"), [120, 480, 1920], window_for(10 * LATENCY_MS / 1e3)),
         (("unanswered", "unanswered", "long"), [120, 480, 1920], window_for(10 * LATENCY_MS / 1e3)),
-        (("no-requests", "good"), [120, 480], WINDOW_S),  # a machine that stood still for once
+        (("no-requests", "good"), [120, 480], WINDOW_S),  # the machine stood still once
     ],
 )
 def test_too_short_window_is_lengthened_for_good(
     run: Take, generator: Generator, plan: tuple[str, ...], windows_ms: list[int], next_s: float
 ) -> None:
     generator.plan(*plan)
-    found = run()
+    result = run()
 
     assert generator.windows_ms() == windows_ms
-    assert found.next_window_s == pytest.approx(next_s)
-    assert found.damaged == ()
+    assert result.next_window_s == pytest.approx(next_s)
+    assert result.damaged == ()
 
 
 @pytest.mark.parametrize(
@@ -195,5 +195,5 @@ def test_server_ending_under_load_is_an_error(
 
     assert str(caught.value).startswith(ended.called)
     assert caught.value.where == f"toy, {ONLINE}"
-    made = generator.program.with_name("calls.jsonl")
-    assert (len(generator.calls) if made.exists() else 0) == calls
+    calls_file = generator.program.with_name("calls.jsonl")
+    assert (len(generator.calls) if calls_file.exists() else 0) == calls

@@ -1,5 +1,5 @@
-"""Shared memory under load: what can go wrong on that way alone is found, nothing stays behind, and what
-another load generator uses is left alone."""
+"""Shared memory under load: its own faults are found, nothing stays behind, and segments that another load
+generator uses stay."""
 
 import ctypes
 import dataclasses
@@ -58,7 +58,7 @@ def look(job: Job) -> VerifiedAnswers:
 
 @pytest.fixture(autouse=True)
 def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU of the tests' own."""
+    """A simulated GPU."""
     monkeypatch.setattr(shared_memory, "CudaMemory", StandIn)
 
 
@@ -66,10 +66,10 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("through", ["system", "cuda", "none"])
 def test_shared_memory_transports_give_right_answers(point: LoadPoint, through: SharedMemory) -> None:
     with memory_server() as (server, seen):
-        found = look(job_of(server, point, through=through))
+        checked = look(job_of(server, point, through=through))
 
-    assert found.verified == found.requests * point.batch > 0
-    assert found.wrong == 0
+    assert checked.verified == checked.requests * point.batch > 0
+    assert checked.wrong == 0
     assert (seen.sent_bytes == 0) == (through != "none")
     assert (bool(seen.keys), bool(seen.handles)) == (through == "system", through == "cuda")
     assert not seen.regions
@@ -82,24 +82,24 @@ def test_shared_memory_transports_give_right_answers(point: LoadPoint, through: 
 @pytest.mark.parametrize("through", ["system", "cuda"])
 def test_shared_memory_fault_is_found(fault: Fault, through: SharedMemory) -> None:
     with memory_server(fault) as (server, _seen):
-        found = look(job_of(server, through=through))
+        checked = look(job_of(server, through=through))
         in_messages = look(job_of(server, through="none"))
 
-    assert found.wrong > 0
-    assert found.first_wrong is not None
+    assert checked.wrong > 0
+    assert checked.first_wrong is not None
     assert in_messages.wrong == (in_messages.verified if fault == "longer" else 0), "it is that way's alone"
 
 
 def test_stale_answer_in_shared_memory_is_detected() -> None:
-    """One sample alone, so that what the server wrote once is right each time it writes nothing."""
+    """A single sample: the answer that the server wrote once would stay right if it were not erased."""
     with memory_server("writes once") as (server, _seen):
         job = job_of(server, LoadPoint("online", 1, 1), samples=1)
         assert job.check is not None
-        found = verify(job.check, ask_once(job, [np.array([0])] * 20), 0.0)
+        checked = verify(job.check, ask_once(job, [np.array([0])] * 20), 0.0)
 
-    assert (found.verified, found.wrong) == (20, 19)
-    assert found.first_wrong is not None
-    assert found.first_wrong.given in ("nan", "-1")
+    assert (checked.verified, checked.wrong) == (20, 19)
+    assert checked.first_wrong is not None
+    assert checked.first_wrong.given in ("nan", "-1")
 
 
 @pytest.mark.parametrize("in_use", [0, 3], ids=["at once", "when it lets go of the last request"])
@@ -118,7 +118,7 @@ def test_no_region_stays_registered_or_on_disk(in_use: int) -> None:
 def test_region_is_private_and_unlinked_once_registered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So that a killed process leaves none behind."""
+    """A killed process then leaves none behind."""
     modes = []
     with memory_server() as (server, seen):
         register = server.client.register_system_shared_memory
@@ -159,7 +159,7 @@ def test_refused_region_is_an_error_and_leaves_nothing(
 
 @pytest.mark.skipif(bool(machine.gpus()), reason="needs a machine without a GPU, where CUDA refuses")
 def test_cuda_library_error_names_its_call() -> None:
-    """perf_analyzer brings it, on a CPU too."""
+    """perf_analyzer ships the library, on a CPU too."""
     with pytest.raises(OSError, match="cudaMalloc"):
         CudaMemory(1)
 
@@ -214,7 +214,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def model() -> Model:
-    """A model whose tensors nobody else's are called like."""
+    """A model with unique tensor names."""
     name = f"test{uuid.uuid4().hex}"
     return toy.model(
         inputs=(Tensor(f"{name}/IN", "FP32", (4,)),), outputs=(Tensor(f"{name}_OUT", "FP32", (4,)),)
@@ -223,7 +223,7 @@ def model() -> Model:
 
 @pytest.fixture
 def left(model: Model) -> Iterator[list[Path]]:
-    """What a killed perf_analyzer would have left of the model's shared memory."""
+    """The model's segments as a killed perf_analyzer leaves them."""
     names = (model.inputs[0].name.replace("/", "") + "_0_12", model.outputs[0].name)
     paths = [MEMORY / name for name in names]
     for path in paths:
@@ -239,7 +239,7 @@ def test_unused_segments_are_removed(model: Model, left: list[Path]) -> None:
 
 
 def test_segment_used_by_another_process_stays_and_is_named(model: Model, left: list[Path]) -> None:
-    """Its server would die if this run's load generator made it smaller."""
+    """The other server would crash if this run's load generator shrank it."""
     command = [sys.executable, "-c", USING, str(left[1])]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None

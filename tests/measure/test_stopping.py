@@ -1,4 +1,4 @@
-"""Stopping rules on invented runs: window lengths, and when a load point is done."""
+"""Stopping rules on made-up runs: window lengths, and when a load point is done."""
 
 import dataclasses
 
@@ -18,12 +18,12 @@ PATIENT = MeasuringPlan(budget_s=1000)
 
 def side(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) -> Measured:
     """A side with a pass for each latency."""
-    found = Measured(toy.job(POINT))
+    measured = Measured(toy.job(POINT))
     for latency_ms in latencies_ms:
         count = int(length_s * 1e3 / latency_ms) + 1
         timeline = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s)
-        found = point_state.passed(found, toy.run_of(timeline, elapsed_s=elapsed_s))
-    return found
+        measured = point_state.passed(measured, toy.run_of(timeline, elapsed_s=elapsed_s))
+    return measured
 
 
 STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
@@ -32,20 +32,20 @@ STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
 @pytest.mark.parametrize(
     ("found", "plan", "done"),
     [
-        (side(*STEADY[:5]), PATIENT, False),  # of five passes no interval is believed
+        (side(*STEADY[:5]), PATIENT, False),  # five passes give no reliable interval
         (side(*STEADY), PATIENT, True),
         (side(*VARIED), PATIENT, False),
         (side(*VARIED), dataclasses.replace(PATIENT, precision_target=0.5), True),
         (side(*STEADY, length_s=0.05), PATIENT, False),  # a p99 needs a hundred requests
         (side(*STEADY, *STEADY, length_s=0.06), PATIENT, True),
-        (side(*VARIED), MeasuringPlan(budget_s=3.2), True),  # half a pass more would be beyond the budget
+        (side(*VARIED), MeasuringPlan(budget_s=3.2), True),  # half another pass would exceed the budget
         (side(*VARIED), MeasuringPlan(budget_s=3.3), False),
-        (side(10, 14, elapsed_s=100), MeasuringPlan(budget_s=1), False),  # three, however long they take
+        (side(10, 14, elapsed_s=100), MeasuringPlan(budget_s=1), False),  # three passes at least
         (side(10, 14, 10, elapsed_s=100), MeasuringPlan(budget_s=1), True),
         (side(*STEADY, length_s=0.1), MeasuringPlan(budget_s=1.0, certify=99), False),
         (side(*STEADY, length_s=0.1), MeasuringPlan(budget_s=1.0, certify=99, beyond_budget=False), True),
         (side(*STEADY, length_s=0.1), MeasuringPlan(budget_s=1e3, certify=99, beyond_budget=False), False),
-        (side(*STEADY, 10, 10), MeasuringPlan(budget_s=1e3, certify=99), True),  # by then it is certified
+        (side(*STEADY, 10, 10), MeasuringPlan(budget_s=1e3, certify=99), True),  # enough requests to certify
     ],
 )
 def test_point_ends_on_narrow_interval_or_spent_budget(
@@ -63,7 +63,7 @@ def test_proof_spends_whole_budget(found: Measured, done: bool) -> None:
 
 
 def pair(count: int, theirs_ms: float, elapsed_s: float = 0.5) -> PointState:
-    """As many pairs, of 10 ms and of so many."""
+    """`count` pairs of passes, of 10 ms against `theirs_ms`."""
     wobble = [1.0, 1.01] * count
     mine = side(*[10 * factor for factor in wobble[:count]], elapsed_s=elapsed_s)
     theirs = side(*[theirs_ms * factor for factor in wobble[1 : count + 1]], elapsed_s=elapsed_s)
@@ -76,8 +76,8 @@ def pair(count: int, theirs_ms: float, elapsed_s: float = 0.5) -> PointState:
         (pair(8, 10), 1000, True),
         (pair(16, 8), 1000, True),
         (pair(16, 9.7), 1000, False),
-        (pair(7, 8), 1000, False),  # looks are few
-        (pair(6, 9.7), 6, True),  # one budget for both
+        (pair(7, 8), 1000, False),  # no look comes after seven pairs
+        (pair(6, 9.7), 6, True),  # both share one budget
         (pair(6, 9.7), 7, False),
         (pair(5, 9.7, elapsed_s=100), 1, False),  # six pairs at least
     ],
@@ -93,39 +93,39 @@ def test_comparison_is_done_when_settled_or_budget_spent(
     [((10,), False), ((10, 10), True), ((30, 10), False), ((30, 10, 10), True), ((2000,), True)],
 )
 def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, ...], settled: bool) -> None:
-    found = Measured(toy.job(POINT))
+    measured = Measured(toy.job(POINT))
     for latency_ms in latencies_ms:
         timeline = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
-        found = point_state.warmed(found, toy.run_of(timeline))
-    assert stopping.is_warmed_up(found) is settled
+        measured = point_state.warmed(measured, toy.run_of(timeline))
+    assert stopping.is_warmed_up(measured) is settled
 
 
 @pytest.mark.parametrize(("rate_per_s", "passes"), [(None, 1), (400.0, 2)])
 def test_certification_time_is_estimated_in_whole_passes(rate_per_s: float | None, passes: int) -> None:
-    """Four clients at a server of 10 ms are answered 400 times a second, so that 662 requests take two
-    seconds. By a schedule the first quarter of a pass does not count."""
+    """Four clients of a server that takes 10 ms get 400 answers a second, so 662 requests take two seconds.
+    In a scheduled pass the first quarter does not count."""
     point = LoadPoint("online", 1, 0 if rate_per_s else 4, rate_per_s, "constant" if rate_per_s else None)
     warm_up = toy.run_of(toy.closed_loop(np.full((4, 40), 0.01), 0.4), next_window_s=0.6)
-    found = dataclasses.replace(point_state.warmed(Measured(toy.job(point)), warm_up), window_s=0.6)
+    measured = dataclasses.replace(point_state.warmed(Measured(toy.job(point)), warm_up), window_s=0.6)
     plan, seconds = MeasuringPlan(certify=99), passes * (3 * 0.6 + 0.1)
 
-    assert stopping.seconds_to_certify(PointState(found), plan) == pytest.approx(seconds)
-    both = PointState(found, found, OtherBuild("HEAD~1", 0.03))
+    assert stopping.seconds_to_certify(PointState(measured), plan) == pytest.approx(seconds)
+    both = PointState(measured, measured, OtherBuild("HEAD~1", 0.03))
     assert stopping.seconds_to_certify(both, plan) == pytest.approx(2 * seconds)
-    assert stopping.seconds_to_certify(PointState(found), MeasuringPlan()) == 0.0
+    assert stopping.seconds_to_certify(PointState(measured), MeasuringPlan()) == 0.0
 
 
 def test_measured_requests_count_toward_certification() -> None:
-    plan, some = MeasuringPlan(certify=99), side(*[10] * 3)
-    measured_so_far = sum(len(part.latencies_ms) for part in some.steady)
+    plan, measured = MeasuringPlan(certify=99), side(*[10] * 3)
+    measured_so_far = sum(len(part.latencies_ms) for part in measured.steady)
 
     assert stopping.requests_missing(Measured(toy.job(POINT)), plan) == 662
-    assert stopping.requests_missing(some, plan) == 662 - measured_so_far > 0
+    assert stopping.requests_missing(measured, plan) == 662 - measured_so_far > 0
     assert stopping.requests_missing(side(*[10] * 8), plan) == 0
 
 
 def test_window_holds_a_whole_request() -> None:
-    # Of two latencies one request always starts and ends within them; a little more is for the clock.
+    # Within two latencies a request always starts and ends; the margin is for the clock.
     assert 2 * 0.4 < stopping.window_for(0.4) < 2.5 * 0.4
     assert 0.05 <= stopping.warm_up_window_s(POINT, 0.0, 0.0) < stopping.pass_window_s(POINT, 0.001, 3.0, 30)
     assert stopping.pass_window_s(POINT, 5.0, 60.0, 30) == stopping.window_for(5.0)
@@ -134,7 +134,7 @@ def test_window_holds_a_whole_request() -> None:
 
 @pytest.mark.parametrize("rate_per_s", [2.0, 3.0, 10.0, 50.0, 1e4])
 def test_at_least_fifteen_requests_count_at_a_rate(rate_per_s: float) -> None:
-    """Three quarters of a pass count, of twenty due requests; queues take longer to settle than clients."""
+    """Of twenty due requests three quarters count; queues take longer to settle than clients."""
     point = LoadPoint("online", 1, 0, rate_per_s, "constant")
     window_s = stopping.least_window_s(point)
 

@@ -1,4 +1,4 @@
-"""Load points measured in turns without a server: order, duration and results."""
+"""Load points measured in turns, without a server: order, duration and results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ QUICK, PATIENT = MeasuringPlan(budget_s=0.001), MeasuringPlan(budget_s=60)
 def run(
     generator: LoadGenerator, *points: LoadPoint, plan: MeasuringPlan = QUICK, **options: Any
 ) -> Mapping[LoadPoint, Outcome]:
-    """Measure points of an invented server."""
+    """Measure points of a simulated server."""
     states = [point_state.begin(toy.job(point)) for point in points or (ONLINE,)]
     return outcomes(sweep.measure(states, plan, take=generator.take, **options), plan)
 
@@ -38,7 +38,7 @@ def loads(found: Mapping[LoadPoint, Outcome]) -> list[Load]:
 
 
 def one(generator: LoadGenerator, point: LoadPoint = ONLINE, **options: Any) -> Load:
-    """The load of a single point that was measured."""
+    """Measure a single point."""
     return loads(run(generator, point, **options))[0]
 
 
@@ -57,35 +57,35 @@ def every_second(job: Job, number: int) -> float:
 def test_point_speed_comes_from_timestamps() -> None:
     outcome = run(LoadGenerator(), plan=PATIENT)[ONLINE]
     assert isinstance(outcome, Measurement)
-    found = outcome.load
+    load = outcome.load
 
-    assert found.throughput_per_s.value == pytest.approx(ONLINE.concurrency * 1000 / LATENCY_MS, rel=1e-6)
+    assert load.throughput_per_s.value == pytest.approx(ONLINE.concurrency * 1000 / LATENCY_MS, rel=1e-6)
     for name in ("avg", "p50", "p90", "p95", "p99"):
-        assert found.latency_ms[name].value == pytest.approx(LATENCY_MS)
-    assert len(outcome.latencies_s) == found.requests > 100
+        assert load.latency_ms[name].value == pytest.approx(LATENCY_MS)
+    assert len(outcome.latencies_s) == load.requests > 100
     assert set(outcome.latencies_s) == {LATENCY_MS / 1e3}
-    assert len(found.passes) > 2
-    assert {round(each.throughput_per_s) for each in found.passes} == {400}
-    assert sum(each.requests for each in found.passes) == found.requests
-    assert sum(each.duration_s for each in found.passes) == pytest.approx(found.duration_s, abs=1e-3)
+    assert len(load.passes) > 2
+    assert {round(each.throughput_per_s) for each in load.passes} == {400}
+    assert sum(each.requests for each in load.passes) == load.requests
+    assert sum(each.duration_s for each in load.passes) == pytest.approx(load.duration_s, abs=1e-3)
 
 
 def test_rate_is_measured() -> None:
-    found = one(LoadGenerator(lambda _job, _number: 2.0), LoadPoint("online", 1, 0, 200.0, "constant"))
+    load = one(LoadGenerator(lambda _job, _number: 2.0), LoadPoint("online", 1, 0, 200.0, "constant"))
 
-    assert found.throughput_per_s.value == pytest.approx(200, rel=0.1)
-    assert (found.request_rate_per_s, found.arrivals, found.concurrency) == (200.0, "constant", 0)
-    assert found.slip_ms == pytest.approx(0, abs=1e-3)
+    assert load.throughput_per_s.value == pytest.approx(200, rel=0.1)
+    assert (load.request_rate_per_s, load.arrivals, load.concurrency) == (200.0, "constant", 0)
+    assert load.slip_ms == pytest.approx(0, abs=1e-3)
 
 
 @pytest.mark.parametrize("factor", [0.5, 1, 2])
 def test_components_are_shares_of_average_latency(factor: float) -> None:
-    run = toy.run_of(toy.closed_loop(np.full((1, 20), 0.01), 0.1))
-    found = components([run], samples.estimate(7.0 * factor))
+    load_run = toy.run_of(toy.closed_loop(np.full((1, 20), 0.01), 0.1))
+    shares = components([load_run], samples.estimate(7.0 * factor))
 
-    assert tuple(found) == schema.COMPONENTS
-    assert sum(found.values()) == pytest.approx(7.0 * factor)
-    assert found["server_compute_infer"] == pytest.approx(7.0 * factor * 8000 / 8600)
+    assert tuple(shares) == schema.COMPONENTS
+    assert sum(shares.values()) == pytest.approx(7.0 * factor)
+    assert shares["server_compute_infer"] == pytest.approx(7.0 * factor * 8000 / 8600)
 
 
 # --- in turns ----------------------------------------------------------------------------------------------
@@ -93,10 +93,10 @@ def test_components_are_shares_of_average_latency(factor: float) -> None:
 
 def test_points_are_interleaved_in_random_order() -> None:
     generator = LoadGenerator(every_second)
-    found = run(generator, *POINTS, plan=MeasuringPlan(precision_target=0.0001, budget_s=60))
+    by_point = run(generator, *POINTS, plan=MeasuringPlan(precision_target=0.0001, budget_s=60))
 
-    assert {frozenset(each) for each in generator.rounds(3)} == {frozenset(POINTS)}
-    passes = len(loads(found)[0].passes)
+    assert {frozenset(order) for order in generator.rounds(3)} == {frozenset(POINTS)}
+    passes = len(loads(by_point)[0].passes)
     assert len(generator.calls) == 3 * (2 + passes), "two of warm-up, then each pass of all"
     orders = generator.rounds(3)[2:]
     assert len(orders) >= 20
@@ -157,19 +157,19 @@ def test_continued_point_keeps_earlier_passes() -> None:
 def test_unsettled_latencies_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "warm_up_end", lambda _latencies: None)
     generator = LoadGenerator()
-    found = one(generator, plan=PATIENT)
+    load = one(generator, plan=PATIENT)
 
-    assert codes(found) == ["not-warm"]
-    assert len(generator.calls) == stopping.WARM_UP_RUNS + len(found.passes)
+    assert codes(load) == ["not-warm"]
+    assert len(generator.calls) == stopping.WARM_UP_RUNS + len(load.passes)
 
 
 def test_warm_up_continues_while_server_gets_faster() -> None:
     generator = LoadGenerator(lambda _job, number: LATENCY_MS * max(1.0, 3 - number))
-    found = one(generator)
+    load = one(generator)
 
-    assert len(generator.calls) == 4 + len(found.passes)
-    assert found.latency_ms["p99"].value == LATENCY_MS
-    assert found.warm_up_s > one(LoadGenerator()).warm_up_s == 0
+    assert len(generator.calls) == 4 + len(load.passes)
+    assert load.latency_ms["p99"].value == LATENCY_MS
+    assert load.warm_up_s > one(LoadGenerator()).warm_up_s == 0
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------
@@ -189,33 +189,33 @@ def test_disturbed_run_marks_its_point(changes: dict[str, Any], code: str) -> No
 
 @pytest.mark.parametrize("number", [0, 3], ids=["in its warm-up", "later"])
 def test_failing_point_leaves_the_others(number: int) -> None:
-    def refuse(job: Job, now: int) -> float:
-        if job.point == POINTS[1] and now == number:
+    def refuse(job: Job, run_number: int) -> float:
+        if job.point == POINTS[1] and run_number == number:
             raise ProofError("refused", where="here")
         return LATENCY_MS
 
-    found = run(LoadGenerator(refuse), *POINTS)
+    by_point = run(LoadGenerator(refuse), *POINTS)
 
-    assert [isinstance(found[point], Measurement) for point in POINTS] == [True, False, True]
-    error = found[POINTS[1]]
+    assert [isinstance(by_point[point], Measurement) for point in POINTS] == [True, False, True]
+    error = by_point[POINTS[1]]
     assert isinstance(error, ProofError)
     assert error.where == "here"
 
 
 def test_each_round_is_saved() -> None:
     saved: list[Sequence[Load]] = []
-    found = run(LoadGenerator(), *POINTS, save=saved.append)
+    by_point = run(LoadGenerator(), *POINTS, save=saved.append)
 
     assert [len(each) for each in saved] == [0, 3, 3], "two passes make an interval"
     assert all("unfinished" in codes(load) for load in saved[1])
-    assert list(saved[2]) == loads(found)
+    assert list(saved[2]) == loads(by_point)
 
 
 def test_progress_shows_step_and_estimate() -> None:
-    said: list[tuple[LoadPoint, str]] = []
-    run(LoadGenerator(), report=lambda *now: said.append(now))
+    reports: list[tuple[LoadPoint, str]] = []
+    run(LoadGenerator(), report=lambda *now: reports.append(now))
 
-    texts = [text.partition("; ") for point, text in said if point == ONLINE]
+    texts = [text.partition("; ") for point, text in reports if point == ONLINE]
     passes = [f"pass {number}, 0 of 1 points" for number in (1, 2, 3)]
-    assert [what for what, _, _ in texts] == [*["warm up"] * 2, *passes]
+    assert [step for step, _, _ in texts] == [*["warm up"] * 2, *passes]
     assert [known.split(".")[0] for _, _, known in texts] == ["", "", "", "", "400"]

@@ -1,4 +1,4 @@
-"""Marks of disturbances, each where it belongs and none otherwise."""
+"""Marks of disturbances: each appears with its cause, and only then."""
 
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ from tests.user_models import networks
 
 WELL = CpuUse(cores=4, load_generator=0.3, server=2.5, others=0.1, stolen=0.0)
 OUTSIDE = {"server_queue": 0.1, "server_compute_infer": 1.0, "network_server_send_recv": 3.0}
-"""Milliseconds of a request that is hardly with the server."""
+"""Milliseconds of a request that spends little time in the server."""
 
 
 def codes(use: CpuUse = WELL, concurrency: int = 16, **components: float) -> list[str]:
-    """The marks of a request that the server worked on most of the time, but for the changes."""
+    """The marks of a request that spends most of its time in the server, but for the changes."""
     usual = {"server_queue": 3.0, "server_compute_infer": 6.0, "network_server_send_recv": 0.5}
-    found = validity.marks_of_cpu(use, dict.fromkeys(COMPONENTS, 0.0) | usual | components, concurrency)
-    return [mark.code for mark in found]
+    marks = validity.marks_of_cpu(use, dict.fromkeys(COMPONENTS, 0.0) | usual | components, concurrency)
+    return [mark.code for mark in marks]
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,13 @@ def codes(use: CpuUse = WELL, concurrency: int = 16, **components: float) -> lis
         (16, {}, []),
         (16, OUTSIDE, ["client-bound"]),
         (2, OUTSIDE, ["client-bound"]),
-        (1, OUTSIDE, []),  # one request at a time is answered as fast as it can be
+        (1, OUTSIDE, []),  # a single request is never late
         (16, OUTSIDE | {"server_queue": 1.0}, []),  # requests wait for the server
-        (16, OUTSIDE | {"server_queue": 0.44, "network_server_send_recv": 3.5}, []),  # a tenth of them too
+        (
+            16,
+            OUTSIDE | {"server_queue": 0.44, "network_server_send_recv": 3.5},
+            [],
+        ),  # even if only a tenth of them do
         (2, OUTSIDE | {"server_queue": 0.0, "network_server_send_recv": 0.9}, []),  # half is not most
     ],
 )
@@ -52,7 +56,7 @@ def test_client_that_starves_server_is_the_bottleneck(
     ("changes", "found"),
     [
         ({"server": 3.6}, []),
-        ({"load_generator": 1.2, "server": 1.0}, []),  # there are cores left
+        ({"load_generator": 1.2, "server": 1.0}, []),  # some cores are free
         ({"load_generator": 1.1, "server": 2.6, "others": 0.0}, ["client-bound"]),
         ({"load_generator": 0.9, "server": 2.9, "others": 0.0}, []),
         ({"load_generator": 1.1, "server": 2.0, "others": 0.3}, []),
@@ -61,7 +65,7 @@ def test_client_that_starves_server_is_the_bottleneck(
             ["client-bound", "cpu-stolen"],
         ),
         ({"load_generator": 1.1, "server": None, "others": 2.6}, ["client-bound"]),
-        ({"others": 3.0, "server": None}, []),  # the server's own share is among them
+        ({"others": 3.0, "server": None}, []),  # they include the server's share
         ({"others": 0.35}, []),
         ({"others": 0.45}, ["cpu-shared"]),
         ({"stolen": 0.15}, []),
@@ -70,7 +74,7 @@ def test_client_that_starves_server_is_the_bottleneck(
     ],
 )
 def test_core_shares_have_limits(changes: dict[str, Any], found: list[str]) -> None:
-    """Of 4 cores, and of 8 of which each uses twice as much."""
+    """With 4 cores, and with 8 at twice the use."""
     use = structs.replace(WELL, **changes)
     twice = {key: None if value is None else 2 * value for key, value in structs.asdict(use).items()}
     assert codes(use) == codes(CpuUse(**twice)) == found  # type: ignore[arg-type]
@@ -108,7 +112,7 @@ def part(completed: float, due: int | None = 100) -> Steady:
     [
         ((97, 96), 0.1, 5.0, []),
         ((90, 70), 0.1, 5.0, ["overloaded"]),
-        ((100,), 0.9, 5.0, []),  # a millisecond is little however short the latency
+        ((100,), 0.9, 5.0, []),  # a millisecond is little, however short the latency
         ((100,), 1.1, 5.0, ["schedule-slipped"]),
         ((100,), 1.1, 50.0, []),
     ],
@@ -117,7 +121,7 @@ def test_missed_schedule_is_marked(
     completed: tuple[float, ...], slip_ms: float, latency_ms: float, found: list[str]
 ) -> None:
     marks = validity.marks_of_schedule(
-        [part(one) for one in completed], slip_ms, samples.estimate(latency_ms)
+        [part(count) for count in completed], slip_ms, samples.estimate(latency_ms)
     )
     assert [mark.code for mark in marks] == found
 
@@ -136,7 +140,7 @@ def test_server_keeps_up_with_95_percent_answered() -> None:
 
 
 A100 = recognise("NVIDIA A100")
-ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
 MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
 
 
@@ -161,8 +165,12 @@ def test_convolution_planning_during_online_load_is_marked(
         "scenario": "online",
         "target": A100,
     }
-    of = {**usual, "accelerator": None, "network": networks.convolution} | changes
-    case = Case(of["target"], MICRO, ONNX, of["accelerator"], "fp32")
-    serving = Serving("docker", "2.53.0", of["backend"], "system", versions={"onnxruntime": of["version"]})
-    found = validity.marks_of_plans(case, of["scenario"], serving, of["network"](tmp_path / "model.onnx"))
-    assert [mark.code for mark in found] == (["plans-anew"] if marked else [])
+    setup = {**usual, "accelerator": None, "network": networks.convolution} | changes
+    case = Case(setup["target"], MICRO, ONNX, setup["accelerator"], "fp32")
+    serving = Serving(
+        "docker", "2.53.0", setup["backend"], "system", versions={"onnxruntime": setup["version"]}
+    )
+    marks = validity.marks_of_plans(
+        case, setup["scenario"], serving, setup["network"](tmp_path / "model.onnx")
+    )
+    assert [mark.code for mark in marks] == (["plans-anew"] if marked else [])

@@ -1,4 +1,4 @@
-"""Answers under load against those in process, also between the passes of a real server."""
+"""Checks of answers under load against those in process, also between passes on a real server."""
 
 import dataclasses
 import os
@@ -33,7 +33,7 @@ SPREAD = ROWS[:, 0].std()
 
 
 def check(near: Closeness = NEAR, **outputs: np.ndarray) -> Check:
-    """These outputs are right."""
+    """A check that expects these outputs."""
     count = len(next(iter(outputs.values())))
     return Check(expect([f"row-{n}" for n in range(count)], outputs), near)
 
@@ -42,7 +42,7 @@ CHECK = check(OUT=ROWS)
 
 
 def answer(values: np.ndarray | None = None, **outputs: Any) -> Answer:
-    """An answer to a request that held three samples."""
+    """An answer to a request of three samples."""
     return Answer(SAMPLES, outputs or {"OUT": ROWS[SAMPLES] if values is None else values})
 
 
@@ -71,8 +71,8 @@ def wrong(one: Check, *answers: Answer) -> int:
     ids=["right", "near", "far", "infinite", "swapped", "too few rows", "another shape", "another output"],
 )
 def test_wrong_rows_are_counted(given: Answer, count: int) -> None:
-    found = verify(CHECK, [answer(), given], 0.25)
-    assert (found.verified, found.wrong, found.requests) == (6, count, 2)
+    result = verify(CHECK, [answer(), given], 0.25)
+    assert (result.verified, result.wrong, result.requests) == (6, count, 2)
 
 
 @pytest.mark.parametrize(("value", "shown"), [(np.nan, "nan"), (-7.0, "-7")])
@@ -86,20 +86,20 @@ def test_wrong_answer_is_recorded_with_sample_and_values(value: float, shown: st
 def test_nan_answer_is_wrong_even_if_expected() -> None:
     expected = ROWS.copy()
     expected[1, 2] = np.nan
-    found = verify(check(OUT=expected), [answer(expected[SAMPLES])], 0)
+    result = verify(check(OUT=expected), [answer(expected[SAMPLES])], 0)
 
-    assert (found.verified, found.wrong) == (3, 1)
-    assert found.first_wrong is not None
-    assert (found.first_wrong.sample, found.first_wrong.output) == ("row-1", "OUT[2]")
+    assert (result.verified, result.wrong) == (3, 1)
+    assert result.first_wrong is not None
+    assert (result.first_wrong.sample, result.first_wrong.output) == ("row-1", "OUT[2]")
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_wrong_rows_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fault]) -> None:
     right, spoil = fault
-    which = np.arange(12)
+    indices = np.arange(12)
 
-    assert wrong(check(WIDE, **right), Answer(which, right)) == 0
-    assert wrong(check(WIDE, **right), Answer(which, spoil(right))) >= 10
+    assert wrong(check(WIDE, **right), Answer(indices, right)) == 0
+    assert wrong(check(WIDE, **right), Answer(indices, spoil(right))) >= 10
 
 
 def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:
@@ -117,20 +117,20 @@ def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:
 
 @pytest.mark.parametrize(("compared", "expected"), [(0.7, (0, 6)), (0.75, (6, 0))])
 def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int, int]) -> None:
-    """A duration of each row is off by one, as many as INT8 may change: what follows it is random."""
+    """In six of 20 rows INT8 changes a duration by one, and the spectrogram with it."""
     durations = np.random.default_rng(0).integers(1, 9, (20, 40))
     mel = np.random.default_rng(1).standard_normal((20, 4))
-    which = np.arange(20)
-    ties = (np.arange(40) == 3) & (which[:, None] < 6)
-    given = {"DURATIONS": durations + ties, "MEL": mel + 5 * ties.any(axis=1)[:, None]}
+    indices = np.arange(20)
+    ties = (np.arange(40) == 3) & (indices[:, None] < 6)
+    outputs = {"DURATIONS": durations + ties, "MEL": mel + 5 * ties.any(axis=1)[:, None]}
 
-    one = check(Closeness(0.01, 0.02, 0.95, 1e-3, compared), DURATIONS=durations, MEL=mel)
-    found = verify(one, [Answer(which, given)], 0)
-    assert (found.wrong, found.left_out) == expected
+    reference = check(Closeness(0.01, 0.02, 0.95, 1e-3, compared), DURATIONS=durations, MEL=mel)
+    result = verify(reference, [Answer(indices, outputs)], 0)
+    assert (result.wrong, result.left_out) == expected
 
 
 def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
-    """Kernels of INT8 may do more to an element than half of the spread between samples of one class."""
+    """INT8 kernels may change an element by more than half the spread between samples of a class."""
     scores = np.array([[10.0, 1, 2, 0], [8.0, 2, 0, 1], [0.0, 9, 9, 3]])
     of_scores = check(Closeness(2.0, 0.5, 0.98, 8e-3), OUT=scores)
 
@@ -139,31 +139,31 @@ def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
 
 
 def test_each_output_is_limited_by_its_precision_cost() -> None:
-    """One output costs a hundredth of its spread; another may not be off by as much."""
+    """One output may be off by a hundredth of its spread; the other may not."""
     near = dataclasses.replace(NEAR, by_output={"SECOND": (1e-4, 2e-4)})
-    one = check(near, OUT=ROWS, SECOND=ROWS)
+    reference = check(near, OUT=ROWS, SECOND=ROWS)
     off = ROWS[SAMPLES] + np.float32(0.01)
 
-    assert wrong(one, answer(OUT=off, SECOND=ROWS[SAMPLES])) == 0
-    found = verify(one, [answer(OUT=ROWS[SAMPLES], SECOND=off)], 0)
-    assert found.wrong == 3
-    assert found.first_wrong is not None
-    assert found.first_wrong.output.startswith("SECOND")
+    assert wrong(reference, answer(OUT=off, SECOND=ROWS[SAMPLES])) == 0
+    result = verify(reference, [answer(OUT=ROWS[SAMPLES], SECOND=off)], 0)
+    assert result.wrong == 3
+    assert result.first_wrong is not None
+    assert result.first_wrong.output.startswith("SECOND")
     assert near.at_least(0.01).of("SECOND") == (0.01, 2e-4)
 
 
 def test_checks_add_up_and_keep_first_fault() -> None:
     right, broken = verify(CHECK, [answer()], 0.5), verify(CHECK, [answer(changed(0, 0, np.nan))], 0.5)
-    found = together([right, broken, right])
+    total = together([right, broken, right])
 
-    assert found is not None
-    assert (found.verified, found.wrong, found.duration_s) == (9, 1, 1.5)
-    assert found.first_wrong == broken.first_wrong
+    assert total is not None
+    assert (total.verified, total.wrong, total.duration_s) == (9, 1, 1.5)
+    assert total.first_wrong == broken.first_wrong
     assert together([]) is None
 
 
 class Asked:
-    """Who is asked, which notes for how many seconds."""
+    """A fake server that notes the seconds of each request for answers."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -215,7 +215,7 @@ PLAN = MeasuringPlan(budget_s=0.5)
 
 @pytest.fixture(scope="module")
 def job(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[Job]:
-    """A load point of a server that answers wrongly to some samples."""
+    """A load point of a server that answers some samples wrongly."""
     server, folder = server_of_models
     built = make_build(folder, f"V{os.getpid()}", _HALF_WRONG)
     model = built.case.model

@@ -1,4 +1,4 @@
-"""A configuration as a search has proven it, and the space that it was found in."""
+"""A configuration that a search has proven, and its search space."""
 
 import numpy as np
 
@@ -18,10 +18,10 @@ PASS_S, FRESH = 0.3, 10
 
 
 def proven(verdict: Verdict, per_s: float) -> Proof:
-    """Ten passes of one throughput, more or less."""
+    """A proof from ten passes of about the same throughput."""
     candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
-    timelines = [toy.closed_loop(np.full((1, 60), one), 50 / per_s) for one in latencies_s]
+    timelines = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
     passes = tuple(toy.run_of(timeline) for timeline in timelines)
     state = PointState(Measured(toy.job(candidate.ladder[0]), passes=passes))
     value = Estimate(per_s, per_s, per_s)

@@ -1,4 +1,4 @@
-"""A server with exactly known percentiles: equally long requests, M/D/1 at Poisson arrivals."""
+"""A server with exactly known percentiles: M/D/1, so Poisson arrivals and equally long requests."""
 
 import contextlib
 import math
@@ -19,7 +19,7 @@ from tests.search.proven import SPACE
 
 
 def share_answered(rate_per_s: float, service_s: float, latency_s: float) -> float:
-    """Share of the requests that spend no longer at an M/D/1 server, by Erlang's formula."""
+    """Share of requests that an M/D/1 server answers within `latency_s`, by Erlang's formula."""
     busy, waits = rate_per_s * service_s, latency_s / service_s - 1
     if waits < 0:
         return 0.0
@@ -32,7 +32,7 @@ def share_answered(rate_per_s: float, service_s: float, latency_s: float) -> flo
 
 
 def highest_rate_per_s(service_s: float, goal: Goal) -> float:
-    """The rate of Poisson arrivals at which the percentile is just the budget."""
+    """The rate of Poisson arrivals at which the percentile equals the budget."""
     low, high = 0.0, 1 / service_s
     for _step in range(40):
         middle = (low + high) / 2
@@ -43,7 +43,7 @@ def highest_rate_per_s(service_s: float, goal: Goal) -> float:
 
 @dataclass
 class QueueingServer:
-    """Takes `service_s` for each request, one after another, and so much longer with each instance more."""
+    """Serves one request after another in `service_s`, times `factor_of_instances` per further instance."""
 
     seed: int = 0
     service_s: float = 0.005
@@ -56,15 +56,15 @@ class QueueingServer:
         self._generator = np.random.default_rng(self.seed)
 
     def service_of(self, candidate: Candidate) -> float:
-        """Seconds of a request."""
+        """Service time of a request in seconds."""
         return self.service_s * self.factor_of_instances ** (candidate.deployment.instances - 1)
 
     def job_of(self, candidate: Candidate, point: LoadPoint) -> Job:
-        """The job of a candidate, which says what a request takes."""
+        """The job of a candidate, with its service time."""
         return toy.job(point, request_s=self.service_of(candidate))
 
     def take(self, job: Job, window_s: float) -> Run:
-        """One run."""
+        """Simulate one run."""
         point, service_s, length_s = job.point, job.request_s, WINDOWS * window_s
         self.asked.append(point)
         if point.request_rate_per_s is None:
@@ -92,7 +92,7 @@ class QueueingServer:
         space: Space = SPACE,
         report: Report = lambda _step: None,
     ) -> Result:
-        """The search as a run has it, with this server behind the load generator's seam."""
+        """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
         bench = on_server.Bench(
             goal, self.job_of, contextlib.nullcontext, plan, take_look=self.take, take_pass=self.take

@@ -25,8 +25,8 @@ def test_ladder_sizes_grow_by_at_most_an_eighth(most: int) -> None:
 
     assert sizes[0] == 1
     assert sizes[-1] == most
-    assert all(one < other for one, other in itertools.pairwise(sizes))
-    assert all(other <= 1.125 * one for one, other in itertools.pairwise(sizes[8:]))
+    assert all(size < following for size, following in itertools.pairwise(sizes))
+    assert all(following <= 1.125 * size for size, following in itertools.pairwise(sizes[8:]))
     assert {2**n for n in range(9) if 2**n <= most} <= set(sizes)
 
 
@@ -47,15 +47,23 @@ def test_queue_delays_are_below_budget(budget_ms: float, delays_us: list[int]) -
 
 
 def test_user_settings_are_kept() -> None:
-    held = Space(
+    space = Space(
         OWN, "cpu", 2, frozenset({"instances", "max_queue_delay_us"}), batches=(1,), concurrencies=(4, 8)
     )
-    every = [*candidates.basic_candidates(held, Goal(7, 99)), *candidates.variations(held, Goal(7, 99), 1)]
+    proposals = [
+        *candidates.basic_candidates(space, Goal(7, 99)),
+        *candidates.variations(space, Goal(7, 99), 1),
+    ]
 
-    assert {one.deployment.instances for one in every} == {1}
-    assert {one.deployment.max_queue_delay_us for one in every} == {1_000}
-    assert {point.batch for one in every for point in one.ladder} == {1}
-    assert {p.concurrency for one in every if one.scenario == "online" for p in one.ladder} == {4, 8}
+    assert {proposal.deployment.instances for proposal in proposals} == {1}
+    assert {proposal.deployment.max_queue_delay_us for proposal in proposals} == {1_000}
+    assert {point.batch for proposal in proposals for point in proposal.ladder} == {1}
+    assert {
+        load.concurrency
+        for proposal in proposals
+        if proposal.scenario == "online"
+        for load in proposal.ladder
+    } == {4, 8}
 
 
 @pytest.mark.parametrize(
@@ -119,11 +127,15 @@ def test_diff_applies_cleanly_and_keeps_other_lines(
     assert config.HasField("dynamic_batching") == (wanted.scenario == "online")
     assert batching.preserve_ordering == ("preserve" in text and wanted.scenario == "online")
     if wanted.scenario == "online":
-        asked = wanted.deployment
-        assert tuple(batching.preferred_batch_size) == asked.preferred_batch_sizes
-        assert batching.max_queue_delay_microseconds == asked.max_queue_delay_us
+        deployment = wanted.deployment
+        assert tuple(batching.preferred_batch_size) == deployment.preferred_batch_sizes
+        assert batching.max_queue_delay_microseconds == deployment.max_queue_delay_us
     if wanted.deployment.instances > 1:
-        assert [(one.count, one.kind) for one in config.instance_group] in ([(2, 2)], [(4, 2)], [(2, 0)])
+        assert [(group.count, group.kind) for group in config.instance_group] in (
+            [(2, 2)],
+            [(4, 2)],
+            [(2, 0)],
+        )
 
 
 def test_own_settings_give_an_empty_diff() -> None:

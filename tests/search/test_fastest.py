@@ -1,4 +1,4 @@
-"""The search finds the optimum within budget in few measurements, on simulated servers of known percentiles."""
+"""The search finds the optimum within budget in few measurements, on servers of known percentiles."""
 
 import dataclasses
 import functools
@@ -30,7 +30,7 @@ POISSON = Goal(10, 99, "poisson")
 ALONE = dataclasses.replace(
     SPACE, held=frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"})
 )
-"""One configuration."""
+"""A space of one configuration."""
 
 
 def rate_of(point: LoadPoint) -> float:
@@ -50,43 +50,43 @@ def test_exact_percentile_matches_a_simulated_queue() -> None:
 @pytest.mark.parametrize(("goal", "budget_s"), [(POISSON, 120.0), (Goal(10, 90, "poisson"), 30.0)])
 def test_highest_rate_is_within_5_percent_and_keeps_budget(goal: Goal, budget_s: float) -> None:
     server = QueueingServer(service_s=0.001)
-    found = server.search(goal, budget_s, ALONE)
+    result = server.search(goal, budget_s, ALONE)
 
     exact = highest_rate_per_s(0.001, goal)
-    assert found.winner.verdict == "passed"
-    assert 0.95 * exact <= rate_of(found.winner.entry.point) <= exact
+    assert result.winner.verdict == "passed"
+    assert 0.95 * exact <= rate_of(result.winner.entry.point) <= exact
 
 
 def test_constant_arrivals_reach_server_capacity() -> None:
-    found = QueueingServer(service_s=0.001).search(Goal(3, 99, "constant"), space=ALONE)
+    result = QueueingServer(service_s=0.001).search(Goal(3, 99, "constant"), space=ALONE)
 
-    assert found.winner.entry.point.arrivals == "constant"
-    assert rate_of(found.winner.entry.point) == pytest.approx(1000, rel=0.06)
+    assert result.winner.entry.point.arrivals == "constant"
+    assert rate_of(result.winner.entry.point) == pytest.approx(1000, rel=0.06)
 
 
 @pytest.mark.parametrize(("service_s", "budget_ms"), [(0.001, 10), (0.005, 100)])
 def test_short_measurement_rarely_passes_an_excessive_rate(service_s: float, budget_ms: float) -> None:
     goal = Goal(budget_ms, 99, "poisson")
     exact = highest_rate_per_s(service_s, goal)
-    found = [QueueingServer(seed, service_s).search(goal, 0.5, ALONE).winner for seed in range(12)]
+    winners = [QueueingServer(seed, service_s).search(goal, 0.5, ALONE).winner for seed in range(12)]
 
-    within = [rate_of(one.entry.point) for one in found if one.verdict == "passed"]
-    assert len(within) >= 9
-    assert np.mean([rate <= exact for rate in within]) >= 0.8, "the queue began empty"
-    assert max(within) < 1.1 * exact
+    rates = [rate_of(winner.entry.point) for winner in winners if winner.verdict == "passed"]
+    assert len(rates) >= 9
+    assert np.mean([rate <= exact for rate in rates]) >= 0.8, "the queue began empty"
+    assert max(rates) < 1.1 * exact
 
 
 def test_faster_configuration_wins_with_scheduled_load() -> None:
     server = QueueingServer(service_s=0.001, factor_of_instances=2.0)
-    found = server.search(POISSON)
+    result = server.search(POISSON)
 
-    winner = found.winner.entry
+    winner = result.winner.entry
     assert winner.candidate.deployment.instances == 1
     assert (winner.point.concurrency, winner.point.batch, winner.point.arrivals) == (0, 1, "poisson")
-    assert found.configurations == 7
-    asked = {point for point in server.asked if point.request_rate_per_s is not None}
-    assert found.rates is not None
-    assert len(asked) <= found.rates <= 60
+    assert result.configurations == 7
+    points = {point for point in server.asked if point.request_rate_per_s is not None}
+    assert result.rates is not None
+    assert len(points) <= result.rates <= 60
 
 
 def test_result_uses_fresh_passes_and_goodput_counts_timely_answers() -> None:
@@ -103,12 +103,12 @@ def test_result_uses_fresh_passes_and_goodput_counts_timely_answers() -> None:
 
 def test_budget_below_service_time_fails_without_search() -> None:
     server = QueueingServer(service_s=0.012)
-    found = server.search(POISSON, space=ALONE)
+    result = server.search(POISSON, space=ALONE)
 
-    assert found.winner.verdict == "failed"
-    assert found.winner.entry.point == LoadPoint("online", 1, 1)
-    assert found.rates == 0
-    assert found.winner.latency_ms.value == pytest.approx(12)
+    assert result.winner.verdict == "failed"
+    assert result.winner.entry.point == LoadPoint("online", 1, 1)
+    assert result.rates == 0
+    assert result.winner.latency_ms.value == pytest.approx(12)
     assert all(point.request_rate_per_s is None for point in server.asked)
 
 
@@ -121,18 +121,18 @@ def test_unreachable_budget_above_service_time_fails() -> None:
             ends = run.timeline.ends + 20_000_000 * (np.arange(len(run.timeline.ends)) % 10 == 0)
             return dataclasses.replace(run, timeline=dataclasses.replace(run.timeline, ends=ends))
 
-    found = Stalling(service_s=0.001).search(POISSON, 0.5, ALONE)
+    result = Stalling(service_s=0.001).search(POISSON, 0.5, ALONE)
 
-    assert found.winner.verdict == "failed"
-    assert found.winner.latency_ms.value > 10
+    assert result.winner.verdict == "failed"
+    assert result.winner.latency_ms.value > 10
 
 
 def test_generous_budget_does_not_exceed_capacity() -> None:
-    # A queue that grows takes seconds until it is as long as this budget.
-    found = QueueingServer(service_s=0.001).search(Goal(5_000, 99, "poisson"), 0.5, ALONE)
+    # A growing queue takes seconds until its delay reaches this budget.
+    result = QueueingServer(service_s=0.001).search(Goal(5_000, 99, "poisson"), 0.5, ALONE)
 
-    assert found.winner.verdict == "passed"
-    assert 850 < rate_of(found.winner.entry.point) < 1000
+    assert result.winner.verdict == "passed"
+    assert 850 < rate_of(result.winner.entry.point) < 1000
 
 
 def of_latencies(*ms: float) -> Steady:
@@ -171,20 +171,20 @@ def test_rate_fails_once_server_falls_behind() -> None:
     candidate = dataclasses.replace(candidate, ladder=(point,))
     runs = tuple(server.take(server.job_of(candidate, point), 0.3) for _pass in range(6))
     state = PointState(Measured(toy.job(point), passes=runs))
-    found = proof.proof_of(Entry(candidate, 0), state, Goal(10_000, 99, "poisson"))
-    assert (found.verdict, found.latency_ms.high < 10_000) == ("failed", True)
+    result = proof.proof_of(Entry(candidate, 0), state, Goal(10_000, 99, "poisson"))
+    assert (result.verdict, result.latency_ms.high < 10_000) == ("failed", True)
 
 
 SPREAD = 0.12
-"""Of the logarithm of a request's latency."""
+"""Standard deviation of the logarithm of a request's latency."""
 
 
 Latency = Callable[[Candidate, float], float]
-"""Mean in milliseconds with so many samples in flight."""
+"""Mean in milliseconds, by candidate and samples in flight."""
 
 
 def usual(candidate: Candidate, size: float) -> float:
-    """A floor, and a server that works off what is in flight; two instances and some delay help a little."""
+    """A minimum plus the time to serve all samples in flight; two instances and some delay help a little."""
     deployment = candidate.deployment
     point = candidate.ladder[0]
     per_s = 3000.0 if candidate.scenario == "offline" else 2000.0
@@ -196,21 +196,21 @@ def usual(candidate: Candidate, size: float) -> float:
 
 @dataclass
 class Bench:
-    """A simulated server: what was asked of it, and noise between requests and between passes."""
+    """A simulated server that keeps its calls, with noise between requests and between passes."""
 
     seed: int = 0
     latency: Latency = usual
     luck: float = 0.03
     """Spread between passes of the logarithm of the speed."""
     enough: int = 800
-    """Requests that a proof takes at least: of a p99 662 can be certified."""
+    """Fewest requests of a proof; 662 certify a p99."""
     looks: list[tuple[Candidate, LoadPoint]] = field(default_factory=list)
     rates_per_s: list[float] = field(default_factory=list)
-    """Of each look."""
+    """The rate of each look."""
     proofs: list[Sequence[Entry]] = field(default_factory=list)
-    """What each attempt at a proof was of."""
+    """The entries of each attempt at a proof."""
     fresh: list[list[PointState]] = field(default_factory=list)
-    """What each of them measured."""
+    """The states that each attempt measured."""
 
     def __post_init__(self) -> None:
         self.generator = np.random.default_rng(self.seed)
@@ -226,19 +226,19 @@ class Bench:
 
     def prove(self, entries: Sequence[Entry]) -> list[PointState]:
         self.proofs.append(tuple(entries))
-        found = [PointState(self.fresh_passes(entry)) for entry in entries]
-        self.fresh.append(found)
-        return found
+        states = [PointState(self.fresh_passes(entry)) for entry in entries]
+        self.fresh.append(states)
+        return states
 
     def fresh_passes(self, entry: Entry) -> Measured:
         point = entry.point
         mean_ms = self.latency(entry.candidate, point.batch * point.concurrency)
-        each = max(6, round(3 * PASS_S * 1e3 / mean_ms))
-        count = max(FRESH, math.ceil(self.enough / (each / 4 * point.concurrency)))
-        noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, (count, point.concurrency, each))
+        requests = max(6, round(3 * PASS_S * 1e3 / mean_ms))
+        count = max(FRESH, math.ceil(self.enough / (requests / 4 * point.concurrency)))
+        noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, (count, point.concurrency, requests))
         luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
-        runs = tuple(toy.run_of(toy.closed_loop(one, PASS_S)) for one in passes)
+        runs = tuple(toy.run_of(toy.closed_loop(latencies_s, PASS_S)) for latencies_s in passes)
         return Measured(toy.job(point), passes=runs)
 
     def search(self, goal: Goal, space: Space = SPACE) -> Result:
@@ -254,20 +254,20 @@ class Bench:
         return self.latency(entry.candidate, size) * self.tail(goal) <= goal.budget_ms
 
     def tail(self, goal: Goal) -> float:
-        """The percentile over the mean."""
+        """The percentile divided by the mean."""
         z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percent]
         return math.exp(z * math.hypot(SPREAD, self.luck) - SPREAD**2 / 2)
 
     def optimum_per_s(self, goal: Goal) -> float:
         """The true highest throughput of all loads whose true percentile keeps the budget."""
-        every = candidates.basic_candidates(SPACE, goal) + [
-            one for count in (1, 2) for one in candidates.variations(SPACE, goal, count)
+        choices = candidates.basic_candidates(SPACE, goal) + [
+            choice for count in (1, 2) for choice in candidates.variations(SPACE, goal, count)
         ]
         return max(
-            self.throughput_per_s(one, level)
-            for one in every
-            for level in range(len(one.ladder))
-            if self.keeps(Entry(one, level), goal)
+            self.throughput_per_s(choice, level)
+            for choice in choices
+            for level in range(len(choice.ladder))
+            if self.keeps(Entry(choice, level), goal)
         )
 
 
@@ -276,7 +276,7 @@ TRIALS = 40
 
 @functools.cache
 def searched(goal: Goal) -> list[tuple[Bench, Result]]:
-    """Searches on usual servers of different luck, with what was asked of each."""
+    """Searches on usual servers with different seeds, each with its bench."""
     return [(bench := Bench(seed), bench.search(goal)) for seed in range(TRIALS)]
 
 
@@ -284,24 +284,24 @@ def searched(goal: Goal) -> list[tuple[Bench, Result]]:
     "goal", [Goal(3, 99), Goal(7, 99), Goal(7, 90), Goal(20, 95), Goal(1000, 99)], ids=str
 )
 def test_search_finds_near_optimum_within_budget(goal: Goal) -> None:
-    found = [(bench, one.winner) for bench, one in searched(goal)]
+    winners = [(bench, outcome.winner) for bench, outcome in searched(goal)]
     optimum_per_s = Bench().optimum_per_s(goal)
 
     near = [
-        bench.throughput_per_s(one.entry.candidate, one.entry.level) >= 0.95 * optimum_per_s
-        for bench, one in found
+        bench.throughput_per_s(outcome.entry.candidate, outcome.entry.level) >= 0.95 * optimum_per_s
+        for bench, outcome in winners
     ]
     assert sum(near) >= 0.9 * TRIALS
-    kept = [bench.keeps(one.entry, goal) for bench, one in found]
-    assert all(one.verdict == "passed" for _, one in found)
-    assert sum(kept) >= 0.9 * TRIALS
+    within_budget = [bench.keeps(outcome.entry, goal) for bench, outcome in winners]
+    assert all(outcome.verdict == "passed" for _, outcome in winners)
+    assert sum(within_budget) >= 0.9 * TRIALS
 
 
 def test_search_takes_few_measurements_and_loads() -> None:
-    for bench, found in searched(Goal(7, 99)):
+    for bench, result in searched(Goal(7, 99)):
         configurations = [candidate.configuration for candidate, _ in bench.looks]
-        changes = sum(one != other for one, other in itertools.pairwise(configurations))
-        assert found.configurations == 9
+        changes = sum(before != after for before, after in itertools.pairwise(configurations))
+        assert result.configurations == 9
         assert len(bench.looks) <= 90
         assert changes <= 9 + 4 + 2
         assert len(bench.proofs) <= 4
@@ -309,12 +309,12 @@ def test_search_takes_few_measurements_and_loads() -> None:
 
 def test_impossible_budget_fails_with_nearest_configuration() -> None:
     bench = Bench()
-    found = bench.search(Goal(0.5, 99))
+    result = bench.search(Goal(0.5, 99))
 
-    assert found.winner.verdict == "failed"
-    assert found.lead is None
-    assert found.winner.entry.level == 0
-    assert found.winner.latency_ms.value > 0.5
+    assert result.winner.verdict == "failed"
+    assert result.lead is None
+    assert result.winner.entry.level == 0
+    assert result.winner.latency_ms.value > 0.5
     assert len(bench.looks) < 90
 
 
@@ -323,10 +323,10 @@ def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
         return 8 * usual(candidate, size)
 
     bench = Bench(latency=slow, enough=0)
-    found = bench.search(Goal(100_000, 99))
+    result = bench.search(Goal(100_000, 99))
 
-    winner = found.winner.entry
-    assert found.winner.verdict == "not shown"
+    winner = result.winner.entry
+    assert result.winner.verdict == "not shown"
     assert len(bench.proofs) == 1
     assert bench.throughput_per_s(winner.candidate, winner.level) >= 0.95 * bench.optimum_per_s(
         Goal(100_000, 99)
@@ -339,15 +339,15 @@ def test_nonmonotonic_latencies_do_not_break_search(seed: int) -> None:
         return usual(candidate, size) * (3 if size % 3 == 0 else 1) / (2 if size > 40 else 1)
 
     bench = Bench(seed, jumping)
-    found = bench.search(Goal(7, 99))
+    result = bench.search(Goal(7, 99))
 
-    assert found.winner.verdict == "passed"
-    assert bench.keeps(found.winner.entry, Goal(7, 99))
+    assert result.winner.verdict == "passed"
+    assert bench.keeps(result.winner.entry, Goal(7, 99))
     assert len(bench.looks) <= 90
 
 
 def test_figures_come_from_fresh_passes() -> None:
-    # All configurations are alike, so the one that seems best is lucky: its figures of before are too good.
+    # All configurations are alike, so the best one was only lucky: its earlier figures are too good.
     def alike(_candidate: Candidate, size: float) -> float:
         return 1 + size / 2
 
@@ -356,7 +356,7 @@ def test_figures_come_from_fresh_passes() -> None:
         bench = Bench(seed, alike, luck=0.2)
         winner = bench.search(goal).winner
         true_per_s = bench.throughput_per_s(winner.entry.candidate, winner.entry.level)
-        assert any(winner.state is one for fresh in bench.fresh for one in fresh)
+        assert any(winner.state is state for fresh in bench.fresh for state in fresh)
         assert winner.throughput_per_s.value == pytest.approx(
             estimates.throughput(winner.state.mine.steady) * winner.entry.point.batch
         )
@@ -398,10 +398,10 @@ def test_configuration_that_fails_to_load_is_left_out() -> None:
                 raise ProofError("out of memory")
             return super().look(candidate, point)
 
-    found = Refusing().search(Goal(7, 99))
+    result = Refusing().search(Goal(7, 99))
 
-    assert found.winner.entry.candidate.deployment.instances == 1
-    assert found.winner.verdict == "passed"
+    assert result.winner.entry.candidate.deployment.instances == 1
+    assert result.winner.verdict == "passed"
 
 
 def test_first_error_is_raised_if_none_loads() -> None:

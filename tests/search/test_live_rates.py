@@ -1,4 +1,4 @@
-"""Searches the highest request rate of a real Triton whose model takes a known time for a request."""
+"""Search for the highest request rate of a real Triton with a known service time."""
 
 import contextlib
 import os
@@ -39,23 +39,23 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
             return Job(server, name, model, point, "system", data.below(server.scratch), 0.005)
 
         bench = on_server.Bench(goal, job_of, contextlib.nullcontext, plan)
-        found = fastest.search(
+        result = fastest.search(
             ALONE,
             goal,
             bench.look,
             bench.prove,
             patience_s=bench.patience_s,
         )
-        bench.take_look(job_of(found.winner.entry.candidate, LoadPoint("online", 1, 8)), 1.0)
+        bench.take_look(job_of(result.winner.entry.candidate, LoadPoint("online", 1, 8)), 1.0)
 
-    # What the server takes besides the model's 5 ms is in the model's own clock, where it is always busy.
+    # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.
     service_s = 1 / timed_server.busy_rate_per_s(repository, name, LAST)
     exact = highest_rate_per_s(service_s, goal)
-    rate = found.winner.entry.point.request_rate_per_s
-    if found.winner.verdict != "passed":
-        pytest.skip(f"other programs delayed requests: {found.winner.latency_ms} is {found.winner.verdict}")
+    rate = result.winner.entry.point.request_rate_per_s
+    if result.winner.verdict != "passed":
+        pytest.skip(f"other programs delayed requests: {result.winner.latency_ms} is {result.winner.verdict}")
     assert rate is not None
-    # Other programs lengthen tails, which lowers the rate that keeps the budget, never raises it.
+    # Other programs lengthen tails, which only lowers the rate within budget.
     assert 0.3 * exact < rate < 1.05 * exact, f"{exact:.1f}/s of {1e3 * service_s:.2f} ms"
-    assert found.winner.goodput_per_s is not None
-    assert found.winner.goodput_per_s.value == pytest.approx(rate, rel=0.12)
+    assert result.winner.goodput_per_s is not None
+    assert result.winner.goodput_per_s.value == pytest.approx(rate, rel=0.12)

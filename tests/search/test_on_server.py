@@ -1,4 +1,4 @@
-"""The search measures a server through the common seam."""
+"""The search measures a server through the same interface as sweeps do."""
 
 import contextlib
 import dataclasses
@@ -21,7 +21,7 @@ from tests.search.proven import SPACE, proven
 
 
 def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> RealBench:
-    """A bench whose server is invented; `loaded` gets each candidate that was asked for."""
+    """A bench with a simulated server; it appends each loaded candidate to `loaded`."""
 
     def job_of(candidate: Candidate, point: LoadPoint) -> Job:
         loaded.append(candidate)
@@ -65,10 +65,10 @@ def test_proof_runs_both_orders_and_spends_its_budget() -> None:
 
 def test_search_result_is_summarized_for_the_record() -> None:
     goal, plan = Goal(7, 99), MeasuringPlan()
-    for verdict, said in (("passed", "within"), ("not shown", "not shown"), ("failed", "beyond")):
-        one = proven(cast(Verdict, verdict), 100.0)
-        warm = dataclasses.replace(one.state.mine, warm_up=one.state.mine.passes[:2])
-        one = dataclasses.replace(one, state=PointState(warm))
-        found = on_server.summarise(Result(one, None, 9, 95), goal, plan, 71.64, "config.pbtxt")
-        assert (found.verdict, found.passes, found.duration_s) == (said, 95, 71.6)
-        assert found.load.throughput_per_s.value == pytest.approx(100, rel=0.01)
+    for verdict, expected in (("passed", "within"), ("not shown", "not shown"), ("failed", "beyond")):
+        proof = proven(cast(Verdict, verdict), 100.0)
+        warm = dataclasses.replace(proof.state.mine, warm_up=proof.state.mine.passes[:2])
+        proof = dataclasses.replace(proof, state=PointState(warm))
+        summary = on_server.summarise(Result(proof, None, 9, 95), goal, plan, 71.64, "config.pbtxt")
+        assert (summary.verdict, summary.passes, summary.duration_s) == (expected, 95, 71.6)
+        assert summary.load.throughput_per_s.value == pytest.approx(100, rel=0.01)

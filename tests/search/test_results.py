@@ -45,10 +45,10 @@ def found_rate(**changes: Any) -> Record:
 
 
 def test_unproven_rate_is_in_no_figure() -> None:
-    seen = publishable(found_rate(accuracy=None))
-    assert seen.search is not None
-    assert "118" not in search_paragraph(seen)
-    assert not {"request_rate_per_s", "goodput_per_s"} & set(of_search(seen.search))
+    published = publishable(found_rate(accuracy=None))
+    assert published.search is not None
+    assert "118" not in search_paragraph(published)
+    assert not {"request_rate_per_s", "goodput_per_s"} & set(of_search(published.search))
     proven = publishable(found_rate()).search
     assert proven is not None
     assert of_search(proven)["goodput_per_s"] == 117.25

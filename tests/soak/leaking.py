@@ -1,4 +1,4 @@
-"""A Triton model that keeps something of each request, or each loading, and a real server for it."""
+"""A Triton model that leaks at each request or each loading, on a real server."""
 
 import contextlib
 import dataclasses
@@ -50,22 +50,22 @@ LEAKS = {
     "a file": "self.count % 20 or os.open(os.devnull, os.O_RDONLY)",
     "a segment": "self.count % 20 or open(f'/dev/shm/tritonproof-test-{os.getpid()}-{self.count}', 'wb').write(b'x' * (20 << 10))",
 }
-"""What a model does with each request, by what it leaks."""
+"""The code that a model runs at each request, by its leak."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """A model on a server of its own."""
+    """A model on its own server."""
 
     job: Job
     load: Callable[[], None]
-    """Unloads the model, loads it, and asks it once."""
+    """Unloads the model, loads it, and sends it a request."""
 
 
 def write(
     repository: Path, name: str, *, request: str = "pass", loading: str = "pass", instances: int = 1
 ) -> None:
-    """Put a model that does so at each request and at each loading into a repository."""
+    """Put a model into a repository that runs this code at each request and each loading."""
     version = repository / name / "1"
     version.mkdir(parents=True)
     (version / "model.py").write_text(_MODEL.format(name=name, request=request, loading=loading))
@@ -76,15 +76,15 @@ def write(
 def served(
     folder: Path, *, request: str = "pass", loading: str = "pass", concurrency: int = 4, instances: int = 2
 ) -> Iterator[Served]:
-    """A real server with a model that does so at each request and at each loading."""
+    """A real server with a model that runs this code at each request and each loading."""
     name = f"soaked_{os.getpid()}"
     write(folder / "models", name, request=request, loading=loading, instances=instances)
-    made = toy.model()
+    toy_model = toy.model()
     model = dataclasses.replace(
-        made,
+        toy_model,
         name=name,
-        inputs=(dataclasses.replace(made.inputs[0], name=f"{name}_IN"),),
-        outputs=(dataclasses.replace(made.outputs[0], name=f"{name}_OUT"),),
+        inputs=(dataclasses.replace(toy_model.inputs[0], name=f"{name}_IN"),),
+        outputs=(dataclasses.replace(toy_model.outputs[0], name=f"{name}_OUT"),),
     )
     samples = toy.samples()
     renamed = dataclasses.replace(
@@ -96,12 +96,12 @@ def served(
     ):
         check = Check(expect(data.ids, {f"{name}_OUT": data.rows[f"{name}_IN"]}), Closeness(1e-6, 1e-6, 1.0))
         point = LoadPoint("online", 1, concurrency)
-        one = {f"{name}_IN": np.ones((1, 4), np.float32)}
+        sample = {f"{name}_IN": np.ones((1, 4), np.float32)}
 
         def load() -> None:
             server.unload(name)
             server.client.load_model(name)
-            server.client.infer(name, inputs_of(model, one))
+            server.client.infer(name, inputs_of(model, sample))
 
         server.client.load_model(name)
         job = Job(server, name, model, point, "system", data.below(server.scratch), check=check)

@@ -1,4 +1,4 @@
-"""Soaks for tests of what is said of them, with growth that is a leak and growth that is none."""
+"""Made-up soaks for tests of reports, with a leak and with growth that is none."""
 
 from typing import Any
 

@@ -15,23 +15,23 @@ from tests.soak.leaking import LEAKS, served
 pytestmark = pytest.mark.campaign
 
 SECONDS = 40.0
-"""Of a soak: a fifteenth of what users are told, so that as much less is in it to be found."""
+"""Length of a soak: a fifteenth of what users are advised, so a leak adds up to a fifteenth."""
 LOADING_S = 540.0
-"""Of which a third is for loadings: of the Python backend's model one takes several seconds on a busy
-machine, and fourteen are needed."""
+"""A third of it is for loadings: the test needs fourteen, and on a busy machine the Python backend takes
+several seconds for each."""
 LOADING_LEAK = "open(f'/dev/shm/tritonproof-test-{os.getpid()}', 'wb').write(b'x' * (8 << 20))"
 
 
 def soak(folder: Path, *, loading: str = "pass", request: str = "pass", loadings: bool = False) -> Soak:
-    """A soak of a real server whose model does so at each loading and each request."""
+    """Soak a real server whose model runs this code at each loading and each request."""
     with served(folder, request=request, loading=loading) as model:
         watched = watch(model.job.server)
         read = functools.partial(usage_of, watched)
         loaded = keep_loaded(model.job, SECONDS, read)
-        again: dict[Per, Sequence[Usage]] = {}
+        reloaded: dict[Per, Sequence[Usage]] = {}
         if loadings:
-            again["loading"] = load_again(model.load, LOADING_S, read, most=16)
-        return record_entry(model.job.point, loaded, again)
+            reloaded["loading"] = load_again(model.load, LOADING_S, read, most=16)
+        return record_entry(model.job.point, loaded, reloaded)
 
 
 @pytest.mark.usefixtures("no_segments_left")
@@ -43,20 +43,20 @@ def test_leak_of_failed_loadings_is_found(tmp_path: Path) -> None:
         read = functools.partial(usage_of, watch(server))
         loaded = keep_loaded(model.job, SECONDS, read)
         failed = load_again(functools.partial(load_in_vain, server, copy), LOADING_S, read, most=16)
-        found = record_entry(model.job.point, loaded, {"failed_loading": failed})
+        result = record_entry(model.job.point, loaded, {"failed_loading": failed})
 
-    assert leaking(found) == {("shared memory", "failed_loading")}, soak_text(found)
+    assert leaking(result) == {("shared memory", "failed_loading")}, soak_text(result)
 
 
 def leaking(found: Soak) -> set[tuple[str, str]]:
     assert found.answers is not None
     assert found.answers.verified > found.answers.wrong == 0
-    return {(one.what, one.per) for one in found.growth if one.verdict == "failed"}
+    return {(growth.what, growth.per) for growth in found.growth if growth.verdict == "failed"}
 
 
 @pytest.fixture
 def no_segments_left() -> Iterator[None]:
-    """Removes the segments that a model has forgotten on purpose."""
+    """Removes the segments that a model leaked on purpose."""
     yield
     for path in MEMORY.glob("tritonproof-test-*"):
         path.unlink()
@@ -68,25 +68,25 @@ def no_segments_left() -> Iterator[None]:
 )
 @pytest.mark.usefixtures("no_segments_left")
 def test_leak_per_request_is_found_with_its_size(leak: str, what: str, tmp_path: Path) -> None:
-    found = soak(tmp_path, request=LEAKS[leak])
+    result = soak(tmp_path, request=LEAKS[leak])
 
-    assert leaking(found) == {(what, "request")}, soak_text(found)
+    assert leaking(result) == {(what, "request")}, soak_text(result)
     if leak == "1 KiB":
-        slope = next(one.slope for one in found.growth if one.what == what)
-        # What Python adds to 1,024 bytes, and malloc to that, is less than a tenth.
+        slope = next(growth.slope for growth in result.growth if growth.what == what)
+        # Python and malloc add less than a tenth to 1,024 bytes.
         assert slope.low < 1.1 * 1024
         assert slope.high > 1024
 
 
 @pytest.mark.usefixtures("no_segments_left")
 def test_leak_per_loading_is_found(tmp_path: Path) -> None:
-    found = soak(tmp_path, loading=LOADING_LEAK, loadings=True)
+    result = soak(tmp_path, loading=LOADING_LEAK, loadings=True)
 
-    assert leaking(found) == {("shared memory", "loading")}, soak_text(found)
+    assert leaking(result) == {("shared memory", "loading")}, soak_text(result)
 
 
 def test_clean_server_passes(tmp_path: Path) -> None:
-    found = soak(tmp_path, loadings=True)
+    result = soak(tmp_path, loadings=True)
 
-    assert {one.verdict for one in found.growth} == {"passed"}, soak_text(found)
-    assert {one.per for one in found.growth} == {"request", "loading"}
+    assert {growth.verdict for growth in result.growth} == {"passed"}, soak_text(result)
+    assert {growth.per for growth in result.growth} == {"request", "loading"}

@@ -1,4 +1,4 @@
-"""Long load and repeated loading on a simulated clock, and a load that fails at its end on a real server."""
+"""Long load and repeated loading on a simulated clock, and a failing loading on a real server."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,11 +32,11 @@ POINT = LoadPoint("online", 1, 4)
 
 @dataclass
 class Machine:
-    """A server whose time passes while it is under load, and which keeps so many bytes of each request."""
+    """A server on a simulated clock that leaks so many bytes per request."""
 
     leak: float = 0.0
     left_behind: float = 0.0
-    """Bytes that each loading leaves behind."""
+    """Bytes that each loading leaks."""
     load_s: float = 1.0
     now_s: float = 0.0
     answered: int = 0
@@ -76,18 +76,18 @@ class Machine:
 
 
 def verdicts(soak: Soak) -> set[tuple[str, str]]:
-    return {(one.what, one.per) for one in soak.growth if one.verdict == "failed"}
+    return {(growth.what, growth.per) for growth in soak.growth if growth.verdict == "failed"}
 
 
 @pytest.mark.parametrize("duration_s", [60.0, 600.0])
 def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
     machine = Machine()
 
-    found = machine.keep_loaded(duration_s)
+    loaded = machine.keep_loaded(duration_s)
 
-    assert duration_s <= found.duration_s < 1.1 * duration_s
-    assert len(found.used) >= 2 * FEWEST["request"]
-    assert found.times[-1] == machine.answered
+    assert duration_s <= loaded.duration_s < 1.1 * duration_s
+    assert len(loaded.used) >= 2 * FEWEST["request"]
+    assert loaded.times[-1] == machine.answered
 
 
 def test_request_and_loading_leaks_are_distinguished() -> None:
@@ -99,18 +99,18 @@ def test_request_and_loading_leaks_are_distinguished() -> None:
 def test_slow_loading_reports_number_of_loadings() -> None:
     machine = Machine(load_s=30.0)
 
-    found = machine.soak(300.0)
+    soak = machine.soak(300.0)
 
-    assert found.loadings == machine.loadings == 3
-    assert not any(one.per == "loading" for one in found.growth)
-    assert "3 of" in found.not_watched[0]
+    assert soak.loadings == machine.loadings == 3
+    assert not any(growth.per == "loading" for growth in soak.growth)
+    assert "3 of" in soak.not_watched[0]
 
 
 def test_slowdown_is_found_and_slow_start_ignored() -> None:
     steady = [100.0, 101.0, 99.0, 100.5] * 20
 
-    slower = end_over_begin([*steady, *(0.8 * one for one in steady)])
-    warmed = end_over_begin([*(0.5 * one for one in steady[:20]), *steady[20:]])
+    slower = end_over_begin([*steady, *(0.8 * rate for rate in steady)])
+    warmed = end_over_begin([*(0.5 * rate for rate in steady[:20]), *steady[20:]])
 
     assert slower is not None
     assert slower.high < 0.9
@@ -152,8 +152,8 @@ def test_copy_for_other_backend_declares_a_missing_output(tmp_path: Path) -> Non
     (model / "1" / "model.onnx").write_bytes(b"network")
     (tmp_path / "models").mkdir()
     copy = write_failing(model, own, tmp_path / "models")
-    found = text_format.Parse((copy / "config.pbtxt").read_text(), ModelConfig())
-    assert (found.name, len(found.output)) == (copy.name, 2)
+    copied = text_format.Parse((copy / "config.pbtxt").read_text(), ModelConfig())
+    assert (copied.name, len(copied.output)) == (copy.name, 2)
     assert (copy / "1" / "model.onnx").read_bytes() == b"network"
 
 

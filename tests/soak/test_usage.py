@@ -1,4 +1,4 @@
-"""Resources of a server, and leak verdicts on traces of known growth and of real servers."""
+"""Resources of a server, and leak verdicts on made-up traces and on those of real servers."""
 
 import gzip
 import json
@@ -48,7 +48,7 @@ for line in sys.stdin:
 
 @dataclass
 class Program:
-    """A program that uses more of something when it is told to."""
+    """A program that uses more of a resource on command."""
 
     process: "subprocess.Popen[str]"
 
@@ -61,7 +61,7 @@ class Program:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Program]]:
-    """Start such a program; it, and its segment of shared memory, are gone after the test."""
+    """Start such a program; after the test it and its shared memory are gone."""
     started: list[subprocess.Popen[str]] = []
     name = f"tritonproof-test-{uuid.uuid4().hex}"
 
@@ -73,9 +73,9 @@ def start() -> Iterator[Callable[..., Program]]:
         return program
 
     yield run
-    for place, one in enumerate(started):
-        one.communicate()
-        (MEMORY / f"{name}-{place}").unlink(missing_ok=True)
+    for number, process in enumerate(started):
+        process.communicate()
+        (MEMORY / f"{name}-{number}").unlink(missing_ok=True)
 
 
 def server_of(pid: int | None, **changes: Any) -> Server:
@@ -106,9 +106,9 @@ def test_each_resource_increase_is_seen_alone(
 
     program.use(what)
 
-    found = grown(before, usage_of(watched))
-    assert least <= found.pop(name) < 1.5 * least
-    assert max(found.values()) < MIB
+    increases = grown(before, usage_of(watched))
+    assert least <= increases.pop(name) < 1.5 * least
+    assert max(increases.values()) < MIB
 
 
 def test_segment_of_another_program_is_excluded(start: Callable[..., Program]) -> None:
@@ -130,9 +130,9 @@ def test_gpu_memory_is_read_if_nvml_reports_it(
     try:
         server = start().process.pid
         driver.pids = lambda _handle: [server, 1]
-        told = watch(server_of(server, device="cuda"))
-        assert usage_of(told)["GPU memory"] == 5 * 2**30
-        assert not told.not_watched
+        reporting = watch(server_of(server, device="cuda"))
+        assert usage_of(reporting)["GPU memory"] == 5 * 2**30
+        assert not reporting.not_watched
 
         for refused in ("nvmlDeviceGetComputeRunningProcesses", "usedGpuMemory"):
             driver.refused = {refused}
@@ -144,7 +144,7 @@ def test_gpu_memory_is_read_if_nvml_reports_it(
 
 
 def docker_that_says(pid: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A docker client whose engine gives every container's first process this number."""
+    """Put a fake docker on the PATH that gives SERVER's first process this ID."""
     program = folder / "docker"
     program.write_text(f'#!/bin/sh\n[ "$1 $4" = "inspect {SERVER}" ] && echo {pid}\n')
     program.chmod(0o755)
@@ -166,9 +166,9 @@ def test_container_is_watched_by_its_first_process(
     program.use("memory")
     program.use("segment")
 
-    found = grown(before, usage_of(watched))
-    assert found["memory of the server"] >= 8 * MIB
-    assert found["shared memory"] >= 4 * MIB
+    increases = grown(before, usage_of(watched))
+    assert increases["memory of the server"] >= 8 * MIB
+    assert increases["shared memory"] >= 4 * MIB
 
 
 def test_unreadable_processes_limit_what_is_watched(
@@ -200,16 +200,16 @@ BYTES, NUMBER = "shared memory", "open files"
 
 
 def found(used: np.ndarray, times: np.ndarray, per: Per, what: str = BYTES, heaps: int = 0) -> Growth:
-    """What is found of something of which so much is used."""
-    (one,) = growths([{what: float(value)} for value in used], times.tolist(), per, heaps)
-    return one
+    """The growth of a resource, by its use at these times."""
+    (growth,) = growths([{what: float(value)} for value in used], times.tolist(), per, heaps)
+    return growth
 
 
 # --- traces of ten minutes at a hundred requests per second -------------------------------------------------
 
 SAMPLES = 120
 REQUESTS = np.arange(SAMPLES) * 500.0
-"""Few requests, so that a leak of 1 KiB is 58 MiB in all."""
+"""So few requests that a leak of 1 KiB adds up to 58 MiB."""
 
 
 def noise() -> np.ndarray:
@@ -217,12 +217,12 @@ def noise() -> np.ndarray:
 
 
 def steps(*places: int) -> np.ndarray:
-    """An allocator that takes a large piece at each of these samples."""
+    """Memory of an allocator that takes a large piece at each of these samples."""
     return sum((64 * MIB * (np.arange(SAMPLES) >= place) for place in places), start=np.zeros(SAMPLES))
 
 
 def sawtooth(period: int) -> np.ndarray:
-    """Memory that is given back after so many samples."""
+    """Memory that the server frees after every `period` samples."""
     return 40 * MIB * (np.arange(SAMPLES) % period) / period
 
 
@@ -251,14 +251,14 @@ def test_random_walk_is_rarely_a_leak() -> None:
 # --- the limits ---------------------------------------------------------------------------------------------
 
 STRETCHES = 21
-"""The part that counts is divided into so many."""
+"""Number of stretches in the part that counts."""
 COUNTED: dict[Per, Sequence[int]] = {"request": (126, 63), "loading": (189, 126)}
-"""How many samples there are, and how many of them count, in stretches of whole samples: the warm-up is half
-of the samples under load, and a third of those of loadings."""
+"""Number of samples, and of those that count, which is a multiple of STRETCHES: warm-up is half of the
+samples under load, and a third of the loadings."""
 
 
 def stretched(levels: Sequence[float], per: Per = "request", what: str = BYTES) -> Growth:
-    """What is found of something that is at one of these levels in each stretch of the part that counts."""
+    """The growth of a resource with these levels in the stretches of the part that counts."""
     samples, counted = COUNTED[per]
     used = np.concatenate([np.full(samples - counted, levels[0]), np.repeat(levels, counted // STRETCHES)])
     return found(used, np.arange(samples, dtype=float), per, what)
@@ -269,11 +269,11 @@ def test_interval_matches_sign_test_of_twenty_steps() -> None:
     order = np.random.default_rng(3).permutation(np.arange(1, 21))
     outside = max(count for count in range(10) if stats.binom.cdf(count, 20, 0.5) <= 0.005)
 
-    one = stretched(np.concatenate([[0.0], 3 * np.cumsum(order)]).tolist())
+    growth = stretched(np.concatenate([[0.0], 3 * np.cumsum(order)]).tolist())
 
-    assert one.slope.value == pytest.approx(10.5)
-    assert (one.slope.low, one.slope.high) == pytest.approx((1 + outside, 20 - outside))
-    assert one.slope.confidence == 0.99
+    assert growth.slope.value == pytest.approx(10.5)
+    assert (growth.slope.low, growth.slope.high) == pytest.approx((1 + outside, 20 - outside))
+    assert growth.slope.confidence == 0.99
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_growth_above_smallest_leak_is_a_leak(what: str, per: Per, every: int, l
     ],
 )
 def test_no_leak_is_stated_only_with_enough_power(what: str, per: Per, least: float) -> None:
-    """What goes up and down from stretch to stretch does not grow, and hides what grows by less."""
+    """A resource that goes up and down does not grow, but hides smaller growth."""
     length = COUNTED[per][1] // STRETCHES
 
     def wave(share: float) -> Growth:
@@ -318,15 +318,15 @@ def test_no_leak_is_stated_only_with_enough_power(what: str, per: Per, least: fl
 
 @pytest.mark.parametrize(("pieces", "is_leak"), [(20, True), (12, True), (8, True), (6, False)])
 def test_eight_large_pieces_are_a_leak(pieces: int, is_leak: bool) -> None:
-    """The pieces are taken at even distances in the part that counts."""
+    """The pieces come at even distances in the part that counts."""
     samples, counted = COUNTED["request"]
     place = np.maximum(0, np.arange(samples) - (samples - counted))
     used = 64 * MIB * np.floor((place + 0.5) * (pieces + 1) / counted)
 
-    one = found(used, np.arange(samples, dtype=float), "request")
+    growth = found(used, np.arange(samples, dtype=float), "request")
 
-    assert (one.verdict == "failed") == is_leak
-    assert (one.slope.low > 0) == is_leak, "the interval is of the steps that show it"
+    assert (growth.verdict == "failed") == is_leak
+    assert (growth.slope.low > 0) == is_leak, "the interval is of the steps that show it"
 
 
 # --- the heaps of malloc ------------------------------------------------------------------------------------
@@ -346,9 +346,9 @@ def test_eight_large_pieces_are_a_leak(pieces: int, is_leak: bool) -> None:
 def test_only_server_memory_excludes_heap_loadings(what: str, heaps: int, verdict: str, counted: int) -> None:
     times = np.arange(60, dtype=float)
 
-    one = found(8 * MIB * times, times, "loading", what, heaps)
+    growth = found(8 * MIB * times, times, "loading", what, heaps)
 
-    assert (one.verdict, one.counted) == (verdict, counted)
+    assert (growth.verdict, growth.counted) == (verdict, counted)
 
 
 @pytest.mark.parametrize(
@@ -358,21 +358,21 @@ def test_loadings_after_heaps_count(heaps: int, samples: int, leak: int, verdict
     times = np.arange(samples, dtype=float)
     used = (12 * np.minimum(times, heaps) + leak * times) * MIB
 
-    one = found(used, times, "loading", "memory of the server", heaps)
+    growth = found(used, times, "loading", "memory of the server", heaps)
 
-    assert (one.verdict, one.slope.value) == (verdict, pytest.approx(leak * MIB))
+    assert (growth.verdict, growth.slope.value) == (verdict, pytest.approx(leak * MIB))
 
 
 # --- real servers -------------------------------------------------------------------------------------------
 
 TRACES = json.loads(gzip.decompress(Path(__file__).with_name("traces.json.gz").read_bytes()))
-"""What real servers used under load, and in repeated loadings; the file says where they come from."""
+"""What real servers used under load and in repeated loadings; the file names its sources."""
 RUNS = 200
 
 
 def like(real: dict[str, Any], generator: np.random.Generator) -> list[dict[str, float]]:
-    """A soak of SAMPLES samples whose steps are those of a real one in blocks of ten, drawn at random after
-    its first fifth: all that a server does in the second half, and some of its warm-up."""
+    """A soak of SAMPLES samples, made of random blocks of ten steps of a real one after its first fifth: all
+    that a server does in the second half, and some of its warm-up."""
     size, begin = 10, len(real["times"]) // 5
     count = len(real["times"]) - begin - 1
     starts = generator.integers(0, count, -(-SAMPLES // size))
@@ -384,7 +384,7 @@ def like(real: dict[str, Any], generator: np.random.Generator) -> list[dict[str,
     return [{name: float(values[place]) for name, values in grown.items()} for place in range(SAMPLES)]
 
 
-@pytest.mark.parametrize("real", TRACES["traces"], ids=lambda one: one["of"])
+@pytest.mark.parametrize("real", TRACES["traces"], ids=lambda item: item["of"])
 def test_clean_servers_pass_and_1_kib_leaks_are_found(
     real: dict[str, Any],
 ) -> None:
@@ -393,9 +393,9 @@ def test_clean_servers_pass_and_1_kib_leaks_are_found(
     alarms = passed = leaks = 0
     for _ in range(RUNS):
         used = like(real, generator)
-        verdicts = {one.verdict for one in growths(used, times, "request")}
+        verdicts = {item.verdict for item in growths(used, times, "request")}
         alarms, passed = alarms + ("failed" in verdicts), passed + (verdicts == {"passed"})
-        leaking = [{name: one[name] + 1024 * count} for one, count in zip(used, times, strict=True)]
+        leaking = [{name: item[name] + 1024 * count} for item, count in zip(used, times, strict=True)]
         leaks += growths(leaking, times, "request")[0].verdict == "failed"
 
     assert alarms <= RUNS / 20
@@ -411,7 +411,7 @@ def test_successive_malloc_heaps_are_no_leak(count: int) -> None:
     ]
     times = [float(place + 1) for place in range(count)]
 
-    by_name = {one.what: one.verdict for one in growths(used, times, "loading", ARENAS_OF_A_CPU * 2)}
+    by_name = {growth.what: growth.verdict for growth in growths(used, times, "loading", ARENAS_OF_A_CPU * 2)}
 
     assert by_name["memory of the server"] == "not shown"
     assert by_name["open files"] == "passed"
@@ -420,12 +420,12 @@ def test_successive_malloc_heaps_are_no_leak(count: int) -> None:
 def test_partly_watched_resource_is_left_out() -> None:
     used: list[dict[str, float]] = [{"threads": 4.0}] * 30 + [{"threads": 4.0, "open files": 9.0}] * 30
 
-    assert [one.what for one in growths(used, [float(n) for n in range(60)], "loading")] == ["threads"]
+    assert [growth.what for growth in growths(used, [float(n) for n in range(60)], "loading")] == ["threads"]
 
 
 @pytest.mark.parametrize(("released", "at", "is_leak"), [(6, 30, True), (8, 30, False), (10, 45, False)])
 def test_growth_released_by_more_than_half_is_no_leak(released: float, at: int, is_leak: bool) -> None:
-    """It grows in nineteen of twenty steps; between the middles of first and last third by 14 MiB."""
+    """Use grows in nineteen of twenty steps, by 14 MiB between the middles of first and last third."""
     samples, counted = COUNTED["request"]
     place = np.arange(samples, dtype=float)
     used = MIB * (place / 3 - released * (place >= samples - counted + at))
