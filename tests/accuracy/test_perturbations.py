@@ -17,14 +17,14 @@ def held(found: list[Finding]) -> None:
     assert not right.is_noticed, "the right conversion does not pass"
     share = share_noticed(faults)
     assert share is not None, "no fault is large enough to be noticed"
-    missed = [one for one in faults if one.effect >= NOTICEABLE and not one.is_noticed]
+    missed = [fault for fault in faults if fault.effect >= NOTICEABLE and not fault.is_noticed]
     assert share >= SHARE, missed
 
 
 def test_dropped_biases_of_fastpitch_micro_are_noticed() -> None:
-    found = findings_of(MODELS["fastpitch-micro"], "fp16", lambda fault: fault.name.startswith("bias"), 16)
-    assert len(found) > 5
-    held(found)
+    findings = findings_of(MODELS["fastpitch-micro"], "fp16", lambda fault: fault.name.startswith("bias"), 16)
+    assert len(findings) > 5
+    held(findings)
 
 
 @pytest.mark.campaign

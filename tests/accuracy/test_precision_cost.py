@@ -28,15 +28,16 @@ from reports.text.correctness import conversion_failure
 from tests import toy
 from tests.toy import compare_conversion
 
-ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
 BERT, SPEECH = (
-    next(one for one in all_models() if one.name == name) for name in ("bert-dist4l-micro", "fastpitch-micro")
+    next(model for model in all_models() if model.name == name)
+    for name in ("bert-dist4l-micro", "fastpitch-micro")
 )
 
 
 @functools.cache
 def _load(name: str) -> Weights:
-    return next(one for one in all_models() if one.name == name).load(None)
+    return next(model for model in all_models() if model.name == name).load(None)
 
 
 def weights_of(model: Model) -> Weights:
@@ -59,9 +60,9 @@ def compared(model: Model, precision: str, network: Any) -> Parity:
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 @pytest.mark.parametrize("model", [BERT, SPEECH], ids=lambda model: model.name)
 def test_half_precision_network_costs_what_emulation_predicts(model: Model, precision: str) -> None:
-    found = compared(model, precision, in_precision(weights_of(model).network, precision))
-    assert found.passed, conversion_failure(found)
-    assert found.error_in_costs == pytest.approx(1, abs=0.5)
+    parity = compared(model, precision, in_precision(weights_of(model).network, precision))
+    assert parity.passed, conversion_failure(parity)
+    assert parity.error_in_costs == pytest.approx(1, abs=0.5)
 
 
 def test_dropped_bias_within_static_tolerance_is_found() -> None:
@@ -69,12 +70,12 @@ def test_dropped_bias_within_static_tolerance_is_found() -> None:
     network = copy.deepcopy(weights_of(SPEECH).network)
     with torch.no_grad():
         network.decoder.layers[0].pos_ff.CoreNet[0].bias.zero_()
-    found = compared(SPEECH, "fp16", in_precision(network, "fp16"))
-    assert found.relative_error is not None
-    assert found.relative_error < ONNX.tolerances["fp16"].relative_error
-    assert found.error_in_costs is not None
-    assert found.error_in_costs > ERROR_LIMITS["fp16"]
-    assert not found.passed
+    parity = compared(SPEECH, "fp16", in_precision(network, "fp16"))
+    assert parity.relative_error is not None
+    assert parity.relative_error < ONNX.tolerances["fp16"].relative_error
+    assert parity.error_in_costs is not None
+    assert parity.error_in_costs > ERROR_LIMITS["fp16"]
+    assert not parity.passed
 
 
 def test_fp32_is_limited_by_its_rounding_cost() -> None:
@@ -152,7 +153,7 @@ def test_decision_changes_are_limited_by_precision_cost(
         keep=lambda outputs: outputs,
         decide=lambda kept: kept["masks"],
     )
-    found = compare_conversion(
+    parity = compare_conversion(
         toy.case(model, "bf16"),
         toy.weights(),
         changed(by_conversion),
@@ -160,11 +161,11 @@ def test_decision_changes_are_limited_by_precision_cost(
         24,
         emulated=changed(by_precision),
     )
-    assert found.passed is passed, found
+    assert parity.passed is passed, parity
 
 
 def test_int8_emulation_uses_only_training_samples() -> None:
-    model = next(one for one in all_models() if one.name == "resnet50-micro")
+    model = next(candidate for candidate in all_models() if candidate.name == "resnet50-micro")
     seen: list[int] = []
     training = model.samples("training", None, None)
     training = dataclasses.replace(training, ids=training.ids[:16])
@@ -176,12 +177,12 @@ def test_int8_emulation_uses_only_training_samples() -> None:
     case = Case(CPU, model, ONNX, None, "int8")
     run = emulated_precision(case, weights_of(model), lambda: dataclasses.replace(training, load=load), 16)
     assert run is not None
-    asked = len(seen)
+    count = len(seen)
     inputs = few(model, 4).load(range(4))
     expected = model.run(weights_of(model).network, inputs)["OUTPUT__0"]
     error = np.abs(run(inputs)["OUTPUT__0"] - expected).mean() / np.abs(expected).mean()
     assert 0.002 < error < 0.1
-    assert len(seen) == asked == len(set(seen))
+    assert len(seen) == count == len(set(seen))
 
 
 @pytest.mark.parametrize(
@@ -189,13 +190,13 @@ def test_int8_emulation_uses_only_training_samples() -> None:
 )
 def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
     values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
-    asked = Closeness(2e-3, 1e-4, 1.0)
+    requested = Closeness(2e-3, 1e-4, 1.0)
 
-    near = closeness_as_found(asked, [{"y": values}], "cpu")
+    near = closeness_as_found(requested, [{"y": values}], "cpu")
 
     assert precision_shown([{"y": values}]) == shown
-    assert (near == asked) is (shown == "")
-    assert near.element >= asked.element
+    assert (near == requested) is (shown == "")
+    assert near.element >= requested.element
 
 
 def test_whole_numbers_show_no_precision() -> None:

@@ -70,7 +70,7 @@ def test_equal_served_outputs_pass_and_are_recorded(connect: Connect) -> None:
     result = served_ledger(connect, three_outputs)
 
     assert result.passed
-    assert [(one.output, one.kind, one.largest) for one in result.outputs] == [
+    assert [(difference.output, difference.kind, difference.largest) for difference in result.outputs] == [
         (toy.OUTPUT, "error", 0.0),
         (SECOND, "error", 0.0),
         (COUNTS, "differing", 0.0),
@@ -93,9 +93,9 @@ def test_fault_in_unused_output_is_found(
     result = served_ledger(connect, unused(name, change), precision)
 
     assert all(score.passed for score in result.scores)
-    assert all(one.agreement == 1 for one in result.disagreements)
+    assert all(entry.agreement == 1 for entry in result.disagreements)
     assert not result.passed
-    assert name in [one.output for one in result.outputs if not within_limits(one)]
+    assert name in [entry.output for entry in result.outputs if not within_limits(entry)]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_wrong_value_of_unused_output_names_expected_and_given(
 
     result = served_ledger(connect, tripled)
 
-    spoilt = next(one for one in result.outputs if one.output == SECOND)
+    spoilt = next(difference for difference in result.outputs if difference.output == SECOND)
     assert not result.passed
     assert samples.labels[samples.ids.index(spoilt.sample)] == wrong_class
     assert (spoilt.expected, spoilt.given) == pytest.approx((0.6, 1.8))
@@ -151,7 +151,9 @@ def test_integers_in_two_rows_may_differ_as_near_ties(
     result = served_ledger(connect, near_tie)
 
     assert result.passed
-    assert next(one for one in result.outputs if one.output == COUNTS).mean == pytest.approx(2 / COUNT)
+    assert next(
+        difference for difference in result.outputs if difference.output == COUNTS
+    ).mean == pytest.approx(2 / COUNT)
 
 
 def test_few_wrong_voxels_in_every_mask_fail() -> None:
@@ -167,9 +169,9 @@ def test_few_wrong_voxels_in_every_mask_fail() -> None:
 
     def compared(served: np.ndarray) -> OutputDifference:
         ids = [str(row) for row in range(24)]
-        found = differences_of({"masks": masks}, ids, limits, "served", "in process it")
-        found.add({"masks": served}, range(24))
-        (result,) = found.outputs
+        differences = differences_of({"masks": masks}, ids, limits, "served", "in process it")
+        differences.add({"masks": served}, range(24))
+        (result,) = differences.outputs
         return result
 
     assert within_limits(compared(masks))

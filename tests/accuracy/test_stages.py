@@ -32,7 +32,11 @@ def test_every_sample_counts_at_any_batch_size(batch: int) -> None:
 def test_dropped_sample_is_an_error() -> None:
     with pytest.raises(AccuracyError, check=lambda error: toy.OUTPUT in error.where):
         evaluate_in_process(
-            "converted", toy.model(), lambda one: {toy.OUTPUT: one[toy.INPUT][1:]}, toy.samples(COUNT), 8
+            "converted",
+            toy.model(),
+            lambda inputs: {toy.OUTPUT: inputs[toy.INPUT][1:]},
+            toy.samples(COUNT),
+            8,
         )
 
 
@@ -50,8 +54,8 @@ def test_changed_row_length_names_output_and_sample() -> None:
     """As where a network selects by its data, which the first samples did not show."""
 
     def selecting(inputs: Arrays) -> Arrays:
-        kept = 2 if (inputs[toy.INPUT] == last).all() else 3
-        return {toy.OUTPUT: inputs[toy.INPUT][:, :kept]}
+        width = 2 if (inputs[toy.INPUT] == last).all() else 3
+        return {toy.OUTPUT: inputs[toy.INPUT][:, :width]}
 
     samples = toy.samples(9)
     last = samples.load([8])[toy.INPUT]

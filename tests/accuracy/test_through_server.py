@@ -46,15 +46,15 @@ def test_out_of_order_answers_match_their_samples(has_labels: bool, connect: Con
     client, server = connect()
     labelled = toy.samples(COUNT)
     samples = labelled if has_labels else Samples(labelled.ids, labelled.load)
-    said: list[str] = []
+    progress: list[str] = []
 
-    stage = evaluate_through_server(server, CASE, samples, 4, said.append)
+    stage = evaluate_through_server(server, CASE, samples, 4, progress.append)
 
     assert stage.decisions.tolist() == stage.kept["classes"].tolist() == labelled.labels.tolist()
     assert client.order != sorted(client.order), "the answers came in order, so nothing was tried"
     assert stage.requests == len(client.order)
     assert (sum(client.sizes), set(client.sizes)) == (COUNT, {1, 2, 3, 4})
-    assert said[-1] == f"{COUNT} of {COUNT}"
+    assert progress[-1] == f"{COUNT} of {COUNT}"
 
 
 def test_duplicate_answer_is_an_error(connect: Connect) -> None:

@@ -44,10 +44,12 @@ def right(request: Any, _context: grpc.ServicerContext) -> Any:
 
 def careful(request: Any, context: grpc.ServicerContext) -> Any:
     """The same, where the request is as the model declares it."""
-    (one,) = (
+    (tensor,) = (
         request.inputs if len(request.inputs) == 1 else (service_pb2.ModelInferRequest.InferInputTensor(),)
     )
-    sound = (one.name, one.datatype, list(one.shape)) == ("IN", "FP32", [1, 4]) and len(request.outputs) == 1
+    sound = (tensor.name, tensor.datatype, list(tensor.shape)) == ("IN", "FP32", [1, 4]) and len(
+        request.outputs
+    ) == 1
     if not sound or len(request.raw_input_contents[0]) != 16:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not as declared")
     return right(request, context)
@@ -86,9 +88,9 @@ def served_by(
         job.model, inputs=(Tensor("IN", "FP32", (4,)),), outputs=(Tensor("OUT", "FP32", (4,)),)
     )
     try:
-        one = Server("embedded", address, "2.51.0", None, client, http_address=http_address)
+        connection = Server("embedded", address, "2.51.0", None, client, http_address=http_address)
         data = LoadData(Path(), IDS, {"IN": ROWS})
-        yield ServedModel(dataclasses.replace(job, server=one, model=model, data=data), 4, NEAR)
+        yield ServedModel(dataclasses.replace(job, server=connection, model=model, data=data), 4, NEAR)
     finally:
         client.close()
         server.stop(None).wait()
@@ -154,31 +156,31 @@ class Memory:
         message."""
         if "shared_memory_region" not in tensor.parameters:
             return None
-        one = tensor.parameters
-        begin = one["shared_memory_offset"].int64_param
-        region = self.regions[one["shared_memory_region"].string_param]
-        length = one["shared_memory_byte_size"].int64_param
+        parameters = tensor.parameters
+        begin = parameters["shared_memory_offset"].int64_param
+        region = self.regions[parameters["shared_memory_region"].string_param]
+        length = parameters["shared_memory_byte_size"].int64_param
         assert begin + length <= len(region), "it ends within its region"
         return region, begin, length
 
     def answer(self, request: Any, _context: grpc.ServicerContext) -> Any:
         """So many times IN plus BIAS, and the number of elements as a text, always in the message."""
         raw, values = list(request.raw_input_contents), dict[str, Any]()
-        for one in request.inputs:
-            place = self.place(one)
+        for tensor in request.inputs:
+            place = self.place(tensor)
             content = place[0][place[1] : place[1] + place[2]] if place else raw.pop(0)
-            dtype = np.float32 if one.datatype == "FP32" else np.int64
-            values[one.name] = np.frombuffer(content, dtype).reshape(one.shape)
+            dtype = np.float32 if tensor.datatype == "FP32" else np.int64
+            values[tensor.name] = np.frombuffer(content, dtype).reshape(tensor.shape)
         out = (self.factor * values["IN"] + values["BIAS"]).astype(np.float32)
         texts = np.array([b"text of %d" % value for value in values["BIAS"].flat], object)
         texts = texts.reshape(values["BIAS"].shape)
         response = service_pb2.ModelInferResponse(model_name=request.model_name)
-        found = {"OUT": ("FP32", out), "TEXT": ("BYTES", texts), "SAME": ("FP32", out)}
-        for one in request.outputs:
-            datatype, array = found[one.name]
+        outputs = {"OUT": ("FP32", out), "TEXT": ("BYTES", texts), "SAME": ("FP32", out)}
+        for tensor in request.outputs:
+            datatype, array = outputs[tensor.name]
             content = raw_content(array.astype(triton_to_np_dtype(datatype)), datatype)
-            response.outputs.add(name=one.name, datatype=datatype, shape=array.shape)
-            if place := self.place(one):
+            response.outputs.add(name=tensor.name, datatype=datatype, shape=array.shape)
+            if place := self.place(tensor):
                 assert len(content) <= place[2], "there is room"
                 place[0][place[1] : place[1] + len(content)] = content
                 content = b""
@@ -204,14 +206,14 @@ IN_MEMORY: Alone = alone_of(
 @contextmanager
 def with_memory(memory: Memory, *, batched: bool = True) -> Iterator[ServedModel]:
     """A model of two inputs and three outputs on a server with shared memory."""
-    with served_by(memory.answer, more=memory.handlers) as one:
+    with served_by(memory.answer, more=memory.handlers) as served:
         outputs = Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("SAME", "FP32", (4,))
         inputs = (
             Tensor("IN", "FP32", (4,)),
             Tensor("MORE", "FP32", (4,), optional=True),
             Tensor("BIAS", "INT64", (1,)),
         )
-        model = dataclasses.replace(one.job.model, inputs=inputs, outputs=outputs, batched=batched)
+        model = dataclasses.replace(served.job.model, inputs=inputs, outputs=outputs, batched=batched)
         data = LoadData(Path(), IDS, {"IN": ROWS, "BIAS": BIASES})
-        job = dataclasses.replace(one.job, model=model, data=data)
-        yield dataclasses.replace(one, job=job)
+        job = dataclasses.replace(served.job, model=model, data=data)
+        yield dataclasses.replace(served, job=job)

@@ -57,11 +57,11 @@ class Server:
         """The samples of each request, and how many were in flight."""
 
     def ask(self, _served: ServedModel, which: Sequence[Any], in_flight: int = 1) -> list[Answer]:
-        requests = [np.asarray(one) for one in which]
-        self.asked += [(one.tolist(), in_flight) for one in requests]
-        found = [self._model(one, in_flight) for one in requests]
-        outputs = [{"OUT": one} if isinstance(one, np.ndarray) else one for one in found]
-        return [Answer(*one) for one in zip(requests, outputs, strict=True)]
+        requests = [np.asarray(item) for item in which]
+        self.asked += [(item.tolist(), in_flight) for item in requests]
+        answers = [self._model(item, in_flight) for item in requests]
+        outputs = [{"OUT": item} if isinstance(item, np.ndarray) else item for item in answers]
+        return [Answer(*item) for item in zip(requests, outputs, strict=True)]
 
 
 def alone(count: int = 8) -> Alone:

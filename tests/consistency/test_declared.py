@@ -44,10 +44,11 @@ def given_alone(count: int = 8) -> dict[int, dict[str, np.ndarray]]:
 
 def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
     """A model of two outputs, the first of which is of this shape."""
-    one = served_model(**changes)
+    served = served_model(**changes)
     outputs = (Tensor("OUT", "FP32", shape), Tensor("COUNT", "INT64", (1,)))
     return dataclasses.replace(
-        one, job=dataclasses.replace(one.job, model=dataclasses.replace(one.job.model, outputs=outputs))
+        served,
+        job=dataclasses.replace(served.job, model=dataclasses.replace(served.job.model, outputs=outputs)),
     )
 
 
@@ -63,9 +64,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
         def send(job: Any, requests: Any) -> list[Reply]:
             sent[:] = requests
-            answers = [answer_to(one, batched=job.model.batched) for one in sent]
+            answers = [answer_to(message, batched=job.model.batched) for message in sent]
             change(answers[to])
-            return [Reply(one) for one in answers]
+            return [Reply(message) for message in answers]
 
         monkeypatch.setattr(declared, "send", send)
         return declared.declared(served, given_alone(served.samples)), sent
@@ -74,15 +75,15 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 
 def test_samples_are_sent_alone_and_in_a_pair(gate: Gate) -> None:
-    found, sent = gate()
+    result, sent = gate()
 
-    assert (found.wrong, found.requests) == ("", 5)
-    assert [list(one.inputs[0].shape) for one in sent] == [[1, 4]] * 4 + [[2, 4]]
+    assert (result.wrong, result.requests) == ("", 5)
+    assert [list(request.inputs[0].shape) for request in sent] == [[1, 4]] * 4 + [[2, 4]]
     rows = model().job.data.rows["IN"]
     assert sent[4].raw_input_contents[0] == rows[[0, 7]].tobytes(), "the first and the last sample"
     for served, requests in ((model(largest=1), 4), (model(batched=False), 4), (model(count=2), 3)):
-        found, sent = gate(served=served)
-        assert (found.wrong, len(sent)) == ("", requests)
+        result, sent = gate(served=served)
+        assert (result.wrong, len(sent)) == ("", requests)
 
 
 def of_first(change: Change) -> Change:
@@ -166,7 +167,7 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
 
     def ask(served: ServedModel, which: list[list[int]], in_flight: int) -> list[Answer]:
         assert in_flight == 64
-        names = [served.job.data.ids[one] for (one,) in which]
+        names = [served.job.data.ids[sample] for (sample,) in which]
         asked.extend(names)
         outputs = [np.full((1, 4), np.nan if name == f"row-{wrong}" else 1.0) for name in names]
         return [
@@ -176,11 +177,11 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(declared, "ask", ask)
 
-    found = declared.declared(model(), given_alone(), rest)
+    result = declared.declared(model(), given_alone(), rest)
 
     assert asked == ids[8:]
-    assert found.requests == 5 + 192
-    assert ("row-137" in found.wrong) == (wrong is not None)
+    assert result.requests == 5 + 192
+    assert ("row-137" in result.wrong) == (wrong is not None)
 
 
 LATER = [0.001] * 19 + [0.002]
@@ -201,9 +202,9 @@ def test_first_request_is_slow_only_after_three_loads(
 ) -> None:
     times = iter([second for first in firsts for second in (first, *LATER)])
     loaded: list[None] = []
-    found = first_beside_later(lambda: loaded.append(None), lambda: next(times), 1)
-    assert (found.passed, len(loaded), len(found.first_ms)) == (passed, loads, loads)
-    assert found.later_ms == (2.0,) * loads
+    result = first_beside_later(lambda: loaded.append(None), lambda: next(times), 1)
+    assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loads, loads)
+    assert result.later_ms == (2.0,) * loads
     assert next(times, None) is None
 
 

@@ -41,10 +41,10 @@ def compared(right: Arrays, given: Arrays, which: Sequence[int], near: Closeness
     ids=["floats", "texts", "integers", "truth", "a number for each row", "nothing detected"],
 )
 def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
-    found = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
+    comparison = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
 
-    assert (found.wrong, found.answers, found.agreement, found.left_out) == (0, 4, 1.0, 0)
-    assert found.sample == "", "none differs most"
+    assert (comparison.wrong, comparison.answers, comparison.agreement, comparison.left_out) == (0, 4, 1.0, 0)
+    assert comparison.sample == "", "none differs most"
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
     ],
 )
 def test_differing_answer_is_counted_and_its_sample_named(right: np.ndarray, change: Any) -> None:
-    found = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
+    comparison = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
 
-    assert found.wrong >= 1
-    assert found.first_wrong is not None
-    assert found.sample == found.first_wrong.sample in ("row-4", "row-9")
-    assert found.first_wrong.expected != found.first_wrong.given
+    assert comparison.wrong >= 1
+    assert comparison.first_wrong is not None
+    assert comparison.sample == comparison.first_wrong.sample in ("row-4", "row-9")
+    assert comparison.first_wrong.expected != comparison.first_wrong.given
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
@@ -147,15 +147,15 @@ def noisy(values: np.ndarray, share: float) -> np.ndarray:
     ],
 )
 def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, near: Closeness) -> None:
-    found = compared({"OUT": right}, {"OUT": given}, range(20), near)
+    comparison = compared({"OUT": right}, {"OUT": given}, range(20), near)
 
-    assert (found.wrong, found.answers) == (0, 20)
+    assert (comparison.wrong, comparison.answers) == (0, 20)
 
 
 def test_rounding_makes_no_mix_up_of_equal_answers() -> None:
     """Saturated probabilities of two samples are nearer than a unit in the last place of FP16."""
-    sure = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
-    right = np.concatenate([1 - sure[:, :1], sure], axis=1)
+    small = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
+    right = np.concatenate([1 - small[:, :1], small], axis=1)
     given = right + np.random.default_rng(3).uniform(-5e-4, 5e-4, right.shape).astype(np.float32)
 
     assert compared({"OUT": right}, {"OUT": given}, range(20), Closeness(0.05, 0.025, 1.0, 1e-3)).wrong == 0
@@ -271,11 +271,16 @@ def test_worst_of_several_transports_counts() -> None:
     good = SameAnswers(8, 40, 1e-6, 1.0, passed=True, sample="a", left_out=1)
     bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", left_out=2)
 
-    found = joined_answers([good, bad])
+    joined = joined_answers([good, bad])
 
-    assert found == joined_answers([bad, good])
-    assert (found.samples, found.answers, found.left_out) == (8, 70, 3)
-    assert (found.agreement, found.passed, found.sample, found.relative_difference) == (0.5, False, "b", 2e-3)
+    assert joined == joined_answers([bad, good])
+    assert (joined.samples, joined.answers, joined.left_out) == (8, 70, 3)
+    assert (joined.agreement, joined.passed, joined.sample, joined.relative_difference) == (
+        0.5,
+        False,
+        "b",
+        2e-3,
+    )
     texts = SameAnswers(2, 2, None, 1.0, passed=True)
     assert joined_answers([texts, texts]).relative_difference is None
     assert joined_answers([texts, good]).relative_difference == 1e-6
@@ -285,8 +290,8 @@ def test_worst_of_several_transports_counts() -> None:
 def test_failed_same_answers_fail_the_ledger(before: bool, same: bool) -> None:
     """A ledger that failed before stays failed."""
     ledger = samples.accuracy() if before else samples.failed_accuracy()
-    told = SameAnswers(8, 40, 1e-6, 1.0, passed=same, sample="" if same else "row-5")
+    answers = SameAnswers(8, 40, 1e-6, 1.0, passed=same, sample="" if same else "row-5")
 
-    found = with_same_answers(ledger, told)
+    result = with_same_answers(ledger, answers)
 
-    assert found.passed is (before and same)
+    assert result.passed is (before and same)

@@ -51,17 +51,17 @@ def basic(text: str) -> list[str]:
             clean += f" {character} "
         else:
             clean += character
-    found = []
+    parts = []
     for word in clean.split():
         if word in SPECIAL:
-            found.append(word)
+            parts.append(word)
             continue
         for character in unicodedata.normalize("NFD", word.lower()):
             if unicodedata.category(character) == "Mn":
                 continue
-            found.append(f" {character} " if punctuation(character) else character)
-        found.append(" ")
-    return "".join(f" {part} " if part in SPECIAL else part for part in found).split()
+            parts.append(f" {character} " if punctuation(character) else character)
+        parts.append(" ")
+    return "".join(f" {part} " if part in SPECIAL else part for part in parts).split()
 
 
 def word_piece(word: str, vocabulary: Sequence[str]) -> list[str]:
@@ -140,7 +140,7 @@ def central(spans: Sequence[tuple[int, int]], place: int) -> int:
 
 def answers(rows: Sequence[Row], starts: np.ndarray, ends: np.ndarray) -> dict[str, str]:
     """The original's answers, with its lists of the 20 best, and of equal sums the first."""
-    found: dict[str, list[tuple[float, Row, int, int]]] = {}
+    by_question: dict[str, list[tuple[float, Row, int, int]]] = {}
     for row, start_logits, end_logits in zip(rows, starts.tolist(), ends.tolist(), strict=True):
 
         def best(logits: list[float]) -> list[int]:
@@ -153,8 +153,8 @@ def answers(rows: Sequence[Row], starts: np.ndarray, ends: np.ndarray) -> dict[s
             if row["central"].get(a) and b in row["word"] and a <= b <= a + 29
         ]
         candidates.sort(key=lambda candidate: candidate[0], reverse=True)
-        found.setdefault(row["id"], []).extend(candidates)
-    chosen = {id_: max(spans, key=lambda span: span[0], default=None) for id_, spans in found.items()}
+        by_question.setdefault(row["id"], []).extend(candidates)
+    chosen = {id_: max(spans, key=lambda span: span[0], default=None) for id_, spans in by_question.items()}
     return {id_: text_of(*span[1:]) if span else "empty" for id_, span in chosen.items()}
 
 
@@ -183,7 +183,7 @@ def text(generator: random.Random, words: int) -> str:
 def articles(seed: int, paragraphs: int = 30) -> list[Any]:
     """Paragraphs of hard words, from a few tokens to many windows."""
     generator = random.Random(seed)
-    found = []
+    result = []
     for number in range(paragraphs):
         qas = [
             {
@@ -194,5 +194,5 @@ def articles(seed: int, paragraphs: int = 30) -> list[Any]:
             for i in range(3)
         ]
         context = "the " + text(generator, generator.choice([1, 10, 60, 150]))
-        found.append({"title": "t", "paragraphs": [{"context": context, "qas": qas}]})
-    return found
+        result.append({"title": "t", "paragraphs": [{"context": context, "qas": qas}]})
+    return result

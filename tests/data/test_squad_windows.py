@@ -72,9 +72,9 @@ def test_question_without_valid_span_is_answered_as_in_original() -> None:
 def test_spans_are_best_ordered_pair_within_length() -> None:
     generator = np.random.default_rng(0)
     starts, ends = generator.normal(0, 1, (2, 40, 128)).astype(np.float32)
-    found = answers_of.spans(answers_of.best_positions(starts, ends))
-    for start, end, chosen in zip(starts, ends, found, strict=True):
-        a, b = ((-of).argsort(kind="stable")[:20].tolist() for of in (start, end))
+    spans = answers_of.spans(answers_of.best_positions(starts, ends))
+    for start, end, chosen in zip(starts, ends, spans, strict=True):
+        a, b = ((-logits).argsort(kind="stable")[:20].tolist() for logits in (start, end))
         best = max(((i, j) for i in a for j in b if i <= j <= i + 29), key=lambda p: start[p[0]] + end[p[1]])
         assert tuple(chosen) == best
 

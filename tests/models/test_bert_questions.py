@@ -79,10 +79,10 @@ def test_squad_without_checkpoint_is_refused(full: Model, dev: Path) -> None:
 def test_missing_dataset_gives_text_with_checkpoint_vocabulary(full: Model, folder: Path) -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *reversed(WORDS[5:])]
     (folder / "vocab.txt").write_text("\n".join(words))
-    own, given = full.samples("evaluation", None, None), full.samples("evaluation", None, folder)
+    own, other = full.samples("evaluation", None, None), full.samples("evaluation", None, folder)
     assert own.labels is None
     assert 24 <= len(own) <= 128
-    for samples, vocabulary in ((own, WORDS), (given, words)):
+    for samples, vocabulary in ((own, WORDS), (other, words)):
         inputs = samples.load(range(len(samples)))
         assert list(inputs) == ["input__0", "input__1", "input__2"]
         assert all(a.shape == (len(samples), 384) and a.dtype == np.int32 for a in inputs.values())

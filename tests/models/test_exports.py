@@ -50,10 +50,10 @@ def test_conversion_matches_network_at_another_batch_size(name: str, format_: Fo
     run = converted(job, format_, tmp_path / format_.artifact)
     for rows in (1, 5):
         inputs = model.samples("evaluation", None, None).load(range(rows))
-        expected, found = model.run(network, inputs), run(inputs)
-        assert list(found) == [tensor.name for tensor in model.outputs]
+        expected, outputs = model.run(network, inputs), run(inputs)
+        assert list(outputs) == [tensor.name for tensor in model.outputs]
         for tensor in model.outputs:
-            values, wanted = found[tensor.name], expected[tensor.name]
+            values, wanted = outputs[tensor.name], expected[tensor.name]
             assert values.shape == wanted.shape == (rows, *tensor.shape)
             assert values.dtype == wanted.dtype
             # A voxel of nnU-Net whose classes are equally likely may be decided otherwise.

@@ -78,7 +78,7 @@ def test_nvidia_checkpoint_keys_are_loaded_or_listed(name: str, tmp_path: Path) 
     state = published.numbered(published.layout(model))
     path = write(dict(state), tmp_path)
 
-    full = next(one for one in all_models() if one.name == model)
+    full = next(candidate for candidate in all_models() if candidate.name == model)
     network: Any = full.load(path).network
 
     loaded = {key_in_file(model, key): value for key, value in network.state_dict().items()}

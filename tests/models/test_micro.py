@@ -45,7 +45,7 @@ def scores(run: Run, outputs: Arrays) -> list[float]:
     """The mean of each metric."""
     count = len(next(iter(outputs.values())))
     labels = run.samples.labels if count == len(run.samples) else run.samples.labels[:count]
-    kept, framework = (run.model.keep(dict(one)) for one in (outputs, run.outputs))
+    kept, framework = (run.model.keep(dict(arrays)) for arrays in (outputs, run.outputs))
     return [float(metric.score(kept, labels, framework).mean()) for metric in run.model.metrics]
 
 
@@ -67,7 +67,7 @@ def breaks_parity(run: Run, outputs: Arrays, precision: str) -> bool:
         for name, values in expected.items()
         if values.dtype.kind == "f"
     ]
-    decided, wanted = (run.model.decide(run.model.keep(one)) for one in (outputs, expected))
+    decided, wanted = (run.model.decide(run.model.keep(answers)) for answers in (outputs, expected))
     return (
         max(errors, default=0) > tolerance.relative_error or (decided == wanted).mean() < tolerance.agreement
     )
@@ -269,7 +269,7 @@ def test_synthesized_durations_match_the_network() -> None:
     assert spoken.pitch[3] == pytest.approx(flat.pitch[3] + 1.2)
     utterances = synthesised("evaluation")
     assert (len(utterances), len(synthesised("training"))) == (256, 3000)
-    found = committed("fastpitch-micro").outputs[DURATIONS]
-    for durations, utterance in zip(found, utterances, strict=False):  # of the first rows alone
+    predicted = committed("fastpitch-micro").outputs[DURATIONS]
+    for durations, utterance in zip(predicted, utterances, strict=False):  # of the first rows alone
         assert durations[: len(utterance.text)].tolist() == utterance.durations.tolist()
         assert utterance.durations.sum() == utterance.mel.shape[1] <= 128

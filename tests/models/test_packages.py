@@ -25,7 +25,7 @@ def imported(file: Path) -> set[str]:
     return names - sys.stdlib_module_names - {"fixtures", "reports", "numpy", "msgspec", "sklearn"}
 
 
-@pytest.mark.parametrize("model", all_models(), ids=lambda one: one.name)
+@pytest.mark.parametrize("model", all_models(), ids=lambda value: value.name)
 def test_package_versions_are_part_of_the_build(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "version_of", lambda _name: "1.0")
     network = model.source.with_name("network.py")

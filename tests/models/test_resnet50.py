@@ -130,11 +130,11 @@ def test_crop_matches_torchvision_and_is_normalized(
 ) -> None:
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8))
     image.save(tmp_path / "noise.png")
-    found = samples_of.preprocess(tmp_path / "noise.png")
+    pixels = samples_of.preprocess(tmp_path / "noise.png")
     left, top = first
     expected = image.resize(resized, Image.Resampling.BILINEAR).crop((left, top, left + 224, top + 224))
     wanted = (np.asarray(expected) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
-    np.testing.assert_allclose(found, wanted.transpose(2, 0, 1), atol=1e-4)
+    np.testing.assert_allclose(pixels, wanted.transpose(2, 0, 1), atol=1e-4)
 
 
 @pytest.mark.parametrize("layout", ["empty", "flat", "no images", "a subset", "numbers"])

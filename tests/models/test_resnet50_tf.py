@@ -27,15 +27,15 @@ def variables_of(width: int, classes: int, stem: int) -> State:
     BatchNorm.
     """
     generator = np.random.default_rng(0)
-    found: State = {}
+    variables: State = {}
 
     def convolution(scope: str, kernel: int, inner: int, outer: int) -> None:
         deviation = (2 / (inner * kernel**2)) ** 0.5
-        found[f"{scope}/conv2d/kernel"] = generator.normal(0, deviation, (kernel, kernel, inner, outer))
-        found[f"{scope}/BatchNorm/gamma"] = generator.uniform(0.25, 0.75, outer)
-        found[f"{scope}/BatchNorm/beta"] = generator.normal(0, 0.1, outer)
-        found[f"{scope}/BatchNorm/moving_mean"] = generator.normal(0, 0.1, outer)
-        found[f"{scope}/BatchNorm/moving_variance"] = generator.uniform(0.5, 1.5, outer)
+        variables[f"{scope}/conv2d/kernel"] = generator.normal(0, deviation, (kernel, kernel, inner, outer))
+        variables[f"{scope}/BatchNorm/gamma"] = generator.uniform(0.25, 0.75, outer)
+        variables[f"{scope}/BatchNorm/beta"] = generator.normal(0, 0.1, outer)
+        variables[f"{scope}/BatchNorm/moving_mean"] = generator.normal(0, 0.1, outer)
+        variables[f"{scope}/BatchNorm/moving_variance"] = generator.uniform(0.5, 1.5, outer)
 
     convolution("resnet50/conv2d", stem, 3, width)
     inner = width
@@ -49,9 +49,9 @@ def variables_of(width: int, classes: int, stem: int) -> State:
             convolution(f"{scope}/bottleneck_2", 3, channels, channels)
             convolution(f"{scope}/bottleneck_3", 1, channels, 4 * channels)
             inner = 4 * channels
-    found["resnet50/output/dense/kernel"] = generator.normal(0, 0.05, (inner, classes))
-    found["resnet50/output/dense/bias"] = generator.normal(0, 0.1, classes)
-    return {name: values.astype(np.float32) for name, values in found.items()}
+    variables["resnet50/output/dense/kernel"] = generator.normal(0, 0.05, (inner, classes))
+    variables["resnet50/output/dense/bias"] = generator.normal(0, 0.1, classes)
+    return {name: values.astype(np.float32) for name, values in variables.items()}
 
 
 def of_training(state: Mapping[str, np.ndarray]) -> State:
@@ -125,8 +125,8 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[State, Path]:
     """A folder as NVIDIA publishes it: with optimizer slots and counters, trained on another machine."""
     folder = tmp_path_factory.mktemp("rn50_tf_amp_ckpt")
     state = variables_of(64, 1001, 7)
-    some = dict(list(state.items())[:3])  # of a hundred megabytes of slots
-    save(state | of_training(some), folder / "model.ckpt-112590")
+    few = dict(list(state.items())[:3])  # of a hundred megabytes of slots
+    save(state | of_training(few), folder / "model.ckpt-112590")
     (folder / "checkpoint").write_text(
         'model_checkpoint_path: "/raid/results/model.ckpt-112590"\n'
         'all_model_checkpoint_paths: "/raid/results/model.ckpt-0"\n'

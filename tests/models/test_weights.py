@@ -51,7 +51,9 @@ def test_record_names_checkpoint_with_digest(model: Model, tmp_path: Path) -> No
     assert weights.origin == f"published.pt, sha256 {weights.digest[:12]}"
     assert not weights.network.training
     loaded = weights.network.state_dict().values()
-    assert all(torch.equal(one, other) for one, other in zip(loaded, state.values(), strict=True))
+    assert all(
+        torch.equal(tensor, committed) for tensor, committed in zip(loaded, state.values(), strict=True)
+    )
 
 
 FAULTS: dict[str, Callable[[State, str], tuple[State, str]]] = {
@@ -84,7 +86,7 @@ def test_key_that_does_not_fit_is_named(model: Model, fault: str, tmp_path: Path
     ],
 )
 def test_tensor_under_two_names_is_refused(name: str, other: str, own: str, tmp_path: Path) -> None:
-    (model,) = (one for one in OF_ONE_FILE if one.name == name)
+    (model,) = (candidate for candidate in OF_ONE_FILE if candidate.name == name)
     state = state_of(model)
     path = saved({other: state[own] + 1, **state}, tmp_path / "x.pt")
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
