@@ -151,9 +151,7 @@ def test_integers_in_two_rows_may_differ_as_near_ties(
     result = served_ledger(connect, near_tie)
 
     assert result.passed
-    assert next(
-        difference for difference in result.outputs if difference.output == COUNTS
-    ).mean == pytest.approx(2 / COUNT)
+    assert next(entry for entry in result.outputs if entry.output == COUNTS).mean == pytest.approx(2 / COUNT)
 
 
 def test_few_wrong_voxels_in_every_mask_fail() -> None:

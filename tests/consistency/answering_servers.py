@@ -44,13 +44,13 @@ def right(request: Any, _context: grpc.ServicerContext) -> Any:
 
 def careful(request: Any, context: grpc.ServicerContext) -> Any:
     """The same, where the request is as the model declares it."""
-    (tensor,) = (
+    (data,) = (
         request.inputs if len(request.inputs) == 1 else (service_pb2.ModelInferRequest.InferInputTensor(),)
     )
-    sound = (tensor.name, tensor.datatype, list(tensor.shape)) == ("IN", "FP32", [1, 4]) and len(
+    fits = (data.name, data.datatype, list(data.shape)) == ("IN", "FP32", [1, 4]) and len(
         request.outputs
     ) == 1
-    if not sound or len(request.raw_input_contents[0]) != 16:
+    if not fits or len(request.raw_input_contents[0]) != 16:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not as declared")
     return right(request, context)
 

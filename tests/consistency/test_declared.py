@@ -163,23 +163,23 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
         LoadData(Path(), ids[start : start + 64], {"IN": np.zeros((len(ids[start : start + 64]), 4))})
         for start in (8, 72, 136)
     ]
-    asked: list[str] = []
+    sent: list[str] = []
 
-    def ask(served: ServedModel, which: list[list[int]], in_flight: int) -> list[Answer]:
+    def ask(served: ServedModel, requests: list[list[int]], in_flight: int) -> list[Answer]:
         assert in_flight == 64
-        names = [served.job.data.ids[sample] for (sample,) in which]
-        asked.extend(names)
+        names = [served.job.data.ids[sample] for (sample,) in requests]
+        sent.extend(names)
         outputs = [np.full((1, 4), np.nan if name == f"row-{wrong}" else 1.0) for name in names]
         return [
             Answer(np.array(samples), {"OUT": values, "COUNT": np.array([[4]])})
-            for samples, values in zip(which, outputs, strict=True)
+            for samples, values in zip(requests, outputs, strict=True)
         ]
 
     monkeypatch.setattr(declared, "ask", ask)
 
     result = declared.declared(model(), given_alone(), rest)
 
-    assert asked == ids[8:]
+    assert sent == ids[8:]
     assert result.requests == 5 + 192
     assert ("row-137" in result.wrong) == (wrong is not None)
 

@@ -52,11 +52,8 @@ def kept(tmp_path: Path) -> tuple[Path, RecordedAnswers]:
 def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> None:
     """Have the server answer so."""
 
-    def ask(_model: ServedModel, which: Any, _in_flight: int = 1) -> list[Answer]:
-        return [
-            Answer(np.asarray(samples), {"OUT": outputs[samples], "TEXT": texts[samples]})
-            for samples in which
-        ]
+    def ask(_model: ServedModel, requests: Any, _in_flight: int = 1) -> list[Answer]:
+        return [Answer(np.asarray(rows), {"OUT": outputs[rows], "TEXT": texts[rows]}) for rows in requests]
 
     monkeypatch.setattr(recorded, "ask", ask)
 

@@ -271,16 +271,11 @@ def test_worst_of_several_transports_counts() -> None:
     good = SameAnswers(8, 40, 1e-6, 1.0, passed=True, sample="a", left_out=1)
     bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", left_out=2)
 
-    joined = joined_answers([good, bad])
+    worst = joined_answers([good, bad])
 
-    assert joined == joined_answers([bad, good])
-    assert (joined.samples, joined.answers, joined.left_out) == (8, 70, 3)
-    assert (joined.agreement, joined.passed, joined.sample, joined.relative_difference) == (
-        0.5,
-        False,
-        "b",
-        2e-3,
-    )
+    assert worst == joined_answers([bad, good])
+    assert (worst.samples, worst.answers, worst.left_out) == (8, 70, 3)
+    assert (worst.agreement, worst.passed, worst.sample, worst.relative_difference) == (0.5, False, "b", 2e-3)
     texts = SameAnswers(2, 2, None, 1.0, passed=True)
     assert joined_answers([texts, texts]).relative_difference is None
     assert joined_answers([texts, good]).relative_difference == 1e-6

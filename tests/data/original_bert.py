@@ -160,10 +160,10 @@ def answers(rows: Sequence[Row], starts: np.ndarray, ends: np.ndarray) -> dict[s
 
 def text_of(row: Row, start: int, end: int) -> str:
     """The original text that a span's tokens came from, found by walking both texts side by side."""
-    wanted = " ".join(row["tokens"][start : end + 1]).replace(" ##", "").replace("##", "")
+    normalised = " ".join(row["tokens"][start : end + 1]).replace(" ##", "").replace("##", "")
     written = " ".join(row["words"][row["word"][start] : row["word"][end] + 1])
     read = " ".join(basic(written))
-    at = read.find(wanted)
+    at = read.find(normalised)
     solid = [i for i in range(len(written)) if written[i] != " "]
     if at < 0 or len(solid) != sum(character != " " for character in read):
         return written
@@ -173,7 +173,7 @@ def text_of(row: Row, start: int, end: int) -> str:
         if character != " ":
             place_of[i] = solid[seen]
             seen += 1
-    return written[place_of[at] : place_of[at + len(wanted) - 1] + 1]
+    return written[place_of[at] : place_of[at + len(normalised) - 1] + 1]
 
 
 def text(generator: random.Random, words: int) -> str:

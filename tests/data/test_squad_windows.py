@@ -45,7 +45,7 @@ def test_answers_match_the_original_for_any_logits(kind: str) -> None:
 
 
 def test_answer_keeps_spelling_of_paragraph() -> None:
-    for normalised, original, wanted in (
+    for normalised, original, expected in (
         ("steve smith", "Steve Smith's", "Steve Smith"),
         ("cafe", "(Café),", "Café"),
         ("1895", "(1895–1943).", "1895"),
@@ -55,7 +55,7 @@ def test_answer_keeps_spelling_of_paragraph() -> None:
         ("京", "a東京b", "京"),
         ("no", "no\u00a0break", "no\u00a0break"),  # the tokeniser drops the blank, so lengths differ
     ):
-        assert answers_of.project(normalised, original) == wanted
+        assert answers_of.project(normalised, original) == expected
 
 
 def test_question_without_valid_span_is_answered_as_in_original() -> None:

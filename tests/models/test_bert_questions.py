@@ -27,12 +27,12 @@ def perfect(samples: Samples, offset: int = 0) -> Arrays:
     reading = samples.labels
     starts, ends = np.zeros((2, len(samples), reading.ids.shape[1]), np.float32)
     for row, window in enumerate(reading.windows):
-        wanted = squad_v1.normalise(reading.questions[window.question].answers[0]).replace(" ", "")
+        answer = squad_v1.normalise(reading.questions[window.question].answers[0]).replace(" ", "")
         last = len(window.tokens) - 1
         for start in range(window.first, last):
             for end in range(start, min(start + 12, last)):
                 text = "".join(window.tokens[start : end + 1]).replace("##", "").replace(",", "")
-                if text == wanted and window.central[start - window.first]:
+                if text == answer and window.central[start - window.first]:
                     starts[row, start], ends[row, end + offset] = 5, 5
     return dict(zip(bert.OUTPUTS, (starts, ends), strict=True))
 

@@ -133,8 +133,8 @@ def test_crop_matches_torchvision_and_is_normalized(
     pixels = samples_of.preprocess(tmp_path / "noise.png")
     left, top = first
     expected = image.resize(resized, Image.Resampling.BILINEAR).crop((left, top, left + 224, top + 224))
-    wanted = (np.asarray(expected) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
-    np.testing.assert_allclose(pixels, wanted.transpose(2, 0, 1), atol=1e-4)
+    normalized = (np.asarray(expected) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    np.testing.assert_allclose(pixels, normalized.transpose(2, 0, 1), atol=1e-4)
 
 
 @pytest.mark.parametrize("layout", ["empty", "flat", "no images", "a subset", "numbers"])
