@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 NOTICEABLE = 2.0
-"""The effect, in units of what the precision costs, from where on a fault is to be noticed."""
+"""The gates have to notice faults of at least this effect, in units of the precision's cost."""
 SHARE = 0.9
-"""How many of such faults are to be noticed, at least."""
+"""The share of such faults that they have to notice, at least."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the gates said of one fault."""
+    """The gates' verdict on one fault."""
 
     model: str
     precision: str
     fault: str
     effect: float
-    """The mean effect on the output that it changes most, in units of what the precision costs."""
+    """The mean effect on the output that it changes most, in units of the precision's cost."""
     is_noticed: bool
     """Whether the conversion test fails."""
     is_noticed_served: bool
@@ -25,7 +25,7 @@ class Finding:
 
 
 def share_noticed(findings: Sequence[Finding]) -> float | None:
-    """The share of the noticeable faults that were noticed; None where none is noticeable."""
+    """The share of noticeable faults that the gates noticed; None if no fault is noticeable."""
     noticeable = [finding for finding in findings if finding.fault != "none" and finding.effect >= NOTICEABLE]
     return sum(finding.is_noticed for finding in noticeable) / len(noticeable) if noticeable else None
 

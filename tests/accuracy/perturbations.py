@@ -62,7 +62,7 @@ def findings_of(
     weights = model.load(None)
     inputs = few.load(range(count))
     right = model.run(weights.network, inputs)
-    # The framework's answers are asked for once for each fault, and always for the first rows.
+    # Each fault asks for the framework's answers once, and always for the first rows.
     known = dataclasses.replace(
         model,
         run=lambda network, batch: (
@@ -161,8 +161,8 @@ def _effect(model: Model, right: Arrays, changed: Arrays, rounded: Arrays) -> fl
 def _converted(
     case: Case, weights: Weights, training: Samples
 ) -> Iterator[Callable[[Any, Arrays, Arrays, Arrays], Arrays]]:
-    """A function from a faulty network, the inputs, the right answers and the faulty ones in FP32 to what the
-    conversion of that network answers."""
+    """A function that takes a faulty network, the inputs, the right answers and the faulty ones in FP32, and
+    returns the answers of that network's conversion."""
     if case.precision in ("fp16", "bf16") and case.model.framework == "pytorch":
         yield lambda faulty, inputs, _right, _changed: faulty(case.precision, inputs)
         return

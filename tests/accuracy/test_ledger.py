@@ -1,4 +1,4 @@
-"""The ledger judges every sample once, and a model that lost some does not pass; scores per sample."""
+"""The ledger judges every sample once and fails a model that lost samples; scores per sample."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -37,13 +37,13 @@ def ledger(
     asked: Mapping[str, Limit] = MappingProxyType({}),
     tf32: bool | None = None,
 ) -> Accuracy:
-    """The ledger of what each sample scored; limits of metrics may be asked for in place of the model's."""
+    """The ledger of each sample's scores; `asked` holds limits that replace the model's."""
     per_sample = score_each_sample(case, samples, stages, labelled=labelled)
     return accuracy_ledger(case, samples, stages, per_sample, asked=asked, tf32=tf32)
 
 
 def stage(name: str, right: int, **changes: Any) -> Stage:
-    """A stage that decides the first `right` of 100 samples rightly."""
+    """A stage that gets the first `right` of 100 samples right."""
     classes = np.where(np.arange(100) < right, toy.samples(100).labels, -1)
     return Stage(name, {"classes": classes}, classes, **{"requests": 9, **changes})
 
@@ -54,7 +54,7 @@ def stages(framework: int, converted: int, last: int) -> Stages:
 
 
 def deciding(one: np.ndarray, other: np.ndarray, **kept: np.ndarray) -> Stages:
-    """A framework that decides so, and a converted model that decides otherwise, also when it is served."""
+    """A framework with one set of decisions, and a converted and a served model with the other."""
     framework, converted = (
         Stage(name, kept or {"classes": decisions}, decisions)
         for name, decisions in (("framework", one), ("converted", other))
@@ -63,7 +63,7 @@ def deciding(one: np.ndarray, other: np.ndarray, **kept: np.ndarray) -> Stages:
 
 
 def changed(count: int, lost: int, gained: int) -> Stages:
-    """Three stages, the last of which loses and gains samples; the framework has one in twenty wrong."""
+    """Three stages: the last loses and gains samples; the framework gets one in twenty wrong."""
     labels = np.asarray(toy.samples(count).labels)
     wrong = np.where(np.arange(count) % 20 == 0, -1, labels)
     served = wrong.copy()
@@ -73,7 +73,7 @@ def changed(count: int, lost: int, gained: int) -> Stages:
     return deciding(wrong, served)
 
 
-# --- what it says -------------------------------------------------------------------------------------------
+# --- contents -----------------------------------------------------------------------------------------------
 
 
 def test_ledger_holds_stages_and_disagreements() -> None:
@@ -120,7 +120,6 @@ def test_missing_or_nonfinite_scores_are_an_error(scores: np.ndarray) -> None:
 
 
 def test_changed_decisions_fail_despite_equal_score() -> None:
-    """A server whose score is as good still fails."""
     result = ledger(toy.case(), toy.samples(100), stages(90, 90, 96))
 
     assert all(score.passed for score in result.scores)
@@ -184,12 +183,12 @@ def test_loss_fails_only_beyond_tolerance_and_chance(
     ).scores
 
     assert score.passed is passed
-    # A share of the error, which is small, is less than one of the score.
+    # The error is small, so the same share of it allows less.
     assert error.passed is (passed and count == 500)
 
 
 def distance(kept: Arrays, _labels: Any, framework: Arrays) -> np.ndarray:
-    """An error against the framework: 1 for each sample that is decided otherwise."""
+    """An error against the framework: 1 for each sample with another decision."""
     return (kept["classes"] != framework["classes"]).astype(float)
 
 
@@ -260,17 +259,17 @@ def test_wrong_output_fails_ledger_despite_good_scores(error: float, passed: boo
     assert [entry.sample for entry in result.outputs] == ["" if passed else "toy-007"]
 
 
-# --- a model as it was found --------------------------------------------------------------------------------
+# --- models served as found ---------------------------------------------------------------------------------
 
 
 def as_found(right: int, asked: dict[str, Limit], *metrics: Any) -> Accuracy:
-    """The ledger of a model that is served as it was found, with so many of 100 samples right."""
+    """The ledger of a model served as found, which gets `right` of 100 samples right."""
     served = stage("served", right, requests=7)
     return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, asked)
 
 
 def test_served_model_without_reference_keeps_its_own_limits() -> None:
-    """Limits that are asked for replace them."""
+    """Requested limits replace them."""
     metric = toy.metric(limits={"fp32": Limit(0.9, "chosen")})
 
     passing = as_found(95, {}, metric)
@@ -287,7 +286,7 @@ def test_served_model_without_reference_keeps_its_own_limits() -> None:
     assert ([entry.passed for entry in mixed.scores], mixed.passed) == ([True, False], False)
 
 
-# --- labels that are missing --------------------------------------------------------------------------------
+# --- missing labels -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -332,7 +331,7 @@ def stages_deciding(framework: np.ndarray, converted: np.ndarray, served: np.nda
 
 
 def with_wrong(*items: int, wrong: np.ndarray = WRONG) -> np.ndarray:
-    """The labels, with wrong ones at some places."""
+    """The labels, with wrong ones at these items."""
     classes = LABELS.copy()
     classes[list(items)] = wrong[list(items)]
     return classes

@@ -1,4 +1,4 @@
-"""Parity of a converted model with the framework, by the values of each output and by decisions."""
+"""Parity of a converted model with the framework, in the values of each output and in decisions."""
 
 import dataclasses
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from tests.toy import compare_conversion
 COUNT = 40
 LARGE, LENGTH = "LARGE__1", "LENGTH__2"
 SPREAD = float(toy.rows(range(COUNT)).std(axis=0).min())
-"""The spread of the column in which samples differ least; LARGE has a hundred times as much."""
+"""The least spread of a column over the samples; LARGE has a hundred times as much."""
 WIDE = Tolerance(10, 0.95, "chosen")
 Change = Callable[[Arrays, int], None]
 """Changes the outputs of the batch of this number."""
 
 
 def outputs(inputs: Arrays) -> Arrays:
-    """The numbers, a hundred times as large ones, and a whole number that is no class."""
+    """The numbers, a hundred times the numbers, and a whole number that is no class."""
     values = inputs[toy.INPUT]
     return {toy.OUTPUT: values, LARGE: 100 * values, LENGTH: 100 + values.argmax(axis=1)}
 
@@ -44,7 +44,7 @@ def found(
     of: Callable[[Arrays], Arrays] = outputs,
     **changes: Any,
 ) -> Parity:
-    """A conversion with changed outputs, in batches of 8, beside those of the emulated precision."""
+    """The parity of a conversion with changed outputs, in batches of 8, beside the emulated precision."""
 
     def changing(edit: Change) -> Callable[[Arrays], Arrays]:
         batch_numbers = iter(range(1000))
@@ -68,7 +68,7 @@ def found(
 
 
 def off(error: float, output: str = toy.OUTPUT, only: int | None = None) -> Change:
-    """An output is off by so much in all batches, or in one."""
+    """Moves an output by `error` in all batches, or in one."""
 
     def change(batch: Arrays, number: int) -> None:
         if only in (None, number):
@@ -78,7 +78,7 @@ def off(error: float, output: str = toy.OUTPUT, only: int | None = None) -> Chan
 
 
 def shares_off(first: float, second: float) -> Change:
-    """The two outputs of numbers are off by such shares of their means."""
+    """Moves the two outputs of numbers by these shares of their means."""
 
     def change(batch: Arrays, _number: int) -> None:
         batch[toy.OUTPUT] += np.float32(first * 0.25)
@@ -121,7 +121,7 @@ def test_output_error_is_relative_to_its_own_spread() -> None:
 
 
 def test_shared_offset_does_not_hide_error() -> None:
-    """Outputs of 1000 +- 1: a tenth of what tells them apart is a ten thousandth of the largest."""
+    """Outputs of 1000 +- 1: a tenth of their spread is a ten thousandth of the largest."""
 
     def high(inputs: Arrays) -> Arrays:
         return {**outputs(inputs), toy.OUTPUT: inputs[toy.INPUT] + np.float32(1000)}
@@ -161,7 +161,7 @@ def test_nonfinite_sample_is_named() -> None:
     assert (LARGE in raised.value.where, "toy-019" in raised.value.where) == (True, True)
 
 
-# --- what the precision costs -------------------------------------------------------------------------------
+# --- the precision's cost -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_rows_with_differing_integers_are_left_out_of_error() -> None:
 
 
 def test_unused_integers_hide_no_error() -> None:
-    """The length beside the classes is off in most rows, and so are the numbers there."""
+    """Most rows have a wrong length, which decides no class, and wrong numbers."""
 
     def wrong(result: Arrays, _number: int) -> None:
         result[LENGTH][1:] += 1
@@ -259,7 +259,7 @@ def test_unused_integers_hide_no_error() -> None:
     ("gap", "passed"), [(1e-5, True), (0.1, False)], ids=["a tie of the scores", "another class"]
 )
 def test_class_may_differ_only_if_scores_tie(gap: float, passed: bool) -> None:
-    """The scores themselves are compared in either case, as the class moves nothing."""
+    """The scores themselves count in either case, as the class moves nothing."""
 
     def classified(inputs: Arrays) -> Arrays:
         scores = np.sort(inputs[toy.INPUT], axis=1)

@@ -1,4 +1,4 @@
-"""Nine in ten conversion faults of at least twice the precision's own cost are found."""
+"""The gates find nine in ten conversion faults of at least twice the precision's own cost."""
 
 import pytest
 
@@ -12,7 +12,7 @@ CASES = [(name, precision) for name, precisions in PRECISIONS.items() for precis
 
 
 def held(found: list[Finding]) -> None:
-    """The right conversion passes, and of the faults enough do not."""
+    """The right conversion passes, and enough of the faults fail."""
     right, *faults = found
     assert not right.is_noticed, "the right conversion does not pass"
     share = share_noticed(faults)

@@ -1,4 +1,4 @@
-"""The limit of a conversion is the precision's own cost, measured without the converter."""
+"""A conversion's limit is the precision's own cost, measured without the converter."""
 
 import copy
 import dataclasses
@@ -46,13 +46,13 @@ def weights_of(model: Model) -> Weights:
 
 
 def few(model: Model, count: int = 16) -> Samples:
-    """The first evaluation rows, which cost a quarter of what the suite's own 64 do."""
+    """The first evaluation rows, at a quarter of the cost of the suite's 64."""
     whole = model.samples("evaluation", None, None)
     return dataclasses.replace(whole, ids=whole.ids[:count])
 
 
 def compared(model: Model, precision: str, network: Any) -> Parity:
-    """A conversion that computes what `network` does, against the framework's."""
+    """The parity of a conversion that computes `network` with the framework."""
     case = Case(CPU, model, ONNX, None, precision)
     return compare_conversion(case, weights_of(model), functools.partial(model.run, network), few(model), 16)
 
@@ -66,7 +66,7 @@ def test_half_precision_network_costs_what_emulation_predicts(model: Model, prec
 
 
 def test_dropped_bias_within_static_tolerance_is_found() -> None:
-    """Its effect is some times the precision's own, and a small part of what the format allows."""
+    """Its effect is several times the precision's own, but a small part of the format's tolerance."""
     network = copy.deepcopy(weights_of(SPEECH).network)
     with torch.no_grad():
         network.decoder.layers[0].pos_ff.CoreNet[0].bias.zero_()
@@ -79,7 +79,7 @@ def test_dropped_bias_within_static_tolerance_is_found() -> None:
 
 
 def test_fp32_is_limited_by_its_rounding_cost() -> None:
-    """A LayerNorm with another epsilon is far within the digits that the format allows."""
+    """A LayerNorm with another epsilon stays far within the format's tolerance."""
     network = copy.deepcopy(weights_of(SPEECH).network)
     right = compared(SPEECH, "fp32", network)
     for module in network.modules():
@@ -95,7 +95,7 @@ def test_fp32_is_limited_by_its_rounding_cost() -> None:
 
 
 class Two(torch.nn.Module):
-    """A layer whose sums are in place, as those of segmentation networks are."""
+    """Two layers with an activation in place, as in segmentation networks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class Two(torch.nn.Module):
 
 
 def test_emulated_error_grows_as_bits_shrink() -> None:
-    """Values change in place as they do in the network: an activation on a copy would be missing."""
+    """Values change in place as in the network; an activation on a copy would have no effect."""
     network, x = Two().eval(), torch.linspace(-1, 1, 64).reshape(8, 8)
 
     def error(precision: str, bits: int = 8) -> float:
@@ -138,7 +138,7 @@ def test_emulated_error_grows_as_bits_shrink() -> None:
 def test_decision_changes_are_limited_by_precision_cost(
     by_precision: int, by_conversion: int, passed: bool
 ) -> None:
-    """Masks are all that a segmentation network answers, so that no error of an output says more."""
+    """A segmentation network answers only masks, so no error of an output says more."""
     samples = toy.samples(24)
     right = np.zeros((24, 1000), np.int64)
 
@@ -200,6 +200,6 @@ def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, 
 
 
 def test_whole_numbers_show_no_precision() -> None:
-    """The ids of customers are numbers of BF16 too, up to 256."""
+    """Customer ids up to 256 are numbers of BF16 too."""
     assert precision_shown([{"ids": np.arange(200, dtype=np.float32)}]) == ""
     assert precision_shown([{"labels": np.arange(200)}]) == ""

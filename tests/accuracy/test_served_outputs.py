@@ -21,7 +21,7 @@ SECOND, COUNTS = "PROBABILITIES", "COUNTS"
 
 
 def three_outputs(inputs: Arrays) -> Arrays:
-    """The classes come from the first output alone; the others are what a metric leaves out."""
+    """The classes come from the first output alone; no metric uses the others."""
     values = inputs[toy.INPUT]
     return {
         toy.OUTPUT: values,
@@ -42,7 +42,7 @@ def served_ledger(
     tolerance: Tolerance | None = None,
     cost: PrecisionCost | None = None,
 ) -> Accuracy:
-    """The ledger of a model whose server computes something else than the same file does in process."""
+    """The ledger of a model whose server computes something other than the file in process."""
     outputs = tuple(Tensor(name, dtype, shape) for name, dtype, shape in THREE)
     case = toy.case(toy.model(outputs=outputs), precision, tolerance)
 
@@ -105,7 +105,7 @@ def test_fault_in_unused_output_is_found(
 def test_server_may_differ_by_kernel_rounding(
     precision: str, right: float, wrong: float, connect: Connect
 ) -> None:
-    """Element by element all of these are within the tolerance of the format."""
+    """Each element is within the format's tolerance."""
     for off_by, passed in ((right, True), (wrong, False)):
         scaled = unused(SECOND, functools.partial(np.multiply, np.float32(1 + off_by)))
         assert served_ledger(connect, scaled, precision, Tolerance(0.5, 0.95, "chosen")).passed is passed
@@ -139,7 +139,7 @@ def test_wrong_shape_of_unused_output_is_an_error(connect: Connect) -> None:
 def test_integers_in_two_rows_may_differ_as_near_ties(
     connect: Connect,
 ) -> None:
-    """The other outputs of these rows are left out."""
+    """The comparison leaves out these rows' other outputs."""
     calls = iter([True, True])
 
     def near_tie(inputs: Arrays) -> Arrays:
@@ -155,7 +155,7 @@ def test_integers_in_two_rows_may_differ_as_near_ties(
 
 
 def test_few_wrong_voxels_in_every_mask_fail() -> None:
-    """Two of 24 masks would be a twelfth of all voxels; two voxels are none."""
+    """Two tied voxels pass, but two whole masks of 24 would be a twelfth of all voxels."""
     masks = np.random.default_rng(0).integers(0, 4, (24, 10_000))
     other = masks.copy()
     other[:, :400] = (other[:, :400] + 1) % 4

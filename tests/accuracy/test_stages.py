@@ -15,7 +15,7 @@ from tests import toy
 
 COUNT = 40
 ELSEWHERE: Any = "meta"
-"""PyTorch's device without memory, which stands for a GPU."""
+"""PyTorch's device without memory, in place of a GPU."""
 MODELS = {model.name: model for model in all_models()}
 
 
@@ -51,7 +51,7 @@ def test_nonfinite_value_names_stage_output_and_sample(stage: str, value: float)
 
 
 def test_changed_row_length_names_output_and_sample() -> None:
-    """As where a network selects by its data, which the first samples did not show."""
+    """The network selects by its data, so the first samples do not show it."""
 
     def selecting(inputs: Arrays) -> Arrays:
         width = 2 if (inputs[toy.INPUT] == last).all() else 3

@@ -1,4 +1,4 @@
-"""Evaluation through a server: each sample is sent once and judged by its own answer, in any order."""
+"""Evaluation through a server sends each sample once and judges it by its own answer, in any order."""
 
 from collections.abc import Callable
 
@@ -72,7 +72,7 @@ def test_duplicate_answer_is_an_error(connect: Connect) -> None:
 
 
 class Cut(Answer):
-    """Texts of which the last is longer than what is there."""
+    """Texts, the last of which claims more bytes than there are."""
 
     def as_numpy(self, _name: str) -> np.ndarray:
         return np.asarray(deserialize_bytes_tensor(b"\x04\x00\x00\x00text\x09\x00"))

@@ -1,4 +1,4 @@
-"""Servers of a model that answer as a test has it: over gRPC, over HTTP and through shared memory."""
+"""Servers of a model with answers that a test chooses, over gRPC, HTTP and shared memory."""
 
 import dataclasses
 import json
@@ -43,14 +43,12 @@ def right(request: Any, _context: grpc.ServicerContext) -> Any:
 
 
 def careful(request: Any, context: grpc.ServicerContext) -> Any:
-    """The same, where the request is as the model declares it."""
+    """The same, but refuses a request that the model does not declare."""
     (data,) = (
         request.inputs if len(request.inputs) == 1 else (service_pb2.ModelInferRequest.InferInputTensor(),)
     )
-    fits = (data.name, data.datatype, list(data.shape)) == ("IN", "FP32", [1, 4]) and len(
-        request.outputs
-    ) == 1
-    if not fits or len(request.raw_input_contents[0]) != 16:
+    ok = (data.name, data.datatype, list(data.shape)) == ("IN", "FP32", [1, 4]) and len(request.outputs) == 1
+    if not ok or len(request.raw_input_contents[0]) != 16:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not as declared")
     return right(request, context)
 
@@ -62,7 +60,7 @@ Handlers = dict[str, grpc.RpcMethodHandler]
 def served_by(
     answer: Answer, http_address: str | None = None, more: Handlers | None = None
 ) -> Iterator[ServedModel]:
-    """A model on a gRPC server that answers so, and answers `more` than inferences."""
+    """A model on a gRPC server with this answer to inferences, and `more` handlers."""
     handlers = {
         "ModelInfer": grpc.unary_unary_rpc_method_handler(
             answer,
@@ -98,7 +96,7 @@ def served_by(
 
 @contextmanager
 def web_server(factor: float) -> Iterator[str]:
-    """An HTTP endpoint that answers with so many times the input."""
+    """An HTTP endpoint that answers `factor` times the input."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -124,7 +122,7 @@ def web_server(factor: float) -> Iterator[str]:
 
 
 class Memory:
-    """Regions of shared memory that a server was told of, and an answer that takes its tensors from there."""
+    """Regions of shared memory registered with a server, and an answer that takes its tensors from them."""
 
     def __init__(self) -> None:
         self.regions: dict[str, mmap.mmap] = {}
@@ -152,8 +150,7 @@ class Memory:
         return {name: handler(name, answer) for name, answer in names.items()}
 
     def place(self, tensor: Any) -> tuple[mmap.mmap, int, int] | None:
-        """The region, begin and length of a tensor, as Triton within its region; None of one in the
-        message."""
+        """A tensor's region, begin and length, inside the region as in Triton; None if in the message."""
         if "shared_memory_region" not in tensor.parameters:
             return None
         parameters = tensor.parameters
@@ -164,7 +161,7 @@ class Memory:
         return region, begin, length
 
     def answer(self, request: Any, _context: grpc.ServicerContext) -> Any:
-        """So many times IN plus BIAS, and the number of elements as a text, always in the message."""
+        """`factor` times IN, plus BIAS; and each BIAS as a text, always in the message."""
         raw, values = list(request.raw_input_contents), dict[str, Any]()
         for tensor in request.inputs:
             place = self.place(tensor)

@@ -1,4 +1,4 @@
-"""A model whose answers the test makes up: nobody speaks to a server."""
+"""A model whose answers the test makes up, without a server."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -19,12 +19,12 @@ ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 NEAR = Closeness(1e-4, 1e-4, 1.0)
 IDS = [f"row-{n}" for n in range(len(ROWS))]
 Model = Callable[[np.ndarray, int], np.ndarray | Arrays]
-"""The samples of a request, by their indices, and how many requests are in flight, to the rows of its answer;
-of one output OUT, or of several."""
+"""Takes a request's sample indices and the number of requests in flight, and returns the rows of its answer,
+of one output OUT or of several."""
 
 
 def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:
-    """Twice each row, whatever is beside it."""
+    """Twice each row, whatever its neighbours."""
     return 2 * ROWS[samples]
 
 
@@ -35,7 +35,7 @@ def served_model(
     batched: bool = True,
     **changes: Any,
 ) -> ServedModel:
-    """A model of FP32 rows of four with so many samples and this largest batch; `changes` are to the job."""
+    """A model of FP32 rows of four, with `count` samples and this largest batch; `changes` are the job's."""
     job = toy.job(LoadPoint("online", 1, 1), "toy")
     model = dataclasses.replace(
         job.model,
@@ -49,7 +49,7 @@ def served_model(
 
 
 class Server:
-    """Answers in place of `served.ask`, and notes what it was asked."""
+    """Answers in place of `served.ask`, and records the requests."""
 
     def __init__(self, model: Model = sound) -> None:
         self._model = model
@@ -65,5 +65,5 @@ class Server:
 
 
 def alone(count: int = 8) -> Alone:
-    """What the sound model answers to each sample alone."""
+    """The sound model's answer to each sample alone."""
     return alone_of(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, NEAR)

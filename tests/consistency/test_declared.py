@@ -1,4 +1,4 @@
-"""Invented answers with one fault each, and first requests that are slow after a load, against the declaration."""
+"""Answers with one fault each fail against the declaration, as does a first request that stays slow."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -21,12 +21,12 @@ from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import alone, served_model
 
 Change = Callable[[Any], None]
-"""What is done to an answer before it is looked at."""
+"""Changes an answer before the gate sees it."""
 Gate = Callable[..., tuple[AnswerGate, list[Any]]]
 
 
 def answer_to(request: Any, *, batched: bool = True) -> Any:
-    """Twice the input, and how many elements that are, as the model below declares it."""
+    """Twice the input and its number of elements, as the model below declares."""
     values = np.frombuffer(request.raw_input_contents[0], np.float32).reshape(-1, 4)
     rows = [len(values)] if batched else []
     response = service_pb2.ModelInferResponse(model_name="toy")
@@ -38,12 +38,12 @@ def answer_to(request: Any, *, batched: bool = True) -> Any:
 
 
 def given_alone(count: int = 8) -> dict[int, dict[str, np.ndarray]]:
-    """The right answers to so many samples, each sent alone."""
+    """The right answers to `count` samples, each sent alone."""
     return {n: {**outputs, "COUNT": np.array([4])} for n, outputs in alone(count).rows.items()}
 
 
 def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
-    """A model of two outputs, the first of which is of this shape."""
+    """A model of two outputs, the first of this shape."""
     served = served_model(**changes)
     outputs = (Tensor("OUT", "FP32", shape), Tensor("COUNT", "INT64", (1,)))
     return dataclasses.replace(
@@ -156,7 +156,7 @@ def test_earlier_answers_must_be_complete_and_finite(gate: Gate, changed: Any, n
 
 @pytest.mark.parametrize("wrong", [None, 137])
 def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch, wrong: int | None) -> None:
-    """Not only those of samples that other gates send."""
+    """This includes samples that no other gate sends."""
     gate()
     ids = [f"row-{n}" for n in range(200)]
     rest = [
@@ -191,8 +191,8 @@ LATER = [0.001] * 19 + [0.002]
     ("firsts", "passed", "loads"),
     [
         ([0.002], True, 1),
-        ([0.004], True, 1),  # twice the slowest of the others
-        ([0.005, 0.001], True, 2),  # once it was the machine
+        ([0.004], True, 1),  # twice the slowest later one
+        ([0.005, 0.001], True, 2),  # once: the machine's fault
         ([0.5, 0.5, 0.001], True, 3),
         ([0.5, 0.5, 0.005], False, 3),
     ],

@@ -1,4 +1,4 @@
-"""Faults on a real server that need no labels: each gate finds its own, and sound models pass."""
+"""Faults on a real server: each gate finds its own without labels, and sound models pass."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ FAULTS = {
     "NaN": ({"declared"}, "out[:, 2] = np.nan"),
     "a batch size that fails": ({"largest-batch"}, "assert len(x) != 3, 'three'"),
 }
-"""Faults by their names: the gates that have to find each, and its code."""
+"""Faults by name: the gates that have to find each, and its code."""
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
 
 
 def gates_of(served: ServedModel, alone: Alone) -> dict[str, Callable[[], AnswerGate]]:
-    """Each gate of a model that is not loaded anew, by its name."""
+    """The gates that need no reload of the model, by name."""
     return {
         "repeated": lambda: repeat_checks.repeated(served, alone),
         "in-flight": lambda: repeat_checks.in_flight(served, alone),

@@ -28,7 +28,7 @@ FINE = Closeness(0.5, 0.1, 0.98, by_output={"OUT": (0.01, 0.01)})
 
 
 def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
-    """A model that answers with numbers and a text; nobody speaks to it."""
+    """A model that answers numbers and a text, without a server."""
     data = LoadData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
     server = Server("embedded", "127.0.0.1:1", "2.51.0", None, None)
     served = stand_in.served_model(largest=8, data=data, server=server)
@@ -43,14 +43,14 @@ def alone(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> Rows:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> tuple[Path, RecordedAnswers]:
-    """Answers in a file."""
+    """A file of recorded answers."""
     path = recorded.path_of(tmp_path, "toy")
     path.write_bytes(recorded.encoded(recorded.record(served_model(), alone(), "cpu-toy-onnx-fp32", "run-1")))
     return path, recorded.read(path)
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> None:
-    """Have the server answer so."""
+    """Make the server give these answers."""
 
     def ask(_model: ServedModel, requests: Any, _in_flight: int = 1) -> list[Answer]:
         return [Answer(np.asarray(rows), {"OUT": outputs[rows], "TEXT": texts[rows]}) for rows in requests]
@@ -138,7 +138,7 @@ def middle_changed(content: bytes) -> bytes:
 
 
 def rewritten(content: bytes, **changes: Any) -> bytes:
-    """The file with other fields."""
+    """The file with changed fields."""
     fields = msgspec.msgpack.decode(zlib.decompress(content))
     return zlib.compress(msgspec.msgpack.encode(fields | changes))
 

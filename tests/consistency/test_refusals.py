@@ -24,7 +24,7 @@ FAULTS = (
 
 
 def fault_in(request: Any, datatype: str = "FP32") -> str:
-    """What is wrong with a request to a model of one input of four elements; empty where nothing is."""
+    """The fault of a request to a model of one input of four elements; empty if it has none."""
     names = [tensor.name for tensor in request.inputs]
     faults = {
         "an input of another type": any(tensor.datatype != datatype for tensor in request.inputs),
@@ -47,12 +47,12 @@ def answer_to(request: Any) -> Any:
 
 
 Server = Callable[[Any], str]
-"""A request to why it is refused; empty where it is answered."""
+"""Returns why it refuses a request; empty if it answers."""
 
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[Server], list[Any]]:
-    """`serve(refuses)`: have a server refuse so; the requests that it gets."""
+    """`serve(refuses)`: start a server that refuses so; returns the requests that it receives."""
 
     def start(refuses: Server) -> list[Any]:
         received: list[Any] = []
@@ -128,7 +128,7 @@ def test_each_malformed_request_precedes_a_valid_one(serve: Any) -> None:
     assert [fault_in(item) for item in received[::2]] == list(FAULTS)
     assert all(fault in result.tried for fault in FAULTS)
     assert {item.raw_input_contents[0] for item in received[1::2]} == {ROWS[0].tobytes()}
-    (item,) = received[2].inputs  # of another shape, with as many bytes as that says
+    (item,) = received[2].inputs  # another shape, with the bytes for it
     assert list(item.shape) != [1, 4]
     assert 4 * np.prod(item.shape) == len(received[2].raw_input_contents[0])
 

@@ -1,4 +1,4 @@
-"""Invented answers of every type are compared with the answers to lone requests."""
+"""Comparison of answers of every type with the answers to lone requests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,13 +26,13 @@ EXACT = Closeness(1e-4, 1e-4, 1.0)
 
 
 def compared(right: Arrays, given: Arrays, which: Sequence[int], near: Closeness = EXACT) -> Comparison:
-    """What is found of one answer to these samples, where each got its row of `right` alone."""
+    """Compare one answer to these samples with `right`, which holds each sample's row when sent alone."""
     count = len(next(iter(right.values())))
     rows = {n: {name: values[n] for name, values in right.items()} for n in range(count)}
     return hold(alone_of(IDS, rows, near), [Answer(np.asarray(which), given)], near)
 
 
-# --- what is another answer ---------------------------------------------------------------------------------
+# --- answers that differ ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     assert hold(alone, again, EXACT).wrong == 1
 
 
-# --- what is not --------------------------------------------------------------------------------------------
+# --- answers that match -------------------------------------------------------------------------------------
 
 
 def noisy(values: np.ndarray, share: float) -> np.ndarray:
-    """Values that are off by such a share of their output's largest magnitude."""
+    """Values off by up to this share of their output's largest magnitude."""
     noise = np.random.default_rng(1).uniform(-1, 1, values.shape) * share * np.abs(values).max()
     return (values + noise).astype(values.dtype)
 
@@ -153,7 +153,7 @@ def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, near: Closen
 
 
 def test_rounding_makes_no_mix_up_of_equal_answers() -> None:
-    """Saturated probabilities of two samples are nearer than a unit in the last place of FP16."""
+    """Saturated probabilities of two samples differ by less than a unit in the last place of FP16."""
     small = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
     right = np.concatenate([1 - small[:, :1], small], axis=1)
     given = right + np.random.default_rng(3).uniform(-5e-4, 5e-4, right.shape).astype(np.float32)
@@ -176,7 +176,7 @@ def test_class_may_differ_only_if_scores_tie() -> None:
 
 
 def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
-    """Two classes have one score, up to the noise of FP32."""
+    """Two classes have the same score, up to FP32's noise."""
     scores = np.stack([ROWS[:, 0], ROWS[:, 0], ROWS[:, 0] - 1], axis=1)
     right = {"SCORES": scores, "LABEL": np.zeros((20, 1), np.int64)}
 
@@ -188,7 +188,7 @@ def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
 
 
 def test_few_integers_of_a_long_output_may_differ() -> None:
-    """The row's other outputs are left out then."""
+    """The comparison then leaves out the row's other outputs."""
     masks = np.arange(2000).reshape(20, 100)
     right = {"MASK": masks, "OUT": ROWS}
     near = Closeness(0.01, 0.01, 0.99)
@@ -283,7 +283,7 @@ def test_worst_of_several_transports_counts() -> None:
 
 @pytest.mark.parametrize(("before", "same"), [(True, False), (False, True), (True, True)])
 def test_failed_same_answers_fail_the_ledger(before: bool, same: bool) -> None:
-    """A ledger that failed before stays failed."""
+    """A failed ledger stays failed."""
     ledger = samples.accuracy() if before else samples.failed_accuracy()
     answers = SameAnswers(8, 40, 1e-6, 1.0, passed=same, sample="" if same else "row-5")
 

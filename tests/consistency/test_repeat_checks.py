@@ -1,4 +1,4 @@
-"""Samples are repeated, in flight and in batches, on models whose answers depend on it."""
+"""Gates repeat samples, in flight and in batches, on models whose answers depend on it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -25,7 +25,7 @@ GATES = ("repeated", "reloaded", "in_flight", "batches")
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """`gate(name, model, ...)`: a gate's result, and what it asked after each sample alone."""
+    """`gate(name, model, ...)`: a gate's result, and a server with the gate's own requests."""
 
     def run(
         name: str, model: Model = sound, count: int = 8, near: Closeness = NEAR, **changes: Any
@@ -42,7 +42,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return run
 
 
-# --- what is sent -------------------------------------------------------------------------------------------
+# --- requests -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", GATES)
@@ -65,7 +65,7 @@ def test_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
     ],
 )
 def test_each_sample_is_sent_alone(gate: Gate, name: str, asked: list[tuple[list[int], int]]) -> None:
-    """Repeated in the reverse order: before each request comes another one than before."""
+    """`repeated` reverses the order, so that each request follows a different one."""
     assert gate(name)[1].asked == asked
 
 
@@ -86,7 +86,7 @@ def test_tried_batch_sizes_surround_kernel_sizes(
     assert model.every_size == list(range(1, largest + 1))
 
 
-# --- what is found ------------------------------------------------------------------------------------------
+# --- faults -------------------------------------------------------------------------------------------------
 
 
 def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
@@ -105,7 +105,7 @@ def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, na
 
 
 class Leaking:
-    """Adds a share of the answer before to each."""
+    """Adds a share of the previous answer to each."""
 
     def __init__(self, share: float) -> None:
         self._share, self._before = np.float32(share), np.zeros((1, 4), np.float32)
@@ -200,13 +200,13 @@ def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -
 # --- optional inputs ----------------------------------------------------------------------------------------
 
 Remembering = Callable[[np.ndarray | None], np.ndarray]
-"""What is added to the answer to a request that holds this optional input, or lacks it."""
+"""Returns what a model adds to its answer, from the request's optional input or None."""
 
 
 def optional_gate(
     monkeypatch: pytest.MonkeyPatch, more: Remembering, *, refuses_from: int = 99
 ) -> AnswerGate:
-    """A gate's result of a model that may lack the input MORE, and refuses so from this request on."""
+    """The result for a model that refuses requests without its optional input MORE from `refuses_from` on."""
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
     source = served_model()
     data = LoadData(source.job.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})

@@ -1,4 +1,4 @@
-"""The reproducer of a wrong answer, for two rows, with strings and without a batch axis."""
+"""The reproducer of a wrong answer: for two rows, with strings, and without a batch axis."""
 
 import dataclasses
 import json

@@ -38,7 +38,7 @@ def test_refusing_transport_is_named() -> None:
 
 @pytest.mark.parametrize(("batched", "more"), [(True, {}), (False, {}), (True, {"MORE": ROWS})])
 def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[str, np.ndarray]) -> None:
-    """Each of several inputs has a place of its own in the region."""
+    """Each input has its own place in the region."""
     memory = Memory()
     with with_memory(memory, batched=batched) as model:
         data = dataclasses.replace(model.job.data, rows={**model.job.data.rows, **more})

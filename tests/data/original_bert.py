@@ -1,4 +1,4 @@
-"""How NVIDIA's BERT reads and answers SQuAD, written independently of the product, and hard texts."""
+"""NVIDIA's reading and answering of SQuAD with BERT, written independently of the product; hard texts."""
 
 import random
 import re
@@ -65,7 +65,7 @@ def basic(text: str) -> list[str]:
 
 
 def word_piece(word: str, vocabulary: Sequence[str]) -> list[str]:
-    """The longest beginning that is known, then the longest that is known with ##, or all unknown."""
+    """The longest known prefix, then the longest known with ##; [UNK] if any rest is unknown."""
     pieces: list[str] = []
     rest = word
     while rest:
@@ -85,7 +85,7 @@ Row = dict[str, Any]
 
 
 def windows(articles: Any, vocabulary: Sequence[str], sizes: WindowSizes) -> list[Row]:
-    """What the original makes of the questions, one dictionary per window."""
+    """The original's windows of the questions, one dictionary each."""
     rows: list[Row] = []
     number_of = {token: number for number, token in enumerate(vocabulary)}
     for article in articles:
@@ -139,7 +139,7 @@ def central(spans: Sequence[tuple[int, int]], place: int) -> int:
 
 
 def answers(rows: Sequence[Row], starts: np.ndarray, ends: np.ndarray) -> dict[str, str]:
-    """The original's answers, with its lists of the 20 best, and of equal sums the first."""
+    """The original's answers: from its lists of the 20 best, the first of equal sums."""
     by_question: dict[str, list[tuple[float, Row, int, int]]] = {}
     for row, start_logits, end_logits in zip(rows, starts.tolist(), ends.tolist(), strict=True):
 
@@ -159,7 +159,7 @@ def answers(rows: Sequence[Row], starts: np.ndarray, ends: np.ndarray) -> dict[s
 
 
 def text_of(row: Row, start: int, end: int) -> str:
-    """The original text that a span's tokens came from, found by walking both texts side by side."""
+    """The original text of a span's tokens, by walking both texts side by side."""
     normalised = " ".join(row["tokens"][start : end + 1]).replace(" ##", "").replace("##", "")
     written = " ".join(row["words"][row["word"][start] : row["word"][end] + 1])
     read = " ".join(basic(written))

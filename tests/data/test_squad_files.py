@@ -1,4 +1,4 @@
-"""Reading SQuAD and vocabulary files, and the invented questions used without them."""
+"""Reading of SQuAD and vocabulary files, and the invented questions that replace them."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def written(content: object, folder: Path) -> Path:
 
 
 def test_squad_file_is_read_unchanged(content: dict[str, Any], tmp_path: Path) -> None:
-    # A paragraph that nothing is asked about may lack its text.
+    # A paragraph without questions may lack its text.
     content["data"][0]["paragraphs"].insert(0, {"qas": []})
     articles = squad_v1.read(written(content, tmp_path))
     assert articles == content["data"]

@@ -29,7 +29,7 @@ def test_metric_matches_torchmetrics() -> None:
     generator = random.Random(0)
 
     def phrase() -> str:
-        """Some parts, of which one at least is left when the text is normalised."""
+        """Some parts, at least one of which survives normalisation."""
         parts = generator.choices(PARTS, k=generator.randint(0, 4))
         return generator.choice([" ", "  ", "-"]).join(
             [*parts, generator.choice(["Paris", "1250", "theory"])]

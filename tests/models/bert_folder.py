@@ -43,7 +43,7 @@ def write_folder(content: object, path: Path, config: Mapping[str, Any] = CONFIG
 
 
 def scores(model: Model, samples: Samples, outputs: Arrays) -> list[float]:
-    """The mean score of each metric for all questions, of some outputs."""
+    """The mean score of each metric over all questions."""
     kept = model.keep(outputs)
     results = [metric.score(kept, samples.labels, kept) for metric in model.metrics]
     assert samples.items is not None

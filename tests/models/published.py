@@ -18,7 +18,7 @@ LAYOUTS = Path(__file__).with_name("layouts")
 
 
 class Entry(NamedTuple):
-    """What a checkpoint holds at a key."""
+    """A checkpoint's entry at a key."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -35,7 +35,7 @@ def layout(name: str) -> Layout:
 
 
 def shrunk(entries: Layout, sizes: Mapping[int, int], layers: int) -> Layout:
-    """The same layout of a smaller network: other sizes for the sizes given, and the first layers alone."""
+    """The same layout of a smaller network: sizes replaced by `sizes`, and the first layers alone."""
     dropped = tuple(f".{name}.{number}." for name in ("layer", "layers") for number in range(layers, 12))
     return {
         key: Entry(dtype, tuple(sizes.get(size, size) for size in shape))
@@ -45,7 +45,7 @@ def shrunk(entries: Layout, sizes: Mapping[int, int], layers: int) -> Layout:
 
 
 def numbered(entries: Layout) -> State:
-    """Values by which each entry can be recognised: from its own number, counted from 1, to a half above.
+    """Values that identify each entry: from its own number, counted from 1, to a half above.
     They differ, as a checkpoint of single values is refused."""
     return {
         key: (torch.linspace(0, 0.5, math.prod(shape)).reshape(shape) + number).to(dtype)
@@ -128,7 +128,7 @@ def lightning(state: State, path: Path) -> Path:
         setattr(sys.modules[module], name, made)
         return made
 
-    with pytest.MonkeyPatch.context() as patch:  # it isn't installed, where the file is read either
+    with pytest.MonkeyPatch.context() as patch:  # the file's reader has it not installed either
         early, best, hyperparameters = (
             theirs("pytorch_lightning.callbacks.early_stopping.EarlyStopping"),
             theirs("pytorch_lightning.callbacks.model_checkpoint.ModelCheckpoint"),

@@ -58,7 +58,7 @@ def test_cases_are_read_lazily_with_small_labels(decathlon: Path) -> None:
 
 
 def each(folder: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    """Changes what is in the files of a folder of the data set."""
+    """Changes the content of every file in a folder of the data set."""
 
     def spoil(root: Path) -> None:
         for file in (root / folder).iterdir():
@@ -70,7 +70,7 @@ def each(folder: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None
 def anew(
     folder: str, voxels: Callable[[tuple[int, ...]], np.ndarray], z_mm: float = 1
 ) -> Callable[[Path], None]:
-    """Writes the volumes of a folder of the data set anew, each from the shape that it had."""
+    """Replaces each volume in a folder of the data set by one made from its shape."""
 
     def spoil(root: Path) -> None:
         for file in (root / folder).iterdir():

@@ -15,15 +15,15 @@ from reports.text.correctness import conversion_failure
 from tests.toy import compare_conversion
 
 MICRO = [model for model in all_models() if model.micro and model.name != "nnunet-micro"]
-"""Not nnU-Net: its only output are classes, of which half the digits change three in 786,432."""
+"""Not nnU-Net: its only output is classes, and half the digits change three of 786,432."""
 ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
 
 
 def in_half_digits(network: Any) -> Any:
-    """The network with the weights that a checkpoint in FP16 keeps of it, computing in FP32."""
+    """The network in FP32, with weights as a checkpoint in FP16 keeps them."""
     if isinstance(network, torch.nn.Module):
         other = copy.deepcopy(network)
-        # Not network.half(), which rounds tables too that no checkpoint has.
+        # Not network.half(), which also rounds tables that no checkpoint has.
         state = {name: value.half().to(value.dtype) for name, value in network.state_dict().items()}
         other.load_state_dict(state)
         return other

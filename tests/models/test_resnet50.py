@@ -56,7 +56,7 @@ def later_keys(state: State) -> State:
 
 
 def test_network_matches_reference_outputs(state: State, tmp_path: Path) -> None:
-    # 64 x 64 pixels leave 2 x 2 before the mean, which is enough to tell the arithmetic.
+    # 64 x 64 pixels leave 2 x 2 before the mean, enough to check the arithmetic.
     x = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(1))
     network = resnet50.load_full(saved(state, tmp_path / "x.pt")).network
     with torch.inference_mode():
@@ -150,7 +150,7 @@ def test_non_imagenet_folder_is_refused(layout: str, tmp_path: Path) -> None:
 
 
 def test_picture_beyond_eight_bits_is_refused(tmp_path: Path) -> None:
-    """All that is brighter than 255 of 65,535 would be white."""
+    """Everything above 255 of 65,535 would turn white."""
     path = tmp_path / "grey.png"
     Image.fromarray(np.full((300, 300), 1000, np.uint16)).save(path)
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):

@@ -21,7 +21,7 @@ OF_ONE_FILE = [model for model in IN_PYTORCH if model.micro]
 
 
 def state_of(model: Model) -> State:
-    """The committed weights as a checkpoint has them."""
+    """The committed weights under a checkpoint's keys."""
     within = "model." if model.name == "nnunet-micro" else ""
     return {f"{within}{key}": value for key, value in model.load(None).network.state_dict().items()}
 
@@ -44,7 +44,7 @@ def test_random_weights_are_reproducible(model: Model) -> None:
 @pytest.mark.parametrize("model", OF_ONE_FILE, ids=lambda model: model.name)
 def test_record_names_checkpoint_with_digest(model: Model, tmp_path: Path) -> None:
     state = state_of(model)
-    # As dict(network.named_parameters()) has them; a state dictionary has them without their gradients.
+    # As from dict(network.named_parameters()); a state dictionary has no gradients.
     trained = {k: torch.nn.Parameter(v) if v.is_floating_point() else v for k, v in state.items()}
     weights = model.load(saved(trained, tmp_path / "published.pt"))
     assert weights.trained
@@ -60,7 +60,7 @@ FAULTS: dict[str, Callable[[State, str], tuple[State, str]]] = {
     "missing": lambda state, last: ({k: v for k, v in state.items() if k != last}, last),
     "unexpected": lambda state, _: (state | {"speaker_emb.weight": torch.zeros(1)}, "speaker_emb.weight"),
     "another shape": lambda state, last: (state | {last: torch.zeros(5)}, last),
-    # With the prefix of a training on several GPUs and without it: either may be the older one.
+    # With and without the prefix of training on several GPUs: either may be the older one.
     "twice": lambda state, last: ({f"module.{last}": state[last] + 1, **state}, last),
 }
 
