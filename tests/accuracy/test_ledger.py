@@ -263,7 +263,7 @@ def test_wrong_output_fails_ledger_despite_good_scores(error: float, passed: boo
 
 
 def as_found(right: int, asked: dict[str, Limit], *metrics: Any) -> Accuracy:
-    """The ledger of a model served as found, which gets `right` of 100 samples right."""
+    """The ledger of a model served as found that gets `right` of 100 samples right."""
     served = stage("served", right, requests=7)
     return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, asked)
 

@@ -1,5 +1,5 @@
 """Checkpoints as NVIDIA's code writes them: keys, shapes and types, and the files around them. `layouts/`
-lists what was read from that code; each list begins with its repository, commit and files."""
+has lists read from that code; each list begins with its repository, commit and files."""
 
 import argparse
 import collections
@@ -28,7 +28,7 @@ Layout = dict[str, Entry]
 
 
 def layout(name: str) -> Layout:
-    """The entries of a checkpoint by their keys, in the order in which they are saved."""
+    """The entries of a checkpoint by their keys, in the order of the file."""
     lines = (LAYOUTS / f"{name}.txt").read_text().splitlines()
     rows = [line.split() for line in lines if not line.startswith("#")]
     return {key: Entry(getattr(torch, dtype), tuple(map(int, shape))) for key, dtype, *shape in rows}
@@ -54,7 +54,7 @@ def numbered(entries: Layout) -> State:
 
 
 def drawn(entries: Layout, gain: float = 1.0) -> State:
-    """Seeded values with which activations stay near 1 from layer to layer: scales and variances around 1,
+    """Seeded values that keep activations near 1 from layer to layer: scales and variances around 1,
     shifts and means around 0; weights that fall with the root of their inputs, times `gain`."""
     generator = torch.Generator().manual_seed(0)
 

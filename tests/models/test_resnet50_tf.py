@@ -226,7 +226,7 @@ def test_incomplete_checkpoint_is_refused(spoil: Callable[[Path], Path], folder:
         (
             "resnet50/signal_handler_var",
             np.zeros(1, np.int32),
-        ),  # what training adds is known by its whole name
+        ),  # training's additions match by whole name
     ],
 )
 def test_variable_that_does_not_fit_is_named(

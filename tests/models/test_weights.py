@@ -37,7 +37,7 @@ def test_random_weights_are_reproducible(model: Model) -> None:
     second = model.load(None)
     assert not first.trained
     for a, b in zip(first.network.state_dict().values(), second.network.state_dict().values(), strict=True):
-        # Drawn, but for BatchNorm's statistics: those are computed, and rounded as the kernels of the day do.
+        # All are drawn but BatchNorm's statistics, which the kernels compute and may round differently.
         torch.testing.assert_close(a, b)
 
 
