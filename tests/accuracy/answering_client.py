@@ -52,7 +52,7 @@ class Client:
             self.sizes.append(len(data))
             self._waiting.append((callback, answer))
             self.most_in_flight = max(self.most_in_flight, len(self._waiting))
-            rows = sum(len(one.as_numpy(toy.OUTPUT)) for _, one in self._waiting)  # type: ignore[arg-type, misc]
+            rows = sum(len(pending.as_numpy(toy.OUTPUT)) for _, pending in self._waiting)  # type: ignore[arg-type, misc]
             self.most_rows_in_flight = max(self.most_rows_in_flight, rows)
 
     def close(self) -> None:

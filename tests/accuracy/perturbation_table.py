@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 NOTICEABLE = 2.0
-"""The effect, in units of what the precision costs, from where on a fault is to be noticed."""
+"""The gates have to notice faults of at least this effect, in units of the precision's cost."""
 SHARE = 0.9
-"""How many of such faults are to be noticed, at least."""
+"""The share of such faults that they have to notice, at least."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the gates said of one fault."""
+    """The gates' verdict on one fault."""
 
     model: str
     precision: str
     fault: str
     effect: float
-    """The mean effect on the output that it changes most, in units of what the precision costs."""
+    """The mean effect on the output that it changes most, in units of the precision's cost."""
     is_noticed: bool
     """Whether the conversion test fails."""
     is_noticed_served: bool
@@ -25,16 +25,16 @@ class Finding:
 
 
 def share_noticed(findings: Sequence[Finding]) -> float | None:
-    """The share of the noticeable faults that were noticed; None where none is noticeable."""
-    noticeable = [one for one in findings if one.fault != "none" and one.effect >= NOTICEABLE]
-    return sum(one.is_noticed for one in noticeable) / len(noticeable) if noticeable else None
+    """The share of noticeable faults that the gates noticed; None if no fault is noticeable."""
+    noticeable = [finding for finding in findings if finding.fault != "none" and finding.effect >= NOTICEABLE]
+    return sum(finding.is_noticed for finding in noticeable) / len(noticeable) if noticeable else None
 
 
 def page(findings: Sequence[Finding]) -> str:
     """docs/evidence/perturbations.md."""
     groups: dict[tuple[str, str], list[Finding]] = {}
-    for one in findings:
-        groups.setdefault((one.model, one.precision), []).append(one)
+    for finding in findings:
+        groups.setdefault((finding.model, finding.precision), []).append(finding)
     lines = [
         _INTRODUCTION,
         "",
@@ -42,15 +42,22 @@ def page(findings: Sequence[Finding]) -> str:
         "Served, of at least 2 | Largest effect not noticed |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
-    for (model, precision), of_group in groups.items():
-        faults = [one for one in of_group if one.fault != "none"]
-        large = [one for one in faults if one.effect >= NOTICEABLE]
-        seen, others = sum(one.is_noticed for one in large), [one for one in faults if one not in large]
-        missed = max((one for one in faults if not one.is_noticed), key=lambda one: one.effect, default=None)
+    for (model, precision), group in groups.items():
+        faults = [finding for finding in group if finding.fault != "none"]
+        large = [finding for finding in faults if finding.effect >= NOTICEABLE]
+        noticed, others = (
+            sum(finding.is_noticed for finding in large),
+            [finding for finding in faults if finding not in large],
+        )
+        missed = max(
+            (finding for finding in faults if not finding.is_noticed),
+            key=lambda finding: finding.effect,
+            default=None,
+        )
         lines.append(
-            f"| `{model}` | {precision.upper()} | {len(faults)} | {len(large)} | {seen} | "
-            f"{sum(one.is_noticed for one in others)} of {len(others)} | "
-            f"{sum(one.is_noticed_served for one in large)} of {len(large)} | "
+            f"| `{model}` | {precision.upper()} | {len(faults)} | {len(large)} | {noticed} | "
+            f"{sum(finding.is_noticed for finding in others)} of {len(others)} | "
+            f"{sum(finding.is_noticed_served for finding in large)} of {len(large)} | "
             f"{f'{missed.effect:.2g}: {missed.fault}' if missed else '-'} |"
         )
     return "\n".join(lines) + "\n"

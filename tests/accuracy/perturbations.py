@@ -62,14 +62,14 @@ def findings_of(
     weights = model.load(None)
     inputs = few.load(range(count))
     right = model.run(weights.network, inputs)
-    # The framework's answers are asked for once for each fault, and always for the first rows.
+    # Each fault asks for the framework's answers once, and always for the first rows.
     known = dataclasses.replace(
         model,
-        run=lambda network, given: (
-            _first(right, given) if network is weights.network else model.run(network, given)
+        run=lambda network, batch: (
+            _first(right, batch) if network is weights.network else model.run(network, batch)
         ),
     )
-    onnx = next(one for one in all_formats() if one.mnemonic == "onnx")
+    onnx = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
     case = Case(CPU, known, onnx, None, precision)
     training = functools.partial(model.samples, "training", None, None)
     emulated = emulated_precision(case, weights, training, count)
@@ -128,15 +128,15 @@ def _is_noticed_served(
     case: Case, cost: PrecisionCost | None, few: Samples, in_process: Arrays, served: Arrays
 ) -> bool:
     model = case.model
-    decided = (model.decide(model.keep(one)) for one in (in_process, served))
+    decided = (model.decide(model.keep(outputs)) for outputs in (in_process, served))
     if equal_fraction(*decided).mean() < case.tolerance().agreement:
         return True
     elements = {name: values.size for name, values in in_process.items()}
     limits = output_limits(case, cost, elements, len(few), None, same_file=True)
-    found = differences_of(in_process, few.ids, limits, "served", "in process it")
+    differences = differences_of(in_process, few.ids, limits, "served", "in process it")
     try:
-        found.add(served, range(len(few)))
-        return not all(map(within_limits, found.outputs))
+        differences.add(served, range(len(few)))
+        return not all(map(within_limits, differences.outputs))
     except AccuracyError:
         return True
 
@@ -146,8 +146,8 @@ def _effect(model: Model, right: Arrays, changed: Arrays, rounded: Arrays) -> fl
     names = floating_outputs(right)
     if not names:
         wrong, lost = (
-            float((model.decide(model.keep(one)) != model.decide(model.keep(right))).sum())
-            for one in (changed, rounded)
+            float((model.decide(model.keep(outputs)) != model.decide(model.keep(right))).sum())
+            for outputs in (changed, rounded)
         )
         return wrong / max(lost, 1.0)
 
@@ -161,8 +161,8 @@ def _effect(model: Model, right: Arrays, changed: Arrays, rounded: Arrays) -> fl
 def _converted(
     case: Case, weights: Weights, training: Samples
 ) -> Iterator[Callable[[Any, Arrays, Arrays, Arrays], Arrays]]:
-    """A function from a faulty network, the inputs, the right answers and the faulty ones in FP32 to what the
-    conversion of that network answers."""
+    """A function that takes a faulty network, the inputs, the right answers and the faulty ones in FP32, and
+    returns the answers of that network's conversion."""
     if case.precision in ("fp16", "bf16") and case.model.framework == "pytorch":
         yield lambda faulty, inputs, _right, _changed: faulty(case.precision, inputs)
         return
@@ -199,16 +199,16 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     chosen = [options.model] if options.model else sorted(models)
-    found = [
+    findings = [
         finding
         for name in chosen
         for precision in PRECISIONS[name]
         for finding in findings_of(models[name], precision)
     ]
     if options.model:
-        print(page(found), end="")
+        print(page(findings), end="")
     else:
-        PAGE.write_text(page(found))
+        PAGE.write_text(page(findings))
     return 0
 
 

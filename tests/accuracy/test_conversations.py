@@ -42,12 +42,12 @@ def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
 
     def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
         nonlocal most
-        most = max(most, len({one.sequence for one in messages}))
-        return [[{"OUT": one.rows["IN"]}] for one in messages]
+        most = max(most, len({message.sequence for message in messages}))
+        return [[{"OUT": message.rows["IN"]}] for message in messages]
 
-    found = compare_conversations(cast(Any, None), MODEL, SAMPLES, at_once, say)
+    comparison = compare_conversations(cast(Any, None), MODEL, SAMPLES, at_once, say)
 
-    assert (found.passed, found.alone, most) == (True, at_once == 1, at_once)
+    assert (comparison.passed, comparison.alone, most) == (True, at_once == 1, at_once)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
 )
 def test_undeclared_conversation_answer_is_an_error(wrong: np.ndarray) -> None:
     def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
-        return [[{"OUT": wrong}] for _one in messages]
+        return [[{"OUT": wrong}] for _message in messages]
 
     with pytest.raises(AccuracyError):
         compare_conversations(cast(Any, None), MODEL, SAMPLES, 1, say)

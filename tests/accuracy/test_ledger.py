@@ -1,4 +1,4 @@
-"""The ledger judges every sample once, and a model that lost some does not pass; scores per sample."""
+"""The ledger judges every sample once and fails a model that lost samples; scores per sample."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -37,13 +37,13 @@ def ledger(
     asked: Mapping[str, Limit] = MappingProxyType({}),
     tf32: bool | None = None,
 ) -> Accuracy:
-    """The ledger of what each sample scored; limits of metrics may be asked for in place of the model's."""
+    """The ledger of each sample's scores; `asked` holds limits that replace the model's."""
     per_sample = score_each_sample(case, samples, stages, labelled=labelled)
     return accuracy_ledger(case, samples, stages, per_sample, asked=asked, tf32=tf32)
 
 
 def stage(name: str, right: int, **changes: Any) -> Stage:
-    """A stage that decides the first `right` of 100 samples rightly."""
+    """A stage that gets the first `right` of 100 samples right."""
     classes = np.where(np.arange(100) < right, toy.samples(100).labels, -1)
     return Stage(name, {"classes": classes}, classes, **{"requests": 9, **changes})
 
@@ -54,7 +54,7 @@ def stages(framework: int, converted: int, last: int) -> Stages:
 
 
 def deciding(one: np.ndarray, other: np.ndarray, **kept: np.ndarray) -> Stages:
-    """A framework that decides so, and a converted model that decides otherwise, also when it is served."""
+    """A framework with one set of decisions, and a converted and a served model with the other."""
     framework, converted = (
         Stage(name, kept or {"classes": decisions}, decisions)
         for name, decisions in (("framework", one), ("converted", other))
@@ -63,7 +63,7 @@ def deciding(one: np.ndarray, other: np.ndarray, **kept: np.ndarray) -> Stages:
 
 
 def changed(count: int, lost: int, gained: int) -> Stages:
-    """Three stages, the last of which loses and gains samples; the framework has one in twenty wrong."""
+    """Three stages: the last loses and gains samples; the framework gets one in twenty wrong."""
     labels = np.asarray(toy.samples(count).labels)
     wrong = np.where(np.arange(count) % 20 == 0, -1, labels)
     served = wrong.copy()
@@ -73,7 +73,7 @@ def changed(count: int, lost: int, gained: int) -> Stages:
     return deciding(wrong, served)
 
 
-# --- what it says -------------------------------------------------------------------------------------------
+# --- contents -----------------------------------------------------------------------------------------------
 
 
 def test_ledger_holds_stages_and_disagreements() -> None:
@@ -109,8 +109,8 @@ def test_rows_of_an_item_are_scored_together() -> None:
 
 @pytest.mark.parametrize("scores", [np.ones(99), np.full(100, np.nan)])
 def test_missing_or_nonfinite_scores_are_an_error(scores: np.ndarray) -> None:
-    found = iter([np.ones(100), scores, np.ones(100)])
-    case = toy.case(toy.model(metrics=(toy.metric(score=lambda *_arguments: next(found)),)))
+    stage_scores = iter([np.ones(100), scores, np.ones(100)])
+    case = toy.case(toy.model(metrics=(toy.metric(score=lambda *_arguments: next(stage_scores)),)))
 
     with pytest.raises(ProofError, check=lambda error: error.where == "stage converted"):
         ledger(case, toy.samples(100), stages(98, 98, 98))
@@ -120,7 +120,6 @@ def test_missing_or_nonfinite_scores_are_an_error(scores: np.ndarray) -> None:
 
 
 def test_changed_decisions_fail_despite_equal_score() -> None:
-    """A server whose score is as good still fails."""
     result = ledger(toy.case(), toy.samples(100), stages(90, 90, 96))
 
     assert all(score.passed for score in result.scores)
@@ -184,12 +183,12 @@ def test_loss_fails_only_beyond_tolerance_and_chance(
     ).scores
 
     assert score.passed is passed
-    # A share of the error, which is small, is less than one of the score.
+    # The error is small, so the same share of it allows less.
     assert error.passed is (passed and count == 500)
 
 
 def distance(kept: Arrays, _labels: Any, framework: Arrays) -> np.ndarray:
-    """An error against the framework: 1 for each sample that is decided otherwise."""
+    """An error against the framework: 1 for each sample with another decision."""
     return (kept["classes"] != framework["classes"]).astype(float)
 
 
@@ -226,17 +225,17 @@ def test_requested_limit_replaces_model_limit(floor: float, passes: bool) -> Non
     own = {"fp32": Limit(0.5 if not passes else 0.99, "the model's")}
     case = toy.case(toy.model(metrics=(toy.metric(limits=own),)))
 
-    found = ledger(case, toy.samples(100), stages(96, 96, 96), asked={"top-1": Limit(floor, "agreed")})
+    result = ledger(case, toy.samples(100), stages(96, 96, 96), asked={"top-1": Limit(floor, "agreed")})
 
-    assert found.passed is passes
-    asked, _beside_framework = found.scores[0].limits
+    assert result.passed is passes
+    asked, _beside_framework = result.scores[0].limits
     assert asked == Limit(floor, "agreed")
 
 
 def test_user_floor_replaces_framework_comparison() -> None:
     metric = toy.metric(limits={"fp32": Limit(0.5, "given")}, beside_framework=False)
     (score,) = ledger(toy.case(toy.model(metrics=(metric,))), toy.samples(100), stages(100, 80, 80)).scores
-    assert (score.passed, [one.source for one in score.limits]) == (True, ["given"])
+    assert (score.passed, [limit.source for limit in score.limits]) == (True, ["given"])
 
 
 # --- every output of the server -----------------------------------------------------------------------------
@@ -244,50 +243,50 @@ def test_user_floor_replaces_framework_comparison() -> None:
 
 @pytest.mark.parametrize(("error", "passed"), [(0.0, True), (0.9, False)])
 def test_wrong_output_fails_ledger_despite_good_scores(error: float, passed: bool) -> None:
-    wanted = np.tile(np.linspace(0.1, 1, 4, dtype=np.float32), (100, 1))
-    given = wanted.copy()
-    given[7, 3] += np.float32(error)
+    expected = np.tile(np.linspace(0.1, 1, 4, dtype=np.float32), (100, 1))
+    served = expected.copy()
+    served[7, 3] += np.float32(error)
     case, ids = toy.case(), toy.samples(100).ids
-    limits = output_limits(case, None, {toy.OUTPUT: wanted.size}, 100, False, same_file=True)
-    differences = differences_of({toy.OUTPUT: wanted}, ids, limits, "served", "in process it")
-    differences.add({toy.OUTPUT: given}, range(100))
+    limits = output_limits(case, None, {toy.OUTPUT: expected.size}, 100, False, same_file=True)
+    differences = differences_of({toy.OUTPUT: expected}, ids, limits, "served", "in process it")
+    differences.add({toy.OUTPUT: served}, range(100))
     three = stage("framework", 100), stage("converted", 100), stage("served", 100, differences=differences)
 
-    found = ledger(case, toy.samples(100), three, tf32=False)
+    result = ledger(case, toy.samples(100), three, tf32=False)
 
-    assert all(one.passed for one in found.scores)
-    assert found.passed is passed
-    assert [one.sample for one in found.outputs] == ["" if passed else "toy-007"]
+    assert all(entry.passed for entry in result.scores)
+    assert result.passed is passed
+    assert [entry.sample for entry in result.outputs] == ["" if passed else "toy-007"]
 
 
-# --- a model as it was found --------------------------------------------------------------------------------
+# --- models served as found ---------------------------------------------------------------------------------
 
 
 def as_found(right: int, asked: dict[str, Limit], *metrics: Any) -> Accuracy:
-    """The ledger of a model that is served as it was found, with so many of 100 samples right."""
+    """The ledger of a model served as found that gets `right` of 100 samples right."""
     served = stage("served", right, requests=7)
     return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, asked)
 
 
 def test_served_model_without_reference_keeps_its_own_limits() -> None:
-    """Limits that are asked for replace them."""
-    own = toy.metric(limits={"fp32": Limit(0.9, "chosen")})
+    """Requested limits replace them."""
+    metric = toy.metric(limits={"fp32": Limit(0.9, "chosen")})
 
-    fine = as_found(95, {}, own)
-    assert (fine.passed, fine.samples, fine.requests, fine.disagreements) == (True, 100, 7, ())
-    (score,) = fine.scores
+    passing = as_found(95, {}, metric)
+    assert (passing.passed, passing.samples, passing.requests, passing.disagreements) == (True, 100, 7, ())
+    (score,) = passing.scores
     assert (score.framework, score.converted, score.served) == (None, None, 0.95)
     assert (score.metric, score.limits) == ("top-1", (Limit(0.9, "chosen"),))
-    assert not as_found(85, {}, own).passed
-    assert as_found(85, {"top-1": Limit(0.8, "asked")}, own).passed
-    stricter = as_found(95, {"top-1": Limit(0.97, "asked")}, own)
-    assert (stricter.passed, [one.source for one in stricter.scores[0].limits]) == (False, ["asked"])
+    assert not as_found(85, {}, metric).passed
+    assert as_found(85, {"top-1": Limit(0.8, "asked")}, metric).passed
+    stricter = as_found(95, {"top-1": Limit(0.97, "asked")}, metric)
+    assert (stricter.passed, [entry.source for entry in stricter.scores[0].limits]) == (False, ["asked"])
     assert as_found(1, {}, toy.metric(limits={})).passed
-    two = as_found(95, {}, own, toy.metric(name="other", limits={"fp32": Limit(0.99, "chosen")}))
-    assert ([one.passed for one in two.scores], two.passed) == ([True, False], False)
+    mixed = as_found(95, {}, metric, toy.metric(name="other", limits={"fp32": Limit(0.99, "chosen")}))
+    assert ([entry.passed for entry in mixed.scores], mixed.passed) == ([True, False], False)
 
 
-# --- labels that are missing --------------------------------------------------------------------------------
+# --- missing labels -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -303,12 +302,14 @@ def test_missing_checkpoint_or_dataset_option_is_named(
     trained: bool, labelled: bool, options: set[str] | None
 ) -> None:
     samples = toy.samples() if labelled else Samples(toy.samples().ids, toy.samples().load)
-    said = missing_options(toy.model(), toy.weights(trained=trained), samples)
+    message = missing_options(toy.model(), toy.weights(trained=trained), samples)
 
-    assert (said and set(said.partition(" needs ")[2].split(" and "))) == options
+    assert (message and set(message.partition(" needs ")[2].split(" and "))) == options
     if not labelled:
-        given = missing_options(toy.model(), toy.weights(trained=trained), samples, has_dataset=True)
-        assert "--dataset" not in (given or "")
+        message_with_dataset = missing_options(
+            toy.model(), toy.weights(trained=trained), samples, has_dataset=True
+        )
+        assert "--dataset" not in (message_with_dataset or "")
     unlabelled = toy.model(metrics=(toy.metric(name="error", labelled=False),))
     assert missing_options(unlabelled, toy.weights(trained=trained), samples) is None
 
@@ -322,15 +323,15 @@ ALSO_WRONG = (LABELS + 2) % toy.CLASSES
 def stages_deciding(framework: np.ndarray, converted: np.ndarray, served: np.ndarray) -> Stages:
     """Three stages by the classes they decide."""
     names = ("framework", "converted", "served")
-    one, other, last = (
+    first, second, last = (
         Stage(name, {"classes": classes}, classes, requests=9)
         for name, classes in zip(names, (framework, converted, served), strict=True)
     )
-    return one, other, last
+    return first, second, last
 
 
 def with_wrong(*items: int, wrong: np.ndarray = WRONG) -> np.ndarray:
-    """The labels, with wrong ones at some places."""
+    """The labels, with wrong ones at these items."""
     classes = LABELS.copy()
     classes[list(items)] = wrong[list(items)]
     return classes
@@ -353,9 +354,9 @@ def test_worst_samples_are_ordered_lost_changed_low() -> None:
     served = with_wrong(0, 1, 2, 5)
     served[1] = ALSO_WRONG[1]
 
-    found = worst(toy.case(), toy.samples(COUNT), stages_deciding(framework, converted, served))
+    items = worst(toy.case(), toy.samples(COUNT), stages_deciding(framework, converted, served))
 
-    assert found == [
+    assert items == [
         (2, "converted scores worse than framework"),
         (5, "served scores worse than converted"),
         (1, "served decides differently from converted"),
@@ -379,19 +380,19 @@ def test_worst_samples_are_ordered_lost_changed_low() -> None:
     ],
 )
 def test_worst_samples_are_listed(one: Case, served: np.ndarray, labelled: bool, items: list[int]) -> None:
-    of = toy.samples(COUNT) if labelled else dataclasses.replace(toy.samples(COUNT), labels=None)
+    samples = toy.samples(COUNT) if labelled else dataclasses.replace(toy.samples(COUNT), labels=None)
 
-    found = worst(one, of, stages_deciding(LABELS, LABELS, served), labelled=labelled)
+    listed = worst(one, samples, stages_deciding(LABELS, LABELS, served), labelled=labelled)
 
-    assert [item for item, _why in found] == items
+    assert [item for item, _reason in listed] == items
 
 
 def a_file(**changes: object) -> per_sample.SampleScores:
     """The samples of the sample record."""
-    of = records.record()
+    record = records.record()
     fields: dict[str, object] = {
-        "case": of.case,
-        "digest": of.build.digest,
+        "case": record.case,
+        "digest": record.build.digest,
         "ids": tuple(f"s{i}" for i in range(500)),
         "scores": {"top-1": dict.fromkeys(per_sample.STAGES, (1.0,) * 500)},
         "worst": (per_sample.Sample("s7", "low top-1", (Part("text", "Label", "class 3"),)),),
@@ -438,9 +439,9 @@ def test_samples_of_another_build_or_dataset_are_ignored(tmp_path: Path, change:
 
 
 def test_search_winner_has_own_samples_file(tmp_path: Path) -> None:
-    found = records.record().loads[0]
+    load = records.record().loads[0]
     search = Search(
-        10, "p99", records.record().deployment, found, "within", None, 1, 1, 1.0, "x", records.accuracy()
+        10, "p99", records.record().deployment, load, "within", None, 1, 1, 1.0, "x", records.accuracy()
     )
     record = records.record(search=search)
 

@@ -1,4 +1,4 @@
-"""Parity of a converted model with the framework, by the values of each output and by decisions."""
+"""Parity of a converted model with the framework, in the values of each output and in decisions."""
 
 import dataclasses
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from tests.toy import compare_conversion
 COUNT = 40
 LARGE, LENGTH = "LARGE__1", "LENGTH__2"
 SPREAD = float(toy.rows(range(COUNT)).std(axis=0).min())
-"""The spread of the column in which samples differ least; LARGE has a hundred times as much."""
+"""The least spread of a column over the samples; LARGE has a hundred times as much."""
 WIDE = Tolerance(10, 0.95, "chosen")
 Change = Callable[[Arrays, int], None]
 """Changes the outputs of the batch of this number."""
 
 
 def outputs(inputs: Arrays) -> Arrays:
-    """The numbers, a hundred times as large ones, and a whole number that is no class."""
+    """The numbers, a hundred times the numbers, and a whole number that is no class."""
     values = inputs[toy.INPUT]
     return {toy.OUTPUT: values, LARGE: 100 * values, LENGTH: 100 + values.argmax(axis=1)}
 
@@ -44,14 +44,14 @@ def found(
     of: Callable[[Arrays], Arrays] = outputs,
     **changes: Any,
 ) -> Parity:
-    """A conversion with changed outputs, in batches of 8, beside those of the emulated precision."""
+    """The parity of a conversion with changed outputs, in batches of 8, beside the emulated precision."""
 
-    def changing(how: Change) -> Callable[[Arrays], Arrays]:
-        numbers = iter(range(1000))
+    def changing(edit: Change) -> Callable[[Arrays], Arrays]:
+        batch_numbers = iter(range(1000))
 
         def run(inputs: Arrays) -> Arrays:
             changed = {name: values.copy() for name, values in of(inputs).items()}
-            how(changed, next(numbers))
+            edit(changed, next(batch_numbers))
             return changed
 
         return run
@@ -68,21 +68,21 @@ def found(
 
 
 def off(error: float, output: str = toy.OUTPUT, only: int | None = None) -> Change:
-    """An output is off by so much in all batches, or in one."""
+    """Moves an output by `error` in all batches, or in one."""
 
-    def change(one: Arrays, number: int) -> None:
+    def change(batch: Arrays, number: int) -> None:
         if only in (None, number):
-            one[output] += np.float32(error)
+            batch[output] += np.float32(error)
 
     return change
 
 
 def shares_off(first: float, second: float) -> Change:
-    """The two outputs of numbers are off by such shares of their means."""
+    """Moves the two outputs of numbers by these shares of their means."""
 
-    def change(one: Arrays, _number: int) -> None:
-        one[toy.OUTPUT] += np.float32(first * 0.25)
-        one[LARGE] += np.float32(second * 25)
+    def change(batch: Arrays, _number: int) -> None:
+        batch[toy.OUTPUT] += np.float32(first * 0.25)
+        batch[LARGE] += np.float32(second * 25)
 
     return change
 
@@ -112,16 +112,16 @@ def test_error_is_a_share_of_spread_over_all_batches(share: float, passed: bool,
 
 
 def test_output_error_is_relative_to_its_own_spread() -> None:
-    def both_off(one: Arrays, number: int) -> None:
-        off(0.5 * SPREAD, LARGE)(one, number)
-        off(0.008 * SPREAD)(one, number)
+    def both_off(batch: Arrays, number: int) -> None:
+        off(0.5 * SPREAD, LARGE)(batch, number)
+        off(0.008 * SPREAD)(batch, number)
 
     assert found(off(0.5 * SPREAD, LARGE)).relative_error == pytest.approx(0.005, rel=1e-2)
     assert found(both_off).relative_error == pytest.approx(0.008, rel=1e-2)
 
 
 def test_shared_offset_does_not_hide_error() -> None:
-    """Outputs of 1000 +- 1: a tenth of what tells them apart is a ten thousandth of the largest."""
+    """Outputs of 1000 +- 1: a tenth of their spread is a ten thousandth of the largest."""
 
     def high(inputs: Arrays) -> Arrays:
         return {**outputs(inputs), toy.OUTPUT: inputs[toy.INPUT] + np.float32(1000)}
@@ -142,26 +142,26 @@ def test_all_zero_output_allows_only_rounding() -> None:
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        (toy.OUTPUT, lambda one: one.pop(toy.OUTPUT)),
-        (LARGE, lambda one: one.update({LARGE: one[LARGE][:, :1]})),
-        (LARGE, lambda one: one.update({LARGE: one[LARGE].astype(int)})),
-        (LARGE, lambda one: one[LARGE].put(13, np.inf)),
+        (toy.OUTPUT, lambda batch: batch.pop(toy.OUTPUT)),
+        (LARGE, lambda batch: batch.update({LARGE: batch[LARGE][:, :1]})),
+        (LARGE, lambda batch: batch.update({LARGE: batch[LARGE].astype(int)})),
+        (LARGE, lambda batch: batch[LARGE].put(13, np.inf)),
     ],
     ids=["missing", "broadcasts", "another type", "no number"],
 )
 def test_incomparable_outputs_are_an_error(name: str, change: Callable[[Arrays], Any]) -> None:
     with pytest.raises(AccuracyError) as raised:
-        found(lambda one, _number: change(one))
+        found(lambda batch, _number: change(batch))
     assert name in str(raised.value)
 
 
 def test_nonfinite_sample_is_named() -> None:
     with pytest.raises(AccuracyError) as raised:
-        found(lambda one, number: one[LARGE].put(13, np.inf) if number == 2 else None)
+        found(lambda batch, number: batch[LARGE].put(13, np.inf) if number == 2 else None)
     assert (LARGE in raised.value.where, "toy-019" in raised.value.where) == (True, True)
 
 
-# --- what the precision costs -------------------------------------------------------------------------------
+# --- the precision's cost -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -217,11 +217,11 @@ def test_agreement_has_a_limit(agreement: float, passed: bool) -> None:
 
 
 def test_rows_with_differing_integers_are_left_out_of_error() -> None:
-    def longer(one: Arrays, _number: int) -> None:
-        one[LENGTH][:4] += 1
-        one[toy.OUTPUT][:4] += 100
-        one[toy.OUTPUT][4:] += np.float32(0.00025)
-        one[LARGE][4:] += np.float32(0.025)
+    def longer(result: Arrays, _number: int) -> None:
+        result[LENGTH][:4] += 1
+        result[toy.OUTPUT][:4] += 100
+        result[toy.OUTPUT][4:] += np.float32(0.00025)
+        result[LARGE][4:] += np.float32(0.025)
 
     parity = found(
         longer,
@@ -235,21 +235,21 @@ def test_rows_with_differing_integers_are_left_out_of_error() -> None:
     assert parity.error_in_costs < 2
     assert parity.agreement == 0.5
     assert not parity.passed, "by its decisions and by the rows that are left to compare"
-    by_name = {one.output: one for one in parity.outputs}
+    by_name = {result.output: result for result in parity.outputs}
     assert (by_name[LENGTH].mean, by_name[LARGE].compared, by_name[toy.OUTPUT].compared) == (0.5, 0.5, 0.5)
     assert by_name[LARGE].compared_limit > 0.8
 
 
 def test_unused_integers_hide_no_error() -> None:
-    """The length beside the classes is off in most rows, and so are the numbers there."""
+    """Most rows have a wrong length, which decides no class, and wrong numbers."""
 
-    def wrong(one: Arrays, _number: int) -> None:
-        one[LENGTH][1:] += 1
-        one[toy.OUTPUT][1:] *= np.float32(0.5)
+    def wrong(result: Arrays, _number: int) -> None:
+        result[LENGTH][1:] += 1
+        result[toy.OUTPUT][1:] *= np.float32(0.5)
 
     parity = found(wrong)
 
-    by_name = {one.output: one for one in parity.outputs}
+    by_name = {result.output: result for result in parity.outputs}
     assert (parity.agreement, parity.relative_error, parity.passed) == (1.0, 0.0, False)
     assert by_name[LENGTH].mean == by_name[LENGTH].largest * 7 / 8 == pytest.approx(7 / 8)
     assert by_name[toy.OUTPUT].compared == pytest.approx(1 / 8)
@@ -259,24 +259,24 @@ def test_unused_integers_hide_no_error() -> None:
     ("gap", "passed"), [(1e-5, True), (0.1, False)], ids=["a tie of the scores", "another class"]
 )
 def test_class_may_differ_only_if_scores_tie(gap: float, passed: bool) -> None:
-    """The scores themselves are compared in either case, as the class moves nothing."""
+    """The scores themselves count in either case, as the class moves nothing."""
 
     def classified(inputs: Arrays) -> Arrays:
         scores = np.sort(inputs[toy.INPUT], axis=1)
         scores[3, 2] = scores[3, 3] - gap
         return {**outputs(inputs), toy.OUTPUT: scores, LENGTH: scores.argmax(axis=1)}
 
-    def second(one: Arrays, _number: int) -> None:
-        one[LENGTH][3] = 2
+    def second(batch: Arrays, _number: int) -> None:
+        batch[LENGTH][3] = 2
 
     tolerance = Tolerance(0.01, 0.8, "chosen")
     parity = found(second, of=classified, tolerance=tolerance)
     assert parity.passed is passed
     assert parity.outputs[0].compared == 1.0
 
-    def and_moved(one: Arrays, number: int) -> None:
-        second(one, number)
-        off(0.1)(one, number)
+    def and_moved(batch: Arrays, number: int) -> None:
+        second(batch, number)
+        off(0.1)(batch, number)
 
     assert not found(and_moved, of=classified, tolerance=tolerance).passed
 
@@ -284,7 +284,7 @@ def test_class_may_differ_only_if_scores_tie(gap: float, passed: bool) -> None:
 @pytest.mark.parametrize(("wrong", "passed"), [(0, True), (3, False)])
 def test_integer_only_model_is_judged_by_decisions(wrong: int, passed: bool) -> None:
     """Also with random weights."""
-    of_labels = toy.model(
+    label_model = toy.model(
         outputs=(Tensor(LENGTH, "INT64", ()),), keep=lambda outputs: outputs, decide=lambda kept: kept[LENGTH]
     )
 
@@ -295,7 +295,7 @@ def test_integer_only_model_is_judged_by_decisions(wrong: int, passed: bool) -> 
         return {LENGTH: classes(inputs)[LENGTH] + (np.arange(len(inputs[toy.INPUT])) < wrong)}
 
     weights = toy.weights(network=classes, trained=False)
-    case = toy.case(of_labels, tolerance=Tolerance(0.01, 0.95, "chosen"))
+    case = toy.case(label_model, tolerance=Tolerance(0.01, 0.95, "chosen"))
     result = compare_conversion(case, weights, others, toy.samples(COUNT), COUNT)
 
     assert result.relative_error is None

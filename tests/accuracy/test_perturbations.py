@@ -1,4 +1,4 @@
-"""Nine in ten conversion faults of at least twice the precision's own cost are found."""
+"""The gates find nine in ten conversion faults of at least twice the precision's own cost."""
 
 import pytest
 
@@ -12,19 +12,19 @@ CASES = [(name, precision) for name, precisions in PRECISIONS.items() for precis
 
 
 def held(found: list[Finding]) -> None:
-    """The right conversion passes, and of the faults enough do not."""
+    """The right conversion passes, and enough of the faults fail."""
     right, *faults = found
     assert not right.is_noticed, "the right conversion does not pass"
     share = share_noticed(faults)
     assert share is not None, "no fault is large enough to be noticed"
-    missed = [one for one in faults if one.effect >= NOTICEABLE and not one.is_noticed]
+    missed = [fault for fault in faults if fault.effect >= NOTICEABLE and not fault.is_noticed]
     assert share >= SHARE, missed
 
 
 def test_dropped_biases_of_fastpitch_micro_are_noticed() -> None:
-    found = findings_of(MODELS["fastpitch-micro"], "fp16", lambda fault: fault.name.startswith("bias"), 16)
-    assert len(found) > 5
-    held(found)
+    findings = findings_of(MODELS["fastpitch-micro"], "fp16", lambda fault: fault.name.startswith("bias"), 16)
+    assert len(findings) > 5
+    held(findings)
 
 
 @pytest.mark.campaign

@@ -1,4 +1,4 @@
-"""The limit of a conversion is the precision's own cost, measured without the converter."""
+"""A conversion's limit is the precision's own cost, measured without the converter."""
 
 import copy
 import dataclasses
@@ -28,15 +28,16 @@ from reports.text.correctness import conversion_failure
 from tests import toy
 from tests.toy import compare_conversion
 
-ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
 BERT, SPEECH = (
-    next(one for one in all_models() if one.name == name) for name in ("bert-dist4l-micro", "fastpitch-micro")
+    next(model for model in all_models() if model.name == name)
+    for name in ("bert-dist4l-micro", "fastpitch-micro")
 )
 
 
 @functools.cache
 def _load(name: str) -> Weights:
-    return next(one for one in all_models() if one.name == name).load(None)
+    return next(model for model in all_models() if model.name == name).load(None)
 
 
 def weights_of(model: Model) -> Weights:
@@ -45,13 +46,13 @@ def weights_of(model: Model) -> Weights:
 
 
 def few(model: Model, count: int = 16) -> Samples:
-    """The first evaluation rows, which cost a quarter of what the suite's own 64 do."""
+    """The first evaluation rows, at a quarter of the cost of the suite's 64."""
     whole = model.samples("evaluation", None, None)
     return dataclasses.replace(whole, ids=whole.ids[:count])
 
 
 def compared(model: Model, precision: str, network: Any) -> Parity:
-    """A conversion that computes what `network` does, against the framework's."""
+    """The parity of a conversion that computes `network` with the framework."""
     case = Case(CPU, model, ONNX, None, precision)
     return compare_conversion(case, weights_of(model), functools.partial(model.run, network), few(model), 16)
 
@@ -59,26 +60,26 @@ def compared(model: Model, precision: str, network: Any) -> Parity:
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 @pytest.mark.parametrize("model", [BERT, SPEECH], ids=lambda model: model.name)
 def test_half_precision_network_costs_what_emulation_predicts(model: Model, precision: str) -> None:
-    found = compared(model, precision, in_precision(weights_of(model).network, precision))
-    assert found.passed, conversion_failure(found)
-    assert found.error_in_costs == pytest.approx(1, abs=0.5)
+    parity = compared(model, precision, in_precision(weights_of(model).network, precision))
+    assert parity.passed, conversion_failure(parity)
+    assert parity.error_in_costs == pytest.approx(1, abs=0.5)
 
 
 def test_dropped_bias_within_static_tolerance_is_found() -> None:
-    """Its effect is some times the precision's own, and a small part of what the format allows."""
+    """Its effect is several times the precision's own, but a small part of the format's tolerance."""
     network = copy.deepcopy(weights_of(SPEECH).network)
     with torch.no_grad():
         network.decoder.layers[0].pos_ff.CoreNet[0].bias.zero_()
-    found = compared(SPEECH, "fp16", in_precision(network, "fp16"))
-    assert found.relative_error is not None
-    assert found.relative_error < ONNX.tolerances["fp16"].relative_error
-    assert found.error_in_costs is not None
-    assert found.error_in_costs > ERROR_LIMITS["fp16"]
-    assert not found.passed
+    parity = compared(SPEECH, "fp16", in_precision(network, "fp16"))
+    assert parity.relative_error is not None
+    assert parity.relative_error < ONNX.tolerances["fp16"].relative_error
+    assert parity.error_in_costs is not None
+    assert parity.error_in_costs > ERROR_LIMITS["fp16"]
+    assert not parity.passed
 
 
 def test_fp32_is_limited_by_its_rounding_cost() -> None:
-    """A LayerNorm with another epsilon is far within the digits that the format allows."""
+    """A LayerNorm with another epsilon stays far within the format's tolerance."""
     network = copy.deepcopy(weights_of(SPEECH).network)
     right = compared(SPEECH, "fp32", network)
     for module in network.modules():
@@ -94,7 +95,7 @@ def test_fp32_is_limited_by_its_rounding_cost() -> None:
 
 
 class Two(torch.nn.Module):
-    """A layer whose sums are in place, as those of segmentation networks are."""
+    """Two layers with an activation in place, as in segmentation networks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +108,7 @@ class Two(torch.nn.Module):
 
 
 def test_emulated_error_grows_as_bits_shrink() -> None:
-    """Values change in place as they do in the network: an activation on a copy would be missing."""
+    """Values change in place as in the network; an activation on a copy would have no effect."""
     network, x = Two().eval(), torch.linspace(-1, 1, 64).reshape(8, 8)
 
     def error(precision: str, bits: int = 8) -> float:
@@ -137,7 +138,7 @@ def test_emulated_error_grows_as_bits_shrink() -> None:
 def test_decision_changes_are_limited_by_precision_cost(
     by_precision: int, by_conversion: int, passed: bool
 ) -> None:
-    """Masks are all that a segmentation network answers, so that no error of an output says more."""
+    """A segmentation network answers only masks, so no error of an output says more."""
     samples = toy.samples(24)
     right = np.zeros((24, 1000), np.int64)
 
@@ -152,7 +153,7 @@ def test_decision_changes_are_limited_by_precision_cost(
         keep=lambda outputs: outputs,
         decide=lambda kept: kept["masks"],
     )
-    found = compare_conversion(
+    parity = compare_conversion(
         toy.case(model, "bf16"),
         toy.weights(),
         changed(by_conversion),
@@ -160,11 +161,11 @@ def test_decision_changes_are_limited_by_precision_cost(
         24,
         emulated=changed(by_precision),
     )
-    assert found.passed is passed, found
+    assert parity.passed is passed, parity
 
 
 def test_int8_emulation_uses_only_training_samples() -> None:
-    model = next(one for one in all_models() if one.name == "resnet50-micro")
+    model = next(candidate for candidate in all_models() if candidate.name == "resnet50-micro")
     seen: list[int] = []
     training = model.samples("training", None, None)
     training = dataclasses.replace(training, ids=training.ids[:16])
@@ -176,12 +177,12 @@ def test_int8_emulation_uses_only_training_samples() -> None:
     case = Case(CPU, model, ONNX, None, "int8")
     run = emulated_precision(case, weights_of(model), lambda: dataclasses.replace(training, load=load), 16)
     assert run is not None
-    asked = len(seen)
+    count = len(seen)
     inputs = few(model, 4).load(range(4))
     expected = model.run(weights_of(model).network, inputs)["OUTPUT__0"]
     error = np.abs(run(inputs)["OUTPUT__0"] - expected).mean() / np.abs(expected).mean()
     assert 0.002 < error < 0.1
-    assert len(seen) == asked == len(set(seen))
+    assert len(seen) == count == len(set(seen))
 
 
 @pytest.mark.parametrize(
@@ -189,16 +190,16 @@ def test_int8_emulation_uses_only_training_samples() -> None:
 )
 def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
     values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
-    asked = Closeness(2e-3, 1e-4, 1.0)
+    requested = Closeness(2e-3, 1e-4, 1.0)
 
-    near = closeness_as_found(asked, [{"y": values}], "cpu")
+    near = closeness_as_found(requested, [{"y": values}], "cpu")
 
     assert precision_shown([{"y": values}]) == shown
-    assert (near == asked) is (shown == "")
-    assert near.element >= asked.element
+    assert (near == requested) is (shown == "")
+    assert near.element >= requested.element
 
 
 def test_whole_numbers_show_no_precision() -> None:
-    """The ids of customers are numbers of BF16 too, up to 256."""
+    """Customer ids up to 256 are numbers of BF16 too."""
     assert precision_shown([{"ids": np.arange(200, dtype=np.float32)}]) == ""
     assert precision_shown([{"labels": np.arange(200)}]) == ""

@@ -21,7 +21,7 @@ SECOND, COUNTS = "PROBABILITIES", "COUNTS"
 
 
 def three_outputs(inputs: Arrays) -> Arrays:
-    """The classes come from the first output alone; the others are what a metric leaves out."""
+    """The classes come from the first output alone; no metric uses the others."""
     values = inputs[toy.INPUT]
     return {
         toy.OUTPUT: values,
@@ -42,7 +42,7 @@ def served_ledger(
     tolerance: Tolerance | None = None,
     cost: PrecisionCost | None = None,
 ) -> Accuracy:
-    """The ledger of a model whose server computes something else than the same file does in process."""
+    """The ledger of a model whose server computes something other than the file in process."""
     outputs = tuple(Tensor(name, dtype, shape) for name, dtype, shape in THREE)
     case = toy.case(toy.model(outputs=outputs), precision, tolerance)
 
@@ -70,7 +70,7 @@ def test_equal_served_outputs_pass_and_are_recorded(connect: Connect) -> None:
     result = served_ledger(connect, three_outputs)
 
     assert result.passed
-    assert [(one.output, one.kind, one.largest) for one in result.outputs] == [
+    assert [(difference.output, difference.kind, difference.largest) for difference in result.outputs] == [
         (toy.OUTPUT, "error", 0.0),
         (SECOND, "error", 0.0),
         (COUNTS, "differing", 0.0),
@@ -93,9 +93,9 @@ def test_fault_in_unused_output_is_found(
     result = served_ledger(connect, unused(name, change), precision)
 
     assert all(score.passed for score in result.scores)
-    assert all(one.agreement == 1 for one in result.disagreements)
+    assert all(entry.agreement == 1 for entry in result.disagreements)
     assert not result.passed
-    assert name in [one.output for one in result.outputs if not within_limits(one)]
+    assert name in [entry.output for entry in result.outputs if not within_limits(entry)]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_fault_in_unused_output_is_found(
 def test_server_may_differ_by_kernel_rounding(
     precision: str, right: float, wrong: float, connect: Connect
 ) -> None:
-    """Element by element all of these are within the tolerance of the format."""
+    """Each element is within the format's tolerance."""
     for off_by, passed in ((right, True), (wrong, False)):
         scaled = unused(SECOND, functools.partial(np.multiply, np.float32(1 + off_by)))
         assert served_ledger(connect, scaled, precision, Tolerance(0.5, 0.95, "chosen")).passed is passed
@@ -125,7 +125,7 @@ def test_wrong_value_of_unused_output_names_expected_and_given(
 
     result = served_ledger(connect, tripled)
 
-    spoilt = next(one for one in result.outputs if one.output == SECOND)
+    spoilt = next(difference for difference in result.outputs if difference.output == SECOND)
     assert not result.passed
     assert samples.labels[samples.ids.index(spoilt.sample)] == wrong_class
     assert (spoilt.expected, spoilt.given) == pytest.approx((0.6, 1.8))
@@ -139,7 +139,7 @@ def test_wrong_shape_of_unused_output_is_an_error(connect: Connect) -> None:
 def test_integers_in_two_rows_may_differ_as_near_ties(
     connect: Connect,
 ) -> None:
-    """The other outputs of these rows are left out."""
+    """The comparison leaves out these rows' other outputs."""
     calls = iter([True, True])
 
     def near_tie(inputs: Arrays) -> Arrays:
@@ -151,11 +151,11 @@ def test_integers_in_two_rows_may_differ_as_near_ties(
     result = served_ledger(connect, near_tie)
 
     assert result.passed
-    assert next(one for one in result.outputs if one.output == COUNTS).mean == pytest.approx(2 / COUNT)
+    assert next(entry for entry in result.outputs if entry.output == COUNTS).mean == pytest.approx(2 / COUNT)
 
 
 def test_few_wrong_voxels_in_every_mask_fail() -> None:
-    """Two of 24 masks would be a twelfth of all voxels; two voxels are none."""
+    """Two tied voxels pass, but two whole masks of 24 would be a twelfth of all voxels."""
     masks = np.random.default_rng(0).integers(0, 4, (24, 10_000))
     other = masks.copy()
     other[:, :400] = (other[:, :400] + 1) % 4
@@ -167,9 +167,9 @@ def test_few_wrong_voxels_in_every_mask_fail() -> None:
 
     def compared(served: np.ndarray) -> OutputDifference:
         ids = [str(row) for row in range(24)]
-        found = differences_of({"masks": masks}, ids, limits, "served", "in process it")
-        found.add({"masks": served}, range(24))
-        (result,) = found.outputs
+        differences = differences_of({"masks": masks}, ids, limits, "served", "in process it")
+        differences.add({"masks": served}, range(24))
+        (result,) = differences.outputs
         return result
 
     assert within_limits(compared(masks))

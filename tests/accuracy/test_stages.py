@@ -15,7 +15,7 @@ from tests import toy
 
 COUNT = 40
 ELSEWHERE: Any = "meta"
-"""PyTorch's device without memory, which stands for a GPU."""
+"""PyTorch's device without memory, in place of a GPU."""
 MODELS = {model.name: model for model in all_models()}
 
 
@@ -32,7 +32,11 @@ def test_every_sample_counts_at_any_batch_size(batch: int) -> None:
 def test_dropped_sample_is_an_error() -> None:
     with pytest.raises(AccuracyError, check=lambda error: toy.OUTPUT in error.where):
         evaluate_in_process(
-            "converted", toy.model(), lambda one: {toy.OUTPUT: one[toy.INPUT][1:]}, toy.samples(COUNT), 8
+            "converted",
+            toy.model(),
+            lambda inputs: {toy.OUTPUT: inputs[toy.INPUT][1:]},
+            toy.samples(COUNT),
+            8,
         )
 
 
@@ -47,11 +51,11 @@ def test_nonfinite_value_names_stage_output_and_sample(stage: str, value: float)
 
 
 def test_changed_row_length_names_output_and_sample() -> None:
-    """As where a network selects by its data, which the first samples did not show."""
+    """The network selects by its data, so the first samples do not show it."""
 
     def selecting(inputs: Arrays) -> Arrays:
-        kept = 2 if (inputs[toy.INPUT] == last).all() else 3
-        return {toy.OUTPUT: inputs[toy.INPUT][:, :kept]}
+        width = 2 if (inputs[toy.INPUT] == last).all() else 3
+        return {toy.OUTPUT: inputs[toy.INPUT][:, :width]}
 
     samples = toy.samples(9)
     last = samples.load([8])[toy.INPUT]

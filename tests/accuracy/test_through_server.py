@@ -1,4 +1,4 @@
-"""Evaluation through a server: each sample is sent once and judged by its own answer, in any order."""
+"""Evaluation through a server sends each sample once and judges it by its own answer, in any order."""
 
 from collections.abc import Callable
 
@@ -46,15 +46,15 @@ def test_out_of_order_answers_match_their_samples(has_labels: bool, connect: Con
     client, server = connect()
     labelled = toy.samples(COUNT)
     samples = labelled if has_labels else Samples(labelled.ids, labelled.load)
-    said: list[str] = []
+    progress: list[str] = []
 
-    stage = evaluate_through_server(server, CASE, samples, 4, said.append)
+    stage = evaluate_through_server(server, CASE, samples, 4, progress.append)
 
     assert stage.decisions.tolist() == stage.kept["classes"].tolist() == labelled.labels.tolist()
     assert client.order != sorted(client.order), "the answers came in order, so nothing was tried"
     assert stage.requests == len(client.order)
     assert (sum(client.sizes), set(client.sizes)) == (COUNT, {1, 2, 3, 4})
-    assert said[-1] == f"{COUNT} of {COUNT}"
+    assert progress[-1] == f"{COUNT} of {COUNT}"
 
 
 def test_duplicate_answer_is_an_error(connect: Connect) -> None:
@@ -72,7 +72,7 @@ def test_duplicate_answer_is_an_error(connect: Connect) -> None:
 
 
 class Cut(Answer):
-    """Texts of which the last is longer than what is there."""
+    """Texts, the last of which claims more bytes than there are."""
 
     def as_numpy(self, _name: str) -> np.ndarray:
         return np.asarray(deserialize_bytes_tensor(b"\x04\x00\x00\x00text\x09\x00"))

@@ -1,4 +1,4 @@
-"""Servers of a model that answer as a test has it: over gRPC, over HTTP and through shared memory."""
+"""Servers of a model with answers that a test chooses, over gRPC, HTTP and shared memory."""
 
 import dataclasses
 import json
@@ -43,12 +43,12 @@ def right(request: Any, _context: grpc.ServicerContext) -> Any:
 
 
 def careful(request: Any, context: grpc.ServicerContext) -> Any:
-    """The same, where the request is as the model declares it."""
-    (one,) = (
+    """The same, but refuses a request that the model does not declare."""
+    (data,) = (
         request.inputs if len(request.inputs) == 1 else (service_pb2.ModelInferRequest.InferInputTensor(),)
     )
-    sound = (one.name, one.datatype, list(one.shape)) == ("IN", "FP32", [1, 4]) and len(request.outputs) == 1
-    if not sound or len(request.raw_input_contents[0]) != 16:
+    ok = (data.name, data.datatype, list(data.shape)) == ("IN", "FP32", [1, 4]) and len(request.outputs) == 1
+    if not ok or len(request.raw_input_contents[0]) != 16:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not as declared")
     return right(request, context)
 
@@ -60,7 +60,7 @@ Handlers = dict[str, grpc.RpcMethodHandler]
 def served_by(
     answer: Answer, http_address: str | None = None, more: Handlers | None = None
 ) -> Iterator[ServedModel]:
-    """A model on a gRPC server that answers so, and answers `more` than inferences."""
+    """A model on a gRPC server with this answer to inferences, and `more` handlers."""
     handlers = {
         "ModelInfer": grpc.unary_unary_rpc_method_handler(
             answer,
@@ -86,9 +86,9 @@ def served_by(
         job.model, inputs=(Tensor("IN", "FP32", (4,)),), outputs=(Tensor("OUT", "FP32", (4,)),)
     )
     try:
-        one = Server("embedded", address, "2.51.0", None, client, http_address=http_address)
+        connection = Server("embedded", address, "2.51.0", None, client, http_address=http_address)
         data = LoadData(Path(), IDS, {"IN": ROWS})
-        yield ServedModel(dataclasses.replace(job, server=one, model=model, data=data), 4, NEAR)
+        yield ServedModel(dataclasses.replace(job, server=connection, model=model, data=data), 4, NEAR)
     finally:
         client.close()
         server.stop(None).wait()
@@ -96,7 +96,7 @@ def served_by(
 
 @contextmanager
 def web_server(factor: float) -> Iterator[str]:
-    """An HTTP endpoint that answers with so many times the input."""
+    """An HTTP endpoint that answers `factor` times the input."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -122,7 +122,7 @@ def web_server(factor: float) -> Iterator[str]:
 
 
 class Memory:
-    """Regions of shared memory that a server was told of, and an answer that takes its tensors from there."""
+    """Regions of shared memory registered with a server, and an answer that takes its tensors from them."""
 
     def __init__(self) -> None:
         self.regions: dict[str, mmap.mmap] = {}
@@ -150,35 +150,34 @@ class Memory:
         return {name: handler(name, answer) for name, answer in names.items()}
 
     def place(self, tensor: Any) -> tuple[mmap.mmap, int, int] | None:
-        """The region, begin and length of a tensor, as Triton within its region; None of one in the
-        message."""
+        """A tensor's region, begin and length, inside the region as in Triton; None if in the message."""
         if "shared_memory_region" not in tensor.parameters:
             return None
-        one = tensor.parameters
-        begin = one["shared_memory_offset"].int64_param
-        region = self.regions[one["shared_memory_region"].string_param]
-        length = one["shared_memory_byte_size"].int64_param
+        parameters = tensor.parameters
+        begin = parameters["shared_memory_offset"].int64_param
+        region = self.regions[parameters["shared_memory_region"].string_param]
+        length = parameters["shared_memory_byte_size"].int64_param
         assert begin + length <= len(region), "it ends within its region"
         return region, begin, length
 
     def answer(self, request: Any, _context: grpc.ServicerContext) -> Any:
-        """So many times IN plus BIAS, and the number of elements as a text, always in the message."""
+        """`factor` times IN, plus BIAS; and each BIAS as a text, always in the message."""
         raw, values = list(request.raw_input_contents), dict[str, Any]()
-        for one in request.inputs:
-            place = self.place(one)
+        for tensor in request.inputs:
+            place = self.place(tensor)
             content = place[0][place[1] : place[1] + place[2]] if place else raw.pop(0)
-            dtype = np.float32 if one.datatype == "FP32" else np.int64
-            values[one.name] = np.frombuffer(content, dtype).reshape(one.shape)
+            dtype = np.float32 if tensor.datatype == "FP32" else np.int64
+            values[tensor.name] = np.frombuffer(content, dtype).reshape(tensor.shape)
         out = (self.factor * values["IN"] + values["BIAS"]).astype(np.float32)
         texts = np.array([b"text of %d" % value for value in values["BIAS"].flat], object)
         texts = texts.reshape(values["BIAS"].shape)
         response = service_pb2.ModelInferResponse(model_name=request.model_name)
-        found = {"OUT": ("FP32", out), "TEXT": ("BYTES", texts), "SAME": ("FP32", out)}
-        for one in request.outputs:
-            datatype, array = found[one.name]
+        outputs = {"OUT": ("FP32", out), "TEXT": ("BYTES", texts), "SAME": ("FP32", out)}
+        for tensor in request.outputs:
+            datatype, array = outputs[tensor.name]
             content = raw_content(array.astype(triton_to_np_dtype(datatype)), datatype)
-            response.outputs.add(name=one.name, datatype=datatype, shape=array.shape)
-            if place := self.place(one):
+            response.outputs.add(name=tensor.name, datatype=datatype, shape=array.shape)
+            if place := self.place(tensor):
                 assert len(content) <= place[2], "there is room"
                 place[0][place[1] : place[1] + len(content)] = content
                 content = b""
@@ -204,14 +203,14 @@ IN_MEMORY: Alone = alone_of(
 @contextmanager
 def with_memory(memory: Memory, *, batched: bool = True) -> Iterator[ServedModel]:
     """A model of two inputs and three outputs on a server with shared memory."""
-    with served_by(memory.answer, more=memory.handlers) as one:
+    with served_by(memory.answer, more=memory.handlers) as served:
         outputs = Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("SAME", "FP32", (4,))
         inputs = (
             Tensor("IN", "FP32", (4,)),
             Tensor("MORE", "FP32", (4,), optional=True),
             Tensor("BIAS", "INT64", (1,)),
         )
-        model = dataclasses.replace(one.job.model, inputs=inputs, outputs=outputs, batched=batched)
+        model = dataclasses.replace(served.job.model, inputs=inputs, outputs=outputs, batched=batched)
         data = LoadData(Path(), IDS, {"IN": ROWS, "BIAS": BIASES})
-        job = dataclasses.replace(one.job, model=model, data=data)
-        yield dataclasses.replace(one, job=job)
+        job = dataclasses.replace(served.job, model=model, data=data)
+        yield dataclasses.replace(served, job=job)

@@ -1,4 +1,4 @@
-"""A model whose answers the test makes up: nobody speaks to a server."""
+"""A model whose answers the test makes up, without a server."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -19,12 +19,12 @@ ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 NEAR = Closeness(1e-4, 1e-4, 1.0)
 IDS = [f"row-{n}" for n in range(len(ROWS))]
 Model = Callable[[np.ndarray, int], np.ndarray | Arrays]
-"""The samples of a request, by their indices, and how many requests are in flight, to the rows of its answer;
-of one output OUT, or of several."""
+"""Takes a request's sample indices and the number of requests in flight, and returns the rows of its answer,
+of one output OUT or of several."""
 
 
 def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:
-    """Twice each row, whatever is beside it."""
+    """Twice each row, whatever its neighbours."""
     return 2 * ROWS[samples]
 
 
@@ -35,7 +35,7 @@ def served_model(
     batched: bool = True,
     **changes: Any,
 ) -> ServedModel:
-    """A model of FP32 rows of four with so many samples and this largest batch; `changes` are to the job."""
+    """A model of FP32 rows of four, with `count` samples and this largest batch; `changes` are the job's."""
     job = toy.job(LoadPoint("online", 1, 1), "toy")
     model = dataclasses.replace(
         job.model,
@@ -49,7 +49,7 @@ def served_model(
 
 
 class Server:
-    """Answers in place of `served.ask`, and notes what it was asked."""
+    """Answers in place of `served.ask`, and records the requests."""
 
     def __init__(self, model: Model = sound) -> None:
         self._model = model
@@ -57,13 +57,13 @@ class Server:
         """The samples of each request, and how many were in flight."""
 
     def ask(self, _served: ServedModel, which: Sequence[Any], in_flight: int = 1) -> list[Answer]:
-        requests = [np.asarray(one) for one in which]
-        self.asked += [(one.tolist(), in_flight) for one in requests]
-        found = [self._model(one, in_flight) for one in requests]
-        outputs = [{"OUT": one} if isinstance(one, np.ndarray) else one for one in found]
-        return [Answer(*one) for one in zip(requests, outputs, strict=True)]
+        requests = [np.asarray(item) for item in which]
+        self.asked += [(item.tolist(), in_flight) for item in requests]
+        answers = [self._model(item, in_flight) for item in requests]
+        outputs = [{"OUT": item} if isinstance(item, np.ndarray) else item for item in answers]
+        return [Answer(*item) for item in zip(requests, outputs, strict=True)]
 
 
 def alone(count: int = 8) -> Alone:
-    """What the sound model answers to each sample alone."""
+    """The sound model's answer to each sample alone."""
     return alone_of(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, NEAR)

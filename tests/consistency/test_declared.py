@@ -1,4 +1,4 @@
-"""Invented answers with one fault each, and first requests that are slow after a load, against the declaration."""
+"""Answers with one fault each fail against the declaration, as does a first request that stays slow."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -21,12 +21,12 @@ from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import alone, served_model
 
 Change = Callable[[Any], None]
-"""What is done to an answer before it is looked at."""
+"""Changes an answer before the gate sees it."""
 Gate = Callable[..., tuple[AnswerGate, list[Any]]]
 
 
 def answer_to(request: Any, *, batched: bool = True) -> Any:
-    """Twice the input, and how many elements that are, as the model below declares it."""
+    """Twice the input and its number of elements, as the model below declares."""
     values = np.frombuffer(request.raw_input_contents[0], np.float32).reshape(-1, 4)
     rows = [len(values)] if batched else []
     response = service_pb2.ModelInferResponse(model_name="toy")
@@ -38,16 +38,17 @@ def answer_to(request: Any, *, batched: bool = True) -> Any:
 
 
 def given_alone(count: int = 8) -> dict[int, dict[str, np.ndarray]]:
-    """The right answers to so many samples, each sent alone."""
+    """The right answers to `count` samples, each sent alone."""
     return {n: {**outputs, "COUNT": np.array([4])} for n, outputs in alone(count).rows.items()}
 
 
 def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
-    """A model of two outputs, the first of which is of this shape."""
-    one = served_model(**changes)
+    """A model of two outputs, the first of this shape."""
+    served = served_model(**changes)
     outputs = (Tensor("OUT", "FP32", shape), Tensor("COUNT", "INT64", (1,)))
     return dataclasses.replace(
-        one, job=dataclasses.replace(one.job, model=dataclasses.replace(one.job.model, outputs=outputs))
+        served,
+        job=dataclasses.replace(served.job, model=dataclasses.replace(served.job.model, outputs=outputs)),
     )
 
 
@@ -63,9 +64,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
         def send(job: Any, requests: Any) -> list[Reply]:
             sent[:] = requests
-            answers = [answer_to(one, batched=job.model.batched) for one in sent]
+            answers = [answer_to(message, batched=job.model.batched) for message in sent]
             change(answers[to])
-            return [Reply(one) for one in answers]
+            return [Reply(message) for message in answers]
 
         monkeypatch.setattr(declared, "send", send)
         return declared.declared(served, given_alone(served.samples)), sent
@@ -74,15 +75,15 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 
 def test_samples_are_sent_alone_and_in_a_pair(gate: Gate) -> None:
-    found, sent = gate()
+    result, sent = gate()
 
-    assert (found.wrong, found.requests) == ("", 5)
-    assert [list(one.inputs[0].shape) for one in sent] == [[1, 4]] * 4 + [[2, 4]]
+    assert (result.wrong, result.requests) == ("", 5)
+    assert [list(request.inputs[0].shape) for request in sent] == [[1, 4]] * 4 + [[2, 4]]
     rows = model().job.data.rows["IN"]
     assert sent[4].raw_input_contents[0] == rows[[0, 7]].tobytes(), "the first and the last sample"
     for served, requests in ((model(largest=1), 4), (model(batched=False), 4), (model(count=2), 3)):
-        found, sent = gate(served=served)
-        assert (found.wrong, len(sent)) == ("", requests)
+        result, sent = gate(served=served)
+        assert (result.wrong, len(sent)) == ("", requests)
 
 
 def of_first(change: Change) -> Change:
@@ -155,32 +156,32 @@ def test_earlier_answers_must_be_complete_and_finite(gate: Gate, changed: Any, n
 
 @pytest.mark.parametrize("wrong", [None, 137])
 def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch, wrong: int | None) -> None:
-    """Not only those of samples that other gates send."""
+    """This includes samples that no other gate sends."""
     gate()
     ids = [f"row-{n}" for n in range(200)]
     rest = [
         LoadData(Path(), ids[start : start + 64], {"IN": np.zeros((len(ids[start : start + 64]), 4))})
         for start in (8, 72, 136)
     ]
-    asked: list[str] = []
+    sent: list[str] = []
 
-    def ask(served: ServedModel, which: list[list[int]], in_flight: int) -> list[Answer]:
+    def ask(served: ServedModel, requests: list[list[int]], in_flight: int) -> list[Answer]:
         assert in_flight == 64
-        names = [served.job.data.ids[one] for (one,) in which]
-        asked.extend(names)
+        names = [served.job.data.ids[sample] for (sample,) in requests]
+        sent.extend(names)
         outputs = [np.full((1, 4), np.nan if name == f"row-{wrong}" else 1.0) for name in names]
         return [
             Answer(np.array(samples), {"OUT": values, "COUNT": np.array([[4]])})
-            for samples, values in zip(which, outputs, strict=True)
+            for samples, values in zip(requests, outputs, strict=True)
         ]
 
     monkeypatch.setattr(declared, "ask", ask)
 
-    found = declared.declared(model(), given_alone(), rest)
+    result = declared.declared(model(), given_alone(), rest)
 
-    assert asked == ids[8:]
-    assert found.requests == 5 + 192
-    assert ("row-137" in found.wrong) == (wrong is not None)
+    assert sent == ids[8:]
+    assert result.requests == 5 + 192
+    assert ("row-137" in result.wrong) == (wrong is not None)
 
 
 LATER = [0.001] * 19 + [0.002]
@@ -190,8 +191,8 @@ LATER = [0.001] * 19 + [0.002]
     ("firsts", "passed", "loads"),
     [
         ([0.002], True, 1),
-        ([0.004], True, 1),  # twice the slowest of the others
-        ([0.005, 0.001], True, 2),  # once it was the machine
+        ([0.004], True, 1),  # twice the slowest later one
+        ([0.005, 0.001], True, 2),  # once: the machine's fault
         ([0.5, 0.5, 0.001], True, 3),
         ([0.5, 0.5, 0.005], False, 3),
     ],
@@ -201,9 +202,9 @@ def test_first_request_is_slow_only_after_three_loads(
 ) -> None:
     times = iter([second for first in firsts for second in (first, *LATER)])
     loaded: list[None] = []
-    found = first_beside_later(lambda: loaded.append(None), lambda: next(times), 1)
-    assert (found.passed, len(loaded), len(found.first_ms)) == (passed, loads, loads)
-    assert found.later_ms == (2.0,) * loads
+    result = first_beside_later(lambda: loaded.append(None), lambda: next(times), 1)
+    assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loads, loads)
+    assert result.later_ms == (2.0,) * loads
     assert next(times, None) is None
 
 

@@ -1,4 +1,4 @@
-"""Faults on a real server that need no labels: each gate finds its own, and sound models pass."""
+"""Faults on a real server: each gate finds its own without labels, and sound models pass."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ FAULTS = {
     "NaN": ({"declared"}, "out[:, 2] = np.nan"),
     "a batch size that fails": ({"largest-batch"}, "assert len(x) != 3, 'three'"),
 }
-"""Faults by their names: the gates that have to find each, and its code."""
+"""Faults by name: the gates that have to find each, and its code."""
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
 
 
 def gates_of(served: ServedModel, alone: Alone) -> dict[str, Callable[[], AnswerGate]]:
-    """Each gate of a model that is not loaded anew, by its name."""
+    """The gates that need no reload of the model, by name."""
     return {
         "repeated": lambda: repeat_checks.repeated(served, alone),
         "in-flight": lambda: repeat_checks.in_flight(served, alone),
@@ -97,12 +97,12 @@ def gates_of(served: ServedModel, alone: Alone) -> dict[str, Callable[[], Answer
 def test_sound_model_passes_every_gate(served_with: Load) -> None:
     served = served_with(SOUND)
 
-    found = {name: find() for name, find in gates_of(served, ask_alone(served)).items()}
+    results = {name: find() for name, find in gates_of(served, ask_alone(served)).items()}
 
-    assert {name: one.wrong for name, one in found.items() if one.wrong} == {}
-    assert {one.gate for one in found.values()} == GATES.keys() - {"recorded", "reloaded", "other"}
-    assert all(one.requests for one in found.values())
-    assert len(found["transports"].tried.split(", ")) == 4
+    assert {name: result.wrong for name, result in results.items() if result.wrong} == {}
+    assert {result.gate for result in results.values()} == GATES.keys() - {"recorded", "reloaded", "other"}
+    assert all(result.requests for result in results.values())
+    assert len(results["transports"].tried.split(", ")) == 4
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -111,13 +111,13 @@ def test_fault_is_found_by_its_gate(name: str, served_with: Load) -> None:
     served = served_with(fault)
     find = gates_of(served, ask_alone(served))
 
-    found = {gate: find[gate]() for gate in {*gates, "declared", "malformed"}}
+    results = {gate: find[gate]() for gate in {*gates, "declared", "malformed"}}
 
-    assert {gate for gate in gates if found[gate].wrong} == gates
+    assert {gate for gate in gates if results[gate].wrong} == gates
     if gates == {"declared"}:
-        assert served.job.model.outputs[0].name in found["declared"].wrong
+        assert served.job.model.outputs[0].name in results["declared"].wrong
     else:
-        assert not found["declared"].wrong, "an answer alone is finite and of its shape"
+        assert not results["declared"].wrong, "an answer alone is finite and of its shape"
 
 
 def test_fault_in_server_made_batch_is_found_in_flight(
@@ -126,6 +126,6 @@ def test_fault_in_server_made_batch_is_found_in_flight(
     _gates, fault = FAULTS["rows swapped in batches"]
     served = served_with(fault, "online")
 
-    found = repeat_checks.in_flight(served, ask_alone(served))
+    result = repeat_checks.in_flight(served, ask_alone(served))
 
-    assert "row-" in found.wrong
+    assert "row-" in result.wrong

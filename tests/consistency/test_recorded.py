@@ -28,13 +28,13 @@ FINE = Closeness(0.5, 0.1, 0.98, by_output={"OUT": (0.01, 0.01)})
 
 
 def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
-    """A model that answers with numbers and a text; nobody speaks to it."""
+    """A model that answers numbers and a text, without a server."""
     data = LoadData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
     server = Server("embedded", "127.0.0.1:1", "2.51.0", None, None)
-    one = stand_in.served_model(largest=8, data=data, server=server)
+    served = stand_in.served_model(largest=8, data=data, server=server)
     fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}
-    model = dataclasses.replace(one.job.model, **(fields | changes))
-    return dataclasses.replace(one, job=dataclasses.replace(one.job, model=model), near=NEAR)
+    model = dataclasses.replace(served.job.model, **(fields | changes))
+    return dataclasses.replace(served, job=dataclasses.replace(served.job, model=model), near=NEAR)
 
 
 def alone(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> Rows:
@@ -43,17 +43,17 @@ def alone(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> Rows:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> tuple[Path, RecordedAnswers]:
-    """Answers in a file."""
+    """A file of recorded answers."""
     path = recorded.path_of(tmp_path, "toy")
     path.write_bytes(recorded.encoded(recorded.record(served_model(), alone(), "cpu-toy-onnx-fp32", "run-1")))
     return path, recorded.read(path)
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> None:
-    """Have the server answer so."""
+    """Make the server give these answers."""
 
-    def ask(_model: ServedModel, which: Any, _in_flight: int = 1) -> list[Answer]:
-        return [Answer(np.asarray(one), {"OUT": outputs[one], "TEXT": texts[one]}) for one in which]
+    def ask(_model: ServedModel, requests: Any, _in_flight: int = 1) -> list[Answer]:
+        return [Answer(np.asarray(rows), {"OUT": outputs[rows], "TEXT": texts[rows]}) for rows in requests]
 
     monkeypatch.setattr(recorded, "ask", ask)
 
@@ -61,13 +61,13 @@ def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts
 def test_recorded_answers_round_trip(
     kept: tuple[Path, RecordedAnswers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, found = kept
+    path, answers = kept
     answering(monkeypatch)
 
-    gate = recorded.hold_to(served_model(), found, path)
+    gate = recorded.hold_to(served_model(), answers, path)
 
-    assert found.rows.keys() == {f"row-{n}" for n in range(8)}
-    assert len(set(found.digests.values())) == 8
+    assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
+    assert len(set(answers.digests.values())) == 8
     assert (gate.gate, gate.requests, gate.wrong) == ("recorded", 8, "")
     assert ("cpu-toy-onnx-fp32" in gate.tried, "2.51.0" in gate.tried) == (True, True)
 
@@ -103,8 +103,8 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answering(monkeypatch, outputs=ROWS * np.float32(1.05))
-    path, found = kept
-    path.write_bytes(recorded.encoded(dataclasses.replace(found, near=of_file)))
+    path, answers = kept
+    path.write_bytes(recorded.encoded(dataclasses.replace(answers, near=of_file)))
 
     gate = recorded.hold_to(dataclasses.replace(served_model(), near=near), recorded.read(path), path)
 
@@ -115,7 +115,7 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
 @pytest.mark.parametrize(
     "other",
     [
-        *(served_model(inputs=ROWS + (np.arange(8) == one)[:, None].astype(np.float32)) for one in (0, 7)),
+        *(served_model(inputs=ROWS + (np.arange(8) == row)[:, None].astype(np.float32)) for row in (0, 7)),
         served_model(inputs=ROWS.reshape(8, 2, 2)),
         served_model(name="other"),
         served_model(outputs=(Tensor("MORE", "FP32", (4,)),)),
@@ -125,10 +125,10 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
 def test_recorded_answers_of_other_samples_or_model_are_refused(
     kept: tuple[Path, RecordedAnswers], other: ServedModel
 ) -> None:
-    path, found = kept
+    path, answers = kept
 
     with pytest.raises(InputError, check=lambda error: error.where == str(path)) as refused:
-        recorded.hold_to(other, found, path)
+        recorded.hold_to(other, answers, path)
     assert "--record-answers" in refused.value.fix
 
 
@@ -138,9 +138,9 @@ def middle_changed(content: bytes) -> bytes:
 
 
 def rewritten(content: bytes, **changes: Any) -> bytes:
-    """The file with other fields."""
-    found = msgspec.msgpack.decode(zlib.decompress(content))
-    return zlib.compress(msgspec.msgpack.encode(found | changes))
+    """The file with changed fields."""
+    fields = msgspec.msgpack.decode(zlib.decompress(content))
+    return zlib.compress(msgspec.msgpack.encode(fields | changes))
 
 
 FAULTS: dict[str, Callable[[bytes], bytes]] = {
@@ -148,8 +148,10 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
     "a byte changed": middle_changed,
     "nothing compressed": lambda _content: b"text",
     "empty": lambda _content: b"",
-    "an output of another length": lambda one: rewritten(one, rows={"row-0": {"OUT": ["FP32", [4], b"cut"]}}),
-    "more than a run would record": lambda one: rewritten(one, more=bytes((64 << 20) + 1)),
+    "an output of another length": lambda data: rewritten(
+        data, rows={"row-0": {"OUT": ["FP32", [4], b"cut"]}}
+    ),
+    "more than a run would record": lambda data: rewritten(data, more=bytes((64 << 20) + 1)),
     "an older form": lambda content: rewritten(content, version=2),
 }
 

@@ -24,17 +24,17 @@ FAULTS = (
 
 
 def fault_in(request: Any, datatype: str = "FP32") -> str:
-    """What is wrong with a request to a model of one input of four elements; empty where nothing is."""
-    names = [one.name for one in request.inputs]
-    found = {
-        "an input of another type": any(one.datatype != datatype for one in request.inputs),
-        "an input of another shape": any(list(one.shape[1:]) != [4] for one in request.inputs),
+    """The fault of a request to a model of one input of four elements; empty if it has none."""
+    names = [tensor.name for tensor in request.inputs]
+    faults = {
+        "an input of another type": any(tensor.datatype != datatype for tensor in request.inputs),
+        "an input of another shape": any(list(tensor.shape[1:]) != [4] for tensor in request.inputs),
         "no inputs": not names,
         "an unknown input": names not in ([], ["IN"]),
-        "an unknown output": [one.name for one in request.outputs] != ["OUT"],
-        "an input cut in half": any(len(one) % 16 for one in request.raw_input_contents),
+        "an unknown output": [tensor.name for tensor in request.outputs] != ["OUT"],
+        "an input cut in half": any(len(tensor) % 16 for tensor in request.raw_input_contents),
     }
-    return next((name for name in FAULTS if found[name]), "")
+    return next((name for name in FAULTS if faults[name]), "")
 
 
 def answer_to(request: Any) -> Any:
@@ -47,22 +47,25 @@ def answer_to(request: Any) -> Any:
 
 
 Server = Callable[[Any], str]
-"""A request to why it is refused; empty where it is answered."""
+"""Returns why it refuses a request; empty if it answers."""
 
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[Server], list[Any]]:
-    """`serve(refuses)`: have a server refuse so; the requests that it gets."""
+    """`serve(refuses)`: start a server that refuses so; returns the requests that it receives."""
 
     def start(refuses: Server) -> list[Any]:
-        got: list[Any] = []
+        received: list[Any] = []
 
         def send(_job: Any, requests: Iterable[Any]) -> list[Reply]:
-            got[:] = requests
-            return [Reply(None, why) if (why := refuses(one)) else Reply(answer_to(one)) for one in got]
+            received[:] = requests
+            return [
+                Reply(None, why) if (why := refuses(request)) else Reply(answer_to(request))
+                for request in received
+            ]
 
         monkeypatch.setattr(refusals, "send", send)
-        return got
+        return received
 
     return start
 
@@ -72,15 +75,15 @@ def takes(*sizes: int) -> Server:
 
 
 def test_batches_of_every_size_and_one_more_are_sent(serve: Any) -> None:
-    got = serve(takes(1, 2, 3, 4))
-    found = refusals.largest_batch(served_model(count=3))
+    received = serve(takes(1, 2, 3, 4))
+    result = refusals.largest_batch(served_model(count=3))
 
-    assert (found.wrong, found.requests) == ("", 5)
-    contents = {one.inputs[0].shape[0]: one.raw_input_contents[0] for one in got}
+    assert (result.wrong, result.requests) == ("", 5)
+    contents = {request.inputs[0].shape[0]: request.raw_input_contents[0] for request in received}
     assert contents.keys() == {1, 2, 3, 4, 5}
     assert contents[4] == ROWS[[0, 1, 2, 0]].tobytes()
     assert contents[5] == ROWS[[0, 1, 2, 0, 1]].tobytes()
-    assert got[-1].inputs[0].shape[0] == 5
+    assert received[-1].inputs[0].shape[0] == 5
 
 
 @pytest.mark.parametrize(
@@ -100,17 +103,17 @@ def test_undeclared_batch_sizes_fail(
     serve: Any, largest: int, sizes: tuple[int, ...], wrong: int | None
 ) -> None:
     serve(takes(*sizes))
-    found = refusals.largest_batch(served_model(largest=largest)).wrong
+    text = refusals.largest_batch(served_model(largest=largest)).wrong
 
-    assert (f"a batch of {wrong}" in found) is (wrong is not None)
-    assert bool(found) is (wrong is not None)
+    assert (f"a batch of {wrong}" in text) is (wrong is not None)
+    assert bool(text) is (wrong is not None)
 
 
 def test_model_without_batching_has_no_largest_batch(serve: Any) -> None:
-    got = serve(takes())
-    found = refusals.largest_batch(served_model(batched=False))
+    received = serve(takes())
+    result = refusals.largest_batch(served_model(batched=False))
 
-    assert (found.wrong, found.requests, got) == ("", 0, [])
+    assert (result.wrong, result.requests, received) == ("", 0, [])
 
 
 def malformed(served: ServedModel | None = None, first: Alone | None = None) -> AnswerGate:
@@ -118,16 +121,16 @@ def malformed(served: ServedModel | None = None, first: Alone | None = None) -> 
 
 
 def test_each_malformed_request_precedes_a_valid_one(serve: Any) -> None:
-    got = serve(fault_in)
-    found = malformed()
+    received = serve(fault_in)
+    result = malformed()
 
-    assert (found.wrong, found.requests) == ("", 12)
-    assert [fault_in(one) for one in got[::2]] == list(FAULTS)
-    assert all(fault in found.tried for fault in FAULTS)
-    assert {one.raw_input_contents[0] for one in got[1::2]} == {ROWS[0].tobytes()}
-    (one,) = got[2].inputs  # of another shape, with as many bytes as that says
-    assert list(one.shape) != [1, 4]
-    assert 4 * np.prod(one.shape) == len(got[2].raw_input_contents[0])
+    assert (result.wrong, result.requests) == ("", 12)
+    assert [fault_in(item) for item in received[::2]] == list(FAULTS)
+    assert all(fault in result.tried for fault in FAULTS)
+    assert {item.raw_input_contents[0] for item in received[1::2]} == {ROWS[0].tobytes()}
+    (item,) = received[2].inputs  # another shape, with the bytes for it
+    assert list(item.shape) != [1, 4]
+    assert 4 * np.prod(item.shape) == len(received[2].raw_input_contents[0])
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -147,11 +150,11 @@ def test_harm_by_malformed_request_is_found(
 
     def harmed(job: Any, requests: Any) -> list[Reply]:
         replies = send(job, requests)
-        one = replies[2 * number + 1]
+        reply = replies[2 * number + 1]
         if harm == "refuses":
             replies[2 * number + 1] = Reply(None, "broken")
         else:
-            one.response.raw_output_contents[0] = b"\0" * 16  # type: ignore[union-attr]
+            reply.response.raw_output_contents[0] = b"\0" * 16  # type: ignore[union-attr]
         return replies
 
     monkeypatch.setattr(refusals, "send", harmed)

@@ -1,4 +1,4 @@
-"""Invented answers of every type are compared with the answers to lone requests."""
+"""Comparison of answers of every type with the answers to lone requests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,13 +26,13 @@ EXACT = Closeness(1e-4, 1e-4, 1.0)
 
 
 def compared(right: Arrays, given: Arrays, which: Sequence[int], near: Closeness = EXACT) -> Comparison:
-    """What is found of one answer to these samples, where each got its row of `right` alone."""
+    """Compare one answer to these samples with `right`, which holds each sample's row when sent alone."""
     count = len(next(iter(right.values())))
     rows = {n: {name: values[n] for name, values in right.items()} for n in range(count)}
     return hold(alone_of(IDS, rows, near), [Answer(np.asarray(which), given)], near)
 
 
-# --- what is another answer ---------------------------------------------------------------------------------
+# --- answers that differ ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ def compared(right: Arrays, given: Arrays, which: Sequence[int], near: Closeness
     ids=["floats", "texts", "integers", "truth", "a number for each row", "nothing detected"],
 )
 def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
-    found = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
+    comparison = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
 
-    assert (found.wrong, found.answers, found.agreement, found.left_out) == (0, 4, 1.0, 0)
-    assert found.sample == "", "none differs most"
+    assert (comparison.wrong, comparison.answers, comparison.agreement, comparison.left_out) == (0, 4, 1.0, 0)
+    assert comparison.sample == "", "none differs most"
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
     ],
 )
 def test_differing_answer_is_counted_and_its_sample_named(right: np.ndarray, change: Any) -> None:
-    found = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
+    comparison = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
 
-    assert found.wrong >= 1
-    assert found.first_wrong is not None
-    assert found.sample == found.first_wrong.sample in ("row-4", "row-9")
-    assert found.first_wrong.expected != found.first_wrong.given
+    assert comparison.wrong >= 1
+    assert comparison.first_wrong is not None
+    assert comparison.sample == comparison.first_wrong.sample in ("row-4", "row-9")
+    assert comparison.first_wrong.expected != comparison.first_wrong.given
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
@@ -118,11 +118,11 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     assert hold(alone, again, EXACT).wrong == 1
 
 
-# --- what is not --------------------------------------------------------------------------------------------
+# --- answers that match -------------------------------------------------------------------------------------
 
 
 def noisy(values: np.ndarray, share: float) -> np.ndarray:
-    """Values that are off by such a share of their output's largest magnitude."""
+    """Values off by up to this share of their output's largest magnitude."""
     noise = np.random.default_rng(1).uniform(-1, 1, values.shape) * share * np.abs(values).max()
     return (values + noise).astype(values.dtype)
 
@@ -147,15 +147,15 @@ def noisy(values: np.ndarray, share: float) -> np.ndarray:
     ],
 )
 def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, near: Closeness) -> None:
-    found = compared({"OUT": right}, {"OUT": given}, range(20), near)
+    comparison = compared({"OUT": right}, {"OUT": given}, range(20), near)
 
-    assert (found.wrong, found.answers) == (0, 20)
+    assert (comparison.wrong, comparison.answers) == (0, 20)
 
 
 def test_rounding_makes_no_mix_up_of_equal_answers() -> None:
-    """Saturated probabilities of two samples are nearer than a unit in the last place of FP16."""
-    sure = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
-    right = np.concatenate([1 - sure[:, :1], sure], axis=1)
+    """Saturated probabilities of two samples differ by less than a unit in the last place of FP16."""
+    small = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
+    right = np.concatenate([1 - small[:, :1], small], axis=1)
     given = right + np.random.default_rng(3).uniform(-5e-4, 5e-4, right.shape).astype(np.float32)
 
     assert compared({"OUT": right}, {"OUT": given}, range(20), Closeness(0.05, 0.025, 1.0, 1e-3)).wrong == 0
@@ -176,7 +176,7 @@ def test_class_may_differ_only_if_scores_tie() -> None:
 
 
 def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
-    """Two classes have one score, up to the noise of FP32."""
+    """Two classes have the same score, up to FP32's noise."""
     scores = np.stack([ROWS[:, 0], ROWS[:, 0], ROWS[:, 0] - 1], axis=1)
     right = {"SCORES": scores, "LABEL": np.zeros((20, 1), np.int64)}
 
@@ -188,7 +188,7 @@ def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
 
 
 def test_few_integers_of_a_long_output_may_differ() -> None:
-    """The row's other outputs are left out then."""
+    """The comparison then leaves out the row's other outputs."""
     masks = np.arange(2000).reshape(20, 100)
     right = {"MASK": masks, "OUT": ROWS}
     near = Closeness(0.01, 0.01, 0.99)
@@ -271,11 +271,11 @@ def test_worst_of_several_transports_counts() -> None:
     good = SameAnswers(8, 40, 1e-6, 1.0, passed=True, sample="a", left_out=1)
     bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", left_out=2)
 
-    found = joined_answers([good, bad])
+    worst = joined_answers([good, bad])
 
-    assert found == joined_answers([bad, good])
-    assert (found.samples, found.answers, found.left_out) == (8, 70, 3)
-    assert (found.agreement, found.passed, found.sample, found.relative_difference) == (0.5, False, "b", 2e-3)
+    assert worst == joined_answers([bad, good])
+    assert (worst.samples, worst.answers, worst.left_out) == (8, 70, 3)
+    assert (worst.agreement, worst.passed, worst.sample, worst.relative_difference) == (0.5, False, "b", 2e-3)
     texts = SameAnswers(2, 2, None, 1.0, passed=True)
     assert joined_answers([texts, texts]).relative_difference is None
     assert joined_answers([texts, good]).relative_difference == 1e-6
@@ -283,10 +283,10 @@ def test_worst_of_several_transports_counts() -> None:
 
 @pytest.mark.parametrize(("before", "same"), [(True, False), (False, True), (True, True)])
 def test_failed_same_answers_fail_the_ledger(before: bool, same: bool) -> None:
-    """A ledger that failed before stays failed."""
+    """A failed ledger stays failed."""
     ledger = samples.accuracy() if before else samples.failed_accuracy()
-    told = SameAnswers(8, 40, 1e-6, 1.0, passed=same, sample="" if same else "row-5")
+    answers = SameAnswers(8, 40, 1e-6, 1.0, passed=same, sample="" if same else "row-5")
 
-    found = with_same_answers(ledger, told)
+    result = with_same_answers(ledger, answers)
 
-    assert found.passed is (before and same)
+    assert result.passed is (before and same)

@@ -1,4 +1,4 @@
-"""Samples are repeated, in flight and in batches, on models whose answers depend on it."""
+"""Gates repeat samples, in flight and in batches, on models whose answers depend on it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -25,7 +25,7 @@ GATES = ("repeated", "reloaded", "in_flight", "batches")
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """`gate(name, model, ...)`: a gate's result, and what it asked after each sample alone."""
+    """`gate(name, model, ...)`: a gate's result, and a server with the gate's own requests."""
 
     def run(
         name: str, model: Model = sound, count: int = 8, near: Closeness = NEAR, **changes: Any
@@ -33,27 +33,27 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         server = Server(model)
         for module in (repeat_checks, served):
             monkeypatch.setattr(module, "ask", server.ask)
-        of_load = {one: changes.pop(one) for one in ("first", "kernels_may_change") if one in changes}
-        toy = dataclasses.replace(served_model(count, **changes), near=near, **of_load)
-        of_alone = served.ask_alone(toy)
+        replaced = {key: changes.pop(key) for key in ("first", "kernels_may_change") if key in changes}
+        toy = dataclasses.replace(served_model(count, **changes), near=near, **replaced)
+        lone = served.ask_alone(toy)
         server.asked.clear()
-        return getattr(repeat_checks, name)(toy, of_alone), server
+        return getattr(repeat_checks, name)(toy, lone), server
 
     return run
 
 
-# --- what is sent -------------------------------------------------------------------------------------------
+# --- requests -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", GATES)
 def test_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
-    found, server = gate(name)
+    result, server = gate(name)
 
-    assert found.wrong == ""
-    assert found.requests == len(server.asked) + (8 if name == "repeated" else 0)
-    assert found.same is not None
-    assert found.same.passed
-    assert found.same.answers >= found.requests
+    assert result.wrong == ""
+    assert result.requests == len(server.asked) + (8 if name == "repeated" else 0)
+    assert result.same is not None
+    assert result.same.passed
+    assert result.same.answers >= result.requests
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
     ],
 )
 def test_each_sample_is_sent_alone(gate: Gate, name: str, asked: list[tuple[list[int], int]]) -> None:
-    """Repeated in the reverse order: before each request comes another one than before."""
+    """`repeated` reverses the order, so that each request follows a different one."""
     assert gate(name)[1].asked == asked
 
 
@@ -86,7 +86,7 @@ def test_tried_batch_sizes_surround_kernel_sizes(
     assert model.every_size == list(range(1, largest + 1))
 
 
-# --- what is found ------------------------------------------------------------------------------------------
+# --- faults -------------------------------------------------------------------------------------------------
 
 
 def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
@@ -97,24 +97,24 @@ def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
 def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(repeat_checks, "ask", Server(wrong_for_row_5).ask)
 
-    found = getattr(repeat_checks, name)(served_model(), alone())
+    result = getattr(repeat_checks, name)(served_model(), alone())
 
-    assert "row-5" in found.wrong
-    assert found.same is not None
-    assert (found.same.passed, found.same.sample) == (False, "row-5")
+    assert "row-5" in result.wrong
+    assert result.same is not None
+    assert (result.same.passed, result.same.sample) == (False, "row-5")
 
 
 class Leaking:
-    """Adds a share of the answer before to each."""
+    """Adds a share of the previous answer to each."""
 
     def __init__(self, share: float) -> None:
         self._share, self._before = np.float32(share), np.zeros((1, 4), np.float32)
 
     def __call__(self, samples: np.ndarray, _in_flight: int) -> np.ndarray:
         right = 2 * ROWS[samples]
-        found = right + self._share * self._before[:1]
+        answer = right + self._share * self._before[:1]
         self._before = right
-        return found
+        return answer
 
 
 @pytest.mark.parametrize("share", [0.01, 0.001, 0.0001])
@@ -200,22 +200,22 @@ def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -
 # --- optional inputs ----------------------------------------------------------------------------------------
 
 Remembering = Callable[[np.ndarray | None], np.ndarray]
-"""What is added to the answer to a request that holds this optional input, or lacks it."""
+"""Returns what a model adds to its answer, from the request's optional input or None."""
 
 
 def optional_gate(
     monkeypatch: pytest.MonkeyPatch, more: Remembering, *, refuses_from: int = 99
 ) -> AnswerGate:
-    """A gate's result of a model that may lack the input MORE, and refuses so from this request on."""
+    """The result for a model that refuses requests without its optional input MORE from `refuses_from` on."""
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
-    one = served_model()
-    data = LoadData(one.job.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
-    toy = served_model(data=data, model=dataclasses.replace(one.job.model, inputs=inputs))
+    source = served_model()
+    data = LoadData(source.job.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
+    toy = served_model(data=data, model=dataclasses.replace(source.job.model, inputs=inputs))
 
     def send(_job: Any, requests: Any) -> list[Reply]:
         replies = []
         for number, request in enumerate(requests):
-            contents = [np.frombuffer(one, np.float32) for one in request.raw_input_contents]
+            contents = [np.frombuffer(source, np.float32) for source in request.raw_input_contents]
             answer = 2 * contents[0] + more(contents[1] if len(contents) == 2 else None)
             response = service_pb2.ModelInferResponse(model_name="toy")
             response.outputs.add(name="OUT", datatype="FP32", shape=[1, 4])
@@ -239,6 +239,6 @@ def test_request_without_optional_input_ignores_earlier_requests(
         last = last if values is None else values
         return np.float32(0.001) * last
 
-    found = optional_gate(monkeypatch, lambda values: np.zeros(4) if values is None else values)
-    assert found.wrong == ""
+    result = optional_gate(monkeypatch, lambda values: np.zeros(4) if values is None else values)
+    assert result.wrong == ""
     assert "row-0 without MORE" in optional_gate(monkeypatch, last_sent).wrong

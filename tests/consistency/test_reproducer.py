@@ -1,4 +1,4 @@
-"""The reproducer of a wrong answer, for two rows, with strings and without a batch axis."""
+"""The reproducer of a wrong answer: for two rows, with strings, and without a batch axis."""
 
 import dataclasses
 import json
@@ -48,7 +48,7 @@ def test_reproducer_round_trips_without_pickle(of: reproducer.Case, tmp_path: Pa
     compile((folder / "show.py").read_text(), "show.py", "exec")
     assert len((folder / "show.py").read_text().splitlines()) <= 25
     issue = (folder / "issue.md").read_text()
-    assert all(one in issue for one in ("toy: 1 differs", "2.51.0", "`b`", "-b 2"))
+    assert all(text in issue for text in ("toy: 1 differs", "2.51.0", "`b`", "-b 2"))
 
 
 def test_reproducer_request_is_readable_by_perf_analyzer_and_suite(
@@ -65,9 +65,9 @@ def test_reproducer_request_is_readable_by_perf_analyzer_and_suite(
 
 
 def test_reproducer_respects_missing_batch_axis(of: reproducer.Case, tmp_path: Path) -> None:
-    one = {name: values[:1] for name, values in ROWS.items()}
-    found = Differing(["a"], 0, FOUND.expected, FOUND.given)
-    reproducer.write(tmp_path / "found", of, dataclasses.replace(MODEL, batched=False), one, found)
+    rows = {name: values[:1] for name, values in ROWS.items()}
+    differing = Differing(["a"], 0, FOUND.expected, FOUND.given)
+    reproducer.write(tmp_path / "found", of, dataclasses.replace(MODEL, batched=False), rows, differing)
 
     assert np.load(tmp_path / "found" / "request.npz")["IN"].shape == (4,)
     assert "ROW, TYPES = 'toy', None" in (tmp_path / "found" / "show.py").read_text()
@@ -77,11 +77,11 @@ def test_first_wrong_answer_is_kept_with_its_request() -> None:
     expected = expect(["a", "b", "c"], {"OUT": np.arange(12, dtype=np.float32).reshape(3, 4)})
     given = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
 
-    found = compare(
+    differing = compare(
         expected, [Answer(np.array([2, 0]), {"OUT": given})], Closeness(1e-5, np.inf, 1.0)
     ).differing
 
-    assert found is not None
-    assert (list(found.batch), found.row) == (["c", "a"], 1)
-    np.testing.assert_array_equal(found.given["OUT"], given[1])
-    np.testing.assert_array_equal(found.expected["OUT"], expected.outputs["OUT"][0])
+    assert differing is not None
+    assert (list(differing.batch), differing.row) == (["c", "a"], 1)
+    np.testing.assert_array_equal(differing.given["OUT"], given[1])
+    np.testing.assert_array_equal(differing.expected["OUT"], expected.outputs["OUT"][0])

@@ -41,12 +41,12 @@ def test_replies_keep_request_order() -> None:
     with served_by(careful) as model:
         inputs = [model.job.data.inputs([sample]) for sample in (2, 0)]
         malformed = service_pb2.ModelInferRequest(model_name="toy")
-        found = served.send(
+        replies = served.send(
             model.job, [request_for(model.job, inputs[0]), malformed, request_for(model.job, inputs[1])]
         )
 
-    assert [one.refusal for one in found] == ["", "not as declared", ""]
-    contents = [one.response.raw_output_contents[0] for one in found if one.response is not None]
+    assert [reply.refusal for reply in replies] == ["", "not as declared", ""]
+    contents = [reply.response.raw_output_contents[0] for reply in replies if reply.response is not None]
     assert contents == [(2 * ROWS[sample]).tobytes() for sample in (2, 0)]
 
 
@@ -64,9 +64,9 @@ def test_requested_number_of_requests_is_in_flight() -> None:
         return right(request, context)
 
     with served_by(slow) as model:
-        one = served.ask(model, [[0], [1], [2]])
+        answers = served.ask(model, [[0], [1], [2]])
         assert now.most == 1
         served.ask(model, [[0], [1], [2], [0], [1], [2]], 3)
         assert now.most in (2, 3), "a busy machine may not get to the third in time"
-    assert [answer.samples.tolist() for answer in one] == [[0], [1], [2]]
-    np.testing.assert_array_equal(one[2].outputs["OUT"], 2 * ROWS[[2]])
+    assert [answer.samples.tolist() for answer in answers] == [[0], [1], [2]]
+    np.testing.assert_array_equal(answers[2].outputs["OUT"], 2 * ROWS[[2]])

@@ -23,31 +23,31 @@ from tests.consistency.answering_servers import (
 @pytest.mark.parametrize("factor", [2.0, 2.5])
 def test_transport_with_different_answers_is_named(factor: float) -> None:
     with web_server(factor) as address, served_by(careful, address) as model:
-        found = transports.transports(model, ALONE, shared_memory=False)
+        result = transports.transports(model, ALONE, shared_memory=False)
 
-    assert found.tried == "gRPC, HTTP"
-    assert ("HTTP" in found.wrong, "gRPC " in found.wrong.partition(":")[0]) == (factor != 2, False)
+    assert result.tried == "gRPC, HTTP"
+    assert ("HTTP" in result.wrong, "gRPC " in result.wrong.partition(":")[0]) == (factor != 2, False)
 
 
 def test_refusing_transport_is_named() -> None:
     with served_by(careful) as model:
-        found = transports.transports(model, ALONE, shared_memory=True)
+        result = transports.transports(model, ALONE, shared_memory=True)
 
-    assert "gRPC with shared memory" in found.wrong
+    assert "gRPC with shared memory" in result.wrong
 
 
 @pytest.mark.parametrize(("batched", "more"), [(True, {}), (False, {}), (True, {"MORE": ROWS})])
 def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[str, np.ndarray]) -> None:
-    """Each of several inputs has a place of its own in the region."""
+    """Each input has its own place in the region."""
     memory = Memory()
     with with_memory(memory, batched=batched) as model:
         data = dataclasses.replace(model.job.data, rows={**model.job.data.rows, **more})
         job = dataclasses.replace(model.job, data=data)
-        found = transports.transports(dataclasses.replace(model, job=job), IN_MEMORY, shared_memory=True)
+        result = transports.transports(dataclasses.replace(model, job=job), IN_MEMORY, shared_memory=True)
 
-    assert (found.wrong, found.tried, found.requests) == ("", "gRPC, gRPC with shared memory", 6)
-    assert found.same is not None
-    assert (found.same.answers, found.same.passed) == (6, True)
+    assert (result.wrong, result.tried, result.requests) == ("", "gRPC, gRPC with shared memory", 6)
+    assert result.same is not None
+    assert (result.same.answers, result.same.passed) == (6, True)
     assert memory.regions == {}, "none is left"
 
 
@@ -60,8 +60,8 @@ def test_different_answer_in_shared_memory_is_found() -> None:
 
     with with_memory(memory) as model, served_by(answer, more=memory.handlers) as other:
         job = dataclasses.replace(model.job, server=other.job.server)
-        found = transports.transports(dataclasses.replace(model, job=job), IN_MEMORY, shared_memory=True)
+        result = transports.transports(dataclasses.replace(model, job=job), IN_MEMORY, shared_memory=True)
 
-    assert "gRPC with shared memory" in found.wrong
-    assert found.same is not None
-    assert (found.same.passed, found.same.answers, found.same.sample) == (False, 6, "a")
+    assert "gRPC with shared memory" in result.wrong
+    assert result.same is not None
+    assert (result.same.passed, result.same.answers, result.same.sample) == (False, 6, "a")

@@ -1,4 +1,4 @@
-"""Answers that are another sample's, or off by less than 2 % of their output's largest magnitude."""
+"""Answers of another sample, or off by less than 2 % of their output's largest magnitude."""
 
 from collections.abc import Callable
 
@@ -10,9 +10,9 @@ from fixtures.spec import Arrays
 COUNT = 12
 IDS = [f"row-{n}" for n in range(COUNT)]
 NEAR = Closeness(0.02, 0.1, 0.98)
-"""The widest that a model which is served as it was found has, and integers that a few ties may change."""
+"""The widest limits of a model served as found, with integers that a few ties may change."""
 Fault = Callable[[Arrays], Arrays]
-"""Makes the wrong rows of a batch out of the right ones."""
+"""Turns the right rows of a batch into wrong ones."""
 
 _generator = np.random.default_rng(0)
 _PRICES = {"PRICE": (1000 + 10 * _generator.standard_normal((COUNT, 4))).astype(np.float32)}

@@ -1,4 +1,4 @@
-"""How NVIDIA's BERT reads and answers SQuAD, written independently of the product, and hard texts."""
+"""NVIDIA's reading and answering of SQuAD with BERT, written independently of the product; hard texts."""
 
 import random
 import re
@@ -51,21 +51,21 @@ def basic(text: str) -> list[str]:
             clean += f" {character} "
         else:
             clean += character
-    found = []
+    parts = []
     for word in clean.split():
         if word in SPECIAL:
-            found.append(word)
+            parts.append(word)
             continue
         for character in unicodedata.normalize("NFD", word.lower()):
             if unicodedata.category(character) == "Mn":
                 continue
-            found.append(f" {character} " if punctuation(character) else character)
-        found.append(" ")
-    return "".join(f" {part} " if part in SPECIAL else part for part in found).split()
+            parts.append(f" {character} " if punctuation(character) else character)
+        parts.append(" ")
+    return "".join(f" {part} " if part in SPECIAL else part for part in parts).split()
 
 
 def word_piece(word: str, vocabulary: Sequence[str]) -> list[str]:
-    """The longest beginning that is known, then the longest that is known with ##, or all unknown."""
+    """The longest known prefix, then the longest known with ##; [UNK] if any rest is unknown."""
     pieces: list[str] = []
     rest = word
     while rest:
@@ -85,7 +85,7 @@ Row = dict[str, Any]
 
 
 def windows(articles: Any, vocabulary: Sequence[str], sizes: WindowSizes) -> list[Row]:
-    """What the original makes of the questions, one dictionary per window."""
+    """The original's windows of the questions, one dictionary each."""
     rows: list[Row] = []
     number_of = {token: number for number, token in enumerate(vocabulary)}
     for article in articles:
@@ -139,8 +139,8 @@ def central(spans: Sequence[tuple[int, int]], place: int) -> int:
 
 
 def answers(rows: Sequence[Row], starts: np.ndarray, ends: np.ndarray) -> dict[str, str]:
-    """The original's answers, with its lists of the 20 best, and of equal sums the first."""
-    found: dict[str, list[tuple[float, Row, int, int]]] = {}
+    """The original's answers: from its lists of the 20 best, the first of equal sums."""
+    by_question: dict[str, list[tuple[float, Row, int, int]]] = {}
     for row, start_logits, end_logits in zip(rows, starts.tolist(), ends.tolist(), strict=True):
 
         def best(logits: list[float]) -> list[int]:
@@ -153,17 +153,17 @@ def answers(rows: Sequence[Row], starts: np.ndarray, ends: np.ndarray) -> dict[s
             if row["central"].get(a) and b in row["word"] and a <= b <= a + 29
         ]
         candidates.sort(key=lambda candidate: candidate[0], reverse=True)
-        found.setdefault(row["id"], []).extend(candidates)
-    chosen = {id_: max(spans, key=lambda span: span[0], default=None) for id_, spans in found.items()}
+        by_question.setdefault(row["id"], []).extend(candidates)
+    chosen = {id_: max(spans, key=lambda span: span[0], default=None) for id_, spans in by_question.items()}
     return {id_: text_of(*span[1:]) if span else "empty" for id_, span in chosen.items()}
 
 
 def text_of(row: Row, start: int, end: int) -> str:
-    """The original text that a span's tokens came from, found by walking both texts side by side."""
-    wanted = " ".join(row["tokens"][start : end + 1]).replace(" ##", "").replace("##", "")
+    """The original text of a span's tokens, by walking both texts side by side."""
+    normalised = " ".join(row["tokens"][start : end + 1]).replace(" ##", "").replace("##", "")
     written = " ".join(row["words"][row["word"][start] : row["word"][end] + 1])
     read = " ".join(basic(written))
-    at = read.find(wanted)
+    at = read.find(normalised)
     solid = [i for i in range(len(written)) if written[i] != " "]
     if at < 0 or len(solid) != sum(character != " " for character in read):
         return written
@@ -173,7 +173,7 @@ def text_of(row: Row, start: int, end: int) -> str:
         if character != " ":
             place_of[i] = solid[seen]
             seen += 1
-    return written[place_of[at] : place_of[at + len(wanted) - 1] + 1]
+    return written[place_of[at] : place_of[at + len(normalised) - 1] + 1]
 
 
 def text(generator: random.Random, words: int) -> str:
@@ -183,7 +183,7 @@ def text(generator: random.Random, words: int) -> str:
 def articles(seed: int, paragraphs: int = 30) -> list[Any]:
     """Paragraphs of hard words, from a few tokens to many windows."""
     generator = random.Random(seed)
-    found = []
+    result = []
     for number in range(paragraphs):
         qas = [
             {
@@ -194,5 +194,5 @@ def articles(seed: int, paragraphs: int = 30) -> list[Any]:
             for i in range(3)
         ]
         context = "the " + text(generator, generator.choice([1, 10, 60, 150]))
-        found.append({"title": "t", "paragraphs": [{"context": context, "qas": qas}]})
-    return found
+        result.append({"title": "t", "paragraphs": [{"context": context, "qas": qas}]})
+    return result

@@ -14,7 +14,7 @@ from fixtures.errors import InputError
 from fixtures.models.fastpitch import samples as utterances
 
 
-# What NVIDIA's text_to_sequence with english_cleaners makes of them, run on the original code of 2020-06.
+# The output of NVIDIA's text_to_sequence with english_cleaners, from the original code of 2020-06.
 @pytest.mark.parametrize(
     ("text", "cleaned"),
     [
@@ -79,7 +79,7 @@ def test_missing_frame_is_an_error_even_if_silent() -> None:
 
 
 def best_path(cost: np.ndarray) -> float:
-    """The mean along the path of the least sum, by trying all paths."""
+    """The mean along the path with the least sum, by trying all paths."""
     rows, columns = cost.shape
 
     def paths(i: int, j: int) -> list[list[float]]:
@@ -111,7 +111,7 @@ def write_sound(path: Path, seed: int = 0, rate: int = 22_050, channels: int = 1
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Path:
-    """LJSpeech's layout: the 500 test sentences, of which two fit into 128 symbols, and two others."""
+    """LJSpeech's layout: the 500 test sentences, two of them within 128 symbols, and two others."""
     (tmp_path / "wavs").mkdir()
     lines = []
     for name in sorted(ljspeech.test_part() | set(TRAINING)):
@@ -187,7 +187,7 @@ FAULTS: list[tuple[Callable[[Path], object], str]] = [
         for left in (0, 30, 44, 1000, 8043)
     ),
 ]
-"""What is wrong, and what the place that the error names holds besides the data set's folder."""
+"""Each fault, and what the error's place names besides the data set's folder."""
 
 
 @pytest.mark.parametrize(("spoil", "at"), FAULTS)
@@ -203,4 +203,4 @@ def test_missing_sound_is_an_error_before_evaluation(dataset: Path) -> None:
     path = dataset / "wavs" / f"{SHORT[1]}.wav"
     path.unlink()
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
-        utterances.speech("evaluation", dataset)  # not only when it comes to it
+        utterances.speech("evaluation", dataset)  # before it reads the sound

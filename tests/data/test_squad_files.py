@@ -1,4 +1,4 @@
-"""Reading SQuAD and vocabulary files, and the invented questions used without them."""
+"""Reading of SQuAD and vocabulary files, and the invented questions that replace them."""
 
 import json
 from collections.abc import Callable
@@ -25,12 +25,12 @@ def written(content: object, folder: Path) -> Path:
 
 
 def test_squad_file_is_read_unchanged(content: dict[str, Any], tmp_path: Path) -> None:
-    # A paragraph that nothing is asked about may lack its text.
+    # A paragraph without questions may lack its text.
     content["data"][0]["paragraphs"].insert(0, {"qas": []})
     articles = squad_v1.read(written(content, tmp_path))
     assert articles == content["data"]
-    asked = prepare(articles, invented.vocabulary(), WindowSizes(128, 64)).questions
-    assert len(asked) == 2 * invented.QUESTIONS
+    questions = prepare(articles, invented.vocabulary(), WindowSizes(128, 64)).questions
+    assert len(questions) == 2 * invented.QUESTIONS
 
 
 def of_questions(spoil: Callable[[list[Any]], object]) -> str:
@@ -81,5 +81,5 @@ def test_generated_answers_are_at_stated_positions() -> None:
         for paragraph in article["paragraphs"]:
             for qa in paragraph["qas"]:
                 for answer in qa["answers"]:
-                    found = paragraph["context"][answer["answer_start"] :][: len(answer["text"])]
-                    assert found.lower() == answer["text"].lower()
+                    span = paragraph["context"][answer["answer_start"] :][: len(answer["text"])]
+                    assert span.lower() == answer["text"].lower()

@@ -17,7 +17,9 @@ PARTS = (*SPOKEN.split(), "u s", "\u00a0", "", " ", "...", "Paris", "paris")
 def evaluate(accepted: Mapping[str, list[str]], predictions: Mapping[str, str]) -> tuple[float, float]:
     """Mean F1 and exact match, 0 to 1, of answers by question id."""
     questions = [Question(id_, (), tuple(texts)) for id_, texts in accepted.items()]
-    f1, exact = (squad_v1.score(one, questions, predictions).mean() for one in (squad_v1.f1, squad_v1.exact))
+    f1, exact = (
+        squad_v1.score(metric, questions, predictions).mean() for metric in (squad_v1.f1, squad_v1.exact)
+    )
     return float(f1), float(exact)
 
 
@@ -27,7 +29,7 @@ def test_metric_matches_torchmetrics() -> None:
     generator = random.Random(0)
 
     def phrase() -> str:
-        """Some parts, of which one at least is left when the text is normalised."""
+        """Some parts, at least one of which survives normalisation."""
         parts = generator.choices(PARTS, k=generator.randint(0, 4))
         return generator.choice([" ", "  ", "-"]).join(
             [*parts, generator.choice(["Paris", "1250", "theory"])]

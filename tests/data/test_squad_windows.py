@@ -45,7 +45,7 @@ def test_answers_match_the_original_for_any_logits(kind: str) -> None:
 
 
 def test_answer_keeps_spelling_of_paragraph() -> None:
-    for normalised, original, wanted in (
+    for normalised, original, expected in (
         ("steve smith", "Steve Smith's", "Steve Smith"),
         ("cafe", "(Café),", "Café"),
         ("1895", "(1895–1943).", "1895"),
@@ -55,7 +55,7 @@ def test_answer_keeps_spelling_of_paragraph() -> None:
         ("京", "a東京b", "京"),
         ("no", "no\u00a0break", "no\u00a0break"),  # the tokeniser drops the blank, so lengths differ
     ):
-        assert answers_of.project(normalised, original) == wanted
+        assert answers_of.project(normalised, original) == expected
 
 
 def test_question_without_valid_span_is_answered_as_in_original() -> None:
@@ -72,9 +72,9 @@ def test_question_without_valid_span_is_answered_as_in_original() -> None:
 def test_spans_are_best_ordered_pair_within_length() -> None:
     generator = np.random.default_rng(0)
     starts, ends = generator.normal(0, 1, (2, 40, 128)).astype(np.float32)
-    found = answers_of.spans(answers_of.best_positions(starts, ends))
-    for start, end, chosen in zip(starts, ends, found, strict=True):
-        a, b = ((-of).argsort(kind="stable")[:20].tolist() for of in (start, end))
+    spans = answers_of.spans(answers_of.best_positions(starts, ends))
+    for start, end, chosen in zip(starts, ends, spans, strict=True):
+        a, b = ((-logits).argsort(kind="stable")[:20].tolist() for logits in (start, end))
         best = max(((i, j) for i in a for j in b if i <= j <= i + 29), key=lambda p: start[p[0]] + end[p[1]])
         assert tuple(chosen) == best
 

@@ -43,9 +43,9 @@ def write_folder(content: object, path: Path, config: Mapping[str, Any] = CONFIG
 
 
 def scores(model: Model, samples: Samples, outputs: Arrays) -> list[float]:
-    """The mean score of each metric for all questions, of some outputs."""
+    """The mean score of each metric over all questions."""
     kept = model.keep(outputs)
-    found = [metric.score(kept, samples.labels, kept) for metric in model.metrics]
+    results = [metric.score(kept, samples.labels, kept) for metric in model.metrics]
     assert samples.items is not None
-    assert all(len(values) == samples.items.max() + 1 for values in found)
-    return [float(values.mean()) for values in found]
+    assert all(len(values) == samples.items.max() + 1 for values in results)
+    return [float(values.mean()) for values in results]

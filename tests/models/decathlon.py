@@ -1,4 +1,4 @@
-"""Volumes in the layout of the Medical Segmentation Decathlon, for the tests of what is read from it."""
+"""Volumes in the layout of the Medical Segmentation Decathlon."""
 
 import json
 from pathlib import Path

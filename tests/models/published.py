@@ -1,5 +1,5 @@
 """Checkpoints as NVIDIA's code writes them: keys, shapes and types, and the files around them. `layouts/`
-lists what was read from that code; each list begins with its repository, commit and files."""
+has lists read from that code; each list begins with its repository, commit and files."""
 
 import argparse
 import collections
@@ -18,7 +18,7 @@ LAYOUTS = Path(__file__).with_name("layouts")
 
 
 class Entry(NamedTuple):
-    """What a checkpoint holds at a key."""
+    """A checkpoint's entry at a key."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -28,14 +28,14 @@ Layout = dict[str, Entry]
 
 
 def layout(name: str) -> Layout:
-    """The entries of a checkpoint by their keys, in the order in which they are saved."""
+    """The entries of a checkpoint by their keys, in the order of the file."""
     lines = (LAYOUTS / f"{name}.txt").read_text().splitlines()
     rows = [line.split() for line in lines if not line.startswith("#")]
     return {key: Entry(getattr(torch, dtype), tuple(map(int, shape))) for key, dtype, *shape in rows}
 
 
 def shrunk(entries: Layout, sizes: Mapping[int, int], layers: int) -> Layout:
-    """The same layout of a smaller network: other sizes for the sizes given, and the first layers alone."""
+    """The same layout of a smaller network: sizes replaced by `sizes`, and the first layers alone."""
     dropped = tuple(f".{name}.{number}." for name in ("layer", "layers") for number in range(layers, 12))
     return {
         key: Entry(dtype, tuple(sizes.get(size, size) for size in shape))
@@ -45,7 +45,7 @@ def shrunk(entries: Layout, sizes: Mapping[int, int], layers: int) -> Layout:
 
 
 def numbered(entries: Layout) -> State:
-    """Values by which each entry can be recognised: from its own number, counted from 1, to a half above.
+    """Values that identify each entry: from its own number, counted from 1, to a half above.
     They differ, as a checkpoint of single values is refused."""
     return {
         key: (torch.linspace(0, 0.5, math.prod(shape)).reshape(shape) + number).to(dtype)
@@ -54,7 +54,7 @@ def numbered(entries: Layout) -> State:
 
 
 def drawn(entries: Layout, gain: float = 1.0) -> State:
-    """Seeded values with which activations stay near 1 from layer to layer: scales and variances around 1,
+    """Seeded values that keep activations near 1 from layer to layer: scales and variances around 1,
     shifts and means around 0; weights that fall with the root of their inputs, times `gain`."""
     generator = torch.Generator().manual_seed(0)
 
@@ -128,7 +128,7 @@ def lightning(state: State, path: Path) -> Path:
         setattr(sys.modules[module], name, made)
         return made
 
-    with pytest.MonkeyPatch.context() as patch:  # it isn't installed, where the file is read either
+    with pytest.MonkeyPatch.context() as patch:  # the file's reader has it not installed either
         early, best, hyperparameters = (
             theirs("pytorch_lightning.callbacks.early_stopping.EarlyStopping"),
             theirs("pytorch_lightning.callbacks.model_checkpoint.ModelCheckpoint"),

@@ -74,7 +74,7 @@ def batch() -> Batch:
 
 
 def layouts(state: State) -> dict[str, object]:
-    """The same weights as NVIDIA's scripts may have saved them."""
+    """The same weights in the forms that NVIDIA's scripts may save."""
     heads = {"cls.predictions.bias": torch.zeros(744), "bert.embeddings.position_ids": torch.arange(400)}
     tensorflow = {
         key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
@@ -130,17 +130,17 @@ def test_record_names_checkpoint_with_digest(folder: Path) -> None:
     assert weights.origin == f"dist-4l-qa/pytorch_model.bin, sha256 {digest[:12]}"
 
 
-# --- what is refused ----------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
 def with_config(**changes: Any) -> Callable[[Path], object]:
-    """Writes config.json anew; without the entries that are None."""
+    """Writes config.json again, without the entries that are None."""
     config = {key: value for key, value in {**CONFIG, **changes}.items() if value is not None}
     return lambda folder: (folder / "config.json").write_text(json.dumps(config))
 
 
 def with_tensor_twice(other: str, own: str) -> Callable[[Path], object]:
-    """Adds a second tensor that is one to the network: either may be the wrong one."""
+    """Adds another tensor for the same weight of the network: either may be the wrong one."""
 
     def change(folder: Path) -> None:
         state = torch.load(folder / "pytorch_model.bin")

@@ -27,12 +27,12 @@ def perfect(samples: Samples, offset: int = 0) -> Arrays:
     reading = samples.labels
     starts, ends = np.zeros((2, len(samples), reading.ids.shape[1]), np.float32)
     for row, window in enumerate(reading.windows):
-        wanted = squad_v1.normalise(reading.questions[window.question].answers[0]).replace(" ", "")
+        answer = squad_v1.normalise(reading.questions[window.question].answers[0]).replace(" ", "")
         last = len(window.tokens) - 1
         for start in range(window.first, last):
             for end in range(start, min(start + 12, last)):
                 text = "".join(window.tokens[start : end + 1]).replace("##", "").replace(",", "")
-                if text == wanted and window.central[start - window.first]:
+                if text == answer and window.central[start - window.first]:
                     starts[row, start], ends[row, end + offset] = 5, 5
     return dict(zip(bert.OUTPUTS, (starts, ends), strict=True))
 
@@ -79,10 +79,10 @@ def test_squad_without_checkpoint_is_refused(full: Model, dev: Path) -> None:
 def test_missing_dataset_gives_text_with_checkpoint_vocabulary(full: Model, folder: Path) -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *reversed(WORDS[5:])]
     (folder / "vocab.txt").write_text("\n".join(words))
-    own, given = full.samples("evaluation", None, None), full.samples("evaluation", None, folder)
+    own, other = full.samples("evaluation", None, None), full.samples("evaluation", None, folder)
     assert own.labels is None
     assert 24 <= len(own) <= 128
-    for samples, vocabulary in ((own, WORDS), (given, words)):
+    for samples, vocabulary in ((own, WORDS), (other, words)):
         inputs = samples.load(range(len(samples)))
         assert list(inputs) == ["input__0", "input__1", "input__2"]
         assert all(a.shape == (len(samples), 384) and a.dtype == np.int32 for a in inputs.values())

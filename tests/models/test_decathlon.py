@@ -58,7 +58,7 @@ def test_cases_are_read_lazily_with_small_labels(decathlon: Path) -> None:
 
 
 def each(folder: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    """Changes what is in the files of a folder of the data set."""
+    """Changes the content of every file in a folder of the data set."""
 
     def spoil(root: Path) -> None:
         for file in (root / folder).iterdir():
@@ -70,7 +70,7 @@ def each(folder: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None
 def anew(
     folder: str, voxels: Callable[[tuple[int, ...]], np.ndarray], z_mm: float = 1
 ) -> Callable[[Path], None]:
-    """Writes the volumes of a folder of the data set anew, each from the shape that it had."""
+    """Replaces each volume in a folder of the data set by one made from its shape."""
 
     def spoil(root: Path) -> None:
         for file in (root / folder).iterdir():
@@ -132,15 +132,15 @@ def prepared(root: Path, image: np.ndarray, label: np.ndarray, size: int) -> tup
 
 def test_preparation_crops_normalizes_and_transposes(tmp_path: Path) -> None:
     image, label = volume(0, (6, 7, 9))
-    found, classes = prepared(tmp_path, image, label, 16)
+    normalized, classes = prepared(tmp_path, image, label, 16)
     inner = image[1:-1, 1:-1, 1:-1].transpose(3, 2, 1, 0).astype(np.float64)
     expected = (inner - inner.mean((1, 2, 3), keepdims=True)) / inner.std((1, 2, 3), keepdims=True)
     # 7 x 5 x 4 voxels in 16 x 16 x 16: an odd rest goes behind.
     box = (slice(4, 11), slice(5, 10), slice(6, 10))
-    np.testing.assert_allclose([one[box] for one in found], expected, atol=1e-5)
+    np.testing.assert_allclose([channel[box] for channel in normalized], expected, atol=1e-5)
     np.testing.assert_array_equal(classes[box], label[1:-1, 1:-1, 1:-1].T)
-    assert not found[:, 11:].any()
-    assert np.abs(found).sum() == pytest.approx(np.abs(expected).sum(), rel=1e-5)
+    assert not normalized[:, 11:].any()
+    assert np.abs(normalized).sum() == pytest.approx(np.abs(expected).sum(), rel=1e-5)
 
 
 def test_missing_dataset_gives_unlabelled_full_size_phantoms() -> None:
@@ -154,9 +154,9 @@ def test_missing_dataset_gives_unlabelled_full_size_phantoms() -> None:
 def test_air_inside_the_crop_is_normalized(tmp_path: Path) -> None:
     image, label = volume(0, (6, 6, 6))
     image[2:4, 2:4, 2:4] = 0
-    found, _ = prepared(tmp_path, image, label, 4)
-    assert found.mean((1, 2, 3)) == pytest.approx(0, abs=1e-5)
-    assert found.std((1, 2, 3)) == pytest.approx(1, abs=1e-5)
+    normalized, _ = prepared(tmp_path, image, label, 4)
+    assert normalized.mean((1, 2, 3)) == pytest.approx(0, abs=1e-5)
+    assert normalized.std((1, 2, 3)) == pytest.approx(1, abs=1e-5)
 
 
 def test_larger_volume_is_cropped_about_its_centre(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_larger_volume_is_cropped_about_its_centre(tmp_path: Path) -> None:
     image[..., 0] = np.arange(13)[None, None] + 1
     label = np.zeros((8, 8, 13), np.uint8)
     label[2:6, 2:6, 5:9] = 2  # 13 - 4 leaves 9 voxels: five before, four behind
-    found, classes = prepared(tmp_path, image, label, 4)
+    normalized, classes = prepared(tmp_path, image, label, 4)
     assert (classes == 2).all()
     expected = (np.arange(13) - 6) / np.arange(13).std()
-    np.testing.assert_allclose(found[0, :, 0, 0], expected[5:9], atol=1e-5)
+    np.testing.assert_allclose(normalized[0, :, 0, 0], expected[5:9], atol=1e-5)

@@ -27,7 +27,7 @@ def texts(parts: Sequence[Part]) -> dict[str, str]:
 
 
 def micro(family: Any) -> tuple[Model, Samples]:
-    (model,) = (one for one in family.MODELS if one.micro)
+    (model,) = (candidate for candidate in family.MODELS if candidate.micro)
     return model, model.samples("evaluation", None, None)
 
 
@@ -39,18 +39,22 @@ def shown(model: Model, of: Samples, framework: Arrays, served: Arrays) -> Seque
 
 @pytest.mark.parametrize("family", [resnet50, resnet50_tf])
 def test_digit_is_shown_with_label_and_answers(family: object) -> None:
-    model, of = micro(family)
-    parts = shown(model, of, {"classes": np.array([3])}, {"classes": np.array([5])})
-    assert texts(parts) == {"Label": f"class {of.labels[0]}", "Framework": "class 3", "Served": "class 5"}
+    model, samples = micro(family)
+    parts = shown(model, samples, {"classes": np.array([3])}, {"classes": np.array([5])})
+    assert texts(parts) == {
+        "Label": f"class {samples.labels[0]}",
+        "Framework": "class 3",
+        "Served": "class 5",
+    }
     pixels = picture(parts[0])
     assert (pixels.shape, pixels.min(), pixels.max()) == ((128, 128, 3), 0, 255)
 
 
 def test_volume_is_shown_where_masks_differ_most() -> None:
-    model, of = micro(nnunet)
-    served = of.labels.copy()
+    model, samples = micro(nnunet)
+    served = samples.labels.copy()
     served[0, 9, 4:8, 4:8] = 2
-    parts = shown(model, of, {"classes": of.labels}, {"classes": served})
+    parts = shown(model, samples, {"classes": samples.labels}, {"classes": served})
     reference, answer, _difference = map(picture, parts[:3])
     changed = (reference != answer).any(axis=2)
     assert "16" in parts[2].title, "pixels differ"
@@ -59,17 +63,17 @@ def test_volume_is_shown_where_masks_differ_most() -> None:
 
 
 def test_question_is_shown_with_accepted_and_given_answers() -> None:
-    model, of = micro(bert)
-    window = of.labels.windows[0]
+    model, samples = micro(bert)
+    window = samples.labels.windows[0]
 
     def pointing_at(word: int) -> dict[str, np.ndarray]:
-        logits = np.zeros((len(of), 128), np.float32)
+        logits = np.zeros((len(samples), 128), np.float32)
         logits[0, window.first + window.words.index(word)] = 9.0
         return dict(text_windows.best_positions(logits, logits))
 
-    parts = texts(shown(model, of, pointing_at(2), pointing_at(3)))
+    parts = texts(shown(model, samples, pointing_at(2), pointing_at(3)))
     assert (parts["Question"], parts["Accepted"]) == (
-        of.labels.questions[0].text,
+        samples.labels.questions[0].text,
         "the silver ring | silver ring",
     )
     assert (parts["Framework"], parts["Served"]) == ("in", "June")
@@ -77,11 +81,11 @@ def test_question_is_shown_with_accepted_and_given_answers() -> None:
 
 
 def test_utterance_is_shown_as_both_mels() -> None:
-    model, of = micro(fastpitch)
-    counts = np.full((len(of), 1), of.labels[0].shape[1] + 5)
-    mels = np.zeros((len(of), 80, 128), np.float32)
+    model, samples = micro(fastpitch)
+    counts = np.full((len(samples), 1), samples.labels[0].shape[1] + 5)
+    mels = np.zeros((len(samples), 80, 128), np.float32)
     served = {fastpitch.MEL: mels, fastpitch.FRAME_COUNT: counts, fastpitch.DURATIONS: counts}
-    parts = shown(model, of, served, served)
+    parts = shown(model, samples, served, served)
     assert texts(parts)["Text"].endswith((".", "?"))
     assert picture(parts[1]).shape == picture(parts[2]).shape
 

@@ -13,14 +13,14 @@ from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.spec import Arrays, Case, ConversionJob, Format
 
-pytestmark = pytest.mark.campaign  # the benchmarks convert each of them too
+pytestmark = pytest.mark.campaign  # the benchmarks convert each too
 
 MODELS = {
     model.name: model
     for model in all_models()
     if model.micro and model.framework == "pytorch" and model.name != "resnet50-micro"
 }
-"""Without ResNet50, whose layers are those of the small network in tests/formats."""
+"""Not ResNet50: the small network in tests/formats has its layers."""
 FORMS = [
     (name, format_)
     for name, model in MODELS.items()
@@ -31,7 +31,7 @@ FORMS = [
 
 
 def converted(job: ConversionJob, format_: Format, path: Path) -> Callable[[Arrays], Arrays]:
-    """A network's conversion as a function; of AOTInductor the exported graph, as compiling takes long."""
+    """A network's conversion as a function; for AOTInductor the exported graph, as compiling takes long."""
     if format_.mnemonic == "pt2":
         exported = pt2.exported_program(job).module()
         return lambda inputs: job.model.run(exported, inputs)
@@ -50,11 +50,11 @@ def test_conversion_matches_network_at_another_batch_size(name: str, format_: Fo
     run = converted(job, format_, tmp_path / format_.artifact)
     for rows in (1, 5):
         inputs = model.samples("evaluation", None, None).load(range(rows))
-        expected, found = model.run(network, inputs), run(inputs)
-        assert list(found) == [tensor.name for tensor in model.outputs]
+        expected, outputs = model.run(network, inputs), run(inputs)
+        assert list(outputs) == [tensor.name for tensor in model.outputs]
         for tensor in model.outputs:
-            values, wanted = found[tensor.name], expected[tensor.name]
+            values, wanted = outputs[tensor.name], expected[tensor.name]
             assert values.shape == wanted.shape == (rows, *tensor.shape)
             assert values.dtype == wanted.dtype
-            # A voxel of nnU-Net whose classes are equally likely may be decided otherwise.
+            # A voxel of nnU-Net with equally likely classes may get another class.
             assert np.isclose(values, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max()).mean() > 0.9999

@@ -15,17 +15,17 @@ from reports.text.correctness import conversion_failure
 from tests.toy import compare_conversion
 
 MICRO = [model for model in all_models() if model.micro and model.name != "nnunet-micro"]
-"""Not nnU-Net: its only output are classes, of which half the digits change three in 786,432."""
-ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+"""Not nnU-Net: its only output is classes, and half the digits change three of 786,432."""
+ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
 
 
 def in_half_digits(network: Any) -> Any:
-    """The network with the weights that a checkpoint in FP16 keeps of it, computing in FP32."""
+    """The network in FP32, with weights as a checkpoint in FP16 keeps them."""
     if isinstance(network, torch.nn.Module):
         other = copy.deepcopy(network)
-        # Not network.half(), which rounds tables too that no checkpoint has.
-        kept = {name: value.half().to(value.dtype) for name, value in network.state_dict().items()}
-        other.load_state_dict(kept)
+        # Not network.half(), which also rounds tables that no checkpoint has.
+        state = {name: value.half().to(value.dtype) for name, value in network.state_dict().items()}
+        other.load_state_dict(state)
         return other
     import keras
 
@@ -37,7 +37,8 @@ def in_half_digits(network: Any) -> Any:
 QUICK = "fastpitch-micro"
 """The model of every run; the others take minutes."""
 MODELS = [
-    pytest.param(one, id=one.name, marks=[] if one.name == QUICK else [pytest.mark.campaign]) for one in MICRO
+    pytest.param(model, id=model.name, marks=[] if model.name == QUICK else [pytest.mark.campaign])
+    for model in MICRO
 ]
 
 

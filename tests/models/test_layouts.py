@@ -1,4 +1,4 @@
-"""Every key of NVIDIA's full-size checkpoints is loaded or left out by name."""
+"""Models load every key of NVIDIA's full-size checkpoints, or leave it out by name."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,17 +29,17 @@ LEFT_OUT = {
     "bert-dist4l": {"bert.pooler.dense_act.weight", "bert.pooler.dense_act.bias"},
     "fastpitch": {"pitch_mean", "pitch_std", "encoder.pos_emb.inv_freq", "decoder.pos_emb.inv_freq"},
 }
-"""What a checkpoint holds and serving does not need, by model."""
+"""The keys of a checkpoint that serving does not need, by model."""
 
 
 def folder(content: Callable[[State], object]) -> Callable[[State, Path], Path]:
-    """Writes a folder of BERT's, with what `content` makes of the state dictionary."""
+    """Writes a BERT folder with the result of `content` for the state dictionary."""
 
     return lambda state, path: bert_folder.write_folder(content(state), path / "bert", CONFIG, tokens=30522)
 
 
 def file(content: Callable[[State], object]) -> Callable[[State, Path], Path]:
-    """Writes a file with what `content` makes of the state dictionary."""
+    """Writes a file with the result of `content` for the state dictionary."""
     return lambda state, path: published.saved(content(state), path / "checkpoint.pt")
 
 
@@ -64,7 +64,7 @@ FILES: dict[str, tuple[str, Callable[[State, Path], Path]]] = {
 
 
 def key_in_file(model: str, key: str) -> str:
-    """What a checkpoint calls what the loaded network calls `key`."""
+    """A checkpoint's name for the loaded network's `key`."""
     if model == "nnunet":
         return f"model.{key}"
     if model == "bert-dist4l":
@@ -78,7 +78,7 @@ def test_nvidia_checkpoint_keys_are_loaded_or_listed(name: str, tmp_path: Path) 
     state = published.numbered(published.layout(model))
     path = write(dict(state), tmp_path)
 
-    full = next(one for one in all_models() if one.name == model)
+    full = next(candidate for candidate in all_models() if candidate.name == model)
     network: Any = full.load(path).network
 
     loaded = {key_in_file(model, key): value for key, value in network.state_dict().items()}

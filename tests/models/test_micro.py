@@ -20,11 +20,11 @@ from fixtures.spec import Arrays, Model, Samples
 MICRO = {model.name: model for model in all_models() if model.micro}
 NUMPY = {"FP32": np.float32, "INT32": np.int32, "INT64": np.int64}
 ROWS = {"resnet50-micro": 100, "resnet50-tf-micro": 100, "nnunet-micro": 8, "fastpitch-micro": 64}
-"""The first rows of the evaluation, where all take long: the benchmarks score all of them."""
+"""The first rows of the evaluation, for models that take long; the benchmarks score all rows."""
 
 
 class Run(NamedTuple):
-    """A micro model with its committed weights, and what they give for the first rows of its evaluation."""
+    """A micro model with its committed weights, and their outputs for the first rows of its evaluation."""
 
     model: Model
     samples: Samples
@@ -45,7 +45,7 @@ def scores(run: Run, outputs: Arrays) -> list[float]:
     """The mean of each metric."""
     count = len(next(iter(outputs.values())))
     labels = run.samples.labels if count == len(run.samples) else run.samples.labels[:count]
-    kept, framework = (run.model.keep(dict(one)) for one in (outputs, run.outputs))
+    kept, framework = (run.model.keep(dict(arrays)) for arrays in (outputs, run.outputs))
     return [float(metric.score(kept, labels, framework).mean()) for metric in run.model.metrics]
 
 
@@ -59,7 +59,7 @@ def broken_limits(run: Run, outputs: Arrays, slack: float = 0.0) -> list[bool]:
 
 
 def breaks_parity(run: Run, outputs: Arrays, precision: str) -> bool:
-    """Whether outputs are beyond the tolerance of a precision, by their values or by the decisions."""
+    """Whether outputs exceed the tolerance of a precision, in their values or in the decisions."""
     tolerance = run.model.tolerances.get(precision) or TOLERANCES[precision]
     expected = run.outputs
     errors = [
@@ -67,7 +67,7 @@ def breaks_parity(run: Run, outputs: Arrays, precision: str) -> bool:
         for name, values in expected.items()
         if values.dtype.kind == "f"
     ]
-    decided, wanted = (run.model.decide(run.model.keep(one)) for one in (outputs, expected))
+    decided, wanted = (run.model.decide(run.model.keep(answers)) for answers in (outputs, expected))
     return (
         max(errors, default=0) > tolerance.relative_error or (decided == wanted).mean() < tolerance.agreement
     )
@@ -94,7 +94,7 @@ def test_outputs_match_declaration_at_any_batch(name: str) -> None:
 @pytest.mark.parametrize("name", MICRO)
 def test_training_and_evaluation_samples_are_disjoint(name: str) -> None:
     def rows(samples: Samples) -> set[object]:
-        if "resnet50" in name:  # of which two people may have written the same digit
+        if "resnet50" in name:  # two people may write the same digit
             return set(samples.ids)
         arrays = samples.load(range(len(samples))).values()
         return {tuple(values[row].tobytes() for values in arrays) for row in range(len(samples))}
@@ -238,7 +238,7 @@ def test_cast_network_keeps_types_and_tolerance(name: str, precision: str) -> No
     assert any((values != run.outputs[key]).any() for key, values in outputs.items())
 
 
-# --- what the micro sizes are made of -----------------------------------------------------------------------
+# --- data of the micro models -------------------------------------------------------------------------------
 
 
 def test_digits_are_stratified_and_class_combines_shape_and_ink() -> None:
@@ -269,7 +269,7 @@ def test_synthesized_durations_match_the_network() -> None:
     assert spoken.pitch[3] == pytest.approx(flat.pitch[3] + 1.2)
     utterances = synthesised("evaluation")
     assert (len(utterances), len(synthesised("training"))) == (256, 3000)
-    found = committed("fastpitch-micro").outputs[DURATIONS]
-    for durations, utterance in zip(found, utterances, strict=False):  # of the first rows alone
+    predicted = committed("fastpitch-micro").outputs[DURATIONS]
+    for durations, utterance in zip(predicted, utterances, strict=False):  # the first rows alone
         assert durations[: len(utterance.text)].tolist() == utterance.durations.tolist()
         assert utterance.durations.sum() == utterance.mel.shape[1] <= 128

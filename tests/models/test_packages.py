@@ -1,4 +1,4 @@
-"""A build's digest has the version of every package that makes its network."""
+"""A build's digest covers the version of every package that makes its network."""
 
 import ast
 import sys
@@ -21,11 +21,11 @@ def imported(file: Path) -> set[str]:
     of_import = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     of_from = [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
     names = {name.partition(".")[0] for name in [*of_import, *of_from]}
-    # Nothing of a network is made by its inputs, its labels, or what reads its sizes.
+    # Packages for inputs, labels or sizes make no part of a network.
     return names - sys.stdlib_module_names - {"fixtures", "reports", "numpy", "msgspec", "sklearn"}
 
 
-@pytest.mark.parametrize("model", all_models(), ids=lambda one: one.name)
+@pytest.mark.parametrize("model", all_models(), ids=lambda value: value.name)
 def test_package_versions_are_part_of_the_build(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "version_of", lambda _name: "1.0")
     network = model.source.with_name("network.py")

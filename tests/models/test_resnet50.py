@@ -56,7 +56,7 @@ def later_keys(state: State) -> State:
 
 
 def test_network_matches_reference_outputs(state: State, tmp_path: Path) -> None:
-    # 64 x 64 pixels leave 2 x 2 before the mean, which is enough to tell the arithmetic.
+    # 64 x 64 pixels leave 2 x 2 before the mean, enough to check the arithmetic.
     x = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(1))
     network = resnet50.load_full(saved(state, tmp_path / "x.pt")).network
     with torch.inference_mode():
@@ -130,11 +130,11 @@ def test_crop_matches_torchvision_and_is_normalized(
 ) -> None:
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8))
     image.save(tmp_path / "noise.png")
-    found = samples_of.preprocess(tmp_path / "noise.png")
+    pixels = samples_of.preprocess(tmp_path / "noise.png")
     left, top = first
     expected = image.resize(resized, Image.Resampling.BILINEAR).crop((left, top, left + 224, top + 224))
-    wanted = (np.asarray(expected) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
-    np.testing.assert_allclose(found, wanted.transpose(2, 0, 1), atol=1e-4)
+    normalized = (np.asarray(expected) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    np.testing.assert_allclose(pixels, normalized.transpose(2, 0, 1), atol=1e-4)
 
 
 @pytest.mark.parametrize("layout", ["empty", "flat", "no images", "a subset", "numbers"])
@@ -150,7 +150,7 @@ def test_non_imagenet_folder_is_refused(layout: str, tmp_path: Path) -> None:
 
 
 def test_picture_beyond_eight_bits_is_refused(tmp_path: Path) -> None:
-    """All that is brighter than 255 of 65,535 would be white."""
+    """Everything above 255 of 65,535 would turn white."""
     path = tmp_path / "grey.png"
     Image.fromarray(np.full((300, 300), 1000, np.uint16)).save(path)
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):

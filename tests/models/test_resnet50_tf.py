@@ -20,22 +20,22 @@ State = dict[str, np.ndarray]
 
 
 def variables_of(width: int, classes: int, stem: int) -> State:
-    """Every variable of NVIDIA's network in its shape, with random values: 267, of which 161 are trained.
+    """Every variable of NVIDIA's network in its shape, with random values: 267, and 161 of them trained.
 
     From the scopes and layers of DeepLearningExamples 169b0818, TensorFlow/Classification/ConvNets:
     model/resnet.py and model/blocks/; tf.layers names a convolution conv2d, tf.contrib.layers a normalisation
     BatchNorm.
     """
     generator = np.random.default_rng(0)
-    found: State = {}
+    variables: State = {}
 
     def convolution(scope: str, kernel: int, inner: int, outer: int) -> None:
         deviation = (2 / (inner * kernel**2)) ** 0.5
-        found[f"{scope}/conv2d/kernel"] = generator.normal(0, deviation, (kernel, kernel, inner, outer))
-        found[f"{scope}/BatchNorm/gamma"] = generator.uniform(0.25, 0.75, outer)
-        found[f"{scope}/BatchNorm/beta"] = generator.normal(0, 0.1, outer)
-        found[f"{scope}/BatchNorm/moving_mean"] = generator.normal(0, 0.1, outer)
-        found[f"{scope}/BatchNorm/moving_variance"] = generator.uniform(0.5, 1.5, outer)
+        variables[f"{scope}/conv2d/kernel"] = generator.normal(0, deviation, (kernel, kernel, inner, outer))
+        variables[f"{scope}/BatchNorm/gamma"] = generator.uniform(0.25, 0.75, outer)
+        variables[f"{scope}/BatchNorm/beta"] = generator.normal(0, 0.1, outer)
+        variables[f"{scope}/BatchNorm/moving_mean"] = generator.normal(0, 0.1, outer)
+        variables[f"{scope}/BatchNorm/moving_variance"] = generator.uniform(0.5, 1.5, outer)
 
     convolution("resnet50/conv2d", stem, 3, width)
     inner = width
@@ -49,14 +49,13 @@ def variables_of(width: int, classes: int, stem: int) -> State:
             convolution(f"{scope}/bottleneck_2", 3, channels, channels)
             convolution(f"{scope}/bottleneck_3", 1, channels, 4 * channels)
             inner = 4 * channels
-    found["resnet50/output/dense/kernel"] = generator.normal(0, 0.05, (inner, classes))
-    found["resnet50/output/dense/bias"] = generator.normal(0, 0.1, classes)
-    return {name: values.astype(np.float32) for name, values in found.items()}
+    variables["resnet50/output/dense/kernel"] = generator.normal(0, 0.05, (inner, classes))
+    variables["resnet50/output/dense/bias"] = generator.normal(0, 0.1, classes)
+    return {name: values.astype(np.float32) for name, values in variables.items()}
 
 
 def of_training(state: Mapping[str, np.ndarray]) -> State:
-    """What the training adds: Momentum's slot of each trained variable, the step, and with several GPUs a
-    flag.
+    """What training adds: Momentum's slot of each trained variable, the step, and a flag with several GPUs.
 
     From model/resnet.py and runtime/runner.py of the same commit; TensorFlow's automatic mixed precision adds
     the loss scale and the steps since its change.
@@ -89,7 +88,7 @@ def reference(state: Mapping[str, np.ndarray], images: np.ndarray) -> torch.Tens
         return torch.from_numpy(state[name])
 
     def padded(x: torch.Tensor, kernel: int, stride: int, value: float = 0.0) -> torch.Tensor:
-        """What TensorFlow calls SAME, from its documentation."""
+        """TensorFlow's SAME padding, by its documentation."""
         side = x.shape[-1]
         total = max((-(-side // stride) - 1) * stride + kernel - side, 0)
         return F.pad(x, (total // 2, total - total // 2) * 2, value=value)
@@ -125,8 +124,8 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[State, Path]:
     """A folder as NVIDIA publishes it: with optimizer slots and counters, trained on another machine."""
     folder = tmp_path_factory.mktemp("rn50_tf_amp_ckpt")
     state = variables_of(64, 1001, 7)
-    some = dict(list(state.items())[:3])  # of a hundred megabytes of slots
-    save(state | of_training(some), folder / "model.ckpt-112590")
+    few = dict(list(state.items())[:3])  # all slots take a hundred megabytes
+    save(state | of_training(few), folder / "model.ckpt-112590")
     (folder / "checkpoint").write_text(
         'model_checkpoint_path: "/raid/results/model.ckpt-112590"\n'
         'all_model_checkpoint_paths: "/raid/results/model.ckpt-0"\n'
@@ -180,7 +179,7 @@ def test_folder_prefix_and_index_name_same_checkpoint(small: State, prefix: Path
 
 
 def flipped(folder: Path) -> Path:
-    """One bit in the middle of the weights: TensorFlow stores a checksum of each."""
+    """Flips one bit in the middle of the weights: TensorFlow stores a checksum of each."""
     data = next(folder.glob("*.data-*"))
     content = bytearray(data.read_bytes())
     content[len(content) // 2] ^= 1
@@ -227,7 +226,7 @@ def test_incomplete_checkpoint_is_refused(spoil: Callable[[Path], Path], folder:
         (
             "resnet50/signal_handler_var",
             np.zeros(1, np.int32),
-        ),  # what training adds is known by its whole name
+        ),  # training's additions match by whole name
     ],
 )
 def test_variable_that_does_not_fit_is_named(
@@ -249,7 +248,7 @@ def test_random_weights_are_seeded_with_sane_outputs() -> None:
     outputs = FULL.run(weights.network, samples.load(range(2)))
     assert outputs["probabilities"].max() < 0.5, "logits so large that only one class has a probability"
     assert outputs["probabilities"].std(axis=0).max() > 1e-4, "the image does not matter"
-    # The kernels are the generator's; what BatchNorm makes of them is arithmetic.
+    # The generator makes the kernels; BatchNorm is arithmetic on them.
     stem = network.variables(weights.network)["resnet50/conv2d/conv2d/kernel"].numpy()
     generator = np.random.default_rng(network.SEED)
     np.testing.assert_allclose(stem, generator.normal(0, (2 / 147) ** 0.5, (7, 7, 3, 64)), rtol=1e-5)
@@ -264,6 +263,6 @@ def test_images_keep_pixels_and_synset_labels(tmp_path: Path) -> None:
     samples = FULL.samples("evaluation", tmp_path, None)
     images = samples.load([0, 1])["input"]
     assert images.dtype == np.float32
-    # Shorter side 256 as it is, so only the centre is cut out: every value must come back exactly.
+    # The shorter side is 256 already, so only the crop applies: every value must come back exactly.
     np.testing.assert_array_equal(images, pixels[:, 16:240, 16:240].astype(np.float32))
     assert list(samples.labels) == [3, 998]

@@ -21,7 +21,7 @@ OF_ONE_FILE = [model for model in IN_PYTORCH if model.micro]
 
 
 def state_of(model: Model) -> State:
-    """The committed weights as a checkpoint has them."""
+    """The committed weights under a checkpoint's keys."""
     within = "model." if model.name == "nnunet-micro" else ""
     return {f"{within}{key}": value for key, value in model.load(None).network.state_dict().items()}
 
@@ -37,28 +37,30 @@ def test_random_weights_are_reproducible(model: Model) -> None:
     second = model.load(None)
     assert not first.trained
     for a, b in zip(first.network.state_dict().values(), second.network.state_dict().values(), strict=True):
-        # Drawn, but for BatchNorm's statistics: those are computed, and rounded as the kernels of the day do.
+        # All are drawn but BatchNorm's statistics, which the kernels compute and may round differently.
         torch.testing.assert_close(a, b)
 
 
 @pytest.mark.parametrize("model", OF_ONE_FILE, ids=lambda model: model.name)
 def test_record_names_checkpoint_with_digest(model: Model, tmp_path: Path) -> None:
     state = state_of(model)
-    # As dict(network.named_parameters()) has them; a state dictionary has them without their gradients.
+    # As from dict(network.named_parameters()); a state dictionary has no gradients.
     trained = {k: torch.nn.Parameter(v) if v.is_floating_point() else v for k, v in state.items()}
     weights = model.load(saved(trained, tmp_path / "published.pt"))
     assert weights.trained
     assert weights.origin == f"published.pt, sha256 {weights.digest[:12]}"
     assert not weights.network.training
     loaded = weights.network.state_dict().values()
-    assert all(torch.equal(one, other) for one, other in zip(loaded, state.values(), strict=True))
+    assert all(
+        torch.equal(tensor, committed) for tensor, committed in zip(loaded, state.values(), strict=True)
+    )
 
 
 FAULTS: dict[str, Callable[[State, str], tuple[State, str]]] = {
     "missing": lambda state, last: ({k: v for k, v in state.items() if k != last}, last),
     "unexpected": lambda state, _: (state | {"speaker_emb.weight": torch.zeros(1)}, "speaker_emb.weight"),
     "another shape": lambda state, last: (state | {last: torch.zeros(5)}, last),
-    # With the prefix of a training on several GPUs and without it: either may be the older one.
+    # With and without the prefix of training on several GPUs: either may be the older one.
     "twice": lambda state, last: ({f"module.{last}": state[last] + 1, **state}, last),
 }
 
@@ -84,7 +86,7 @@ def test_key_that_does_not_fit_is_named(model: Model, fault: str, tmp_path: Path
     ],
 )
 def test_tensor_under_two_names_is_refused(name: str, other: str, own: str, tmp_path: Path) -> None:
-    (model,) = (one for one in OF_ONE_FILE if one.name == name)
+    (model,) = (candidate for candidate in OF_ONE_FILE if candidate.name == name)
     state = state_of(model)
     path = saved({other: state[own] + 1, **state}, tmp_path / "x.pt")
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):

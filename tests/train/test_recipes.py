@@ -39,7 +39,7 @@ def scores_of(model: Model, weights: Path) -> np.ndarray:
 
 
 def first_samples(model: Model, split: Split, dataset: Path | None, checkpoint: Path | None) -> Samples:
-    """Some that can be scored; all where a question has several rows."""
+    """The first samples; all if a question has several rows."""
     whole = model.samples(split, dataset, checkpoint)
     if whole.items is not None:
         return whole
@@ -48,7 +48,7 @@ def first_samples(model: Model, split: Split, dataset: Path | None, checkpoint: 
 
 @contextlib.contextmanager
 def untraced(model: Model) -> Iterator[None]:
-    """TensorFlow runs its functions eagerly: to trace and optimise a step takes the time of many steps."""
+    """TensorFlow runs its functions eagerly: tracing and optimising a step takes as long as many steps."""
     if model.framework != "tensorflow":
         yield
         return
@@ -85,7 +85,7 @@ def test_recipe_makes_loadable_weights_of_committed_layout(model: Model, tmp_pat
 @pytest.mark.campaign
 @pytest.mark.parametrize("model", RECIPES, ids=lambda model: model.name)
 def test_trained_model_keeps_the_committed_limit(model: Model, tmp_path: Path) -> None:
-    """In FP32 its score is not shown to be below the limit of the committed weights, at 95 %.
+    """In FP32 its score is not significantly below the limit of the committed weights, at 95 %.
 
     Training amplifies the first step's rounding, so another CPU ends with another, equally right model. Three
     trainings of ResNet50's micro size on grey digits, with three CPUs' kernels, reached 98.2, 99.4 and 97.6 %
