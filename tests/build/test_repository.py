@@ -32,35 +32,35 @@ def rewrite(path: Path, **changes: object) -> None:
 
 
 def link(path: Path) -> None:
-    """Put a link to itself under another name in the place of a file."""
+    """Rename a file, and put a link to it in its place."""
     path.symlink_to(path.rename(path.parent.parent.parent / path.name))
 
 
 def bytecode(path: Path) -> None:
-    """A folder with bytecode in place of the file that keeps it out."""
+    """Replace the file that keeps bytecode out by a folder of bytecode."""
     path.unlink()
     path.mkdir()
     (path / "runtime.cpython-311.pyc").write_text("import os")
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
-    "another artifact": lambda one: (one / "1" / "model.onnx").write_text("conv"),
-    "another runtime": lambda one: (one / "1" / "runtime.py").write_text("import os"),
-    "another model.py": lambda one: (one / "1" / "model.py").write_text("import os"),
-    "no runtime": lambda one: (one / "1" / "runtime.py").unlink(),
-    "another version": lambda one: shutil.copytree(one / "1", one / "2"),
-    "an empty folder": lambda one: (one / "2").mkdir(),
-    "a module that a runtime imports": lambda one: (one / "1" / "numpy.py").write_text("import os"),
-    "bytecode": lambda one: bytecode(one / "1" / "__pycache__"),
-    "a link": lambda one: link(one / "1" / "runtime.py"),
-    "a link to nowhere": lambda one: (one / "1" / "more").symlink_to("/nowhere"),
-    "a pipe": lambda one: os.mkfifo(one / "1" / "pipe"),
-    "other facts": lambda one: rewrite(one / "build.json", weights="those of somebody else"),
-    "no facts": lambda one: rewrite(one / "build.json", content={}),
-    "no description": lambda one: (one / "build.json").unlink(),
-    "a cut description": lambda one: (one / "build.json").write_text('{"digest": '),
-    "a description of another kind": lambda one: (one / "build.json").write_text("[]"),
-    "noise": lambda one: (one / "build.json").write_bytes(b"\xff\xfe\xff"),
+    "another artifact": lambda folder: (folder / "1" / "model.onnx").write_text("conv"),
+    "another runtime": lambda folder: (folder / "1" / "runtime.py").write_text("import os"),
+    "another model.py": lambda folder: (folder / "1" / "model.py").write_text("import os"),
+    "no runtime": lambda folder: (folder / "1" / "runtime.py").unlink(),
+    "another version": lambda folder: shutil.copytree(folder / "1", folder / "2"),
+    "an empty folder": lambda folder: (folder / "2").mkdir(),
+    "a module that a runtime imports": lambda folder: (folder / "1" / "numpy.py").write_text("import os"),
+    "bytecode": lambda folder: bytecode(folder / "1" / "__pycache__"),
+    "a link": lambda folder: link(folder / "1" / "runtime.py"),
+    "a link to nowhere": lambda folder: (folder / "1" / "more").symlink_to("/nowhere"),
+    "a pipe": lambda folder: os.mkfifo(folder / "1" / "pipe"),
+    "other facts": lambda folder: rewrite(folder / "build.json", weights="those of somebody else"),
+    "no facts": lambda folder: rewrite(folder / "build.json", content={}),
+    "no description": lambda folder: (folder / "build.json").unlink(),
+    "a cut description": lambda folder: (folder / "build.json").write_text('{"digest": '),
+    "a description of another kind": lambda folder: (folder / "build.json").write_text("[]"),
+    "noise": lambda folder: (folder / "build.json").write_bytes(b"\xff\xfe\xff"),
 }
 
 
@@ -135,8 +135,8 @@ def test_build_is_a_complete_model_folder(tmp_path: Path) -> None:
     ],
 )
 def test_build_depends_on_formats_that_its_own_imports(format_: str, files: set[str]) -> None:
-    named = {one.mnemonic: one for one in all_formats()}
-    case = dataclasses.replace(case_with(writing("")), format=named[format_])
+    by_mnemonic = {kind.mnemonic: kind for kind in all_formats()}
+    case = dataclasses.replace(case_with(writing("")), format=by_mnemonic[format_])
     sources = repository.content_of(case, "weights", DEPLOYMENT)["sources"]
     assert {name for name in sources if name.startswith("formats/")} == files
 
@@ -170,10 +170,10 @@ def test_outdated_build_is_detected_without_loading_weights(tmp_path: Path) -> N
 
 def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
     """Engines and generated kernels depend on it; without TF32 the digest of a build does not change."""
-    told: list[bool | None] = []
+    flags: list[bool | None] = []
 
     def convert(job: ConversionJob, path: Path) -> None:
-        told.append(job.tf32)
+        flags.append(job.tf32)
         path.write_text("converted")
 
     case = case_with(convert)
@@ -181,7 +181,7 @@ def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
         build(case, tmp_path, deployment=structs.replace(DEPLOYMENT, tf32=tf32))
         for tf32 in (True, False, False, None)
     ]
-    assert told == [True, False, None]
+    assert flags == [True, False, None]
     assert [built.reused for built in builds] == [False, False, True, False]
     assert "tf32" not in json.loads((builds[-1].folder / "build.json").read_text())["content"]
 
@@ -247,8 +247,8 @@ def worker(tmp_path: Path, seconds: float) -> "subprocess.Popen[str]":
 
 def test_parallel_processes_build_once(tmp_path: Path) -> None:
     workers = [worker(tmp_path, seconds=1) for _ in range(2)]
-    said = sorted(one.communicate(timeout=60)[0].strip() for one in workers)
-    assert said == ["False", "True"]
+    outputs = sorted(process.communicate(timeout=60)[0].strip() for process in workers)
+    assert outputs == ["False", "True"]
     assert (tmp_path / "log").read_text() == "made\n"
 
 

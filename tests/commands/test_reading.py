@@ -1,4 +1,4 @@
-"""All report commands read records alike and name those that they cannot read."""
+"""All report commands read records alike and name unreadable ones."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,7 @@ SHOWING: dict[str, Callable[[Path], list[object]]] = {
     "compare": lambda results: ["compare", results, results.parent / "other"],
     "trend": lambda results: ["trend", "--history", results.parent / "history", "--add", results],
 }
-"""Commands that show what they can read."""
+"""Commands that show all readable records."""
 
 
 def _readme(results: Path) -> list[object]:
@@ -38,7 +38,7 @@ WRITING: dict[str, Callable[[Path], list[object]]] = {
     "merge": lambda results: ["merge", results, "--output", results.parent / "out"],
     "readme": _readme,
 }
-"""Commands whose output takes the place of records, or of what was made of them."""
+"""Commands whose output replaces records, or pages made of them."""
 READING = SHOWING | WRITING
 
 
@@ -69,7 +69,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize(
-    ("reader", "damage"), [*((one, "is cut") for one in SHOWING), *(("tables", one) for one in DAMAGE)]
+    ("reader", "damage"), [*((name, "is cut") for name in SHOWING), *(("tables", name) for name in DAMAGE)]
 )
 def test_readable_records_are_shown_and_status_reports_damage(
     reader: str, damage: str, results: Path, reports: Reports

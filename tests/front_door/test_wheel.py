@@ -120,11 +120,11 @@ def test_plugin_proves_a_repository_beside_own_tests(call: Call, tmp_path: Path)
     options = ("--triton-prove", "models", "-k", "mine or in_batches")
     done = call("pytest", "-q", *options, "--junit-xml=junit.xml")
 
-    found = {
+    outcomes = {
         str(case.get("name")): case.find("failure") is None
         for case in ElementTree.parse(tmp_path / "junit.xml").iter("testcase")
     }
-    assert found == {
+    assert outcomes == {
         "test_mine": True,
         "test_same_answer_in_batches[cpu-right-asis]": True,
         "test_same_answer_in_batches[cpu-wrong-asis]": False,

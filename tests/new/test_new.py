@@ -25,15 +25,15 @@ def test_new_model_has_every_format(tmp_path: Path, collect: Collect, name: str)
     file = tmp_path / "models" / "model.py"
     assert new.main([name, "--to", str(file)]) == 0
 
-    found = collect("--models", str(file), "--target", "cpu", "-k", "conversion")
+    collected = collect("--models", str(file), "--target", "cpu", "-k", "conversion")
 
-    formats = {re.sub(rf".*\[cpu-{name}-(.+)\]", r"\1", one) for one in found.names}
+    formats = {re.sub(rf".*\[cpu-{name}-(.+)\]", r"\1", test) for test in collected.names}
     assert {"onnx-fp32", "onnx-int8", "pt2-fp32", "ts-script-fp32", "ts-trace-fp32"} <= formats
     assert "biopsy" not in file.read_text().lower()
 
 
 def test_new_model_file_needs_no_packages(tmp_path: Path) -> None:
-    """As on a machine where nothing is installed yet."""
+    """As on a machine without any installation."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from fixtures.new import main; "
         "sys.exit(main(sys.argv[2:]))"
