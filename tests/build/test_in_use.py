@@ -67,8 +67,8 @@ def test_leftovers_of_killed_run_are_removed(tmp_path: Path) -> None:
     with in_use(built):
         pass
     assert left_in(tmp_path) == []
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False, timeout=120)
-    assert ended.returncode == 9
+    result = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False, timeout=120)
+    assert result.returncode == 9
     killed = left_in(tmp_path)
     assert killed
     with in_use(built) as first, in_use(built) as second:

@@ -1,4 +1,4 @@
-"""The model repository builds once, reuses builds by content, makes changed ones anew, and keeps no partial one."""
+"""The model repository builds once, reuses builds by content, rebuilds changed ones, keeps no partial one."""
 
 import dataclasses
 import errno
@@ -37,7 +37,7 @@ def link(path: Path) -> None:
 
 
 def bytecode(path: Path) -> None:
-    """Replace the file that keeps bytecode out by a folder of bytecode."""
+    """Replace the file that keeps bytecode out with a folder of bytecode."""
     path.unlink()
     path.mkdir()
     (path / "runtime.cpython-311.pyc").write_text("import os")
@@ -66,13 +66,13 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_changed_build_is_rebuilt(change: str, tmp_path: Path) -> None:
-    made: list[str] = []
-    case = case_with(writing("converted", made))
+    conversions: list[str] = []
+    case = case_with(writing("converted", conversions))
     built = build(case, tmp_path)
     CHANGES[change](built.folder)
     assert repository.was_changed(built.folder) is (change != "no description")
     assert not build(case, tmp_path).reused
-    assert len(made) == 2
+    assert len(conversions) == 2
     assert built.artifact.read_text() == "converted"
     assert "os" not in {path.read_text() for path in built.folder.rglob("*.py")}
     assert sorted(path.name for path in built.folder.iterdir()) == ["1", "build.json", "config.pbtxt"]
@@ -144,12 +144,12 @@ def test_build_depends_on_formats_that_its_own_imports(format_: str, files: set[
 def test_equal_build_is_reused(
     tmp_path: Path,
 ) -> None:
-    """Other weights or another largest batch build anew."""
-    made: list[str] = []
-    case = case_with(writing("converted", made))
+    """Other weights or another largest batch size rebuild it."""
+    conversions: list[str] = []
+    case = case_with(writing("converted", conversions))
     larger = structs.replace(DEPLOYMENT, max_batch_size=8, preferred_batch_sizes=(8,))
     first, second = build(case, tmp_path), build(case, tmp_path)
-    assert made == ["converted"]
+    assert conversions == ["converted"]
     assert (first.reused, second.reused, second.digest) == (False, True, first.digest)
     assert not build(case, tmp_path, weights=dataclasses.replace(WEIGHTS, digest="w2")).reused
     assert not build(case, tmp_path, deployment=larger).reused
@@ -169,7 +169,7 @@ def test_outdated_build_is_detected_without_loading_weights(tmp_path: Path) -> N
 
 
 def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
-    """Engines and generated kernels depend on it; without TF32 the digest of a build does not change."""
+    """Engines and generated kernels depend on TF32; cases without it keep their digest."""
     flags: list[bool | None] = []
 
     def convert(job: ConversionJob, path: Path) -> None:
@@ -187,13 +187,13 @@ def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
 
 
 def test_other_settings_change_only_the_configuration(tmp_path: Path) -> None:
-    made: list[str] = []
-    case = case_with(writing("converted", made))
+    conversions: list[str] = []
+    case = case_with(writing("converted", conversions))
     build(case, tmp_path)
     built = build(case, tmp_path, deployment=structs.replace(DEPLOYMENT, instances=2))
     config = text_format.Parse((built.folder / "config.pbtxt").read_text(), pb.ModelConfig())
     assert config.instance_group[0].count == 2
-    assert len(made) == 1
+    assert len(conversions) == 1
 
 
 @pytest.mark.parametrize(
@@ -203,13 +203,13 @@ def test_other_settings_change_only_the_configuration(tmp_path: Path) -> None:
 def test_changed_source_is_rebuilt(source: str, changed: str, tmp_path: Path) -> None:
     (tmp_path / source).write_text("a = 1")
     (tmp_path / changed).write_text("a = 1")
-    made: list[str] = []
-    case = case_with(writing("converted", made))
+    conversions: list[str] = []
+    case = case_with(writing("converted", conversions))
     case = dataclasses.replace(case, model=dataclasses.replace(MICRO, source=tmp_path / source))
     build(case, tmp_path)
     (tmp_path / changed).write_text("a = 2")
     build(case, tmp_path)
-    assert len(made) == 2
+    assert len(conversions) == 2
 
 
 @pytest.mark.parametrize(
@@ -258,20 +258,20 @@ def test_killed_build_is_not_reused(tmp_path: Path) -> None:
     killed.send_signal(signal.SIGKILL)
     killed.communicate(timeout=60)
     assert not (tmp_path / "cpu" / "cpu-resnet50-micro-onnx-fp32").exists()
-    made: list[str] = []
-    assert not build(case_with(writing("converted", made)), tmp_path).reused
-    assert made == ["converted"]
+    conversions: list[str] = []
+    assert not build(case_with(writing("converted", conversions)), tmp_path).reused
+    assert conversions == ["converted"]
     assert not list((tmp_path / "cpu").glob(".unfinished*"))
 
 
 def test_only_int8_loads_calibration_samples(tmp_path: Path) -> None:
-    asked: list[str] = []
+    splits: list[str] = []
 
     def calibration() -> Samples:
-        asked.append("training")
+        splits.append("training")
         return Samples(["one"], lambda indices: {"INPUT__0": np.zeros((len(indices), 1), np.float32)})
 
     for precision in ("fp32", "int8"):
         case = case_with(writing("converted"), precision)
         repository.build(case, WEIGHTS, DEPLOYMENT, tmp_path, native=False, calibration=calibration)
-    assert asked == ["training"]
+    assert splits == ["training"]

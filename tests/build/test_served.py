@@ -1,4 +1,4 @@
-"""A build is served as it was written, and serving does not change it."""
+"""The server gets a build as written, and does not change it."""
 
 import shutil
 from pathlib import Path
@@ -22,7 +22,7 @@ ONES = {"INPUT__0": np.ones((1, *MICRO.inputs[0].shape), np.float32)}
 
 @pytest.fixture
 def own_runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runtimes: the one of the format answers with a part of its input."""
+    """Runtimes; the format's own answers with a part of its input."""
     folder = tmp_path / "runtimes"
     folder.mkdir()
     shutil.copyfile(runtimes.RUNTIMES / "model.py", folder / "model.py")

@@ -28,13 +28,13 @@ PAGE = (ROOT / "docs" / "ci.md").read_text()
 
 
 def example(name: str) -> Any:
-    """The YAML of docs/ci.md that follows the comment of that name."""
+    """The YAML of docs/ci.md after the comment of that name."""
     (text,) = re.findall(rf"<!-- {name} -->\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
     return yaml.safe_load(text)
 
 
 def variables() -> dict[str, str]:
-    """The variables of the step that proves."""
+    """The variables of the proving step."""
     (step,) = [candidate for candidate in STEPS if candidate.get("id") == "prove"]
     environment: dict[str, str] = step["env"]
     return environment
@@ -245,7 +245,7 @@ def filled(text: str, known: Mapping[str, str]) -> str:
 
 
 def run_steps(home: Path, workspace: Path, **inputs: str) -> tuple[int, dict[str, str]]:
-    """Run the action's own steps in an empty home with GitHub's variables; returns their status and outputs."""
+    """Run the action's own steps in an empty home with GitHub's variables; returns status and outputs."""
     known: dict[str, str] = {"steps.python.outputs.python-path": sys.executable}
     settings = {name: str(entry["default"]) for name, entry in ACTION["inputs"].items()} | inputs
     known |= {f"inputs.{name.replace('_', '-')}": value for name, value in settings.items()}

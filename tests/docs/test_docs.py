@@ -38,15 +38,15 @@ def test_every_link_resolves(page: Path) -> None:
 
 def test_every_documented_option_exists(capsys: pytest.CaptureFixture[str]) -> None:
     command = r"tox run -e benchmarks(?:-[a-z0-9-]+)? -- ((?:.*\\\n)*.*)"
-    named = {
+    documented = {
         option
         for page in PAGES
         for arguments in re.findall(command, page.read_text())
         for option in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", arguments.split("#")[0])
     }
 
-    assert "--against" in named
-    assert named <= set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", help_text(capsys), re.MULTILINE))
+    assert "--against" in documented
+    assert documented <= set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", help_text(capsys), re.MULTILINE))
 
 
 def test_readme_lists_all_pages() -> None:
@@ -72,9 +72,9 @@ def environments() -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_documented_tox_environments_exist(page: Path) -> None:
-    named = set(re.findall(r"tox run (?:-r )?-e ([a-z0-9-]+)", page.read_text()))
+    documented = set(re.findall(r"tox run (?:-r )?-e ([a-z0-9-]+)", page.read_text()))
 
-    assert named <= environments()
+    assert documented <= environments()
 
 
 @functools.cache
@@ -94,7 +94,7 @@ def without_ci_jobs(page: Path) -> str:
 
 
 def test_tox_commands_use_the_installed_path() -> None:
-    """A fix that is typed as it stands must not end in `tox: command not found`."""
+    """A fix that a user copies must not end in `tox: command not found`."""
     messages = [*((name(page), without_ci_jobs(page)) for page in PAGES), *own_messages()]
     places = {where for where, text in messages if re.search(r"(?<![\w./-])tox (run|exec) ", text)}
 

@@ -65,13 +65,13 @@ def test_tensorrt_of_gpu_matches_its_cases(row: dict[str, str], monkeypatch: pyt
 def test_container_of_gpu_matches_supported_releases(row: dict[str, str]) -> None:
     match = re.match(r"\d\d\.\d\d", row["Container of Triton"])
     assert match is not None
-    runs = [
+    supported = [
         release.name
         for release in releases.RELEASES
         if not releases.why_unsupported(release.name, capability_of(row))
     ]
-    assert runs[0] == match[0]
-    assert (len(runs) == 1) == row["Container of Triton"].endswith("the last")
+    assert supported[0] == match[0]
+    assert (len(supported) == 1) == row["Container of Triton"].endswith("the last")
 
 
 def test_environments_and_cuda_match_tox_and_extras() -> None:

@@ -23,7 +23,7 @@ PAGE = (ROOT / "docs" / "ci.md").read_text()
 
 
 def example(name: str) -> str:
-    """The YAML that follows the comment of that name."""
+    """The YAML after the comment of that name."""
     (text,) = re.findall(rf"<!-- {name} -->\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
     return str(text)
 
@@ -114,8 +114,8 @@ def test_merge_job_joins_records_of_all_jobs(service: str, jobs: int, tmp_path: 
     )
     (command,) = [line for line in script if "report -- merge" in line]
     line = command.replace("tox run -e report --", f"{shlex.quote(sys.executable)} -m reports", 1)
-    done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    merged = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert merged.returncode == 0, merged.stderr
     assert len(files.read_all(tmp_path / "merged")) == jobs
 
 
@@ -136,7 +136,7 @@ def test_report_commands_exist() -> None:
 
 @pytest.mark.contract
 def test_ci_files_match_their_schemas(tmp_path: Path) -> None:
-    """check-jsonschema includes the schemas of schemastore.org."""
+    """The schemas of schemastore.org, which check-jsonschema includes."""
     install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(tmp_path), "check-jsonschema"]
     installed = subprocess.run(install, capture_output=True, text=True, check=False)
     if installed.returncode:
@@ -155,5 +155,5 @@ def test_ci_files_match_their_schemas(tmp_path: Path) -> None:
         path.write_text(text)
         command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(path)]
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        checked = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout + checked.stderr

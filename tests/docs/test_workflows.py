@@ -111,8 +111,8 @@ def test_caches_are_ignored_by_git() -> None:
     of_github = [step["with"]["path"] for step in steps() if "cache" in step.get("uses", "")]
     of_gitlab = [path for cache in GITLAB["default"]["cache"] for path in cache["paths"]]
     for path in {*of_github, *of_gitlab} - {"~/.cache/pip"}:
-        done = subprocess.run(["git", "check-ignore", "-q", f"{path}/file"], cwd=ROOT, check=False)
-        assert done.returncode == 0, path
+        result = subprocess.run(["git", "check-ignore", "-q", f"{path}/file"], cwd=ROOT, check=False)
+        assert result.returncode == 0, path
 
 
 def selection(words: list[str]) -> tuple[str, ...]:

@@ -50,16 +50,16 @@ def in_a_bare_python(*arguments: str) -> tuple[int, dict[str, str]]:
         "msgspec, msgspec.json\n"
     )
     code = f"{imports}del sys.path[1]\nfrom fixtures.doctor.__main__ import main\nsys.exit(main())"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(ROOT), *arguments],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert done.stderr == ""
-    lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
-    return done.returncode, {
+    assert result.stderr == ""
+    lines = [line.split(maxsplit=2) for line in result.stdout.splitlines()]
+    return result.returncode, {
         line[1]: line[0] for line in lines if line and line[0] in {"ok", "warning", "problem"}
     }
 

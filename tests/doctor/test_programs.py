@@ -190,8 +190,8 @@ def test_failing_server_is_a_problem(
 ) -> None:
     """The embedded server is ready without a model, and ends as it loads the first."""
     program = script(tmp_path / "tritonserver", "echo no licence\nexit 1")
-    ended = programs.triton(Choice("local", str(program)), "cpu")
-    assert (ended.state, ended.found.endswith("no licence")) == ("problem", True)
+    finding = programs.triton(Choice("local", str(program)), "cpu")
+    assert (finding.state, finding.found.endswith("no licence")) == ("problem", True)
     assert programs.triton(Choice("remote", "127.0.0.1:9"), "cpu").state == "problem"
     monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
     closed = programs.triton(EMBEDDED, "cpu")

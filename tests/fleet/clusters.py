@@ -100,7 +100,7 @@ class StandIn:
 
 
 def ended(run: "subprocess.Popen[str]") -> tuple[int, str]:
-    """The status of a run that has ended, and what it printed."""
+    """The exit status of a run that has ended, and its output."""
     text, _ = run.communicate(timeout=_HANG_S)
     return run.returncode, text
 

@@ -29,7 +29,7 @@ and a folder in which each test leaves a file when it begins."""
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool:
-    """Sleep in place of the test, and report that it passed, unless it is to fail or to die."""
+    """Sleep in place of the test, and report that it passed, unless the variables make it fail or die."""
     hook = item.ihook
     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     name = item.nodeid.partition("::")[2]

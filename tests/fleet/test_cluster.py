@@ -122,7 +122,7 @@ def test_missing_ray_names_its_environment(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("given", [("--against", "HEAD"), ("--against-triton", "embedded"), ("-n", "2")])
 def test_single_machine_option_is_refused(given: tuple[str, ...], collect: Collect) -> None:
-    """A fleet that ignored it would report a comparison without differences."""
+    """A fleet that ignored it would seem to compare, and to find nothing."""
     collected = collect("--fleet", "local", "--target", "cpu", *given)
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR

@@ -1,4 +1,4 @@
-"""Expected durations come from the closest earlier records; shards are disjoint, complete and reproducible."""
+"""The closest earlier records give expected durations; shards are disjoint, complete and reproducible."""
 
 import random
 from collections import Counter

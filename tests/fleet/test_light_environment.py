@@ -61,7 +61,7 @@ def test_tests_are_collected_with_environment_packages_alone(group: str) -> None
     # In the environment itself there is nothing to refuse: collecting there is the proof.
     assert {name for name in ("torch", "onnx") if find_spec(name) is not None} <= refused
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", WITHOUT_OTHERS.format(refused=refused)],
         cwd=ROOT,
         env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
@@ -70,5 +70,5 @@ def test_tests_are_collected_with_environment_packages_alone(group: str) -> None
         check=False,
     )
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "test_conversion[cpu-resnet50-micro-onnx-fp32]" in done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "test_conversion[cpu-resnet50-micro-onnx-fp32]" in result.stdout

@@ -59,7 +59,7 @@ def read_record(path: Path) -> object:
 
 
 def read_config(path: Path) -> object:
-    """An incomplete configuration is a problem of its model, and an error for those who ask for the model."""
+    """An incomplete configuration is a problem of its model, and an error where a run needs that model."""
     content = repository.read_config(path)
     model = repository.FoundModel("a", path.parent, content)
     return repository_model.declared(model), model.backend, repository_model.why_not_here(model, "cpu")
@@ -175,16 +175,16 @@ MANY = settings(ALWAYS, max_examples=2000)
 @pytest.mark.parametrize("name", PARSERS)
 def test_hostile_file_is_read_or_refused_in_one_sentence(name: str, effort: settings, tmp_path: Path) -> None:
     parser = PARSERS[name]
-    right = tmp_path / "right"
-    right.mkdir()
-    parser.write(right / parser.file)
-    parser.read(right / parser.file)
+    original = tmp_path / "right"
+    original.mkdir()
+    parser.write(original / parser.file)
+    parser.read(original / parser.file)
 
     def check(hostile: bytes) -> None:
         # Some readers remember files by their paths.
-        here = tmp_path / hashlib.sha256(hostile).hexdigest()[:16]
-        shutil.copytree(right, here, copy_function=os.link)
-        path = here / parser.file
+        folder = tmp_path / hashlib.sha256(hostile).hexdigest()[:16]
+        shutil.copytree(original, folder, copy_function=os.link)
+        path = folder / parser.file
         path.unlink()
         path.write_bytes(hostile)
         try:
@@ -193,9 +193,9 @@ def test_hostile_file_is_read_or_refused_in_one_sentence(name: str, effort: sett
         except (ProofError, RecordError) as error:
             check_refusal(error, parser.file, may_ask=parser.may_ask)
         finally:
-            shutil.rmtree(here)
+            shutil.rmtree(folder)
 
-    test = given(parser.damage((right / parser.file).read_bytes()))(check)
+    test = given(parser.damage((original / parser.file).read_bytes()))(check)
     for content in parser.found:
         test = example(content)(test)
     effort(test)()

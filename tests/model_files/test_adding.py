@@ -1,4 +1,4 @@
-"""Model files join the suite for one run; errors name the line, and a build contains code from their folder."""
+"""Model files join the suite for one run; errors name the line, and builds contain code from their folder."""
 
 import contextlib
 import dataclasses
@@ -167,8 +167,8 @@ def test_error_in_a_file_names_its_line(source: str, tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text("\n1 / 0\n")
     file = tmp_path / "broken.py"
     file.write_text(source)
-    wrong = tmp_path / "neighbour.py" if "neighbour" in source else file
-    assert f"{wrong}:2" in str(refusal(file))
+    culprit = tmp_path / "neighbour.py" if "neighbour" in source else file
+    assert f"{culprit}:2" in str(refusal(file))
 
 
 @pytest.mark.parametrize("source", ["x = 1\n", "MODELS = ()\n", "MODELS = ('resnet50',)\n"])

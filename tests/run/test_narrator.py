@@ -34,7 +34,7 @@ class Terminal:
         self.row, self.column = 0, 0
 
     def seen(self) -> list[str]:
-        """The lines on the screen, as pytest's own and the narrator's writing leave them."""
+        """The lines on the screen after all output of pytest and the narrator."""
         for control, text in re.findall(r"(\r|\n|\x1b\[\d*[A-Zm])|([^\r\n\x1b]+)", self._written()):
             self._take(control, text)
         return list(self.lines)

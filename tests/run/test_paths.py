@@ -6,7 +6,7 @@ from fixtures.paths import SUITE, WORK
 
 
 def test_checkout_is_written_to() -> None:
-    """tests/front_door tests that an installed package is not."""
+    """tests/front_door checks that an installed package is not."""
     assert SUITE == WORK
 
 

@@ -78,7 +78,7 @@ def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
 
 @pytest.mark.parametrize(("run", "is_kept"), [(1, False), (2, True)])
 def test_failure_replaces_result_of_its_stage_until_resolved(run: int, is_kept: bool) -> None:
-    """Only a result of the same run is removed."""
+    """A failure removes an earlier result, unless it is of the same run."""
     accuracy = structs.replace(samples.accuracy(), origin=samples.origin(run=run))
     failed = samples.stage_failure(origin=samples.origin(run=2))
     stored = record_file.with_failure(samples.record(accuracy=accuracy), failed)
