@@ -1,4 +1,4 @@
-"""Cases whose conversion is a few lines of the test, and builds of them."""
+"""Cases whose conversion is a few lines of a test, and their builds."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from fixtures.spec import Case, ConversionJob, Deployment, Samples, Weights
 DEPLOYMENT = Deployment(32, 1, (16, 32), 1_000, False, True)
 WEIGHTS = Weights(network=None, origin="test", digest="w1", trained=True)
 MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
-ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
 
 
 def case_with(convert: Callable[[ConversionJob, Path], None], precision: str = "fp32") -> Case:

@@ -24,7 +24,7 @@ def test_configuration_has_every_setting() -> None:
     assert not config.instance_group[0].gpus
     assert list(config.dynamic_batching.preferred_batch_size) == [16, 32]
     assert config.dynamic_batching.max_queue_delay_microseconds == 1_000
-    assert [one.batch_size for one in config.model_warmup] == [1, 32]
+    assert [warmup.batch_size for warmup in config.model_warmup] == [1, 32]
     assert config.input[0].name == "INPUT__0"
     assert config.input[0].data_type == pb.TYPE_FP32
     assert list(config.output[0].dims) == [10]
@@ -51,8 +51,8 @@ def test_native_and_python_differ_in_backend_fields_only() -> None:
 
 
 A100 = recognise("NVIDIA A100")
-TRT = next(one for one in all_formats() if one.mnemonic == "trt")
-SCRIPT = next(one for one in all_formats() if one.mnemonic == "ts-script")
+TRT = next(format_ for format_ in all_formats() if format_.mnemonic == "trt")
+SCRIPT = next(format_ for format_ in all_formats() if format_.mnemonic == "ts-script")
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ SCRIPT = next(one for one in all_formats() if one.mnemonic == "ts-script")
 def test_gpu_setting_takes_effect_or_is_refused(
     setting: str, target: Target, format_: Format, accelerator: str | None, native: bool, heard: str
 ) -> None:
-    """No record says of what was served what nothing has read."""
+    """A record must not claim a setting that the server ignored."""
     case = Case(target, MICRO, format_, accelerator, "fp32")
     deployment = structs.replace(DEPLOYMENT, **{setting: True})
     if setting in heard.split():
         config = model_config(case, deployment, native=native)
-        told = config.parameters[setting].string_value == "1"
-        assert config.optimization.cuda.graphs if native else told
+        enabled = config.parameters[setting].string_value == "1"
+        assert config.optimization.cuda.graphs if native else enabled
         return
     with pytest.raises(InputError, check=lambda error: error.where == f"--deployment {setting}=true"):
         model_config(case, deployment, native=native)
@@ -88,7 +88,7 @@ def test_gpu_setting_takes_effect_or_is_refused(
 @pytest.mark.parametrize("scenario", ["online", "offline"])
 @pytest.mark.parametrize(
     "field",
-    [one.name for one in structs.fields(DEPLOYMENT) if one.name not in ("cuda_graphs", "prefer_nhwc")],
+    [item.name for item in structs.fields(DEPLOYMENT) if item.name not in ("cuda_graphs", "prefer_nhwc")],
 )
 def test_every_deployment_setting_changes_configuration(field: str, scenario: Scenario, native: bool) -> None:
     changes: dict[str, Any] = {
@@ -103,7 +103,7 @@ def test_every_deployment_setting_changes_configuration(field: str, scenario: Sc
     assert changed != DEPLOYMENT
     case = Case(A100, MICRO, ONNX, None, "fp32")
     before, after = (
-        model_config(case, one, native=native, scenario=scenario) for one in (DEPLOYMENT, changed)
+        model_config(case, item, native=native, scenario=scenario) for item in (DEPLOYMENT, changed)
     )
     of_the_batcher = scenario == "offline" and field in ("preferred_batch_sizes", "max_queue_delay_us")
     assert (before == after) is of_the_batcher

@@ -48,7 +48,7 @@ def test_build_replaced_before_use_is_refused(tmp_path: Path) -> None:
 
 
 def left_in(root: Path) -> list[str]:
-    """What is left of builds in use."""
+    """The leftovers of builds in use."""
     return sorted(path.name for path in (root / "cpu" / FOLDER).iterdir() if path.name != ".lock")
 
 
@@ -67,14 +67,14 @@ def test_leftovers_of_killed_run_are_removed(tmp_path: Path) -> None:
     with in_use(built):
         pass
     assert left_in(tmp_path) == []
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False, timeout=120)
-    assert ended.returncode == 9
+    result = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False, timeout=120)
+    assert result.returncode == 9
     killed = left_in(tmp_path)
     assert killed
-    with in_use(built) as one, in_use(built) as another:
+    with in_use(built) as first, in_use(built) as second:
         assert not set(killed) & set(left_in(tmp_path))
-        assert one.artifact.is_file(), "it lives, and is left alone by the other"
-        assert another.folder != one.folder
+        assert first.artifact.is_file(), "it lives, and is left alone by the other"
+        assert second.folder != first.folder
         assert remove_unfinished(tmp_path) == []
     assert left_in(tmp_path) == []
 

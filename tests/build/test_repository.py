@@ -1,4 +1,4 @@
-"""The model repository builds once, reuses builds by content, makes changed ones anew, and keeps no partial one."""
+"""The model repository builds once, reuses builds by content, rebuilds changed ones, keeps no partial one."""
 
 import dataclasses
 import errno
@@ -32,47 +32,47 @@ def rewrite(path: Path, **changes: object) -> None:
 
 
 def link(path: Path) -> None:
-    """Put a link to itself under another name in the place of a file."""
+    """Rename a file, and put a link to it in its place."""
     path.symlink_to(path.rename(path.parent.parent.parent / path.name))
 
 
 def bytecode(path: Path) -> None:
-    """A folder with bytecode in place of the file that keeps it out."""
+    """Replace the file that keeps bytecode out with a folder of bytecode."""
     path.unlink()
     path.mkdir()
     (path / "runtime.cpython-311.pyc").write_text("import os")
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
-    "another artifact": lambda one: (one / "1" / "model.onnx").write_text("conv"),
-    "another runtime": lambda one: (one / "1" / "runtime.py").write_text("import os"),
-    "another model.py": lambda one: (one / "1" / "model.py").write_text("import os"),
-    "no runtime": lambda one: (one / "1" / "runtime.py").unlink(),
-    "another version": lambda one: shutil.copytree(one / "1", one / "2"),
-    "an empty folder": lambda one: (one / "2").mkdir(),
-    "a module that a runtime imports": lambda one: (one / "1" / "numpy.py").write_text("import os"),
-    "bytecode": lambda one: bytecode(one / "1" / "__pycache__"),
-    "a link": lambda one: link(one / "1" / "runtime.py"),
-    "a link to nowhere": lambda one: (one / "1" / "more").symlink_to("/nowhere"),
-    "a pipe": lambda one: os.mkfifo(one / "1" / "pipe"),
-    "other facts": lambda one: rewrite(one / "build.json", weights="those of somebody else"),
-    "no facts": lambda one: rewrite(one / "build.json", content={}),
-    "no description": lambda one: (one / "build.json").unlink(),
-    "a cut description": lambda one: (one / "build.json").write_text('{"digest": '),
-    "a description of another kind": lambda one: (one / "build.json").write_text("[]"),
-    "noise": lambda one: (one / "build.json").write_bytes(b"\xff\xfe\xff"),
+    "another artifact": lambda folder: (folder / "1" / "model.onnx").write_text("conv"),
+    "another runtime": lambda folder: (folder / "1" / "runtime.py").write_text("import os"),
+    "another model.py": lambda folder: (folder / "1" / "model.py").write_text("import os"),
+    "no runtime": lambda folder: (folder / "1" / "runtime.py").unlink(),
+    "another version": lambda folder: shutil.copytree(folder / "1", folder / "2"),
+    "an empty folder": lambda folder: (folder / "2").mkdir(),
+    "a module that a runtime imports": lambda folder: (folder / "1" / "numpy.py").write_text("import os"),
+    "bytecode": lambda folder: bytecode(folder / "1" / "__pycache__"),
+    "a link": lambda folder: link(folder / "1" / "runtime.py"),
+    "a link to nowhere": lambda folder: (folder / "1" / "more").symlink_to("/nowhere"),
+    "a pipe": lambda folder: os.mkfifo(folder / "1" / "pipe"),
+    "other facts": lambda folder: rewrite(folder / "build.json", weights="those of somebody else"),
+    "no facts": lambda folder: rewrite(folder / "build.json", content={}),
+    "no description": lambda folder: (folder / "build.json").unlink(),
+    "a cut description": lambda folder: (folder / "build.json").write_text('{"digest": '),
+    "a description of another kind": lambda folder: (folder / "build.json").write_text("[]"),
+    "noise": lambda folder: (folder / "build.json").write_bytes(b"\xff\xfe\xff"),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_changed_build_is_rebuilt(change: str, tmp_path: Path) -> None:
-    made: list[str] = []
-    case = case_with(writing("converted", made))
+    conversions: list[str] = []
+    case = case_with(writing("converted", conversions))
     built = build(case, tmp_path)
     CHANGES[change](built.folder)
     assert repository.was_changed(built.folder) is (change != "no description")
     assert not build(case, tmp_path).reused
-    assert len(made) == 2
+    assert len(conversions) == 2
     assert built.artifact.read_text() == "converted"
     assert "os" not in {path.read_text() for path in built.folder.rglob("*.py")}
     assert sorted(path.name for path in built.folder.iterdir()) == ["1", "build.json", "config.pbtxt"]
@@ -135,8 +135,8 @@ def test_build_is_a_complete_model_folder(tmp_path: Path) -> None:
     ],
 )
 def test_build_depends_on_formats_that_its_own_imports(format_: str, files: set[str]) -> None:
-    named = {one.mnemonic: one for one in all_formats()}
-    case = dataclasses.replace(case_with(writing("")), format=named[format_])
+    by_mnemonic = {kind.mnemonic: kind for kind in all_formats()}
+    case = dataclasses.replace(case_with(writing("")), format=by_mnemonic[format_])
     sources = repository.content_of(case, "weights", DEPLOYMENT)["sources"]
     assert {name for name in sources if name.startswith("formats/")} == files
 
@@ -144,12 +144,12 @@ def test_build_depends_on_formats_that_its_own_imports(format_: str, files: set[
 def test_equal_build_is_reused(
     tmp_path: Path,
 ) -> None:
-    """Other weights or another largest batch build anew."""
-    made: list[str] = []
-    case = case_with(writing("converted", made))
+    """Other weights or another largest batch size rebuild it."""
+    conversions: list[str] = []
+    case = case_with(writing("converted", conversions))
     larger = structs.replace(DEPLOYMENT, max_batch_size=8, preferred_batch_sizes=(8,))
     first, second = build(case, tmp_path), build(case, tmp_path)
-    assert made == ["converted"]
+    assert conversions == ["converted"]
     assert (first.reused, second.reused, second.digest) == (False, True, first.digest)
     assert not build(case, tmp_path, weights=dataclasses.replace(WEIGHTS, digest="w2")).reused
     assert not build(case, tmp_path, deployment=larger).reused
@@ -169,11 +169,11 @@ def test_outdated_build_is_detected_without_loading_weights(tmp_path: Path) -> N
 
 
 def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
-    """Engines and generated kernels depend on it; without TF32 the digest of a build does not change."""
-    told: list[bool | None] = []
+    """Engines and generated kernels depend on TF32; cases without it keep their digest."""
+    flags: list[bool | None] = []
 
     def convert(job: ConversionJob, path: Path) -> None:
-        told.append(job.tf32)
+        flags.append(job.tf32)
         path.write_text("converted")
 
     case = case_with(convert)
@@ -181,19 +181,19 @@ def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
         build(case, tmp_path, deployment=structs.replace(DEPLOYMENT, tf32=tf32))
         for tf32 in (True, False, False, None)
     ]
-    assert told == [True, False, None]
+    assert flags == [True, False, None]
     assert [built.reused for built in builds] == [False, False, True, False]
     assert "tf32" not in json.loads((builds[-1].folder / "build.json").read_text())["content"]
 
 
 def test_other_settings_change_only_the_configuration(tmp_path: Path) -> None:
-    made: list[str] = []
-    case = case_with(writing("converted", made))
+    conversions: list[str] = []
+    case = case_with(writing("converted", conversions))
     build(case, tmp_path)
     built = build(case, tmp_path, deployment=structs.replace(DEPLOYMENT, instances=2))
     config = text_format.Parse((built.folder / "config.pbtxt").read_text(), pb.ModelConfig())
     assert config.instance_group[0].count == 2
-    assert len(made) == 1
+    assert len(conversions) == 1
 
 
 @pytest.mark.parametrize(
@@ -203,13 +203,13 @@ def test_other_settings_change_only_the_configuration(tmp_path: Path) -> None:
 def test_changed_source_is_rebuilt(source: str, changed: str, tmp_path: Path) -> None:
     (tmp_path / source).write_text("a = 1")
     (tmp_path / changed).write_text("a = 1")
-    made: list[str] = []
-    case = case_with(writing("converted", made))
+    conversions: list[str] = []
+    case = case_with(writing("converted", conversions))
     case = dataclasses.replace(case, model=dataclasses.replace(MICRO, source=tmp_path / source))
     build(case, tmp_path)
     (tmp_path / changed).write_text("a = 2")
     build(case, tmp_path)
-    assert len(made) == 2
+    assert len(conversions) == 2
 
 
 @pytest.mark.parametrize(
@@ -247,8 +247,8 @@ def worker(tmp_path: Path, seconds: float) -> "subprocess.Popen[str]":
 
 def test_parallel_processes_build_once(tmp_path: Path) -> None:
     workers = [worker(tmp_path, seconds=1) for _ in range(2)]
-    said = sorted(one.communicate(timeout=60)[0].strip() for one in workers)
-    assert said == ["False", "True"]
+    outputs = sorted(process.communicate(timeout=60)[0].strip() for process in workers)
+    assert outputs == ["False", "True"]
     assert (tmp_path / "log").read_text() == "made\n"
 
 
@@ -258,20 +258,20 @@ def test_killed_build_is_not_reused(tmp_path: Path) -> None:
     killed.send_signal(signal.SIGKILL)
     killed.communicate(timeout=60)
     assert not (tmp_path / "cpu" / "cpu-resnet50-micro-onnx-fp32").exists()
-    made: list[str] = []
-    assert not build(case_with(writing("converted", made)), tmp_path).reused
-    assert made == ["converted"]
+    conversions: list[str] = []
+    assert not build(case_with(writing("converted", conversions)), tmp_path).reused
+    assert conversions == ["converted"]
     assert not list((tmp_path / "cpu").glob(".unfinished*"))
 
 
 def test_only_int8_loads_calibration_samples(tmp_path: Path) -> None:
-    asked: list[str] = []
+    splits: list[str] = []
 
     def calibration() -> Samples:
-        asked.append("training")
+        splits.append("training")
         return Samples(["one"], lambda indices: {"INPUT__0": np.zeros((len(indices), 1), np.float32)})
 
     for precision in ("fp32", "int8"):
         case = case_with(writing("converted"), precision)
         repository.build(case, WEIGHTS, DEPLOYMENT, tmp_path, native=False, calibration=calibration)
-    assert asked == ["training"]
+    assert splits == ["training"]

@@ -23,7 +23,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_build_has_a_lasting_engine_folder() -> None:
-    """Engines are named after a graph's nodes, so those of other weights would be mistaken for each other."""
+    """Engines are named after a graph's nodes, so engines of other weights would be confused."""
     folder = Path(engine_folder(CASE, "0f3c"))
     (folder / "kernel.engine").touch()
     assert (Path(engine_folder(CASE, "0f3c")) / "kernel.engine").exists()
@@ -33,7 +33,7 @@ def test_each_build_has_a_lasting_engine_folder() -> None:
 def test_each_tensorrt_and_cuda_version_has_an_engine_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """ONNX Runtime fails on an engine of another version, and does not build it anew."""
+    """ONNX Runtime fails on an engine of another version, and does not rebuild it."""
     folders = set()
     for version in ("10.13.3.9", "10.14.1.48"):
         monkeypatch.setattr(runtimes, "installed", lambda version=version: TensorRT("tensorrt-cu13", version))
@@ -46,16 +46,16 @@ def test_each_tensorrt_and_cuda_version_has_an_engine_folder(
 def test_engine_folder_is_private_to_user(tmp_path: Path) -> None:
     """An engine holds code, which its reader runs."""
     folder = Path(engine_folder(CASE, "0f3c"))
-    for one in (folder, folder.parent):
-        assert stat.S_IMODE(one.stat().st_mode) == 0o700
+    for path in (folder, folder.parent):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
     folder.with_name(folder.name.replace("0f3c", "77aa")).symlink_to(tmp_path)
     with pytest.raises(SetupError):
         engine_folder(CASE, "77aa")
 
 
 def test_container_engines_stay_in_the_container(tmp_path: Path) -> None:
-    """The models are mounted read-only there, and no folder of this machine is. ONNX Runtime makes the last
-    folder of the path alone: the one above must be in every image."""
+    """The container mounts models read-only, and no other folder. ONNX Runtime creates only the last folder
+    of the path: every image must have its parent."""
     folder = Path(engine_folder(CASE, "0f3c", in_container=True))
     assert folder.parent == Path("/tmp")
     assert folder.name.endswith("0f3c")

@@ -1,4 +1,4 @@
-"""A build is served as it was written, and serving does not change it."""
+"""The server gets a build as written, and does not change it."""
 
 import shutil
 from pathlib import Path
@@ -22,7 +22,7 @@ ONES = {"INPUT__0": np.ones((1, *MICRO.inputs[0].shape), np.float32)}
 
 @pytest.fixture
 def own_runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runtimes of which the format's answers with a part of what it was sent."""
+    """Runtimes; the format's own answers with a part of its input."""
     folder = tmp_path / "runtimes"
     folder.mkdir()
     shutil.copyfile(runtimes.RUNTIMES / "model.py", folder / "model.py")
@@ -31,9 +31,9 @@ def own_runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_serving_leaves_build_unchanged(own_runtimes: None, tmp_path: Path) -> None:
-    """Neither the stub, which no environment variable keeps from writing bytecode, nor Python writes any.
+    """Neither Python writes bytecode, nor the stub, which no environment variable keeps from doing so.
 
-    A version that somebody puts beside it meanwhile is not served.
+    The server ignores a version that somebody adds meanwhile.
     """
     case, deployment = case_with(writing("converted")), structs.replace(DEPLOYMENT, warmup=False)
     built = build(case, tmp_path / "repos", deployment=deployment)

@@ -51,13 +51,13 @@ def test_page_on_stdout_is_alone_there(results: Path, reports: Reports, tmp_path
     page = os.open(tmp_path / "page.html", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(page, 1)
     try:
-        ended = reports("html", "--results", results, "--output", "/dev/stdout")
+        result = reports("html", "--results", results, "--output", "/dev/stdout")
     finally:
         os.dup2(saved, 1)
         os.close(saved)
         os.close(page)
 
-    assert ended.status == 0
+    assert result.status == 0
     assert (tmp_path / "page.html").read_text().rstrip().endswith("</html>")
 
 

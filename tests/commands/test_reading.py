@@ -1,4 +1,4 @@
-"""All report commands read records alike and name those that they cannot read."""
+"""All report commands read records alike and name unreadable ones."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,7 @@ SHOWING: dict[str, Callable[[Path], list[object]]] = {
     "compare": lambda results: ["compare", results, results.parent / "other"],
     "trend": lambda results: ["trend", "--history", results.parent / "history", "--add", results],
 }
-"""Commands that show what they can read."""
+"""Commands that show all readable records."""
 
 
 def _readme(results: Path) -> list[object]:
@@ -38,13 +38,13 @@ WRITING: dict[str, Callable[[Path], list[object]]] = {
     "merge": lambda results: ["merge", results, "--output", results.parent / "out"],
     "readme": _readme,
 }
-"""Commands whose output takes the place of records, or of what was made of them."""
+"""Commands whose output replaces records, or pages made of them."""
 READING = SHOWING | WRITING
 
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of two records, and another with the first of them, to be compared with it."""
+    """A folder of two records, and another with the first of them for comparison."""
     monkeypatch.chdir(tmp_path)
     samples.store(tmp_path / "other", WHOLE)
     return samples.store(tmp_path / "results", WHOLE, OTHER)
@@ -69,7 +69,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize(
-    ("reader", "damage"), [*((one, "is cut") for one in SHOWING), *(("tables", one) for one in DAMAGE)]
+    ("reader", "damage"), [*((name, "is cut") for name in SHOWING), *(("tables", name) for name in DAMAGE)]
 )
 def test_readable_records_are_shown_and_status_reports_damage(
     reader: str, damage: str, results: Path, reports: Reports
@@ -77,21 +77,21 @@ def test_readable_records_are_shown_and_status_reports_damage(
     damaged = files.path_of(OTHER.case, results)
     DAMAGE[damage](damaged)
 
-    ended = reports(*SHOWING[reader](results))
+    result = reports(*SHOWING[reader](results))
 
-    assert ended.status == UNREADABLE
-    assert f"{damaged}: " in ended.err
-    assert case_id(WHOLE.case) in (Path(PAGE).read_text() if reader == "html" else ended.out)
+    assert result.status == UNREADABLE
+    assert f"{damaged}: " in result.err
+    assert case_id(WHOLE.case) in (Path(PAGE).read_text() if reader == "html" else result.out)
 
 
 def test_page_leaves_out_case_with_damaged_samples(results: Path, reports: Reports) -> None:
     samples_file = files.path_of(WHOLE.case, results).with_suffix(files.SAMPLES_SUFFIX)
     samples_file.write_text("{")
 
-    ended = reports(*SHOWING["html"](results))
+    result = reports(*SHOWING["html"](results))
 
-    assert ended.status == UNREADABLE
-    assert f"{samples_file}: " in ended.err
+    assert result.status == UNREADABLE
+    assert f"{samples_file}: " in result.err
     page = Path(PAGE).read_text()
     assert case_id(OTHER.case) in page
     assert case_id(WHOLE.case) not in page
@@ -100,9 +100,9 @@ def test_page_leaves_out_case_with_damaged_samples(results: Path, reports: Repor
 def test_damaged_record_outside_selection_is_not_named(results: Path, reports: Reports) -> None:
     files.path_of(OTHER.case, results).write_text("{")
 
-    ended = reports("tables", "--results", results, "-k", case_id(WHOLE.case))
+    result = reports("tables", "--results", results, "-k", case_id(WHOLE.case))
 
-    assert (ended.status, ended.err) == (0, "")
+    assert (result.status, result.err) == (0, "")
 
 
 @pytest.mark.parametrize("reader", [*WRITING, "tables"])

@@ -24,10 +24,10 @@ ROOT = Path(__file__).parents[2]
 def test_unknown_option_ends_every_command_with_status_4(
     command: tuple[str, ...],
 ) -> None:
-    ended = subprocess.run(
+    result = subprocess.run(
         [sys.executable, *command, "--not-an-option"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert ended.returncode == INPUT == 4
-    assert "error:" in ended.stderr
-    assert "--not-an-option" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert result.returncode == INPUT == 4
+    assert "error:" in result.stderr
+    assert "--not-an-option" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -28,20 +28,20 @@ PAGE = (ROOT / "docs" / "ci.md").read_text()
 
 
 def example(name: str) -> Any:
-    """The YAML of docs/ci.md that follows the comment of that name."""
-    (found,) = re.findall(rf"<!-- {name} -->\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
-    return yaml.safe_load(found)
+    """The YAML of docs/ci.md after the comment of that name."""
+    (text,) = re.findall(rf"<!-- {name} -->\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
+    return yaml.safe_load(text)
 
 
 def variables() -> dict[str, str]:
-    """The variables of the step that proves."""
-    (step,) = [one for one in STEPS if one.get("id") == "prove"]
-    found: dict[str, str] = step["env"]
-    return found
+    """The variables of the proving step."""
+    (step,) = [candidate for candidate in STEPS if candidate.get("id") == "prove"]
+    environment: dict[str, str] = step["env"]
+    return environment
 
 
 def test_user_input_is_never_part_of_a_command() -> None:
-    """An input in the text of a script is run by the shell, whatever is in it."""
+    """The shell would run whatever an input puts into the text of a script."""
     for step in STEPS:
         assert "${{" not in step.get("run", "")
         assert ("run" in step) == ("shell" in step)
@@ -49,8 +49,8 @@ def test_user_input_is_never_part_of_a_command() -> None:
 
 
 def test_inputs_are_passed_documented_and_equal_for_both_services() -> None:
-    given = {re.sub(r"\$\{\{ inputs\.(.+) \}\}", r"\1", one) for one in variables().values()}
-    assert set(ACTION["inputs"]) <= given
+    passed = {re.sub(r"\$\{\{ inputs\.(.+) \}\}", r"\1", value) for value in variables().values()}
+    assert set(ACTION["inputs"]) <= passed
     table = re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE)
     assert set(ACTION["inputs"]) <= set(table)
     of_gitlab = set(SPEC["spec"]["inputs"])
@@ -60,7 +60,7 @@ def test_inputs_are_passed_documented_and_equal_for_both_services() -> None:
 
 
 def test_examples_use_existing_inputs() -> None:
-    (step,) = [one for one in example("action")["jobs"]["prove"]["steps"] if "tritonproof" in one["uses"]]
+    (step,) = [item for item in example("action")["jobs"]["prove"]["steps"] if "tritonproof" in item["uses"]]
     assert set(step["with"]) <= set(ACTION["inputs"])
     (include,) = example("include")["include"]
     assert set(include["inputs"]) <= set(SPEC["spec"]["inputs"])
@@ -69,7 +69,7 @@ def test_examples_use_existing_inputs() -> None:
 
 def test_versions_match_the_project() -> None:
     version = project_file()["project"]["version"]
-    (step,) = [one for one in example("action")["jobs"]["prove"]["steps"] if "tritonproof" in one["uses"]]
+    (step,) = [item for item in example("action")["jobs"]["prove"]["steps"] if "tritonproof" in item["uses"]]
     (include,) = example("include")["include"]
 
     assert step["uses"].endswith(f"@v{version}")
@@ -80,14 +80,14 @@ def test_versions_match_the_project() -> None:
 
 
 def test_later_steps_use_outputs_of_the_first(tmp_path: Path) -> None:
-    taken = set(re.findall(r"steps\.prepare\.outputs\.([a-z_]+)", (ROOT / "action.yml").read_text()))
+    used = set(re.findall(r"steps\.prepare\.outputs\.([a-z_]+)", (ROOT / "action.yml").read_text()))
     output = tmp_path / "output"
 
     assert prove.prepare({"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path)}) == 0
 
-    told = dict(line.split("=", 1) for line in output.read_text().splitlines())
-    assert taken <= set(told)
-    assert all(told.values())
+    written = dict(line.split("=", 1) for line in output.read_text().splitlines())
+    assert used <= set(written)
+    assert all(written.values())
 
 
 @pytest.mark.parametrize("asked", ["mine=net.onnx", "mine=export"])
@@ -97,13 +97,13 @@ def test_changed_network_file_renews_cache_key(tmp_path: Path, asked: str) -> No
         for name in ("net.onnx", "net.onnx.data"):
             (folder / name).write_text("old")
     output = tmp_path / "output"
-    given = {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path), "PROVE_ONNX": asked}
+    environment = {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path), "PROVE_ONNX": asked}
     for text in ("old", "new"):
         for folder in (tmp_path, tmp_path / "export" / "onnx"):
             (folder / "net.onnx.data").write_text(text)
         (tmp_path / "results.json").write_text(text)
-        prove.prepare(given)
-    prove.prepare(given)
+        prove.prepare(environment)
+    prove.prepare(environment)
 
     first, second, third = re.findall(r"^builds=(.+)$", output.read_text(), re.MULTILINE)
     assert first != second == third
@@ -111,11 +111,11 @@ def test_changed_network_file_renews_cache_key(tmp_path: Path, asked: str) -> No
 
 def test_changed_model_renews_cache_key(tmp_path: Path) -> None:
     file, output = write(tmp_path / "mine.py", "mine"), tmp_path / "output"
-    given = {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path), "PROVE_MODELS": "mine.py"}
+    environment = {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path), "PROVE_MODELS": "mine.py"}
     for _time in range(2):
-        prove.prepare(given)
+        prove.prepare(environment)
     file.write_text(file.read_text() + "# other\n")
-    prove.prepare(given)
+    prove.prepare(environment)
 
     first, second, third = re.findall(r"^builds=(.+)$", output.read_text(), re.MULTILINE)
     assert first == second != third
@@ -128,7 +128,7 @@ def test_inputs_become_pytest_options_and_paths_resolve_in_workspace(
     write(tmp_path / "other.py", "other")
     (tmp_path / "asked.toml").write_text('[[cases]]\nmatch = "cpu-mine-*"\nallowed_slowdown_percent = 3\n')
 
-    asked = prove.options(
+    options = prove.options(
         {
             "GITHUB_WORKSPACE": str(tmp_path),
             "PROVE_CACHE": str(tmp_path / "cache"),
@@ -138,11 +138,11 @@ def test_inputs_become_pytest_options_and_paths_resolve_in_workspace(
             "PROVE_ARGUMENTS": "--deployment 'instances=2, warmup=false'",
         }
     )
-    found = collect("--target", "cpu", *asked)
+    collected = collect("--target", "cpu", *options)
 
-    assert found.status == 0, found.text
-    cases = {name.partition("[")[2].rstrip("]") for name in found.names}
-    tests = {name.partition("[")[0] for name in found.names}
+    assert collected.status == 0, collected.text
+    cases = {name.partition("[")[2].rstrip("]") for name in collected.names}
+    tests = {name.partition("[")[0] for name in collected.names}
     assert cases == {"cpu-mine-onnx-fp32", "cpu-other-onnx-fp32"}
     assert {"test_conversion", "test_accuracy", "test_same_answer_in_batches"} <= tests
     assert not tests & {"test_online", "test_offline", "test_efficiency"}, "speed is not asked for"
@@ -150,9 +150,9 @@ def test_inputs_become_pytest_options_and_paths_resolve_in_workspace(
 
 def test_speed_is_measured_only_on_request(tmp_path: Path, collect: Collect) -> None:
     write(tmp_path / "mine.py", "mine")
-    given = {"GITHUB_WORKSPACE": str(tmp_path), "PROVE_MODELS": "mine.py", "PROVE_MEASURE": "true"}
+    environment = {"GITHUB_WORKSPACE": str(tmp_path), "PROVE_MODELS": "mine.py", "PROVE_MEASURE": "true"}
 
-    assert any("offline" in name for name in collect("--target", "cpu", *prove.options(given)).names)
+    assert any("offline" in name for name in collect("--target", "cpu", *prove.options(environment)).names)
 
 
 def test_every_input_maps_to_an_existing_option(
@@ -189,43 +189,43 @@ def test_allowed_status_is_a_warning(
     tox.parent.mkdir(parents=True)
     tox.write_text("#!/bin/sh\nexit 10\n")
     tox.chmod(0o755)
-    given = {"PROVE_MODELS": "a.py", "PROVE_CACHE": str(tmp_path / "cache"), "PROVE_WARN_ON": warn_on}
+    environment = {"PROVE_MODELS": "a.py", "PROVE_CACHE": str(tmp_path / "cache"), "PROVE_WARN_ON": warn_on}
 
-    assert prove.run({**os.environ, **given}) == status
+    assert prove.run({**os.environ, **environment}) == status
     assert ("::warning::" in capfd.readouterr().out) is (status == 0)
 
 
 def included(inputs: Mapping[str, Any]) -> dict[str, str]:
-    """The job's variables with these inputs, as GitLab includes it: it puts texts into the file as they are,
-    all else as JSON, and reads it (lib/gitlab/ci/config/interpolation/text_template.rb of its sources)."""
-    declared = {name: (one or {}).get("default") for name, one in SPEC["spec"]["inputs"].items()}
-    given = {**declared, "source": "https://example.org/suite", **inputs}
+    """The job's variables with these inputs. GitLab inserts texts into the file as they are, all else as
+    JSON, and then reads the file (lib/gitlab/ci/config/interpolation/text_template.rb of its sources)."""
+    declared = {name: (entry or {}).get("default") for name, entry in SPEC["spec"]["inputs"].items()}
+    values = {**declared, "source": "https://example.org/suite", **inputs}
 
-    def put(found: re.Match[str]) -> str:
-        value = given[found[1]]
+    def put(result: re.Match[str]) -> str:
+        value = values[result[1]]
         return value if isinstance(value, str) else json.dumps(value)
 
     body = (ROOT / "ci" / "gitlab.yml").read_text().partition("\n---\n")[2]
     job = yaml.safe_load(re.sub(r"\$\[\[ inputs\.([a-z]+) \]\]", put, body))["tritonproof"]
-    found: dict[str, str] = job["variables"]
-    return found
+    result: dict[str, str] = job["variables"]
+    return result
 
 
 def test_gitlab_inputs_arrive_unchanged(tmp_path: Path) -> None:
     arguments = """--deployment "instances=2" -p 'no:cacheprovider' # not: a comment"""
-    found = included(
+    environment = included(
         {"models": ["a.py", "b: c/d.py"], "selection": 'onnx and not "int8"', "arguments": arguments}
     )
 
-    asked = prove.options({**found, "CI_PROJECT_DIR": str(tmp_path)})
+    options = prove.options({**environment, "CI_PROJECT_DIR": str(tmp_path)})
 
-    pairs = list(itertools.pairwise(asked))
+    pairs = list(itertools.pairwise(options))
     assert [value for option, value in pairs if option == "--models"] == [
         f"{tmp_path}/a.py",
         f"{tmp_path}/b: c/d.py",
     ]
     assert ("-k", 'onnx and not "int8"') in pairs
-    assert asked[-8:] == [
+    assert options[-8:] == [
         "--deployment",
         "instances=2",
         "-p",
@@ -235,30 +235,30 @@ def test_gitlab_inputs_arrive_unchanged(tmp_path: Path) -> None:
         "a",
         "comment",
     ]
-    assert "--onnx" not in asked
-    assert "--thresholds" not in asked
+    assert "--onnx" not in options
+    assert "--thresholds" not in options
 
 
 def filled(text: str, known: Mapping[str, str]) -> str:
     """A text of the action with its expressions replaced, as GitHub does; an unknown one is a KeyError."""
-    return re.sub(r"\$\{\{ (.+?) \}\}", lambda found: known[str(found[1])], text)
+    return re.sub(r"\$\{\{ (.+?) \}\}", lambda match: known[str(match[1])], text)
 
 
 def run_steps(home: Path, workspace: Path, **inputs: str) -> tuple[int, dict[str, str]]:
-    """Run the action's own steps in an empty home with GitHub's variables; returns their status and output."""
-    told: dict[str, str] = {"steps.python.outputs.python-path": sys.executable}
-    given = {name: str(one["default"]) for name, one in ACTION["inputs"].items()} | inputs
-    told |= {f"inputs.{name.replace('_', '-')}": value for name, value in given.items()}
-    kept = {
+    """Run the action's own steps in an empty home with GitHub's variables; returns status and outputs."""
+    known: dict[str, str] = {"steps.python.outputs.python-path": sys.executable}
+    settings = {name: str(entry["default"]) for name, entry in ACTION["inputs"].items()} | inputs
+    known |= {f"inputs.{name.replace('_', '-')}": value for name, value in settings.items()}
+    network = {
         name: value
         for name, value in os.environ.items()
         if name.startswith("PIP_") or name.endswith("_proxy")
     }
     status = 0
-    for number, step in enumerate(one for one in STEPS if "run" in one):
+    for number, step in enumerate(entry for entry in STEPS if "run" in entry):
         output = home / f"output-{number}"
         output.touch()
-        own = {name: filled(value, told) for name, value in step.get("env", {}).items()}
+        env = {name: filled(value, known) for name, value in step.get("env", {}).items()}
         github = {
             "GITHUB_ACTIONS": "true",
             "GITHUB_ACTION_PATH": str(ROOT),
@@ -268,13 +268,13 @@ def run_steps(home: Path, workspace: Path, **inputs: str) -> tuple[int, dict[str
             "CI": "true",
         }
         command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]]
-        variables = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", **kept, **github, **own}
+        variables = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", **network, **github, **env}
         status = subprocess.run(command, env=variables, cwd=workspace, check=False).returncode
-        said = dict(line.split("=", 1) for line in output.read_text().splitlines())
-        told |= {f"steps.{step['id']}.outputs.{name}": value for name, value in said.items()}
+        outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
+        known |= {f"steps.{step['id']}.outputs.{name}": value for name, value in outputs.items()}
         if status:
             break
-    return status, told
+    return status, known
 
 
 @pytest.mark.campaign
@@ -285,16 +285,16 @@ def test_repository_with_a_single_model_file_passes(tmp_path: Path) -> None:
     home.mkdir()
     assert new.main(["tumours", "--to", str(workspace / "tumours.py")]) == 0
 
-    status, told = run_steps(home, workspace, models="tumours.py", selection="onnx and fp32")
+    status, known = run_steps(home, workspace, models="tumours.py", selection="onnx and fp32")
 
     assert status == 0
     assert "cpu-tumours-onnx-fp32" in [
-        path.stem for path in Path(told["steps.prepare.outputs.results"]).rglob("*.json")
+        path.stem for path in Path(known["steps.prepare.outputs.results"]).rglob("*.json")
     ]
     assert (workspace / "tritonproof-results" / "junit.xml").is_file()
     assert "| tumours |" in (home / "summary.md").read_text()
     (workspace / "thresholds.toml").write_text(
         '[[cases]]\nmatch = "cpu-tumours-*"\nlimits = { accuracy = 0.999 }\n'
     )
-    again = {"models": "tumours.py", "selection": "onnx and fp32", "thresholds": "thresholds.toml"}
-    assert run_steps(home, workspace, **again)[0] == STATUS["accuracy"]
+    inputs = {"models": "tumours.py", "selection": "onnx and fp32", "thresholds": "thresholds.toml"}
+    assert run_steps(home, workspace, **inputs)[0] == STATUS["accuracy"]

@@ -38,15 +38,15 @@ def test_every_link_resolves(page: Path) -> None:
 
 def test_every_documented_option_exists(capsys: pytest.CaptureFixture[str]) -> None:
     command = r"tox run -e benchmarks(?:-[a-z0-9-]+)? -- ((?:.*\\\n)*.*)"
-    named = {
+    documented = {
         option
         for page in PAGES
         for arguments in re.findall(command, page.read_text())
         for option in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", arguments.split("#")[0])
     }
 
-    assert "--against" in named
-    assert named <= set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", help_text(capsys), re.MULTILINE))
+    assert "--against" in documented
+    assert documented <= set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", help_text(capsys), re.MULTILINE))
 
 
 def test_readme_lists_all_pages() -> None:
@@ -72,20 +72,20 @@ def environments() -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_documented_tox_environments_exist(page: Path) -> None:
-    named = set(re.findall(r"tox run (?:-r )?-e ([a-z0-9-]+)", page.read_text()))
+    documented = set(re.findall(r"tox run (?:-r )?-e ([a-z0-9-]+)", page.read_text()))
 
-    assert named <= environments()
+    assert documented <= environments()
 
 
 @functools.cache
 def own_messages() -> Sequence[tuple[str, str]]:
-    """The texts of the code that speaks to users, beside their files."""
+    """The texts in code that writes messages to users, each with its file."""
     return [
-        (name(path), one.value)
+        (name(path), node.value)
         for folder in ("fixtures", "reports")
         for path in sorted((ROOT / folder).rglob("*.py"))
-        for one in ast.walk(ast.parse(path.read_text()))
-        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
 
 
@@ -94,19 +94,19 @@ def without_ci_jobs(page: Path) -> str:
 
 
 def test_tox_commands_use_the_installed_path() -> None:
-    """A fix that is typed as it stands must not end in `tox: command not found`."""
-    said = [*((name(page), without_ci_jobs(page)) for page in PAGES), *own_messages()]
-    elsewhere = {where for where, text in said if re.search(r"(?<![\w./-])tox (run|exec) ", text)}
+    """A fix that a user copies must not end in `tox: command not found`."""
+    messages = [*((name(page), without_ci_jobs(page)) for page in PAGES), *own_messages()]
+    places = {where for where, text in messages if re.search(r"(?<![\w./-])tox (run|exec) ", text)}
 
     assert any(".venv/bin/tox run -e benchmarks" in text for _where, text in own_messages())
-    assert elsewhere == set()
+    assert places == set()
 
 
 def test_only_listed_modules_spell_tox_commands() -> None:
-    """An installed suite has no tox; what is left runs in a checkout alone."""
-    elsewhere = {where for where, text in own_messages() if ".venv/bin/tox" in text}
+    """An installed suite has no tox; these modules run in a checkout alone."""
+    modules = {where for where, text in own_messages() if ".venv/bin/tox" in text}
 
-    assert elsewhere == {
+    assert modules == {
         "fixtures/doctor/__main__.py",
         "fixtures/fleet/cluster.py",
         "fixtures/train.py",

@@ -19,9 +19,9 @@ EXTRAS = {"benchmarks-gpu": "gpu", "benchmarks-gpu-cuda12": "gpu-cuda12"}
 
 
 def rows(heading: str) -> Iterator[dict[str, str]]:
-    """The rows of the table whose heading begins so, by column."""
+    """The rows of the table whose first column has this heading, by column."""
     lines = PAGE.splitlines()
-    start = next(place for place, line in enumerate(lines) if line.startswith(f"| {heading} |"))
+    start = next(number for number, line in enumerate(lines) if line.startswith(f"| {heading} |"))
     columns = [cell.strip(" `") for cell in lines[start].strip("|").split("|")]
     for line in lines[start + 2 :]:
         if not line.startswith("|"):
@@ -38,7 +38,7 @@ def capability_of(row: dict[str, str]) -> tuple[int, int]:
 
 
 def test_every_named_gpu_is_in_the_table() -> None:
-    assert sorted(row["GPU"] for row in GPUS) == sorted(one.label for one in TARGETS if one.device == "cuda")
+    assert sorted(row["GPU"] for row in GPUS) == sorted(gpu.label for gpu in TARGETS if gpu.device == "cuda")
 
 
 @pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
@@ -63,19 +63,21 @@ def test_tensorrt_of_gpu_matches_its_cases(row: dict[str, str], monkeypatch: pyt
 
 @pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
 def test_container_of_gpu_matches_supported_releases(row: dict[str, str]) -> None:
-    named = re.match(r"\d\d\.\d\d", row["Container of Triton"])
-    assert named is not None
-    runs = [
-        one.name for one in releases.RELEASES if not releases.why_unsupported(one.name, capability_of(row))
+    match = re.match(r"\d\d\.\d\d", row["Container of Triton"])
+    assert match is not None
+    supported = [
+        release.name
+        for release in releases.RELEASES
+        if not releases.why_unsupported(release.name, capability_of(row))
     ]
-    assert runs[0] == named[0]
-    assert (len(runs) == 1) == row["Container of Triton"].endswith("the last")
+    assert supported[0] == match[0]
+    assert (len(supported) == 1) == row["Container of Triton"].endswith("the last")
 
 
 def test_environments_and_cuda_match_tox_and_extras() -> None:
     listed = {row["Environment of tox"].strip("`"): row for row in rows("Environment of tox")}
 
-    assert set(listed) == {one for one in environments() if one.startswith("benchmarks-gpu")}
+    assert set(listed) == {env for env in environments() if env.startswith("benchmarks-gpu")}
     for name, row in listed.items():
         cuda, extra_of_tensorrt = SETS[EXTRAS[name.removesuffix("-trt")]]
         assert row["CUDA"] == str(cuda)
@@ -87,10 +89,10 @@ def test_environment_contents_match_its_extra() -> None:
         name = row["Environment of tox"].strip("`")
         if name.endswith("-trt"):
             continue
-        said = re.search(r"ONNX Runtime (\d\.\d+)(?: to (\d\.\d+))?", row["Brings"])
-        assert said is not None
+        match = re.search(r"ONNX Runtime (\d\.\d+)(?: to (\d\.\d+))?", row["Brings"])
+        assert match is not None
         versions = sorted(
-            {tuple(map(int, one.split(".")[:2])) for one in admitted(EXTRAS[name], "onnxruntime-gpu")}
+            {tuple(map(int, version.split(".")[:2])) for version in admitted(EXTRAS[name], "onnxruntime-gpu")}
         )
         first, last = ".".join(map(str, versions[0])), ".".join(map(str, versions[-1]))
-        assert (said[1], said[2] or said[1]) == (first, last)
+        assert (match[1], match[2] or match[1]) == (first, last)

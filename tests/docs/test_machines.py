@@ -23,9 +23,9 @@ PAGE = (ROOT / "docs" / "ci.md").read_text()
 
 
 def example(name: str) -> str:
-    """The YAML that follows the comment of that name."""
-    (found,) = re.findall(rf"<!-- {name} -->\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
-    return str(found)
+    """The YAML after the comment of that name."""
+    (text,) = re.findall(rf"<!-- {name} -->\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
+    return str(text)
 
 
 GITHUB: dict[str, Any] = yaml.safe_load(example("github"))["jobs"]
@@ -34,31 +34,33 @@ MEASURE = GITHUB["measure"]["steps"]
 
 
 def step(job: str, text: str) -> dict[str, Any]:
-    """The step of a job of GitHub whose command or action holds a text."""
-    found: dict[str, Any]
-    (found,) = [
-        one for one in GITHUB[job]["steps"] if text in f"{one.get('run')} {one.get('uses')} {one.get('with')}"
+    """The step of a GitHub job whose command or action contains a text."""
+    result: dict[str, Any]
+    (result,) = [
+        candidate
+        for candidate in GITHUB[job]["steps"]
+        if text in f"{candidate.get('run')} {candidate.get('uses')} {candidate.get('with')}"
     ]
-    return found
+    return result
 
 
 def commands(service: str) -> list[list[str]]:
-    """The words of each job's command that runs the tests, as the service fills in what its matrix says."""
+    """The words of each job's test command, with the values of the service's matrix filled in."""
     if service == "github":
         entries, filled = GITHUB["measure"]["strategy"]["matrix"]["include"], "${{{{ matrix.{} }}}}"
-        (command,) = [one["run"] for one in MEASURE if "tox run" in one.get("run", "")]
+        (command,) = [item["run"] for item in MEASURE if "tox run" in item.get("run", "")]
     else:
         entries, filled = GITLAB["measure"]["parallel"]["matrix"], "${}"
         command = GITLAB["measure"]["script"][-1].replace("$CI_NODE_INDEX", "1")
-    found = []
+    command_lines = []
     for entry in entries:
-        lists = [one if isinstance(one, list) else [one] for one in entry.values()]
+        lists = [item if isinstance(item, list) else [item] for item in entry.values()]
         for values in itertools.product(*lists):
             text = command
             for key, value in zip(entry, values, strict=True):
                 text = text.replace(filled.format(key), str(value))
-            found.append(shlex.split(text))
-    return found
+            command_lines.append(shlex.split(text))
+    return command_lines
 
 
 @pytest.mark.parametrize("service", ["github", "gitlab"])
@@ -67,13 +69,13 @@ def test_ci_jobs_cover_all_shards_of_each_target(service: str, collect: Collect)
     for words in commands(service):
         assert not [word for word in words if "$" in word]
         assert words[words.index("-e") + 1] in environments()
-        given = words[words.index("--") + 1 :]
-        collected = collect(*[word for word in given if not word.startswith("--junit-xml")])
+        args = words[words.index("--") + 1 :]
+        collected = collect(*[word for word in args if not word.startswith("--junit-xml")])
         assert collected.status == 0, collected.text
-        shards.setdefault(given[given.index("--target") + 1], []).append(given[given.index("--shard") + 1])
+        shards.setdefault(args[args.index("--target") + 1], []).append(args[args.index("--shard") + 1])
     assert shards
-    for found in shards.values():
-        assert sorted(found) == [f"{number}/{len(found)}" for number in range(1, len(found) + 1)]
+    for group in shards.values():
+        assert sorted(group) == [f"{number}/{len(group)}" for number in range(1, len(group) + 1)]
 
 
 def test_job_records_are_kept_apart() -> None:
@@ -85,19 +87,19 @@ def test_job_records_are_kept_apart() -> None:
 
 def test_failing_job_stops_no_other_and_all_records_merge() -> None:
     assert GITHUB["measure"]["strategy"]["fail-fast"] is False
-    kept = step("measure", "'records-${{ matrix.name }}'")
-    assert kept["if"] == GITHUB["merge"]["if"] == "${{ !cancelled() }}"
+    upload = step("measure", "'records-${{ matrix.name }}'")
+    assert upload["if"] == GITHUB["merge"]["if"] == "${{ !cancelled() }}"
     pattern = step("merge", "download-artifact")["with"]["pattern"]
-    assert kept["with"]["name"].startswith(pattern.removesuffix("*"))
-    assert kept["with"]["path"] == "reports/results", "the default of --results"
+    assert upload["with"]["name"].startswith(pattern.removesuffix("*"))
+    assert upload["with"]["path"] == "reports/results", "the default of --results"
 
 
 @pytest.mark.parametrize("service", ["github", "gitlab"])
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_merge_job_joins_records_of_all_jobs(service: str, jobs: int, tmp_path: Path) -> None:
-    """With one artifact alone GitHub's action makes no folder of its name."""
+    """GitHub's action makes no folder for a single artifact."""
     if service == "github":
-        script = [one["run"] for one in GITHUB["merge"]["steps"] if "run" in one]
+        script = [item["run"] for item in GITHUB["merge"]["steps"] if "run" in item]
         folder = tmp_path / step("merge", "download-artifact")["with"]["path"]
     else:
         script = GITLAB["merge"]["script"]
@@ -105,20 +107,20 @@ def test_merge_job_joins_records_of_all_jobs(service: str, jobs: int, tmp_path: 
     formats = ("onnx", "trt", "ts-trace")[:jobs]
     for number, mnemonic in enumerate(formats):
         record = samples.record(case=samples.Case("a40", "resnet50", mnemonic, None, "fp16"))
-        own = folder if service == "github" and jobs == 1 else folder / f"a40-{number + 1}of{jobs}"
-        files.write(record, files.path_of(record.case, own))
+        results = folder if service == "github" and jobs == 1 else folder / f"a40-{number + 1}of{jobs}"
+        files.write(record, files.path_of(record.case, results))
     shutil.copytree(
         ROOT / "reports", tmp_path / "reports", dirs_exist_ok=True, ignore=shutil.ignore_patterns("results")
     )
     (command,) = [line for line in script if "report -- merge" in line]
     line = command.replace("tox run -e report --", f"{shlex.quote(sys.executable)} -m reports", 1)
-    done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    merged = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert merged.returncode == 0, merged.stderr
     assert len(files.read_all(tmp_path / "merged")) == jobs
 
 
 def test_report_commands_exist() -> None:
-    of_github = [one["run"] for one in GITHUB["merge"]["steps"] if "run" in one]
+    of_github = [item["run"] for item in GITHUB["merge"]["steps"] if "run" in item]
     of_gitlab = GITLAB["merge"]["script"]
     commands = {
         command
@@ -134,12 +136,12 @@ def test_report_commands_exist() -> None:
 
 @pytest.mark.contract
 def test_ci_files_match_their_schemas(tmp_path: Path) -> None:
-    """Those of schemastore.org, which check-jsonschema brings along."""
+    """The schemas of schemastore.org, which check-jsonschema includes."""
     install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(tmp_path), "check-jsonschema"]
     installed = subprocess.run(install, capture_output=True, text=True, check=False)
     if installed.returncode:
         pytest.skip(f"needs PyPI: {installed.stderr.strip().splitlines()[-1]}")
-    # Of the two documents of the include the schema is of the second.
+    # The schema applies to the second document of the include alone.
     texts = {
         "vendor.github-workflows": [example("github")],
         "vendor.github-actions": [(ROOT / "action.yml").read_text()],
@@ -148,10 +150,10 @@ def test_ci_files_match_their_schemas(tmp_path: Path) -> None:
             (ROOT / "ci" / "gitlab.yml").read_text().partition("\n---\n")[2],
         ],
     }
-    for schema, text in ((schema, text) for schema, found in texts.items() for text in found):
+    for schema, text in ((schema, text) for schema, documents in texts.items() for text in documents):
         path = tmp_path / "checked.yml"
         path.write_text(text)
         command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(path)]
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        checked = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout + checked.stderr

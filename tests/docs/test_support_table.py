@@ -15,13 +15,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def row(table: str, model: str, format_: str) -> list[str]:
-    """The cells of a model and format, servers alone."""
+    """The cells of a model and format, one for each server."""
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
     return next(line[2:] for line in lines if line[:2] == [f"`{model}`", format_])
 
 
 def proof(**changes: object) -> Record:
-    """A record of ResNet50 at micro size, right and served by the suite's runtime on a CPU."""
+    """A correct record of ResNet50 at micro size, served by the suite's runtime on a CPU."""
     case = Case("cpu", "resnet50-micro", "onnx", None, "fp32")
     return samples.record(case=case, **changes)
 

@@ -1,4 +1,4 @@
-"""The environments of tox have the extras of their names."""
+"""Each tox environment has the extras that its name says."""
 
 import configparser
 import re
@@ -25,20 +25,20 @@ EXTRAS = {
 def lines_of(setting: str, environment: str) -> list[str]:
     """The lines of a setting for an environment: those without factors, and those whose factors it has."""
     factors = environment.split("-")
-    found = []
+    lines = []
     for line in filter(None, map(str.strip, setting.splitlines())):
         condition, colon, value = line.partition(": ")
         if not colon or not re.fullmatch(r"[a-z0-9!-]+", condition):
-            found.append(line)
+            lines.append(line)
         elif all(
             (part.removeprefix("!") in factors) != part.startswith("!") for part in condition.split("-")
         ):
-            found.append(value.strip())
-    return found
+            lines.append(value.strip())
+    return lines
 
 
 def test_every_benchmark_environment_is_tested() -> None:
-    assert {one for one in environments() if one.startswith("benchmarks")} == set(EXTRAS)
+    assert {name for name in environments() if name.startswith("benchmarks")} == set(EXTRAS)
 
 
 @pytest.mark.parametrize("environment", EXTRAS)
@@ -63,8 +63,8 @@ def test_pytorch_index_is_used_for_cuda12_only(environment: str) -> None:
 )
 @pytest.mark.parametrize("section", ["testenv", "testenv:benchmarks", "testenv:doctor"])
 def test_driver_and_docker_variables_pass_through_tox(section: str, variable: str) -> None:
-    """tox hides all else: a rootless Docker would not answer, and the GPU would be another one."""
-    (name,) = (one for one in TOX.sections() if one.partition("{")[0] == section)
+    """tox hides all others: without these a rootless Docker would not answer, and the GPU could change."""
+    (name,) = (heading for heading in TOX.sections() if heading.partition("{")[0] == section)
     patterns = TOX[name].get("pass_env", "{[testenv]pass_env}").split()
     if "{[testenv]pass_env}" in patterns:
         patterns += TOX["testenv"]["pass_env"].split()
@@ -74,15 +74,17 @@ def test_driver_and_docker_variables_pass_through_tox(section: str, variable: st
 
 @pytest.mark.parametrize("environment", ["tests", "campaign"])
 def test_test_environments_name_no_folder_themselves(environment: str) -> None:
-    """`tox run -e tests -- tests/doctor` adds its words to the command; pytest takes a folder in it too."""
-    (command,) = (one for one in TOX[f"testenv:{environment}"]["commands"].splitlines() if "-m pytest" in one)
+    """`tox run -e tests -- tests/doctor` extends the command; pytest would also run a folder in it."""
+    (command,) = (
+        line for line in TOX[f"testenv:{environment}"]["commands"].splitlines() if "-m pytest" in line
+    )
 
     assert not [word for word in command.split() if word.startswith("tests")]
 
 
 def test_proof_environment_needs_no_framework() -> None:
     project = project_file()["project"]
-    asked = [*project["dependencies"], *project["optional-dependencies"]["server"]]
+    requirements = [*project["dependencies"], *project["optional-dependencies"]["server"]]
 
     assert lines_of(TOX["testenv:prove"]["extras"], "prove") == ["server"]
-    assert not [one for one in asked if re.match("torch|tensorflow|onnx|transformers", one)]
+    assert not [name for name in requirements if re.match("torch|tensorflow|onnx|transformers", name)]

@@ -19,7 +19,7 @@ from tests.helpers import Collect
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PAGES = (*WORKFLOWS, ROOT / "action.yml", ROOT / "docs" / "ci.md")
-"""The files that use actions of others. OWNER stands for who has this repository."""
+"""The files that use other people's actions. OWNER stands for the owner of this repository."""
 GITHUB = {path.stem: yaml.safe_load(path.read_text()) for path in WORKFLOWS}
 NATIVE = GITHUB["native"]["jobs"]["native"]
 GITLAB = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
@@ -36,7 +36,7 @@ def github_jobs() -> list[dict[str, Any]]:
 
 
 def scripts() -> list[str]:
-    """The command lines of all, without line continuations."""
+    """All command lines, without line continuations."""
     of_github = [step["run"].replace("\\\n", " ") for step in steps() if "run" in step]
     of_gitlab = [line for job in GITLAB_JOBS for line in GITLAB[job]["script"]]
     return [*of_github, *of_gitlab, *GITLAB["default"]["before_script"]]
@@ -62,20 +62,20 @@ def test_github_steps_use_one_action_or_command() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_actions_are_pinned_by_commit_with_release_comment(page: Path) -> None:
     used = re.findall(r"uses: ([\w.-]+/\S+)(.*)", page.read_text())
-    pinned = [(name, said) for name, said in used if not name.startswith("OWNER/")]
+    pinned = [(name, comment) for name, comment in used if not name.startswith("OWNER/")]
 
-    for name, said in pinned:
+    for name, comment in pinned:
         assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", name), name
-        assert re.fullmatch(r" # v\d+\.\d+\.\d+", said), name
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), name
 
 
 def test_every_page_with_an_action_is_tested() -> None:
     tracked = subprocess.run(
         ["git", "ls-files", "*.yml", "*.yaml", "*.md"], cwd=ROOT, capture_output=True, text=True
     )
-    found = {ROOT / name for name in tracked.stdout.splitlines()}
+    pages = {ROOT / name for name in tracked.stdout.splitlines()}
 
-    assert {page for page in found if re.search(r"uses: [\w.-]+/", page.read_text())} == set(PAGES)
+    assert {page for page in pages if re.search(r"uses: [\w.-]+/", page.read_text())} == set(PAGES)
 
 
 def test_main_branch_runs_save_history_even_if_failed() -> None:
@@ -111,12 +111,12 @@ def test_caches_are_ignored_by_git() -> None:
     of_github = [step["with"]["path"] for step in steps() if "cache" in step.get("uses", "")]
     of_gitlab = [path for cache in GITLAB["default"]["cache"] for path in cache["paths"]]
     for path in {*of_github, *of_gitlab} - {"~/.cache/pip"}:
-        done = subprocess.run(["git", "check-ignore", "-q", f"{path}/file"], cwd=ROOT, check=False)
-        assert done.returncode == 0, path
+        result = subprocess.run(["git", "check-ignore", "-q", f"{path}/file"], cwd=ROOT, check=False)
+        assert result.returncode == 0, path
 
 
 def selection(words: list[str]) -> tuple[str, ...]:
-    """The arguments that pytest gets, without those that name the runner's commits and files."""
+    """The arguments for pytest, without those that name the runner's commits and files."""
     arguments = ["HEAD" if word.startswith("$") else word for word in words[5:]]
     return tuple(word for word in arguments if not re.fullmatch(r"--(junit-xml|summary)=.*", word))
 
@@ -126,15 +126,15 @@ def test_commands_run_existing_environments() -> None:
     tox.read(ROOT / "tox.ini")
     assert any(section.startswith("testenv:benchmarks{") for section in tox.sections())
     assert tox.has_section("testenv:tests")
-    found = {tuple(shlex.split(script)[:4]) for script in scripts() if script.startswith("tox ")}
-    assert found == {("tox", "run", "-e", name) for name in ("benchmarks", "tests")}
+    commands = {tuple(shlex.split(script)[:4]) for script in scripts() if script.startswith("tox ")}
+    assert commands == {("tox", "run", "-e", name) for name in ("benchmarks", "tests")}
 
 
-@pytest.mark.parametrize("arguments", sorted({selection(words) for words in RUNS}), ids=lambda one: one[1])
+@pytest.mark.parametrize("arguments", sorted({selection(words) for words in RUNS}), ids=lambda args: args[1])
 def test_commands_select_tests_by_existing_options(arguments: tuple[str, ...], collect: Collect) -> None:
-    found = collect(*arguments)
-    assert found.status == 0, found.text
-    assert found.selected
+    collected = collect(*arguments)
+    assert collected.status == 0, collected.text
+    assert collected.selected
 
 
 def test_uploaded_paths_are_written_by_commands() -> None:

@@ -1,4 +1,4 @@
-"""Parts that several tests of the doctor need."""
+"""Fixtures of several tests of the doctor."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ Docker = Callable[..., None]
 
 @pytest.fixture
 def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
-    """Put a docker on PATH that describes itself so, with an image of these variables, or with none."""
+    """Put a docker on PATH that prints this description, and has an image with these variables or none."""
 
     def put(about: dict[str, Any], variables: list[str] | None = None) -> None:
         folder = tmp_path / "bin"

@@ -24,11 +24,13 @@ def test_status_is_1_if_benchmarks_would_stop(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    checks = [(f"check {number}", lambda one=one: one) for number, one in enumerate(findings)]
+    checks = [(f"check {number}", lambda finding=finding: finding) for number, finding in enumerate(findings)]
     monkeypatch.setattr(doctor, "checks", lambda *_arguments, **_options: iter(checks))
     assert doctor.main([]) == status
     printed = capsys.readouterr().out
-    assert all(part in printed for one in findings for part in (one.state, one.found, one.fix))
+    assert all(
+        part in printed for finding in findings for part in (finding.state, finding.found, finding.fix)
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,21 +45,21 @@ def test_failing_check_does_not_hide_others(error: Exception) -> None:
 
 def in_a_bare_python(*arguments: str) -> tuple[int, dict[str, str]]:
     """The status of a doctor in a Python with msgspec alone, and the state of each check that it made."""
-    given = (
+    imports = (
         f"import sys\nsys.path[:0] = [sys.argv.pop(1), {str(Path(msgspec.__file__).parents[1])!r}]\nimport "
         "msgspec, msgspec.json\n"
     )
-    code = f"{given}del sys.path[1]\nfrom fixtures.doctor.__main__ import main\nsys.exit(main())"
-    done = subprocess.run(
+    code = f"{imports}del sys.path[1]\nfrom fixtures.doctor.__main__ import main\nsys.exit(main())"
+    result = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(ROOT), *arguments],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert done.stderr == ""
-    lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
-    return done.returncode, {
+    assert result.stderr == ""
+    lines = [line.split(maxsplit=2) for line in result.stdout.splitlines()]
+    return result.returncode, {
         line[1]: line[0] for line in lines if line and line[0] in {"ok", "warning", "problem"}
     }
 

@@ -62,10 +62,10 @@ def test_matching_packages_for_one_cuda_are_ok(changes: dict[str, Any]) -> None:
     ],
 )
 def test_unusable_gpu_packages_are_a_problem(changes: dict[str, Any], fix: str) -> None:
-    found = look(**changes)
+    finding = look(**changes)
 
-    assert found.state == "problem"
-    assert found.fix.startswith(fix)
+    assert finding.state == "problem"
+    assert finding.fix.startswith(fix)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_gpu_setup_is_read_from_package_files(
     folders["torch"].mkdir()
     (folders["torch"] / "version.py").write_text("cuda: Optional[str] = '13.0'\n")
     monkeypatch.setattr(libraries, "_folder", folders.get)
-    found = gpu.gpu_setup()
+    setup = gpu.gpu_setup()
 
-    assert (found.gpus, found.capability, found.driver_cuda) == (("NVIDIA A100-SXM4-80GB",), (8, 0), 12)
-    assert (found.torch_cuda, found.onnx_runtime_cuda, found.onnx_runtime_tensorrt) == ("13.0", 12, 10)
-    assert found.onnx_runtime_code == GpuCode(frozenset({80}), frozenset())
+    assert (setup.gpus, setup.capability, setup.driver_cuda) == (("NVIDIA A100-SXM4-80GB",), (8, 0), 12)
+    assert (setup.torch_cuda, setup.onnx_runtime_cuda, setup.onnx_runtime_tensorrt) == ("13.0", 12, 10)
+    assert setup.onnx_runtime_code == GpuCode(frozenset({80}), frozenset())
 
 
 # --- which cases run ---------------------------------------------------------------------------------------
@@ -99,24 +99,24 @@ EMBEDDED = Choice("embedded")
 
 @pytest.fixture
 def every_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No format lacks anything that some environment has."""
-    whole = [dataclasses.replace(one, missing=lambda *_: None) for one in all_formats()]
-    monkeypatch.setattr("fixtures.formats.all_formats", lambda: whole)
+    """Every format has all that an environment can provide."""
+    formats = [dataclasses.replace(format_, missing=lambda *_: None) for format_ in all_formats()]
+    monkeypatch.setattr("fixtures.formats.all_formats", lambda: formats)
 
 
 def can_run(found: Finding) -> set[str]:
-    """The names of what a finding says can run."""
+    """The formats that a finding says can run."""
     return set(found.found.partition(" can run")[0].split(", "))
 
 
 def test_skipped_formats_name_missing_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
-    found = gpu.formats(EMBEDDED, "cpu")
+    finding = gpu.formats(EMBEDDED, "cpu")
 
-    assert found.state == "warning"
-    assert "onnx-fp32" in can_run(found)
-    assert "pt2-fp32" not in can_run(found)
-    assert "no-such-compiler" in found.fix
+    assert finding.state == "warning"
+    assert "onnx-fp32" in can_run(finding)
+    assert "pt2-fp32" not in can_run(finding)
+    assert "no-such-compiler" in finding.fix
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_skipped_formats_name_missing_parts(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_cpu_packages_run_nothing_on_a_gpu(driver: int, environment: str, a100: Nvml) -> None:
     a100.cuda_version = driver
-    found = gpu.formats(EMBEDDED, "cuda")
+    finding = gpu.formats(EMBEDDED, "cuda")
 
-    assert can_run(found) == {"nothing"}
-    assert found.fix.endswith(f"tox run -e {environment}")
+    assert can_run(finding) == {"nothing"}
+    assert finding.fix.endswith(f"tox run -e {environment}")
 
 
 @pytest.mark.parametrize(("capability", "left_out"), [((8, 0), set()), (V100, {"onnx-trt-fp16"})])
@@ -135,11 +135,11 @@ def test_runnable_formats_are_listed_by_precision(
     capability: tuple[int, int], left_out: set[str], a100: Nvml, every_package: None
 ) -> None:
     a100.capabilities = {"GPU-aaaa": capability}
-    found = gpu.formats(EMBEDDED, "cuda")
+    finding = gpu.formats(EMBEDDED, "cuda")
     names = {"onnx-fp32", "onnx-fp16", "onnx-trt-fp16", "trt-fp16", "ts-script-fp32", "pt2-fp16"}
 
-    assert found.state == "ok", "what no environment can run is not to be fixed"
-    assert names - can_run(found) == left_out
+    assert finding.state == "ok", "what no environment can run is not to be fixed"
+    assert names - can_run(finding) == left_out
 
 
 def test_container_is_checked_for_backends_and_tensorrt(
@@ -147,7 +147,7 @@ def test_container_is_checked_for_backends_and_tensorrt(
 ) -> None:
     monkeypatch.setattr(tensorrt, "installed", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
     docker({"Runtimes": {"nvidia": {}}}, ["NVIDIA_TRITON_SERVER_VERSION=24.10", "TRT_VERSION=10.5.0.18"])
-    found = gpu.formats(Choice("docker"), "cuda")
+    finding = gpu.formats(Choice("docker"), "cuda")
 
-    assert {"onnx-trt-fp16", "pt2-fp32", "trt-fp16"} & can_run(found) == {"onnx-trt-fp16"}
-    assert "tensorrt-cu12==10.5.0.*" in found.fix
+    assert {"onnx-trt-fp16", "pt2-fp32", "trt-fp16"} & can_run(finding) == {"onnx-trt-fp16"}
+    assert "tensorrt-cu12==10.5.0.*" in finding.fix

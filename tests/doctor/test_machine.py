@@ -57,8 +57,8 @@ def test_low_memory_names_affected_models(
     free: float, state: str, named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "free_memory_gib", lambda: free)
-    found = machine.memory()
-    assert (found.state, named in found.found) == (state, True), "its calibration takes more"
+    finding = machine.memory()
+    assert (finding.state, named in finding.found) == (state, True), "its calibration takes more"
 
 
 @pytest.mark.parametrize(("free", "state"), [(8, "problem"), (64, "warning"), (2048, "ok")])
@@ -77,9 +77,9 @@ def test_nearly_full_disk_is_named(
     usage = {tmp_path: SimpleNamespace(free=free * GIB)}
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage.get(path, SimpleNamespace(free=99 * GIB)))
 
-    found = machine.disks()
+    finding = machine.disks()
 
-    assert (found.state, str(tmp_path) in found.found) == (state, True)
+    assert (finding.state, str(tmp_path) in finding.found) == (state, True)
 
 
 def test_unwritable_folder_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

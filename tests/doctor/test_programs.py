@@ -38,9 +38,9 @@ def test_missing_libpython_is_a_problem_with_its_fix(monkeypatch: pytest.MonkeyP
         raise InputError("libpython3.11.so.1.0 is missing", fix="apt-get install libpython3.11")
 
     monkeypatch.setattr(wheels, "libpython", missing)
-    found = looked_at(lambda: programs.python((3, 11, 7), "x86_64"))
+    finding = looked_at(lambda: programs.python((3, 11, 7), "x86_64"))
 
-    assert (found.state, found.fix) == ("problem", "apt-get install libpython3.11")
+    assert (finding.state, finding.fix) == ("problem", "apt-get install libpython3.11")
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_extra_follows_onnx_runtime_cuda(
 def test_missing_wrong_or_duplicate_package_is_named(
     installed: dict[str, str], state: str, named: str
 ) -> None:
-    found = programs.packages(["torch~=2.13.0", "numpy<2"], installed.get)
+    finding = programs.packages(["torch~=2.13.0", "numpy<2"], installed.get)
 
-    assert found.state == state
-    assert named in found.found
+    assert finding.state == state
+    assert named in finding.found
 
 
 EMBEDDED = Choice("embedded")
@@ -88,7 +88,7 @@ EMBEDDED = Choice("embedded")
 
 @pytest.fixture
 def private_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a lock on the machine that no other run knows."""
+    """The folder of a machine lock that no other run uses."""
     folder = tmp_path / "above" / "machine"
     folder.mkdir(parents=True)
     monkeypatch.setattr(locks, "machine", lambda: folder)
@@ -125,10 +125,10 @@ def test_container_gets_gpu_by_nvidia_toolkit(
     monkeypatch.setattr(container, "CDI_FOLDERS", (tmp_path,))
     if has_cdi_file:
         (tmp_path / "nvidia.yaml").touch()
-    found = programs.triton(Choice("docker", IMAGE), "cuda")
+    finding = programs.triton(Choice("docker", IMAGE), "cuda")
 
-    assert found.state == ("problem" if fix else "ok")
-    assert fix in found.fix
+    assert finding.state == ("problem" if fix else "ok")
+    assert fix in finding.fix
     assert programs.triton(Choice("docker", IMAGE), "cpu").state == "ok", "a CPU's cases need none"
 
 
@@ -136,10 +136,10 @@ def test_container_gets_gpu_by_nvidia_toolkit(
 def test_unsupported_release_is_a_problem_before_pull(a100: Nvml, docker: Docker, is_here: bool) -> None:
     a100.capabilities = {"GPU-aaaa": (10, 0)}
     docker(TOOLKIT, ["NVIDIA_TRITON_SERVER_VERSION=24.10"] if is_here else None)
-    found = programs.triton(Choice("docker", IMAGE), "cuda")
+    finding = programs.triton(Choice("docker", IMAGE), "cuda")
 
-    assert found.state == "problem"
-    assert found.fix == "--triton docker:nvcr.io/nvidia/tritonserver:25.02-py3"
+    assert finding.state == "problem"
+    assert finding.fix == "--triton docker:nvcr.io/nvidia/tritonserver:25.02-py3"
 
 
 def test_driver_older_than_cuda_is_a_warning(
@@ -148,8 +148,8 @@ def test_driver_older_than_cuda_is_a_warning(
     docker(TOOLKIT, ["NVIDIA_TRITON_SERVER_VERSION=24.10"])
     monkeypatch.setattr(a100, "nvmlSystemGetDriverVersion", lambda: "470.57.02")
     machine.gpus_of.cache_clear()
-    found = programs.triton(Choice("docker", IMAGE), "cuda")
-    assert (found.state, "470.57.02" in found.found) == ("warning", True)
+    finding = programs.triton(Choice("docker", IMAGE), "cuda")
+    assert (finding.state, "470.57.02" in finding.found) == ("warning", True)
 
 
 @pytest.mark.parametrize(
@@ -166,32 +166,32 @@ def test_broken_load_generator_is_a_problem(
     if lines is not None:
         program = script(tmp_path / "perf_analyzer", lines)
         monkeypatch.setattr(wheels, "perf_analyzer", lambda: program)
-    found = programs.load_generator()
+    finding = programs.load_generator()
 
-    assert (found.state, bool(found.fix)) == (("problem", True) if named else ("ok", False))
-    assert named in found.found
+    assert (finding.state, bool(finding.fix)) == (("problem", True) if named else ("ok", False))
+    assert named in finding.found
 
 
 def test_server_is_started_unless_machine_is_locked(
     private_lock: Path,
 ) -> None:
-    found = programs.triton(EMBEDDED, "cpu")
+    finding = programs.triton(EMBEDDED, "cpu")
     other = os.open(private_lock, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)
     beside = programs.triton(EMBEDDED, "cpu")
     os.close(other)
 
-    assert found.state == beside.state == "ok"
-    assert ("ready in" in found.found, "ready in" in beside.found) == (True, False)
+    assert finding.state == beside.state == "ok"
+    assert ("ready in" in finding.found, "ready in" in beside.found) == (True, False)
 
 
 def test_failing_server_is_a_problem(
     private_lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The embedded one gets ready with no model, and ends as it loads the first."""
+    """The embedded server is ready without a model, and ends as it loads the first."""
     program = script(tmp_path / "tritonserver", "echo no licence\nexit 1")
-    ended = programs.triton(Choice("local", str(program)), "cpu")
-    assert (ended.state, ended.found.endswith("no licence")) == ("problem", True)
+    finding = programs.triton(Choice("local", str(program)), "cpu")
+    assert (finding.state, finding.found.endswith("no licence")) == ("problem", True)
     assert programs.triton(Choice("remote", "127.0.0.1:9"), "cpu").state == "problem"
     monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
     closed = programs.triton(EMBEDDED, "cpu")
@@ -211,7 +211,7 @@ def test_container_needs_running_engine_and_image(
 ) -> None:
     script(tmp_path / "docker", lines)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = looked_at(lambda: programs.triton(Choice("docker", "some/image"), "cpu"))
+    finding = looked_at(lambda: programs.triton(Choice("docker", "some/image"), "cpu"))
 
-    assert found.state == state
-    assert fix in found.fix
+    assert finding.state == state
+    assert fix in finding.fix

@@ -1,5 +1,4 @@
-"""Clusters of Ray on this machine, whose nodes announce hardware that is not there, and runs of the suite on
-them."""
+"""Local Ray clusters whose nodes announce hardware that does not exist, and runs of the suite on them."""
 
 import contextlib
 import dataclasses
@@ -66,7 +65,7 @@ class StandIn:
         )
 
     def begun(self) -> Counter[str]:
-        """How often each test has begun, on any node."""
+        """How often each test has begun on any node."""
         return Counter(path.name.rpartition(".")[0] for path in self.trace.iterdir())
 
     def wait_begun(self, count: int, part: str = "") -> None:
@@ -85,7 +84,7 @@ class StandIn:
         )
 
     def outcomes(self) -> dict[str, str]:
-        """What JUnit's XML says of each test: passed, skipped or failure."""
+        """The outcome of each test in JUnit's XML: passed, skipped or failure."""
         return {
             str(case.get("name")): next(
                 (child.tag for child in case if child.tag in ("skipped", "failure", "error")), "passed"
@@ -94,14 +93,14 @@ class StandIn:
         }
 
     def collected(self, *options: str) -> list[str]:
-        """The names of the tests that a run has, each once."""
+        """The names of the tests that a run collects."""
         run = self.start("--collect-only", "-q", "-q", *options)
         text, _ = run.communicate(timeout=_HANG_S)
         return re.findall(r"^benchmarks/.*::(.*)$", text.replace(" ", ""), re.MULTILINE)
 
 
 def ended(run: "subprocess.Popen[str]") -> tuple[int, str]:
-    """The status of a run that has ended, and what it printed."""
+    """The exit status of a run that has ended, and its output."""
     text, _ = run.communicate(timeout=_HANG_S)
     return run.returncode, text
 
@@ -110,11 +109,11 @@ def ended(run: "subprocess.Popen[str]") -> tuple[int, str]:
 def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> Iterator[StandIn]:
     """A cluster whose head directs and runs nothing; `variables` are those of the nodes."""
     (folder / "trace").mkdir()
-    own = {"STAND_IN_TRACE": str(folder / "trace"), "TRITONPROOF_FLEET_PYTHON": sys.executable}
-    own |= {"TRITONPROOF_FLEET_CACHE": str(folder / "cache"), "PYTEST_ADDOPTS": "-p tests.fleet.stand_in"}
-    # Ray takes the loopback address for its own, so that the test's ports are this machine's alone.
-    own |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    for name, value in (own | variables).items():
+    env = {"STAND_IN_TRACE": str(folder / "trace"), "TRITONPROOF_FLEET_PYTHON": sys.executable}
+    env |= {"TRITONPROOF_FLEET_CACHE": str(folder / "cache"), "PYTEST_ADDOPTS": "-p tests.fleet.stand_in"}
+    # Ray uses the loopback address, so that only this machine can reach the test's ports.
+    env |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    for name, value in (env | variables).items():
         monkeypatch.setenv(name, value)
     cluster_utils = pytest.importorskip(
         "ray.cluster_utils", reason="Ray is in an environment of its own: tox run -e fleet --notest"

@@ -1,8 +1,7 @@
 """A pytest plugin for the nodes of a stand-in cluster: every test sleeps and leaves a record, whatever
 hardware it needs.
 
-Nodes load it by PYTEST_ADDOPTS. All else is the suite's own: what is collected, told and recorded, and by
-whom.
+Nodes load it by PYTEST_ADDOPTS. The suite itself does all else: it collects, reports and records.
 """
 
 import os
@@ -30,7 +29,7 @@ and a folder in which each test leaves a file when it begins."""
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool:
-    """Sleep in place of the test, and report that it passed, unless it is to fail or to die."""
+    """Sleep in place of the test, and report that it passed, unless the variables make it fail or die."""
     hook = item.ihook
     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     name = item.nodeid.partition("::")[2]
@@ -61,18 +60,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool:
 
 
 def _record(item: pytest.Item) -> Path:
-    """Record what the test would have found: its load point, or the accuracy of its case."""
+    """Record what the test would have measured: its load point, or the accuracy of its case."""
     results = Path(item.config.option.results)
     case, point = parameters_of(item)["case"], parameters_of(item).get("point")
     fresh = record(case=case.key, accuracy=None, conversion=None, loads=(), updated="")
     origin = Origin("run", "host", (), None, None, "2026-03-04T05:06:07+00:00")
     if point is not None:
-        found = structs.replace(
+        result = structs.replace(
             load(point.scenario, max(point.batch, point.concurrency), 100.0), origin=origin
         )
         start = Start(point.scenario, 1.0, 1.0, 1.0)
         record_file.update(
-            fresh, results, lambda stored: record_file.with_results(stored, starts=(start,), loads=(found,))
+            fresh, results, lambda stored: record_file.with_results(stored, starts=(start,), loads=(result,))
         )
     elif stage_of(item) == "accuracy":
         record_file.update(fresh, results, lambda stored: structs.replace(stored, accuracy=accuracy()))

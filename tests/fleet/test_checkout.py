@@ -60,10 +60,10 @@ def test_bare_process_can_import_shipped_code(root: Path, tmp_path: Path) -> Non
     variables = {"TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache")}
 
     for _ in range(2):
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", call], cwd=tmp_path, env=variables, capture_output=True, check=True
         )
-        assert done.stdout.decode().startswith(f"7 {tmp_path / 'cache'}")
+        assert result.stdout.decode().startswith(f"7 {tmp_path / 'cache'}")
 
 
 def test_checkout_without_git_is_packed(root: Path, tmp_path: Path) -> None:

@@ -41,9 +41,9 @@ def test_dead_and_head_nodes_get_no_work() -> None:
         resources = {"CPU": cpus, "memory": 1e9, "accelerator_type:T4": 1.0, f"node:10.0.0.{name}": 1.0}
         return {"NodeID": name, "Alive": True, "NodeManagerHostname": "h", "Resources": resources} | changes
 
-    found = nodes_from([as_ray_says("1", 4.0), as_ray_says("2", 4.0, Alive=False), as_ray_says("3", 0.0)])
+    nodes = nodes_from([as_ray_says("1", 4.0), as_ray_says("2", 4.0, Alive=False), as_ray_says("3", 0.0)])
 
-    assert found == [Node("1", "h", 4.0, 0.0, ("T4",))]
+    assert nodes == [Node("1", "h", 4.0, 0.0, ("T4",))]
 
 
 A100, MANY, NO_GPU = node("1", "A100", gpus=1), node("2", "A100", "A100-80G", gpus=4), node("3")
@@ -77,7 +77,7 @@ def test_every_target_matches_ray_gpu_name() -> None:
     gpus = pytest.importorskip(
         "ray._private.accelerators.nvidia_gpu", reason="Ray: tox run -e fleet --notest"
     )
-    named = gpus.NvidiaGPUAcceleratorManager._gpu_name_to_accelerator_type
+    kind_of = gpus.NvidiaGPUAcceleratorManager._gpu_name_to_accelerator_type
     drivers = {
         "a30": "NVIDIA A30",
         "a40": "NVIDIA A40",
@@ -91,7 +91,7 @@ def test_every_target_matches_ray_gpu_name() -> None:
         "b200": "NVIDIA B200",
     }
 
-    assert {name: node("1", named(driver)).target.name for name, driver in drivers.items()} == {
+    assert {name: node("1", kind_of(driver)).target.name for name, driver in drivers.items()} == {
         name: name for name in set(TARGET) - {"cpu"}
     }
 
@@ -122,8 +122,8 @@ def test_missing_ray_names_its_environment(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("given", [("--against", "HEAD"), ("--against-triton", "embedded"), ("-n", "2")])
 def test_single_machine_option_is_refused(given: tuple[str, ...], collect: Collect) -> None:
-    """Left out silently, a comparison would look like one that found nothing."""
-    found = collect("--fleet", "local", "--target", "cpu", *given)
+    """A fleet that ignored it would seem to compare, and to find nothing."""
+    collected = collect("--fleet", "local", "--target", "cpu", *given)
 
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert f"where: --fleet {given[0]}" in found.text
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert f"where: --fleet {given[0]}" in collected.text

@@ -18,8 +18,8 @@ MICRO = ("-k", "resnet50-micro-onnx-fp32", "--batches", "1,8", "--concurrencies"
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     """A cluster without nodes whose tests take half a second each."""
-    with stand_in(tmp_path, monkeypatch, STAND_IN_SLEEP_S="0.5") as found:
-        yield found
+    with stand_in(tmp_path, monkeypatch, STAND_IN_SLEEP_S="0.5") as ray_cluster:
+        yield ray_cluster
 
 
 def test_each_test_runs_once_and_is_recorded(cluster: StandIn) -> None:
@@ -55,15 +55,15 @@ def test_tests_of_dead_node_run_again_elsewhere(cluster: StandIn) -> None:
 
 
 def _node_at_work(cluster: StandIn, kind: str) -> object:
-    """The node of a kind below which a run of the suite is under way."""
+    """The node of a kind that runs the suite."""
     import psutil
 
     for node in cluster.nodes[kind]:
         raylets = [
-            found.process.pid
-            for name, some in node.all_processes.items()
+            info.process.pid
+            for name, infos in node.all_processes.items()
             if name == "raylet"
-            for found in some
+            for info in infos
         ]
         for pid in raylets:
             if any(
@@ -91,15 +91,15 @@ def test_ended_controller_leaves_nothing_on_nodes(cluster: StandIn, sign: signal
 
 def _runs_of(cluster: StandIn) -> list[str]:
     """The command lines of the runs on nodes that use this cluster's folder."""
-    found = []
+    commands = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if f"STAND_IN_TRACE={cluster.trace}".encode() in (path / "environ").read_bytes():
                 command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                found += [command] if "--fleet-report" in command and int(path.name) != os.getpid() else []
+                commands += [command] if "--fleet-report" in command and int(path.name) != os.getpid() else []
         except OSError:
             continue
-    return found
+    return commands
 
 
 def test_test_that_kills_its_run_twice_fails_with_log(

@@ -50,8 +50,8 @@ def test_changes_of_a_node_are_applied_here(tmp_path: Path) -> None:
     keep({"a40/case.json": b"old", "a40/gone": b"old"}, tmp_path)
     keep({"a40/case.json": b"new", "a40/case.search/config.pbtxt": b"name", "a40/gone": None}, tmp_path)
 
-    found = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
-    assert found == {Path("a40/case.json"), Path("a40/case.search/config.pbtxt")}
+    paths = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    assert paths == {Path("a40/case.json"), Path("a40/case.search/config.pbtxt")}
     assert (tmp_path / "a40" / "case.json").read_bytes() == b"new"
 
 
@@ -66,12 +66,12 @@ def test_changes_of_a_node_are_applied_here(tmp_path: Path) -> None:
 def test_case_moved_to_twin_keeps_earlier_points(
     tmp_path: Path, other: dict[str, Any], of_fleet: bool, kept: list[int]
 ) -> None:
-    """A node of another kind is another machine, whose record is one of its own."""
+    """A node of another kind is another machine, with its own record."""
     machine = structs.replace(record().machine, gpu_uuids=("GPU-1",))
     start = Start("offline", 1.0, 2.0, 3.0)
     for batch, here in ((1, machine), (4, structs.replace(machine, **other))):
         loads = [load("offline", batch, 10.0)]
         change = functools.partial(record_file.with_results, starts=(start,), loads=tuple(loads))
-        found = record_file.update(record(loads=(), machine=here), tmp_path, change, of_fleet=of_fleet)
+        stored = record_file.update(record(loads=(), machine=here), tmp_path, change, of_fleet=of_fleet)
 
-    assert [one.batch for one in found.loads] == kept
+    assert [point.batch for point in stored.loads] == kept

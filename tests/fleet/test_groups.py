@@ -1,4 +1,4 @@
-"""Expected durations come from the closest earlier records; shards are disjoint, complete and reproducible."""
+"""The closest earlier records give expected durations; shards are disjoint, complete and reproducible."""
 
 import random
 from collections import Counter
@@ -36,7 +36,7 @@ def written(results: Path, *records: Record) -> Path:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """Records of three cases, and a file that is none."""
+    """Records of three cases, and a file that is not a record."""
     seconds = {ONNX: 30.0, TRT: 10.0, MICRO: 1.0}
     written(
         tmp_path,
@@ -111,15 +111,14 @@ def names_in(shards: list[list[Group]]) -> list[str]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_shards_are_complete_disjoint_and_balanced(seed: int) -> None:
-    """A list of jobs that are dealt to the machine that is done first takes no longer than the mean and one
-    job (Graham, 1966)."""
+    """Jobs that each go to the first free machine take no longer than the mean and one job (Graham, 1966)."""
     cases = some_cases(seed)
     shuffled = random.Random(seed + 1).sample(cases, len(cases))
     for count in (1, 2, 3, 8, len(cases) + 3):
         shards, again = split(cases, count), split(shuffled, count)
         assert len(shards) == count
         assert Counter(map(str, (case for shard in shards for case in shard))) == Counter(map(str, cases))
-        assert [set(names_in([one])) for one in shards] == [set(names_in([one])) for one in again]
+        assert [set(names_in([part])) for part in shards] == [set(names_in([part])) for part in again]
         assert digest(shards) == digest(again)
         fair = sum_s(cases) / count
         longest = max([case.expected_s for case in cases], default=0.0)
@@ -148,5 +147,5 @@ def test_model_is_not_split_for_a_small_gain() -> None:
 
 def test_digest_depends_on_selection_and_shard_count() -> None:
     cases = [Group("cpu", "resnet50", (f"case{number}",), 10.0) for number in range(9)]
-    digests = [digest(split(some, count)) for some in (cases, cases[1:]) for count in (2, 3, 20)]
+    digests = [digest(split(selection, count)) for selection in (cases, cases[1:]) for count in (2, 3, 20)]
     assert len(set(digests)) == len(digests)

@@ -29,37 +29,39 @@ sys.exit(pytest.main(["benchmarks", "--collect-only", "-q", "-p", "no:cacheprovi
 
 
 def packages_of(group: str) -> set[str]:
-    """The distributions of the fleet's environment or of the one without a framework, and all that they need,
-    as far as they are installed here."""
+    """The distributions of the fleet's environment, or of the one without a framework, and their installed
+    dependencies."""
     tables = project_file()
     project = tables["project"]
     of_prove = [*project["dependencies"], *project["optional-dependencies"]["server"]]
     pending = list({"fleet": tables["dependency-groups"]["fleet"], "prove": of_prove}[group])
-    found: set[str] = set()
+    names: set[str] = set()
     while pending:
         requirement = Requirement(pending.pop())
         name = canonicalize_name(requirement.name)
-        if name in found or not (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+        if name in names or not (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
             continue
-        found.add(name)
+        names.add(name)
         try:
             pending += importlib.metadata.requires(name) or []
         except importlib.metadata.PackageNotFoundError:
             continue  # Ray
-    return found
+    return names
 
 
 @pytest.mark.parametrize("group", ["fleet", "prove"])
 def test_tests_are_collected_with_environment_packages_alone(group: str) -> None:
-    there = packages_of(group) | {"pip", "setuptools"}
+    allowed = packages_of(group) | {"pip", "setuptools"}
     modules = importlib.metadata.packages_distributions()
     refused = {
-        name for name, owners in modules.items() if not {canonicalize_name(one) for one in owners} & there
+        name
+        for name, owners in modules.items()
+        if not {canonicalize_name(owner) for owner in owners} & allowed
     }
-    # In the environment itself there is nothing to refuse, and that tests are collected there is the proof.
+    # In the environment itself there is nothing to refuse: collecting there is the proof.
     assert {name for name in ("torch", "onnx") if find_spec(name) is not None} <= refused
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", WITHOUT_OTHERS.format(refused=refused)],
         cwd=ROOT,
         env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
@@ -68,5 +70,5 @@ def test_tests_are_collected_with_environment_packages_alone(group: str) -> None
         check=False,
     )
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "test_conversion[cpu-resnet50-micro-onnx-fp32]" in done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "test_conversion[cpu-resnet50-micro-onnx-fp32]" in result.stdout

@@ -19,7 +19,7 @@ Run = Callable[..., tuple[str, list[Message]]]
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a shell script in place of the suite's Python; it finds the folder of results and the file of
-    events in $RESULTS and $EVENTS. Returns why the run ended, and what was posted."""
+    events in $RESULTS and $EVENTS. Returns why the run ended, and its messages."""
     suite = tmp_path / "suite"
     suite.mkdir()
     (suite / "mine.py").write_text("mine\n")
@@ -47,7 +47,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def finished(test: str) -> str:
-    """The line of a script that tells of a test's end."""
+    """The line of a script that reports a test as finished."""
     return f"""echo '{{"finished": "{test}", "reports": []}}' >> $EVENTS"""
 
 

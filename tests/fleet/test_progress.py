@@ -12,10 +12,10 @@ NODES = [Node(name, "host", 8, 1, ("T4",)) for name in ("one", "two")]
 
 @pytest.fixture
 def progress() -> Progress:
-    """A group of three tests that a node works on."""
-    found = Progress(Group("t4", "bert", TESTS, 3.0))
-    found.begin(NODES[0])
-    return found
+    """A group of three tests on a node."""
+    state = Progress(Group("t4", "bert", TESTS, 3.0))
+    state.begin(NODES[0])
+    return state
 
 
 def test_another_node_gets_only_remaining_tests(progress: Progress) -> None:

@@ -37,7 +37,7 @@ def packages(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def call(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Calls a module of the installed package in a folder whose packages have the names of the suite's."""
+    """Calls a module of the installed package in a folder whose packages share the suite's names."""
     for name in ("fixtures", "reports", "benchmarks"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('another program\\'s package')")
@@ -70,9 +70,9 @@ def test_wheel_holds_the_tree_under_its_own_names(wheel: Path) -> None:
 def test_command_proves_a_repository_in_current_folder(call: Call, packages: Path, tmp_path: Path) -> None:
     before = {path for path in packages.rglob("*") if "__pycache__" not in path.parts}
 
-    done = call("tritonproof", "prove", str(MODELS), "--junit-xml=junit.xml", *FAST)
+    result = call("tritonproof", "prove", str(MODELS), "--junit-xml=junit.xml", *FAST)
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     assert len([*ElementTree.parse(tmp_path / "junit.xml").iter("testcase")]) == 2
     assert (tmp_path / "reports" / "results" / "cpu" / "cpu-double-asis.json").is_file()
     assert {path for path in packages.rglob("*") if "__pycache__" not in path.parts} == before
@@ -90,19 +90,19 @@ def test_invalid_arguments_end_with_status_4(call: Call, arguments: tuple[str, .
     "arguments", [("--help",), ("report", "--help"), ("new", "--help"), ("doctor", "--help")]
 )
 def test_help_names_installed_command(call: Call, arguments: tuple[str, ...]) -> None:
-    done = call("tritonproof", *arguments)
+    result = call("tritonproof", *arguments)
 
-    assert done.stdout.startswith("usage: tritonproof")
-    assert ".venv" not in done.stdout
-    assert "-m reports" not in done.stdout
+    assert result.stdout.startswith("usage: tritonproof")
+    assert ".venv" not in result.stdout
+    assert "-m reports" not in result.stdout
 
 
 def test_test_id_runs_a_single_test(call: Call) -> None:
     name = "benchmarks/test_online.py::test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
 
-    done = call("tritonproof", "run", name, "--collect-only", "-qq", "--no-header")
+    result = call("tritonproof", "run", name, "--collect-only", "-qq", "--no-header")
 
-    assert [line for line in done.stdout.splitlines() if line.startswith("benchmarks/")] == [name]
+    assert [line for line in result.stdout.splitlines() if line.startswith("benchmarks/")] == [name]
 
 
 def test_plugin_proves_a_repository_beside_own_tests(call: Call, tmp_path: Path) -> None:
@@ -118,17 +118,17 @@ def test_plugin_proves_a_repository_beside_own_tests(call: Call, tmp_path: Path)
         (models / name / "config.pbtxt").write_text((MODELS / "double" / "config.pbtxt").read_text())
 
     options = ("--triton-prove", "models", "-k", "mine or in_batches")
-    done = call("pytest", "-q", *options, "--junit-xml=junit.xml")
+    result = call("pytest", "-q", *options, "--junit-xml=junit.xml")
 
-    found = {
+    outcomes = {
         str(case.get("name")): case.find("failure") is None
         for case in ElementTree.parse(tmp_path / "junit.xml").iter("testcase")
     }
-    assert found == {
+    assert outcomes == {
         "test_mine": True,
         "test_same_answer_in_batches[cpu-right-asis]": True,
         "test_same_answer_in_batches[cpu-wrong-asis]": False,
-    }, done.stdout + done.stderr
+    }, result.stdout + result.stderr
 
 
 def test_plugin_adds_nothing_without_its_option(call: Call, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a hostile or unlucky file may hold: strategies of Hypothesis that begin with a file that is right."""
+"""What a hostile or unlucky file may hold: Hypothesis strategies that start from a correct file."""
 
 import contextlib
 import io
@@ -44,21 +44,21 @@ _NUMBERS = (
     str(2**63),
     str(-(2**63) - 1),
 )
-"""Numbers as JSON and TOML write them that no field should take unseen."""
+"""Numbers in JSON and TOML that no field should accept unchecked."""
 _DEEP = ("[" * 3000 + "]" * 3000, "[" * 100_000, '{"a":' * 3000 + "1" + "}" * 3000)
 _WORDS = ("null", "true", "[]", "{}", "[[]]", "NaN", "Infinity", "-Infinity", "[1, [2]]", '{"": 1}', *_DEEP)
 
 RAW = st.sampled_from((*_NUMBERS, *_WORDS)) | st.sampled_from(_TEXTS).map(json.dumps)
 """JSON, or what looks like it, in place of a value."""
 TOKENS = st.sampled_from((*_NUMBERS, *_WORDS, *_TEXTS)) | st.text(max_size=5)
-"""What stands in a text in place of a word, a number or a sign."""
+"""Replacements for a word, a number or a sign of a text."""
 _PLACE = "\ue000here\ue000"
 _TWIN = "\ue001"
-"""Marks a key that is to stand twice in an object."""
+"""Marks a key that must occur twice in an object."""
 
 
 def bytes_of(content: bytes) -> st.SearchStrategy[bytes]:
-    """Any bytes, or those of a file with a few cut out, put in, or changed."""
+    """Any bytes, or those of a file with a few removed, inserted or changed."""
     return st.binary(max_size=100) | st.lists(_edit(content), min_size=1, max_size=4).map(
         lambda edits: _edited(content, edits)
     )
@@ -71,7 +71,7 @@ def encoded_otherwise(content: bytes) -> st.SearchStrategy[bytes]:
 
 
 def _edit(content: bytes) -> st.SearchStrategy[tuple[int, int, bytes]]:
-    """A place, how many bytes are left out there, and what comes in their stead."""
+    """A place, the number of bytes to remove there, and the bytes to insert."""
     lengths = st.integers(0, 8) | st.integers(0, len(content))
     new = st.binary(max_size=8) | st.sampled_from(
         (b"\xff" * 8, b"\x7f" + b"\xff" * 7, b"\0" * 8, b"\xff\xff\xff\x7f")
@@ -92,20 +92,20 @@ def text_of(content: bytes) -> st.SearchStrategy[bytes]:
 
     def replaced(changes: list[tuple[int, str]]) -> bytes:
         new = dict(changes)
-        found = (new.get(place, part) for place, part in enumerate(parts))
-        return "".join(found).encode(errors="surrogatepass")
+        words = (new.get(place, part) for place, part in enumerate(parts))
+        return "".join(words).encode(errors="surrogatepass")
 
     return edits.map(replaced) | bytes_of(content) | encoded_otherwise(content)
 
 
 def json_of(content: bytes) -> st.SearchStrategy[bytes]:
-    """A JSON text with one value or two of it, at any depth, replaced, left out, given twice
-    or put beside an unknown key; or other bytes, or the same in another encoding."""
+    """A JSON text with one or two values, at any depth, replaced, removed, repeated or put beside an unknown
+    key; or other bytes, or the text in another encoding."""
     places = list(_places(json.loads(content)))
-    hows = st.sampled_from(("replace", "replace", "drop", "add", "double"))
-    change = st.tuples(st.sampled_from(places), hows, RAW)
+    actions = st.sampled_from(("replace", "replace", "drop", "add", "double"))
+    change = st.tuples(st.sampled_from(places), actions, RAW)
     changes = st.lists(change, min_size=1, max_size=2)
-    changed = changes.map(lambda some: _changed(json.loads(content), some))
+    changed = changes.map(lambda chosen: _changed(json.loads(content), chosen))
     return changed | bytes_of(content) | encoded_otherwise(content)
 
 
@@ -118,17 +118,17 @@ def _places(tree: Any, path: tuple[Any, ...] = ()) -> Any:
 
 def _changed(tree: Any, changes: Sequence[tuple[tuple[Any, ...], str, str]]) -> bytes:
     whole = {"": tree}
-    for number, (path, how, _) in enumerate(changes):
+    for number, (path, action, _) in enumerate(changes):
         parent: Any = whole
         *above, last = ("", *path)
         with contextlib.suppress(LookupError, TypeError):  # the other change took the place away
             for key in above:
                 parent = parent[key]
-            if how == "drop":
+            if action == "drop":
                 del parent[last]
-            elif how == "add" and isinstance(parent, dict):
+            elif action == "add" and isinstance(parent, dict):
                 parent["unknown"] = f"{_PLACE}{number}"
-            elif how == "double" and isinstance(parent, dict):
+            elif action == "double" and isinstance(parent, dict):
                 parent[f"{last}{_TWIN}"] = f"{_PLACE}{number}"
             else:
                 parent[last] = f"{_PLACE}{number}"
@@ -139,15 +139,15 @@ def _changed(tree: Any, changes: Sequence[tuple[tuple[Any, ...], str, str]]) -> 
 
 
 def archive_of(content: bytes) -> st.SearchStrategy[bytes]:
-    """A ZIP archive with the bytes of one of its files changed, and its checks made anew; or other bytes."""
+    """A ZIP archive with one file's bytes changed and new checksums; or other bytes."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
 
     def rewritten(change: tuple[str, bytes]) -> bytes:
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
-            for name, held in (members | dict([change])).items():
-                archive.writestr(name, held)
+            for name, data in (members | dict([change])).items():
+                archive.writestr(name, data)
         return buffer.getvalue()
 
     inner = st.sampled_from(sorted(members)).flatmap(
@@ -157,4 +157,4 @@ def archive_of(content: bytes) -> st.SearchStrategy[bytes]:
 
 
 Damage = Callable[[bytes], st.SearchStrategy[bytes]]
-"""From a file's right content to the contents that it is tried with."""
+"""From a file's correct content to the contents to try."""

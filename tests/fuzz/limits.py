@@ -1,4 +1,4 @@
-"""What reading a file may take at most, and how a refusal has to read."""
+"""Limits on reading a file, and the form of a refusal."""
 
 import contextlib
 import re
@@ -9,13 +9,12 @@ from types import FrameType
 from typing import Any
 
 LARGEST_MIB = 1024
-"""Memory that reading one small file may take beside what the process has. The largest thing that a right
-file of the tests becomes is a volume of 128^3 voxels in four modalities, 32 MiB, some copies of it, and a
-library that is loaded."""
+"""Memory that reading one small file may add to the process. The largest correct file of the tests becomes a
+volume of 128^3 voxels in four modalities, 32 MiB, with some copies and a loaded library."""
 LONGEST_CPU_S = 20
-"""Seconds of this process's own work; no example takes one, however busy the machine is."""
+"""Seconds of CPU time of this process; no example takes one, however busy the machine is."""
 LONGEST_MESSAGE = 5000
-"""Characters, with the path of a test's file: what two screens of a terminal hold."""
+"""Characters, with the path of a test's file: two screens of a terminal."""
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal obeys and a reader does not see: control characters, halves of pairs, marks of
 direction."""
@@ -23,7 +22,7 @@ direction."""
 
 @contextlib.contextmanager
 def bounded() -> Iterator[None]:
-    """Whatever takes more memory raises MemoryError here, and whatever works longer raises TimeoutError."""
+    """More memory raises MemoryError in the block, and more CPU time raises TimeoutError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     before = signal.signal(signal.SIGPROF, _too_long)
     resource.setrlimit(resource.RLIMIT_AS, (_taken_bytes() + LARGEST_MIB * 2**20, hard))
@@ -46,14 +45,14 @@ def _too_long(_signal: int, _frame: FrameType | None) -> Any:
 
 
 def check_refusal(error: BaseException, names: str, *, may_ask: bool = False) -> None:
-    """Assert that a refusal can be read: it names what is at fault, is short, and nothing in it acts on a
-    terminal. It may have asked for more memory than there is only where that is said."""
+    """Assert that a refusal is readable: it names the fault, is short, and nothing in it acts on a terminal.
+    Only with `may_ask` may it come from a failed allocation."""
     text = str(error)
     assert names in text, f"it does not name {names}: {text[:300]!r}"
     assert len(text) <= LONGEST_MESSAGE, f"{len(text):,} characters: {text[:300]!r}"
     assert not _ACTING.search(text), f"it holds {set(_ACTING.findall(text))}: {text[:300]!r}"
-    what, *rest = text.splitlines()
-    assert what.strip(), "it says nothing"
+    sentence, *rest = text.splitlines()
+    assert sentence.strip(), "it says nothing"
     assert all(line.startswith(("  where: ", "  fix:  ")) for line in rest), (
         f"more than a sentence: {text[:500]!r}"
     )

@@ -42,37 +42,35 @@ class Parser:
     file: str
     """The name of the file that is damaged."""
     write: Callable[[Path], object]
-    """Writes the file as it should be."""
+    """Writes a correct file."""
     damage: damage.Damage
-    """What may become of it."""
+    """How to damage it."""
     read: Callable[[Path], object]
-    """Reads the file, and uses what it has read as far as it is used without a server."""
+    """Reads the file, and uses its content as far as that needs no server."""
     found: tuple[bytes, ...] = ()
-    """Contents that were once not refused as they should have been, tried each time."""
+    """Contents that an earlier version did not refuse as it should; each run tries them."""
     may_ask: bool = False
-    """Whether its library takes a length in the file at its word, and asks for the memory before it finds the
-    end."""
+    """Whether its library trusts a length in the file, and allocates memory before it finds the end."""
 
 
 def read_record(path: Path) -> object:
-    one = publishable(files.read(path))
-    return as_markdown(summary([one])), as_markdown(case_section(one)), as_markdown(machine_blocks([one]))
+    case = publishable(files.read(path))
+    return as_markdown(summary([case])), as_markdown(case_section(case)), as_markdown(machine_blocks([case]))
 
 
 def read_config(path: Path) -> object:
-    """A configuration that is not whole is said of the model that it is, and refused when the model is asked
-    for."""
+    """An incomplete configuration is a problem of its model, and an error where a run needs that model."""
     content = repository.read_config(path)
-    found = repository.FoundModel("a", path.parent, content)
-    return repository_model.declared(found), found.backend, repository_model.why_not_here(found, "cpu")
+    model = repository.FoundModel("a", path.parent, content)
+    return repository_model.declared(model), model.backend, repository_model.why_not_here(model, "cpu")
 
 
 def read_inputs(*inputs: Tensor) -> Callable[[Path], object]:
     def read(path: Path) -> object:
-        found = read_samples(path.parent, inputs)
-        sized_inputs(inputs, found)
-        rows = found.load(range(len(found)))
-        assert all(len(one) == len(found) for one in rows.values())
+        stored = read_samples(path.parent, inputs)
+        sized_inputs(inputs, stored)
+        rows = stored.load(range(len(stored)))
+        assert all(len(array) == len(stored) for array in rows.values())
         return rows
 
     return read
@@ -106,9 +104,8 @@ REQUESTS = {
 PICTURE = Image.fromarray(np.arange(60, dtype=np.uint8).reshape(4, 5, 3))
 WEIGHTS = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2, dtype=torch.float16)}
 HEAD_VALUES: tuple[object, ...] = (0x1950A86A20F9469CFC6C, 1001, {})
-HEAD = b"".join(pickle.dumps(one, protocol=2) for one in HEAD_VALUES)
-"""What begins a file that torch.save has written as pickles: its own number, a version, what the machine
-was."""
+HEAD = b"".join(pickle.dumps(value, protocol=2) for value in HEAD_VALUES)
+"""The beginning of a file that torch.save wrote as pickles: its own number, a version, and the machine."""
 
 PARSERS = {
     "record": Parser(
@@ -155,7 +152,7 @@ PARSERS = {
         lambda path: torch.save(WEIGHTS, path, _use_new_zipfile_serialization=False),
         damage.bytes_of,
         read_checkpoint,
-        found=(b"X\xff\xff\xff\x7f", HEAD + b"X\xff\xff\xff\x7f"),  # texts of 2 GiB of which nothing is there
+        found=(b"X\xff\xff\xff\x7f", HEAD + b"X\xff\xff\xff\x7f"),  # texts of 2 GiB, without their content
         may_ask=True,
     ),
     "checkpoint in safetensors": Parser(
@@ -164,12 +161,12 @@ PARSERS = {
 }
 
 
-# Neither keeps a database: what is found is written down beside its parser, as `found`.
+# Neither keeps a database: a parser lists its failing examples in `found`.
 ALWAYS = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
 FEW = settings(ALWAYS, max_examples=8, derandomize=True, phases=(Phase.explicit, Phase.generate))
-"""Of the ordinary tests: the same examples in every run, some milliseconds each."""
+"""For ordinary tests: the same examples in every run, some milliseconds each."""
 MANY = settings(ALWAYS, max_examples=2000)
-"""Of the campaign: new ones in each run."""
+"""For the campaign: new examples in each run."""
 
 
 @pytest.mark.parametrize(
@@ -178,16 +175,16 @@ MANY = settings(ALWAYS, max_examples=2000)
 @pytest.mark.parametrize("name", PARSERS)
 def test_hostile_file_is_read_or_refused_in_one_sentence(name: str, effort: settings, tmp_path: Path) -> None:
     parser = PARSERS[name]
-    right = tmp_path / "right"
-    right.mkdir()
-    parser.write(right / parser.file)
-    parser.read(right / parser.file)
+    original = tmp_path / "right"
+    original.mkdir()
+    parser.write(original / parser.file)
+    parser.read(original / parser.file)
 
     def check(hostile: bytes) -> None:
         # Some readers remember files by their paths.
-        here = tmp_path / hashlib.sha256(hostile).hexdigest()[:16]
-        shutil.copytree(right, here, copy_function=os.link)
-        path = here / parser.file
+        folder = tmp_path / hashlib.sha256(hostile).hexdigest()[:16]
+        shutil.copytree(original, folder, copy_function=os.link)
+        path = folder / parser.file
         path.unlink()
         path.write_bytes(hostile)
         try:
@@ -196,9 +193,9 @@ def test_hostile_file_is_read_or_refused_in_one_sentence(name: str, effort: sett
         except (ProofError, RecordError) as error:
             check_refusal(error, parser.file, may_ask=parser.may_ask)
         finally:
-            shutil.rmtree(here)
+            shutil.rmtree(folder)
 
-    test = given(parser.damage((right / parser.file).read_bytes()))(check)
-    for one in parser.found:
-        test = example(one)(test)
+    test = given(parser.damage((original / parser.file).read_bytes()))(check)
+    for content in parser.found:
+        test = example(content)(test)
     effort(test)()

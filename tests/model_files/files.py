@@ -1,4 +1,4 @@
-"""Files of models that need no framework to be listed, as users have them outside of this checkout."""
+"""Model files that need no framework, as users have them outside of this checkout."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Model files are in the suite for one run; errors name the line, and code from their folder is in the build."""
+"""Model files join the suite for one run; errors name the line, and builds contain code from their folder."""
 
 import contextlib
 import dataclasses
@@ -44,9 +44,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_code_beside_file_is_only_what_it_imports(folder: Path) -> None:
-    found = {str(path.relative_to(folder)) for path in code_beside(folder / "mine.py")}
+    names = {str(path.relative_to(folder)) for path in code_beside(folder / "mine.py")}
 
-    assert found == set(SOURCES) - {"mine.py", "not_imported.py", "numpy_notes.py"}
+    assert names == set(SOURCES) - {"mine.py", "not_imported.py", "numpy_notes.py"}
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ Add = Callable[..., dict[str, Model]]
 
 @pytest.fixture
 def add() -> Iterator[Add]:
-    """The models of files by their names, which can be used until the test ends."""
+    """The models of files by name, usable until the test ends."""
     with contextlib.ExitStack() as stack:
-        yield lambda *paths: {one.name: one for one in stack.enter_context(with_models_of(paths, ()))}
+        yield lambda *paths: {model.name: model for model in stack.enter_context(with_models_of(paths, ()))}
 
 
 def test_models_of_a_file_are_removed_with_all_traces(
@@ -113,9 +113,9 @@ def test_folder_adds_only_files_and_packages_that_list_models(
     (tmp_path / "two" / "parts.py").write_text("WORD = 'found'\n")
     (tmp_path / "setup.py").write_text("raise SystemExit('never to be run')\n")
 
-    found = add(*(tmp_path / name for name in named))
-    assert set(found) == models
-    assert "two" not in found or found["two"].source == tmp_path / "two" / "__init__.py"
+    added = add(*(tmp_path / name for name in named))
+    assert set(added) == models
+    assert "two" not in added or added["two"].source == tmp_path / "two" / "__init__.py"
 
 
 def test_neighbours_are_importable_after_loading(tmp_path: Path, add: Add) -> None:
@@ -140,7 +140,7 @@ def test_neighbours_with_equal_names_are_imported_relatively(tmp_path: Path, add
     assert set(add(tmp_path / "a", tmp_path / "b")) == {"a", "b"}
 
 
-# --- what is refused ----------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
 def refusal(*paths: Path) -> InputError:
@@ -167,8 +167,8 @@ def test_error_in_a_file_names_its_line(source: str, tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text("\n1 / 0\n")
     file = tmp_path / "broken.py"
     file.write_text(source)
-    wrong = tmp_path / "neighbour.py" if "neighbour" in source else file
-    assert f"{wrong}:2" in str(refusal(file))
+    culprit = tmp_path / "neighbour.py" if "neighbour" in source else file
+    assert f"{culprit}:2" in str(refusal(file))
 
 
 @pytest.mark.parametrize("source", ["x = 1\n", "MODELS = ()\n", "MODELS = ('resnet50',)\n"])

@@ -25,25 +25,25 @@ def test_new_model_has_every_format(tmp_path: Path, collect: Collect, name: str)
     file = tmp_path / "models" / "model.py"
     assert new.main([name, "--to", str(file)]) == 0
 
-    found = collect("--models", str(file), "--target", "cpu", "-k", "conversion")
+    collected = collect("--models", str(file), "--target", "cpu", "-k", "conversion")
 
-    formats = {re.sub(rf".*\[cpu-{name}-(.+)\]", r"\1", one) for one in found.names}
+    formats = {re.sub(rf".*\[cpu-{name}-(.+)\]", r"\1", test) for test in collected.names}
     assert {"onnx-fp32", "onnx-int8", "pt2-fp32", "ts-script-fp32", "ts-trace-fp32"} <= formats
     assert "biopsy" not in file.read_text().lower()
 
 
 def test_new_model_file_needs_no_packages(tmp_path: Path) -> None:
-    """As on a machine where nothing is installed yet."""
+    """As on a machine without any installation."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from fixtures.new import main; "
         "sys.exit(main(sys.argv[2:]))"
     )
     command = [sys.executable, "-I", "-S", "-c", code, str(ROOT), "mine", "--to", str(tmp_path / "mine.py")]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
-    assert done.returncode == 0, done.stderr
-    assert str(tmp_path / "mine.py") in done.stdout, "and says how to prove it"
+    assert result.returncode == 0, result.stderr
+    assert str(tmp_path / "mine.py") in result.stdout, "and says how to prove it"
     assert (tmp_path / "mine.py").is_file()
 
 
@@ -52,8 +52,8 @@ def test_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "link.py").symlink_to(tmp_path / "nowhere")
 
     for place in ("mine.py", "mine.py/other.py", "link.py", "link.py/other.py"):
-        named = str(tmp_path / place.partition("/")[0])
-        assert named in refusal(capsys, "mine", "--to", str(tmp_path / place))
+        existing = str(tmp_path / place.partition("/")[0])
+        assert existing in refusal(capsys, "mine", "--to", str(tmp_path / place))
     assert (tmp_path / "mine.py").read_text() == "precious"
     assert not (tmp_path / "nowhere").exists()
 

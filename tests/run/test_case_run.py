@@ -16,22 +16,22 @@ def test_contributing_example_converts_serves_and_measures(
     (lines,) = re.findall(
         r"```python\n(from fixtures\.cases.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S
     )
-    places = f'model_repos="{tmp_path}/repos", results="{tmp_path}/results", triton="embedded", '
-    found: dict[str, object] = {}
+    arguments = f'model_repos="{tmp_path}/repos", results="{tmp_path}/results", triton="embedded", '
+    namespace: dict[str, object] = {}
 
-    exec(lines.replace("Settings.of(", f"Settings.of({places}"), found)
+    exec(lines.replace("Settings.of(", f"Settings.of({arguments}"), namespace)
 
     built, scores, speed = capsys.readouterr().out.splitlines()
     assert built.startswith(f"{tmp_path}/repos/cpu/")
     assert "cpu-resnet50-micro-onnx-fp32 2.51.0 " in built
     assert "metric='top-1'" in scores
     assert speed.startswith("Estimate(value=")
-    server: Any = found["run"].server  # type: ignore[attr-defined]
+    server: Any = namespace["run"].server  # type: ignore[attr-defined]
     assert server.process.poll() is not None, "it ends with the block"
 
 
 class Found:
-    """What was asked for how often."""
+    """Counts the computations of its values."""
 
     asked = 0
 
@@ -47,10 +47,10 @@ class Found:
 
 
 def test_value_and_error_are_computed_once() -> None:
-    found = Found()
-    assert known(found, "value") is None
-    assert found.value == found.value == known(found, "value") == 1
+    counter = Found()
+    assert known(counter, "value") is None
+    assert counter.value == counter.value == known(counter, "value") == 1
     for _ in range(2):
         with pytest.raises(ValueError, match="2"):
-            assert found.broken
+            assert counter.broken
     assert Found().value == 1, "each object has its own"

@@ -61,7 +61,7 @@ TEST = """
         SEEN["servers after"] = SEEN["servers"]
     """
 SEEN: dict[str, Any] = {}
-"""What the run of a test saw."""
+"""What a test's run recorded."""
 
 
 def server_of(**fields: Any) -> Any:
@@ -69,7 +69,7 @@ def server_of(**fields: Any) -> Any:
 
 
 class Opened:
-    """A model that is opened on a GPU."""
+    """A model that is open on a GPU."""
 
 
 @pytest.fixture(autouse=True)
@@ -81,8 +81,8 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     image = Image("tritonserver:25.02-py3", "sha256:0f3c", "25.02", "10.8.0.43")
 
     @contextlib.contextmanager
-    def serve(*_what: Any, **started: Any) -> Iterator[Any]:
-        SEEN.update(started)
+    def serve(*_arguments: Any, **keywords: Any) -> Iterator[Any]:
+        SEEN.update(keywords)
         SEEN["servers"] = SEEN.get("servers", 0) + 1
         yield server_of(
             kind=SEEN["kind"],
@@ -97,20 +97,20 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         )
         SEEN["servers"] -= 1
 
-    def load(*_what: Any) -> Any:
-        SEEN["left"] = [one for one in SEEN.get("opened", ()) if one() is not None]
+    def load(*_arguments: Any) -> Any:
+        SEEN["left"] = [reference for reference in SEEN.get("opened", ()) if reference() is not None]
         return SEEN["backend"]
 
     @contextlib.contextmanager
-    def in_process(*_what: Any, **told: Any) -> Iterator[Any]:
-        SEEN["in process"] = told
+    def in_process(*_arguments: Any, **options: Any) -> Iterator[Any]:
+        SEEN["in process"] = options
         yield SimpleNamespace(wait_ready=lambda: None)
 
     def find_reference(_run: Any, case: Case) -> Any:
         build = SimpleNamespace(case=case, digest="0f3c", folder=tmp_path / str(case))
         return build, samples.load("online", 8, 100.0)
 
-    def beside(*_what: Any) -> None:
+    def beside(*_arguments: Any) -> None:
         SEEN["servers beside"] = SEEN["servers"]
 
     def peak_per_s(kind: PeakKind) -> Estimate:
@@ -118,18 +118,18 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         SEEN["peak"] = kind
         return Estimate(1e12, 1e12, 1e12)
 
-    (other_machine := tmp_path / "machine").mkdir()  # so that no test waits for what is measured on this one
+    (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "machine", lambda: other_machine)
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
     monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
     monkeypatch.setattr(best_point, "best_points", lambda _case, loads: loads)
-    monkeypatch.setattr(runtimes, "open_in_process", lambda *_what: Opened())
-    monkeypatch.setattr(model_run, "reference_on", lambda *_what: Opened())
+    monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
+    monkeypatch.setattr(model_run, "reference_on", lambda *_arguments: Opened())
     monkeypatch.setattr(efficiency, "find_reference", find_reference)
     monkeypatch.setattr(efficiency, "in_use", lambda build, **_report: contextlib.nullcontext(build))
     monkeypatch.setattr(efficiency, "_beside", beside)
-    monkeypatch.setattr(selection, "why_not", lambda *_what, **_how: None)
+    monkeypatch.setattr(selection, "why_not", lambda *_arguments, **_keywords: None)
     SEEN.clear()
     SEEN["backend"] = "onnxruntime"
     SEEN["kind"] = "docker"
@@ -180,7 +180,7 @@ def test_in_process_data_location_matches_shared_memory(way: str, resident: bool
 
 
 def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
-    """Its sessions of ONNX Runtime take as much memory there as the server's."""
+    """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     assert run(tmp_path, "a100-resnet50-micro-onnx-fp16", test="test_alone") == 0
     assert len(SEEN["opened"]) == 2
     assert SEEN["left"] == []
@@ -195,7 +195,7 @@ def test_reference_server_runs_only_while_comparing(tmp_path: Path) -> None:
 def test_server_has_memory_pools_on_each_gpu(tmp_path: Path) -> None:
     assert run(tmp_path, "a100-nnunet-micro-onnx-fp32-2gpus", "--gpus", "2") == 0
     pools = [option for option in SEEN["options"] if option.startswith("--cuda-memory-pool-byte-size=")]
-    assert [one.partition("=")[2].partition(":")[0] for one in pools] == ["0", "1"]
+    assert [pool.partition("=")[2].partition(":")[0] for pool in pools] == ["0", "1"]
     assert any(option.startswith("--pinned-memory-pool-byte-size=") for option in SEEN["options"])
 
 

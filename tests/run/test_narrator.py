@@ -34,7 +34,7 @@ class Terminal:
         self.row, self.column = 0, 0
 
     def seen(self) -> list[str]:
-        """The lines on the screen, as pytest's own and the narrator's writing leave them."""
+        """The lines on the screen after all output of pytest and the narrator."""
         for control, text in re.findall(r"(\r|\n|\x1b\[\d*[A-Zm])|([^\r\n\x1b]+)", self._written()):
             self._take(control, text)
         return list(self.lines)
@@ -58,7 +58,7 @@ class Terminal:
         os.write(self.write_end, text.encode())
 
     def _written(self) -> str:
-        """What has come in since the last call, the terminal's own line ends taken back."""
+        """The output since the last call, with the terminal's line ends undone."""
         parts = []
         while True:
             try:
@@ -69,7 +69,7 @@ class Terminal:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Stop the narrator's clock; the function moves it on by seconds. No second ticks by itself."""
+    """Stop the narrator's clock; the returned function advances it. No second ticks by itself."""
     now = [1000.0]
 
     def advance(seconds: float) -> None:
@@ -82,13 +82,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def reporter() -> types.SimpleNamespace:
-    """As much of pytest's reporter as the narrator touches: a line it has begun, and how talkative it is."""
+    """The part of pytest's reporter that the narrator uses: the line it has begun, and its verbosity."""
     return types.SimpleNamespace(currentfspath=None, verbosity=1)
 
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Iterator[Plain]:
-    """Start a narrator of plain lines, as `plain(prefix="[gw1] ")`; gives what it has written too."""
+    """Start a narrator of plain lines, as `plain(prefix="[gw1] ")`; also returns a reader of it."""
     path = tmp_path / "out"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
     started: list[Narrator] = []
@@ -98,14 +98,14 @@ def plain(tmp_path: Path) -> Iterator[Plain]:
         return started[-1], path.read_text
 
     yield start
-    for one in started:
-        one.rest()  # before its descriptor is closed, since it writes by itself
+    for progress in started:
+        progress.rest()  # before its descriptor is closed, since it writes by itself
     os.close(descriptor)
 
 
 @pytest.fixture
 def live(reporter: types.SimpleNamespace) -> Iterator[Live]:
-    """Start a narrator on a terminal of so many columns, beside pytest's reporter; gives the terminal too."""
+    """Start a narrator on a terminal of so many columns, beside pytest's reporter; returns both."""
     started: list[tuple[Narrator, Terminal]] = []
 
     def start(columns: int = 80, **options: Any) -> tuple[Narrator, Terminal]:
@@ -114,8 +114,8 @@ def live(reporter: types.SimpleNamespace) -> Iterator[Live]:
         return started[-1]
 
     yield start
-    for one, screen in started:
-        one.rest()
+    for progress, screen in started:
+        progress.rest()
         os.close(screen.read_end)
         os.close(screen.write_end)
 
@@ -124,27 +124,27 @@ def live(reporter: types.SimpleNamespace) -> Iterator[Live]:
 
 
 def test_plain_progress_shows_steps_once_and_some_details(plain: Plain, clock: Clock) -> None:
-    told, text = plain(prefix="[gw1] ")
+    progress, text = plain(prefix="[gw1] ")
 
-    told.say("convert")
+    progress.say("convert")
     for done in range(100):
         clock(0.1)
-        told.say("evaluate", f"{done} of 100")
+        progress.say("evaluate", f"{done} of 100")
 
-    said, *details = text().splitlines()
-    assert said == "[gw1] convert"
+    first, *details = text().splitlines()
+    assert first == "[gw1] convert"
     assert details[0] == "[gw1] evaluate: 0 of 100"
     assert len(details) in (2, 3), "of ten seconds"
 
 
 def test_plain_progress_repeats_long_steps_until_rest(plain: Plain) -> None:
-    told, text = plain(quiet_s=0.01)
+    progress, text = plain(quiet_s=0.01)
 
-    told.say("load into Triton")
+    progress.say("load into Triton")
 
     wait_until(lambda: len(text().splitlines()) >= 3, said=text)
     assert all(line.startswith("load into Triton") for line in text().splitlines())
-    told.rest()
+    progress.rest()
     written = text()
     time.sleep(0.05)
     assert text() == written
@@ -152,9 +152,9 @@ def test_plain_progress_repeats_long_steps_until_rest(plain: Plain) -> None:
 
 def test_plain_lines_start_on_a_new_line(plain: Plain, reporter: types.SimpleNamespace) -> None:
     reporter.currentfspath = "tests/test_a.py"
-    told, text = plain(reporter=reporter)
+    progress, text = plain(reporter=reporter)
 
-    told.say("convert")
+    progress.say("convert")
 
     assert text() == "\n  convert"
     assert reporter.currentfspath is None, "pytest writes the name of its file again"
@@ -164,27 +164,27 @@ def test_plain_lines_start_on_a_new_line(plain: Plain, reporter: types.SimpleNam
 
 
 def test_note_stays_and_rest_clears_the_line(live: Live) -> None:
-    told, screen = live()
+    progress, screen = live()
     screen.by_pytest("collected 2 items\n")
 
-    told.say("convert")
-    told.note("built in 3 s")
-    told.say("compare")
-    told.rest()
-    told.rest()
+    progress.say("convert")
+    progress.note("built in 3 s")
+    progress.say("compare")
+    progress.rest()
+    progress.rest()
     screen.by_pytest("\ntest_a PASSED")
 
     assert screen.seen() == ["collected 2 items", "  built in 3 s", "test_a PASSED"]
 
 
 def test_seconds_tick_while_idle(live: Live) -> None:
-    told, screen = live(tick_s=0.01)
+    progress, screen = live(tick_s=0.01)
 
-    told.say("convert")
+    progress.say("convert")
 
     assert screen.seen() == ["  convert 0 s"]
     wait_until(lambda: screen.seen() != ["  convert 0 s"])
-    told.rest()
+    progress.rest()
 
 
 @pytest.mark.parametrize(
@@ -197,20 +197,22 @@ def test_seconds_tick_while_idle(live: Live) -> None:
 def test_live_progress_leaves_started_line_alone(
     live: Live, reporter: types.SimpleNamespace, verbosity: int, left: list[str]
 ) -> None:
-    told, screen = live()
+    progress, screen = live()
     screen.by_pytest("tests/test_a.py ..")
     reporter.currentfspath, reporter.verbosity = "tests/test_a.py", verbosity
 
-    told.say("convert")
+    progress.say("convert")
 
     assert screen.seen() == [*left, "  convert 0 s"]
 
 
 @pytest.mark.parametrize("columns", [0, 1, 5, 20, 79])
 def test_long_line_is_cut_at_its_beginning(live: Live, columns: int) -> None:
-    told, screen = live(columns)
+    progress, screen = live(columns)
 
-    told.say("cpu-resnet50-micro-onnx-fp32: measure online", "b001-c032 pass 3, 0 of 1 points, 400.0 infer/s")
+    progress.say(
+        "cpu-resnet50-micro-onnx-fp32: measure online", "b001-c032 pass 3, 0 of 1 points, 400.0 infer/s"
+    )
 
     (shown,) = screen.seen()
     assert shown.endswith(" 0 s")
@@ -223,9 +225,9 @@ def test_closed_output_does_not_fail_the_run(is_live: bool, reporter: types.Simp
     read_end, write_end = os.pipe()
     os.close(read_end)
 
-    gone = Narrator(write_end, live=is_live, reporter=reporter)
-    gone.say("convert")
-    gone.note("built")
-    gone.rest()
+    progress = Narrator(write_end, live=is_live, reporter=reporter)
+    progress.say("convert")
+    progress.note("built")
+    progress.rest()
 
     os.close(write_end)

@@ -18,7 +18,7 @@ from tests.helpers import ROOT
 
 WHOLE = samples.record()
 FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, loads=(), updated="")
-"""What a run knows before it has measured anything."""
+"""A run's record before its first measurement."""
 NEW = samples.load("online", 64, 3300.0)
 START = Start("online", 0.4, 2.5, 12.5)
 AT_64 = ("online", 1, 64)
@@ -32,9 +32,9 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def add(fresh: Record, results: Path, **found: Any) -> Record:
-    """Record some results, a load point unless others are given; returns what is then on disk."""
-    change = functools.partial(record_file.with_results, **(found or {"starts": (START,), "loads": (NEW,)}))
+def add(fresh: Record, results: Path, **parts: Any) -> Record:
+    """Record results, by default one load point; returns the record on disk."""
+    change = functools.partial(record_file.with_results, **(parts or {"starts": (START,), "loads": (NEW,)}))
     written = record_file.update(fresh, results, change)
     on_disk = files.read(files.path_of(fresh.case, results))
     assert written == on_disk
@@ -69,8 +69,8 @@ def test_result_joins_record_and_replaces_same_point(tmp_path: Path, path: Path)
 
 
 def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
-    for found in (samples.gate("malformed"), samples.gate("batches", "wrong"), samples.gate("batches")):
-        add(FRESH, tmp_path, gates=(found,))
+    for gate in (samples.gate("malformed"), samples.gate("batches", "wrong"), samples.gate("batches")):
+        add(FRESH, tmp_path, gates=(gate,))
 
     assert files.read(path).gates == (samples.gate("batches"), samples.gate("malformed"))
     assert files.read(path).loads == WHOLE.loads
@@ -78,12 +78,12 @@ def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
 
 @pytest.mark.parametrize(("run", "is_kept"), [(1, False), (2, True)])
 def test_failure_replaces_result_of_its_stage_until_resolved(run: int, is_kept: bool) -> None:
-    """Only a result of the same run is removed."""
-    found = structs.replace(samples.accuracy(), origin=samples.origin(run=run))
+    """A failure removes an earlier result, unless it is of the same run."""
+    accuracy = structs.replace(samples.accuracy(), origin=samples.origin(run=run))
     failed = samples.stage_failure(origin=samples.origin(run=2))
-    stored = record_file.with_failure(samples.record(accuracy=found), failed)
+    stored = record_file.with_failure(samples.record(accuracy=accuracy), failed)
 
-    assert stored.accuracy == (found if is_kept else None)
+    assert stored.accuracy == (accuracy if is_kept else None)
     assert stored.conversion == WHOLE.conversion
     assert stored.failures == (failed,)
     assert record_file.without_failure(stored, "test_own").failures == (failed,)
@@ -108,9 +108,9 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
         stored = add(moved, tmp_path)
         assert stored == alone(moved, stored)
 
-    superseded = [files.read(one) for one in (path.parent / "superseded").iterdir()]
+    superseded = [files.read(record) for record in (path.parent / "superseded").iterdir()]
     assert WHOLE in superseded
-    assert {one.machine.cores for one in superseded} == {WHOLE.machine.cores, 8}
+    assert {record.machine.cores for record in superseded} == {WHOLE.machine.cores, 8}
     assert files.read_all(tmp_path) == [stored], "a superseded record is in no table"
 
 
@@ -131,7 +131,7 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
 def test_another_build_replaces_record(
     tmp_path: Path, path: Path, changes: dict[str, Any], kept: Parity | None
 ) -> None:
-    """Another way to serve keeps the conversion alone."""
+    """Another deployment or server keeps the conversion alone."""
     other = structs.replace(FRESH, **changes)
 
     stored = add(other, tmp_path)
@@ -186,7 +186,7 @@ def test_concurrent_writers_keep_all_results(tmp_path: Path) -> None:
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
     path = files.path_of(WHOLE.case, tmp_path)
     assert len(files.read(path).loads) == 40
-    assert [one for one in tmp_path.glob("*/*") if one.suffix != ".lock"] == [path]
+    assert [file for file in tmp_path.glob("*/*") if file.suffix != ".lock"] == [path]
 
 
 def test_stage_time_changes_nothing_else_and_creates_no_record(tmp_path: Path, path: Path) -> None:
@@ -209,10 +209,10 @@ def test_file_beside_record_is_replaced(tmp_path: Path) -> None:
 
 
 def test_latest_given_price_is_kept_across_builds(tmp_path: Path) -> None:
-    def price_after(given: float | None, digest: str = FRESH.build.digest) -> float | None:
+    def price_after(price: float | None, digest: str = FRESH.build.digest) -> float | None:
         build = structs.replace(FRESH.build, digest=digest)
-        run = structs.replace(FRESH, price_per_hour=given, build=build)
+        run = structs.replace(FRESH, price_per_hour=price, build=build)
         return record_file.update(run, tmp_path, lambda stored: stored).price_per_hour
 
-    assert [price_after(given) for given in (None, 2.0, 3.0, None)] == [None, 2.0, 3.0, 3.0]
+    assert [price_after(price) for price in (None, 2.0, 3.0, None)] == [None, 2.0, 3.0, 3.0]
     assert price_after(None, "another") == 3.0

@@ -1,5 +1,4 @@
-"""Options become plain values; what cannot be used is an error that names the option and says what to
-write."""
+"""Options become plain values; an unusable value is an error that names the option and says what to write."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,20 +35,20 @@ class WithColour(Settings):
 
 
 def test_option_is_a_single_field() -> None:
-    found = parsed(["--colour", "RED"], WithColour)
+    options = parsed(["--colour", "RED"], WithColour)
 
-    assert found.colour == "red"
+    assert options.colour == "red"
     assert "The colour of the bars, 5 % of them." in parser(WithColour).format_help()
-    for told in ("nodes", "builds", ""):
-        assert found.command_line(told)[-2:] == ["--colour", "red"]
+    for receiver in ("nodes", "builds", ""):
+        assert options.command_line(receiver)[-2:] == ["--colour", "red"]
     with pytest.raises(InputError, check=lambda error: error.where == "--repository --colour"):
         parsed(["--colour", "RED", "--repository", "."], WithColour)
     assert parsed([], WithColour).colour is None
 
 
 def test_header_lists_given_options(collect: Collect) -> None:
-    found = collect("--target", "cpu", "--batches", "8,1", "-k", "resnet50-micro", "-v")
-    assert "options: --target cpu --batches 1,8" in found.text
+    collected = collect("--target", "cpu", "--batches", "8,1", "-k", "resnet50-micro", "-v")
+    assert "options: --target cpu --batches 1,8" in collected.text
 
 
 # --- values ------------------------------------------------------------------------------------------------
@@ -195,17 +194,17 @@ def test_conflicting_options_are_named(given: dict[str, Any], where: str) -> Non
 def test_both_remote_servers_share_access_settings(tmp_path: Path) -> None:
     headers = tmp_path / "headers"
     headers.write_text("authorization: x\n")
-    found = settings(triton="127.0.0.1:1", against_triton="127.0.0.1:2", triton_headers=str(headers))
+    options = settings(triton="127.0.0.1:1", against_triton="127.0.0.1:2", triton_headers=str(headers))
 
-    assert found.against_triton is not None
-    assert found.against_triton.access == found.triton.access
-    assert found.triton.access.metadata
+    assert options.against_triton is not None
+    assert options.against_triton.access == options.triton.access
+    assert options.triton.access.metadata
 
 
 def test_tf32_follows_option_and_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """NVIDIA's libraries would compute without it, and a record that says otherwise would not be true."""
+    """The variable turns TF32 off in NVIDIA's libraries, and a record must not claim otherwise."""
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     assert (settings().tf32, settings(tf32="off").tf32) == (True, False)
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
@@ -230,8 +229,8 @@ def places(tmp_path: Path) -> dict[str, Path]:
 
 def test_unnamed_values_apply_to_all_networks(places: dict[str, Path]) -> None:
     net, rows, other = places.values()
-    found = settings(onnx=[f"a={net}", f"b={net}"], samples=[str(rows), f"a={other}"]).networks
-    assert (found["a"].samples, found["b"].samples) == (other, rows)
+    by_name = settings(onnx=[f"a={net}", f"b={net}"], samples=[str(rows), f"a={other}"]).networks
+    assert (by_name["a"].samples, by_name["b"].samples) == (other, rows)
     assert settings(onnx=[f"a={net}"], samples=[str(other)]).networks["a"].samples == other, "a folder k=v"
 
 
@@ -275,7 +274,7 @@ def test_invalid_network_option_is_named(
     assert raised.value.fix
 
 
-# --- what other runs are told ------------------------------------------------------------------------------
+# --- the command lines of other runs -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -296,21 +295,21 @@ def test_invalid_network_option_is_named(
 )
 def test_settings_survive_node_command_line(given: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
-    found = parsed(given)
+    options = parsed(given)
     monkeypatch.chdir("/")
-    assert parsed(found.command_line("nodes")) == found
+    assert parsed(options.command_line("nodes")) == options
 
 
 def test_node_command_omits_tests_and_results(tmp_path: Path) -> None:
-    told = parsed(["--target", "a100", "--results", str(tmp_path), "--fleet", "auto", "--shard", "1/2"])
-    assert told.command_line("nodes") == []
+    options = parsed(["--target", "a100", "--results", str(tmp_path), "--fleet", "auto", "--shard", "1/2"])
+    assert options.command_line("nodes") == []
 
 
 def test_network_options_reach_nodes_and_builds(places: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("00,1\n01,2\n")
     net, rows = places["net"], places["rows"]
-    given = ["--onnx", f"a={net}", "--onnx", f"b={net}", "--samples", str(rows), "--tolerance", "b=0.5%"]
-    given += [
+    arguments = ["--onnx", f"a={net}", "--onnx", f"b={net}", "--samples", str(rows), "--tolerance", "b=0.5%"]
+    arguments += [
         "--labels",
         f"a={tmp_path / 'labels.csv'}",
         "--metric",
@@ -319,17 +318,19 @@ def test_network_options_reach_nodes_and_builds(places: dict[str, Path], tmp_pat
         "a=75%",
     ]
 
-    found = parsed(given)
+    options = parsed(arguments)
 
-    assert parsed(found.command_line("nodes")).networks == found.networks
-    assert parsed(found.command_line("builds", "b")).networks == {"b": found.networks["b"]}
-    assert parsed(found.command_line("builds", "resnet50")).networks == {}
+    assert parsed(options.command_line("nodes")).networks == options.networks
+    assert parsed(options.command_line("builds", "b")).networks == {"b": options.networks["b"]}
+    assert parsed(options.command_line("builds", "resnet50")).networks == {}
 
 
 def test_other_checkout_gets_only_build_options(tmp_path: Path) -> None:
     """An earlier version does not know later options."""
-    given = settings(checkpoint=["resnet50=/", "nnunet=/"], deployment="instances=2", batches="1", tf32="off")
-    own = [
+    options = settings(
+        checkpoint=["resnet50=/", "nnunet=/"], deployment="instances=2", batches="1", tf32="off"
+    )
+    expected = [
         "--triton",
         "embedded",
         "--checkpoint",
@@ -339,5 +340,5 @@ def test_other_checkout_gets_only_build_options(tmp_path: Path) -> None:
         "--tf32",
         "off",
     ]
-    assert given.command_line("builds", "resnet50") == own
+    assert options.command_line("builds", "resnet50") == expected
     assert settings().command_line("builds", "resnet50") == ["--triton", "embedded"]

@@ -60,8 +60,8 @@ def test_loading_shares_the_machine_and_running_does_not(tmp_path: Path) -> None
     file = tmp_path / "test_of_machine.py"
     file.write_text(TESTS)
 
-    one = ("-k", "cpu-resnet50-micro-onnx-fp32", "--results", str(tmp_path / "results"))
-    done = run_pytest(str(file), "-p", "conftest", *one, TMPDIR=str(tmp_path))
+    selection = ("-k", "cpu-resnet50-micro-onnx-fp32", "--results", str(tmp_path / "results"))
+    result = run_pytest(str(file), "-p", "conftest", *selection, TMPDIR=str(tmp_path))
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "1 passed" in result.stdout

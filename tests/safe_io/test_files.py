@@ -1,4 +1,4 @@
-"""Any user path or file is read or refused in one sentence, quickly and in little memory; the ends of logs."""
+"""User paths and files are read, or refused in a sentence, quickly and in little memory; the ends of logs."""
 
 import functools
 import os

@@ -166,7 +166,7 @@ def test_small_file_with_large_demand_is_refused_cheaply(what: str, tmp_path: Pa
         tracemalloc.stop()
     assert raised.value.fix
     assert len(raised.value.what) < 500
-    # 100 MiB is unpacked or written by the tests themselves.
+    # The tests themselves unpack or write 100 MiB.
     assert peak < 600 << 20
 
 
@@ -176,13 +176,13 @@ def test_small_file_with_large_demand_is_refused_cheaply(what: str, tmp_path: Pa
 def test_malicious_configuration_is_a_problem_of_its_model(text: str, tmp_path: Path) -> None:
     (tmp_path / "m" / "1").mkdir(parents=True)
     (tmp_path / "m" / "config.pbtxt").write_text(text)
-    (found,) = models_in(tmp_path, "--repository")
-    assert found.problem
-    assert found.config is None
+    (model,) = models_in(tmp_path, "--repository")
+    assert model.problem
+    assert model.config is None
 
 
 def test_program_in_place_of_a_picture_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pillow has PostScript drawn by a program of its own, which runs what the file says."""
+    """Pillow gives PostScript to another program, which runs the file's commands."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path / 'it-ran'}\n")
     (tmp_path / "bin" / "gs").chmod(0o755)

@@ -21,36 +21,36 @@ POINT, OTHER = LoadPoint("online", 1, 16), LoadPoint("offline", 32, 1)
 
 
 def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
-    """What a file of this text asks."""
+    """The thresholds of a file with this text."""
     (folder / "asked.toml").write_text(text)
-    found = read("--thresholds", str(folder / "asked.toml"))
-    found.check_cases(lambda: cases or (CASE, INT8))
-    return found
+    result = read("--thresholds", str(folder / "asked.toml"))
+    result.check_cases(lambda: cases or (CASE, INT8))
+    return result
 
 
 def test_later_matching_entry_wins_per_setting(tmp_path: Path) -> None:
-    asked = thresholds(
+    parsed = thresholds(
         tmp_path,
         '[[cases]]\nmatch = "*-int8"\nlimits.top-1 = 0.95\nallowed_slowdown_percent = 5\np99_ms = 7\n'
         '[[cases]]\nmatch = "*-int8"\nlimits.top-1 = 0.8\nallowed_slowdown_percent = 6\np99_ms = 9\n'
         '[[cases]]\nmatch = "*-fp32"\nallowed_slowdown_percent = 8\n',
     )
 
-    assert {name: limit.value for name, limit in asked.limits(INT8).items()} == {"top-1": 0.8}
-    assert not asked.limits(CASE)
-    assert asked.allowed_slowdown(INT8, 0.03) == pytest.approx(0.06)
-    assert asked.allowed_slowdown(CASE, 0.03) == pytest.approx(0.08)
+    assert {name: limit.value for name, limit in parsed.limits(INT8).items()} == {"top-1": 0.8}
+    assert not parsed.limits(CASE)
+    assert parsed.allowed_slowdown(INT8, 0.03) == pytest.approx(0.06)
+    assert parsed.allowed_slowdown(CASE, 0.03) == pytest.approx(0.08)
     assert Thresholds().allowed_slowdown(CASE, 0.03) == 0.03
-    budget = asked.budget(INT8, POINT, load())
+    budget = parsed.budget(INT8, POINT, load())
     assert budget is not None
     assert budget.budget_ms == 9
-    assert asked.budget(CASE, POINT, load()) is None
+    assert parsed.budget(CASE, POINT, load()) is None
 
 
 def test_budget_applies_to_matching_load_points(tmp_path: Path) -> None:
-    asked = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = { "b001-*" = 5, "b032-c001" = 20.5 }\n')
-    found = [asked.budget(CASE, point, load()) for point in (POINT, OTHER, LoadPoint("online", 2, 1))]
-    assert [one and one.budget_ms for one in found] == [5, 20.5, None]
+    parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = { "b001-*" = 5, "b032-c001" = 20.5 }\n')
+    budgets = [parsed.budget(CASE, point, load()) for point in (POINT, OTHER, LoadPoint("online", 2, 1))]
+    assert [budget and budget.budget_ms for budget in budgets] == [5, 20.5, None]
 
 
 def load(p99_ms: Estimate | None = None, **changes: Any) -> Load:
@@ -80,10 +80,10 @@ OPEN = Estimate(4.0, 3.9, 4.9, open_above=True)
 def test_point_verdict_follows_its_budget(
     tmp_path: Path, p99_ms: Estimate, bound_ms: float | None, verdict: str
 ) -> None:
-    asked = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = 5\nsource = "agreed"\n')
+    parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = 5\nsource = "agreed"\n')
     certified = {"p99": CertifiedPercentile(4.0, bound_ms, 700, 0, 0.99)}
 
-    budget = asked.budget(CASE, POINT, load(p99_ms, certified=certified))
+    budget = parsed.budget(CASE, POINT, load(p99_ms, certified=certified))
 
     assert budget is not None
     assert (budget.verdict, budget.source) == (verdict, "agreed")
@@ -91,15 +91,15 @@ def test_point_verdict_follows_its_budget(
 
 
 def test_limit_of_unmeasurable_metric_is_refused(tmp_path: Path) -> None:
-    asked = thresholds(tmp_path, '[[cases]]\nmatch = "*-int8"\nlimits.top-1 = 0.8\n')
+    parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*-int8"\nlimits.top-1 = 0.8\n')
 
     with pytest.raises(InputError) as raised:
-        asked.check_measured(INT8, "top-1 needs --dataset toy=PATH")
+        parsed.check_measured(INT8, "top-1 needs --dataset toy=PATH")
     assert "asked.toml: entry 1: limits.top-1" in raised.value.where
     assert "--dataset toy=PATH" in raised.value.what
 
-    asked.check_measured(INT8, None)
-    asked.check_measured(CASE, "top-1 needs --dataset toy=PATH")
+    parsed.check_measured(INT8, None)
+    parsed.check_measured(CASE, "top-1 needs --dataset toy=PATH")
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_documented_example_is_accepted(tmp_path: Path, collect: Collect) -> Non
     (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
     (tmp_path / "asked.toml").write_text(example)
 
-    found = collect("--target", "cpu", "--thresholds", str(tmp_path / "asked.toml"))
+    collected = collect("--target", "cpu", "--thresholds", str(tmp_path / "asked.toml"))
 
-    assert found.status == 0, found.text
+    assert collected.status == 0, collected.text
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_documented_example_is_accepted(tmp_path: Path, collect: Collect) -> Non
 def test_wrong_file_ends_run_before_its_first_test(text: str, tmp_path: Path, collect: Collect) -> None:
     file = tmp_path / "asked.toml"
     file.write_text(text)
-    found = collect("--target", "cpu", "-k", "nnunet-micro", "--thresholds", str(file))
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert str(file) in found.text
+    collected = collect("--target", "cpu", "-k", "nnunet-micro", "--thresholds", str(file))
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert str(file) in collected.text
 
 
 def test_file_for_other_hardware_and_cases_is_accepted(tmp_path: Path, collect: Collect) -> None:
@@ -170,6 +170,6 @@ def test_file_for_other_hardware_and_cases_is_accepted(tmp_path: Path, collect: 
         '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { "b001-*" = 5 }\n'
     )
 
-    found = collect("--target", "cpu", "-k", "nnunet-micro and onnx", "--thresholds", str(file))
+    collected = collect("--target", "cpu", "-k", "nnunet-micro and onnx", "--thresholds", str(file))
 
-    assert found.status == 0, found.text
+    assert collected.status == 0, collected.text
