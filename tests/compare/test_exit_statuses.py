@@ -71,9 +71,9 @@ def test_worse_accuracy_precedes_other_statuses(
 
 @pytest.mark.parametrize("text", ["-1", "100", "150", "three", "nan"])
 def test_invalid_slowdown_percentage_is_refused(text: str, tmp_path: Path) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as raised:
         status_of(tmp_path, at(1000), at(900), f"--allow-slowdown={text}")
-    assert ended.value.code == 4
+    assert raised.value.code == 4
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -106,8 +106,8 @@ def header(browser: webdriver.Chrome, name: str) -> Any:
 
 def order(browser: webdriver.Chrome, name: str) -> str | None:
     """What the column says of its order to those who do not see it."""
-    found: str | None = header(browser, name).find_element(By.XPATH, "..").get_attribute("aria-sort")
-    return found
+    direction: str | None = header(browser, name).find_element(By.XPATH, "..").get_attribute("aria-sort")
+    return direction
 
 
 def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
@@ -128,7 +128,11 @@ def test_page_makes_no_requests_or_errors(browser: webdriver.Chrome, address: st
         browser.execute_script("window.scrollTo(0, document.body.scrollHeight)")
 
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    urls = [one["params"]["request"]["url"] for one in events if one["method"] == "Network.requestWillBeSent"]
+    urls = [
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    ]
     assert [url for url in urls if not url.startswith("data:image/")] == [address]
     assert browser.get_log("browser") == []
     assert browser.execute_script(
@@ -160,7 +164,7 @@ def test_text_and_choice_filters_combine_and_reset_together(opened: webdriver.Ch
     box.send_keys("CPU  onnx")
     assert seen(opened) == [FAILED]
     assert opened.find_element(By.ID, "count").text == "1 of 3 cases"
-    assert [opened.find_element(By.ID, one).is_displayed() for one in ALL] == [False, True, False]
+    assert [opened.find_element(By.ID, case).is_displayed() for case in ALL] == [False, True, False]
     box.send_keys(" resnet")
     assert seen(opened) == []
     assert opened.find_element(By.ID, "nothing").is_displayed()
@@ -173,13 +177,13 @@ def test_text_and_choice_filters_combine_and_reset_together(opened: webdriver.Ch
 
 
 def test_clicks_sort_descending_ascending_and_unsorted(opened: webdriver.Chrome) -> None:
-    found = []
+    states = []
     header(opened, "Case").click()
     for _ in range(3):
         header(opened, "Inferences/second").click()
-        found.append((seen(opened), order(opened, "Inferences/second"), order(opened, "Case")))
+        states.append((seen(opened), order(opened, "Inferences/second"), order(opened, "Case")))
 
-    assert found == [
+    assert states == [
         ([FAST, SLOW, FAILED], "descending", "none"),
         ([SLOW, FAST, FAILED], "ascending", "none"),
         (ALL, "none", "none"),
@@ -202,10 +206,10 @@ def test_address_keeps_filter_and_order(opened: webdriver.Chrome) -> None:
     wait_until(lambda: seen(opened) == [FAILED, SLOW])
     for _ in range(2):
         header(opened, "Case").click()
-    kept = opened.current_url
+    url = opened.current_url
 
     opened.get("about:blank")
-    opened.get(kept)
+    opened.get(url)
 
     assert seen(opened) == [SLOW, FAILED]
     assert order(opened, "Case") == "descending"
@@ -277,8 +281,8 @@ def test_print_shows_whole_tables(opened: webdriver.Chrome) -> None:
     resize(opened, 700, 1000)  # about the width of A4 within its margins
     emulate(opened, media="print")
 
-    wider = (
+    script = (
         "return [...document.querySelectorAll('table')].filter(one => one.getBoundingClientRect().right > "
         "innerWidth + 1).map(one => [one.getBoundingClientRect().right, innerWidth])"
     )
-    assert opened.execute_script(wider) == [], "paper cannot be moved sideways"
+    assert opened.execute_script(script) == [], "paper cannot be moved sideways"

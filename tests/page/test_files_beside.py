@@ -27,8 +27,8 @@ def with_samples(record: Record, results: Path) -> None:
     scores = {"top-1": {"framework": right, "converted": right, "served": (0.0, *right[1:])}}
     ids = tuple(f"digit-{i:04d}" for i in range(count))
     worst = Sample("digit-0000", "lost", PARTS)
-    found = SampleScores(record.case, record.build.digest, ids, scores, (worst,))
-    per_sample.write(found, per_sample.path_of(record.case, results))
+    sample_scores = SampleScores(record.case, record.build.digest, ids, scores, (worst,))
+    per_sample.write(sample_scores, per_sample.path_of(record.case, results))
 
 
 def test_worst_samples_are_shown_only_for_the_same_build(
@@ -105,10 +105,10 @@ def test_irregular_file_beside_a_record_is_refused(
     path.parent.mkdir(exist_ok=True)
     STRANGE[strange](path, secret)
 
-    ended = reports("html", "--results", results, "--output", tmp_path / "page.html")
+    result = reports("html", "--results", results, "--output", tmp_path / "page.html")
 
-    assert ended.status == 4
-    assert f"error: {path}: " in ended.err
+    assert result.status == 4
+    assert f"error: {path}: " in result.err
     assert not (tmp_path / "page.html").exists()
 
 

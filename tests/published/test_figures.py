@@ -60,9 +60,9 @@ def test_every_gpu_has_every_format_and_precision(
 ) -> None:
     rows = figures[figures["model"] == model]
     served = rows["format"] + ("-" + rows["accelerator"]).fillna("")
-    found = set(zip(rows["scenario"], rows["gpu"], rows["precision"], served, strict=True))
+    combinations = set(zip(rows["scenario"], rows["gpu"], rows["precision"], served, strict=True))
     scenarios = ("offline",) if model == "bert-dist4l" else ("offline", "online")
-    assert found == {
+    assert combinations == {
         (scenario, gpu, precision, name)
         for scenario in scenarios
         for gpu in gpus.split()
@@ -107,10 +107,10 @@ def test_settings_match_published_ones(
 ) -> None:
     columns = ["max_batch_size", "instances", "max_queue_delay_us", "preferred_batch_sizes"]
     rows = figures.loc[figures["model"] == model, columns].drop_duplicates()
-    found = [
+    published_settings = [
         tuple(None if pd.isna(value) else value for value in row) for row in rows.itertuples(index=False)
     ]
-    assert found == [settings]
+    assert published_settings == [settings]
 
 
 def test_components_add_up_to_average(figures: pd.DataFrame) -> None:

@@ -83,8 +83,8 @@ def test_root_keeps_owner_of_a_file(write: Callable[[Path, bytes], None], tmp_pa
     path.touch(0o640)
     os.chown(path, 12345, 12346)
     write(path, b"after")
-    found = path.stat()
-    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (12345, 12346, 0o640)
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (12345, 12346, 0o640)
 
 
 def test_read_only_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,10 +113,10 @@ def test_concurrent_writers_leave_one_whole_file(tmp_path: Path) -> None:
     contents = [bytes([65 + number]) * 100_000 for number in range(4)]
     path = tmp_path / ("c" * 250 + ".json")  # as long as the file system has names
     writers = [threading.Thread(target=atomic.replace, args=(path, content)) for content in contents]
-    for one in writers:
-        one.start()
-    for one in writers:
-        one.join()
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
     assert path.read_bytes() in contents
     assert list(tmp_path.iterdir()) == [path]
 

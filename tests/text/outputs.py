@@ -58,9 +58,9 @@ def planted(**changes: object) -> Record:
 
 def printed(*arguments: str) -> Output:
     def output(results: Path, reports: Reports) -> str:
-        given = [argument.replace("RESULTS", str(results)) for argument in arguments]
-        ended = reports(*given, *([] if "RESULTS" in "".join(arguments) else ["--results", results]))
-        return ended.out + ended.err
+        options = [argument.replace("RESULTS", str(results)) for argument in arguments]
+        result = reports(*options, *([] if "RESULTS" in "".join(arguments) else ["--results", results]))
+        return result.out + result.err
 
     return output
 
@@ -71,7 +71,7 @@ def page(results: Path, reports: Reports) -> str:
     text = (results / "page.html").read_text()
     encoded = re.findall(r"data:image/svg\+xml;base64,([\w+/=]+)", text)
     without = re.sub(r"base64,[\w+/=]+", "", text)
-    return without + "".join(base64.b64decode(one).decode() for one in encoded)
+    return without + "".join(base64.b64decode(picture).decode() for picture in encoded)
 
 
 def pictures(results: Path, reports: Reports) -> str:
@@ -87,7 +87,7 @@ def marked_file(results: Path, reports: Reports) -> str:
     file = results / "README.md"
     file.write_text("".join(f"<!-- tritonproof:{n} -->\n<!-- /tritonproof:{n} -->\n" for n in names))
     reports("readme", file, "--results", results)
-    drawn = "".join(one.read_text() for one in results.rglob("*.svg"))
+    drawn = "".join(picture.read_text() for picture in results.rglob("*.svg"))
     return file.read_text() + drawn
 
 

@@ -80,14 +80,14 @@ def with_ratios(low: float, high: float) -> Record:
     """A proven case with one ratio everywhere: to in process, to another build, to the runner-up."""
     ratio = Estimate(2.1654, low, high)
     compared = samples.comparison(ratio=ratio)
-    one = planted()
+    record = planted()
     loads = tuple(
         structs.replace(load, throughput_per_s=samples.estimate(4321.0), comparison=compared)
-        for load in one.loads
+        for load in record.loads
     )
-    (cost,) = one.efficiency
-    assert one.search is not None
-    search = structs.replace(one.search, lead=ratio, load=loads[0], accuracy=samples.accuracy())
+    (cost,) = record.efficiency
+    assert record.search is not None
+    search = structs.replace(record.search, lead=ratio, load=loads[0], accuracy=samples.accuracy())
     return planted(loads=loads, efficiency=(structs.replace(cost, ratio=ratio),), search=search)
 
 
@@ -109,13 +109,13 @@ def test_narrow_ratio_is_in_the_same_outputs(output: str, tmp_path: Path, report
 
 @pytest.mark.parametrize("why", NOT_PROVEN)
 def test_hidden_speed_states_reason_and_points(why: str) -> None:
-    one = NOT_PROVEN[why]()
-    seen = publishable(one)
+    record = NOT_PROVEN[why]()
+    seen = publishable(record)
     assert seen.no_speed.startswith("No throughput is shown: ")
     assert not seen.loads
     assert not seen.efficiency
-    assert [(at.scenario, at.batch, at.concurrency) for at in seen.hidden] == [
-        (load.scenario, load.batch, load.concurrency) for load in one.loads
+    assert [(point.scenario, point.batch, point.concurrency) for point in seen.hidden] == [
+        (load.scenario, load.batch, load.concurrency) for load in record.loads
     ]
 
 

@@ -47,18 +47,21 @@ def rows(values: Sequence[float], **changes: Any) -> list[Row]:
 def stepped(runs: int, at: int, factor: float, spread: float = 0.004, seed: int = 0) -> list[float]:
     """Throughputs whose level changes once, from the run `at` on."""
     noise = np.random.default_rng(seed).normal(0, spread, runs)
-    return [100 * float(np.exp(one)) * (factor if number >= at else 1) for number, one in enumerate(noise)]
+    return [
+        100 * float(np.exp(deviation)) * (factor if number >= at else 1)
+        for number, deviation in enumerate(noise)
+    ]
 
 
 def machine(generator: np.random.Generator, runs: int, spread: float, memory: float) -> np.ndarray:
     """A machine's effect on all its figures, as a logarithm: noise with this correlation from run to run,
     [runs]."""
     fresh = generator.normal(0, spread * np.sqrt(1 - memory**2), runs)
-    found = np.empty(runs)
-    found[0] = generator.normal(0, spread)
+    effect = np.empty(runs)
+    effect[0] = generator.normal(0, spread)
     for number in range(1, runs):
-        found[number] = memory * found[number - 1] + fresh[number]
-    return found
+        effect[number] = memory * effect[number - 1] + fresh[number]
+    return effect
 
 
 def noisy(
@@ -87,7 +90,7 @@ def history(
     from which on a share of them is 3 % faster or slower, by load point: of each another, or `place`."""
     generator = np.random.default_rng(seed)
     together = machine(generator, runs, 0.015, 0.8)
-    found, planted = [], {}
+    history_rows, planted = [], {}
     for number in range(count):
         at = f"online b001-c{number:03d}"
         values, errors = noisy(generator, runs, spread)
@@ -97,7 +100,7 @@ def history(
             values[planted[at] :] += generator.choice((-0.03, 0.03))
         speeds = 1000 * np.exp(values)
         bounds = np.stack([speeds, speeds * (1 - 1.96 * errors), speeds * (1 + 1.96 * errors)], axis=1)
-        found += [
+        history_rows += [
             row(
                 run,
                 at=at,
@@ -106,9 +109,9 @@ def history(
             )
             for run, (value, low, high) in enumerate(bounds.tolist())
         ]
-    return found, planted
+    return history_rows, planted
 
 
 if __name__ == "__main__":
     written, _ = history(seed=0, spread=0.0125)
-    histories.append(Path(sys.argv[1]), sorted(written, key=lambda one: one.started))
+    histories.append(Path(sys.argv[1]), sorted(written, key=lambda entry: entry.started))
