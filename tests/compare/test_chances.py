@@ -1,4 +1,4 @@
-"""Ratios and p-values of unpaired passes: the meaning of limits, and passes without spread."""
+"""Ratios and p-values of paired and unpaired passes: limits, intervals, no spread."""
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ def test_speed_is_throughput_or_inverse_latency_at_a_rate() -> None:
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.98])
 def test_rank_interval_matches_its_confidence(confidence: float) -> None:
-    """The narrowest by ranks that misses on a side with half of the chance left, by counting all signs."""
+    """The narrowest by ranks that misses each side with at most half the error, counting all signs."""
     generator = np.random.default_rng(3)
     logs = generator.normal(0, 0.1, 8)
     ratio = paired_ratio(np.exp(logs), np.ones(8), confidence)

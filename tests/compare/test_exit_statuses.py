@@ -35,7 +35,7 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
         (at(1000), at(1000), WORSE, 0),
         (at(1000), at(900), (*WORSE, "--allow-slowdown", "20%"), 0),
         (at(1000), at(900), (*WORSE, "--allow-slowdown", "0.5"), 10),
-        # A build of a tenth of the speed, and a little more, is as fast as 90 % less.
+        # 104 is just above a tenth of the speed, which 90 % allow; 96 is below.
         (at(1000), at(104), (*WORSE, "--allow-slowdown", "90"), 0),
         (at(1000), at(96), (*WORSE, "--allow-slowdown", "90"), 10),
         (at(1000), at(1000, accuracy=sample.failed_accuracy()), WORSE, 12),

@@ -89,7 +89,7 @@ def test_few_changes_in_one_direction_are_inconclusive() -> None:
 
 
 def test_difference_by_one_sample_is_inconclusive() -> None:
-    """Six changed the same way, which the test finds unlikely; how much, nobody can say."""
+    """Six changed the same way, which is unlikely by chance, but by how much is unknown."""
     comparison = paired(scored(*[0.9] * 50), scored(0.0, *[0.899] * 5, *[0.9] * 44), "higher")
     assert comparison.p_value == pytest.approx(2 / 2**6)
     assert comparison.difference.low < 0 < comparison.difference.high
@@ -122,7 +122,7 @@ def test_equal_runs_rarely_differ() -> None:
 def test_proportion_interval_matches_newcombe(
     both: int, first_alone: int, second_alone: int, neither: int
 ) -> None:
-    """Method 10 with its continuity correction, which is for correlations above 0 alone (Newcombe, 1998)."""
+    """Method 10 with its continuity correction, for correlations above 0 only (Newcombe, 1998)."""
     counts = [both, first_alone, second_alone, neither]
     interval = newcombe(np.repeat([1.0, 1.0, 0.0, 0.0], counts), np.repeat([1.0, 0.0, 1.0, 0.0], counts))
 

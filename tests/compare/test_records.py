@@ -1,4 +1,4 @@
-"""Records of two runs side by side: differences, verdicts, and what may not be shown."""
+"""Records of two runs side by side: differences, verdicts, and hidden speeds."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +40,7 @@ def store_samples(
 
 @pytest.fixture
 def changed(folders: tuple[Path, Path]) -> Any:
-    """What has changed from one record to another of the same case."""
+    """Stores two records of one case, and compares them."""
 
     def change(before: Record, after: Record) -> CaseChange:
         sample.store(folders[0], before)
@@ -97,7 +97,7 @@ def test_speed_difference_needs_interval_excluding_one(
 
 
 def test_marginal_slowdown_is_inconclusive_among_forty_points(changed: Any) -> None:
-    """About 3 % slower with an interval just beside one: shown if it is the only point, not among forty."""
+    """About 3 % slower with an interval just below 1: shown as the only point, not among forty."""
     alike = tuple(point(batch=size) for size in range(9, 48))
     slow = point(speed=970, passes=passes(970, spread=0.015))
     (alone,) = changed(sample.record(loads=(point(),)), sample.record(loads=(slow,))).points

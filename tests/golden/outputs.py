@@ -35,7 +35,7 @@ _UNSEEN = ("script", "style", "svg", "title")
 
 def outputs() -> dict[str, str]:
     """Every output by the name of its file."""
-    # By paths that are the same in every checkout: a terminal's lines are broken and filled by their length.
+    # By relative paths, since a terminal's line breaks depend on a path's length.
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(_RESULTS.parent)
         patched.setenv("COLUMNS", "100")
@@ -58,7 +58,7 @@ def _said(*arguments: str) -> str:
 
 
 def _summary(results: Path, columns: str) -> str:
-    """What a run that wrote all of these records prints at its end on a terminal so many columns wide."""
+    """The summary of a run that wrote all these records, on a terminal so many columns wide."""
     records = [str(path.relative_to(results)) for path in sorted(results.glob("*/*.json"))]
     reports = [SimpleNamespace(user_properties=[("record", record)]) for record in records]
     lines: list[str] = []
@@ -90,7 +90,7 @@ class _Text(html.parser.HTMLParser):
         self.lines: list[str] = []
         self.unseen = 0
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the parser gives them
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the parser passes them
         self.unseen += tag in _UNSEEN
 
     def handle_endtag(self, tag: str) -> None:

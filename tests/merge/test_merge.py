@@ -1,4 +1,4 @@
-"""Merging records of several folders: all are written whole, or nothing is."""
+"""A merge of several folders writes all records whole, or nothing."""
 
 import itertools
 import os
@@ -38,7 +38,7 @@ def on(target: str) -> Record:
 
 
 def shards(folder: Path, *parts: dict[str, Any]) -> list[Path]:
-    """A folder for each record: the whole one with some of its fields changed."""
+    """A folder for each part, with the whole record and these fields changed."""
     return [
         samples.store(folder / f"job-{n}", structs.replace(WHOLE, **changes))
         for n, changes in enumerate(parts)
@@ -51,7 +51,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def refused(tmp_path: Path) -> Callable[..., str]:
-    """Merges, which must fail and write nothing; gives the error."""
+    """Runs a merge that must fail and write nothing; returns the error."""
 
     def run(*arguments: Path, output: str = "out") -> str:
         before = content(tmp_path)

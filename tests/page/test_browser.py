@@ -74,9 +74,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 
 @pytest.fixture
 def opened(browser: webdriver.Chrome, address: str) -> webdriver.Chrome:
-    """The page as it is first seen, on a desktop with a light theme."""
+    """The page just loaded, on a desktop with a light theme."""
     resize(browser, 1280, 900)
-    emulate(browser)  # before it loads: a picture follows the theme of a page already there a moment later
+    emulate(browser)  # before loading: on a loaded page, pictures follow a new theme with a delay
     browser.get("about:blank")
     browser.get(address)
     return browser
@@ -93,7 +93,7 @@ def emulate(browser: webdriver.Chrome, *, media: str = "", scheme: str = "light"
 
 
 def seen(browser: webdriver.Chrome) -> list[str]:
-    """The cases in the rows of the summary that are seen, from the top."""
+    """The cases in the visible rows of the summary, from the top."""
     rows = browser.find_elements(By.CSS_SELECTOR, "#summary tbody tr")
     return [str(row.get_attribute("data-case")) for row in rows if row.is_displayed()]
 
@@ -105,7 +105,7 @@ def header(browser: webdriver.Chrome, name: str) -> Any:
 
 
 def order(browser: webdriver.Chrome, name: str) -> str | None:
-    """What the column says of its order to those who do not see it."""
+    """The sort order that a screen reader announces for the column."""
     direction: str | None = header(browser, name).find_element(By.XPATH, "..").get_attribute("aria-sort")
     return direction
 
@@ -114,11 +114,11 @@ def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
     Select(browser.find_element(By.NAME, name)).select_by_visible_text(value)
 
 
-# --- alone -------------------------------------------------------------------------------------------------
+# --- self-contained ----------------------------------------------------------------------------------------
 
 
 def test_page_makes_no_requests_or_errors(browser: webdriver.Chrome, address: str) -> None:
-    browser.get("about:blank")  # the browser's own first page requests much
+    browser.get("about:blank")  # the browser's start page makes many requests
     browser.get_log("performance")
     browser.get_log("browser")
 
@@ -247,7 +247,7 @@ def test_dark_theme_darkens_page_and_curve(opened: webdriver.Chrome) -> None:
 
 
 def brightness(browser: webdriver.Chrome) -> int:
-    """The red of the first pixel of the curve, as it is drawn now."""
+    """The red value of the curve's first pixel."""
     return int(
         browser.execute_script(
             "const image = document.images[0], canvas = document.createElement('canvas');"

@@ -20,7 +20,7 @@ PARTS = (Part("image", "Image", PIXEL), Part("text", "Label", "class 3"))
 
 
 def with_samples(record: Record, results: Path) -> None:
-    """Write a file of samples beside the record, whose worst one shows PARTS."""
+    """Write a samples file beside the record; its worst sample shows PARTS."""
     assert record.accuracy is not None
     count = record.accuracy.samples
     right = (1.0,) * count
@@ -64,7 +64,7 @@ CONFIG = "a40-resnet50-onnx-trt-fp16.search/config.pbtxt"
 
 
 def searched(config: str = CONFIG) -> Record:
-    """A case whose search says that its winner's configuration is in this file."""
+    """A case whose search names this file for its winner's configuration."""
     return unmeasured(search=samples.search(config=config, accuracy=samples.accuracy()))
 
 

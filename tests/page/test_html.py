@@ -1,4 +1,4 @@
-"""The HTML page as text: which configuration to deploy, and that nothing reaches outside or comes in unescaped."""
+"""The HTML page as text: it says which configuration to deploy, loads nothing, and escapes foreign text."""
 
 import base64
 import hashlib
@@ -137,7 +137,7 @@ def test_page_shows_facts_of_the_case(record: Record, said: list[str], tmp_path:
     assert [part for part in said if part not in text] == []
 
 
-# --- safe, and alone ---------------------------------------------------------------------------------------
+# --- safe and self-contained -------------------------------------------------------------------------------
 
 
 def test_page_references_nothing_outside(whole: str) -> None:
@@ -230,7 +230,7 @@ def names(records: Sequence[Record]) -> list[str]:
 
 
 class Deploying(NamedTuple):
-    """Records, and what may be deployed of them."""
+    """Records, and which of them may be deployed."""
 
     given: Sequence[Record]
     choices: Sequence[Record]

@@ -14,7 +14,7 @@ from tests import samples
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """A folder with a case that holds and one that does not."""
+    """A folder with a proven case and a failed one."""
     wrong = samples.record(
         case=Case("a40", "resnet50", "onnx", None, "fp32"), accuracy=samples.failed_accuracy()
     )

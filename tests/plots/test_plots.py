@@ -1,4 +1,4 @@
-"""Plots: what each shows of which records, what stays hidden, and the written files."""
+"""Plots: the contents of each, what stays hidden, and the written files."""
 
 from xml.etree import ElementTree
 

@@ -138,10 +138,9 @@ def test_throughput_times_latency_equals_requests_in_flight(figures: pd.DataFram
     off = (throughput * latency_s - in_flight).abs()
     exceptions = figures.loc[off > limit, [*POINT[:2], "format", "precision", "batch", "concurrency"]]
     assert exceptions.to_numpy().tolist() == [
-        # One inference takes 1.27 ms, of which the latency has at most 1.25: the client needs some between
-        # two.
+        # One inference takes 1.27 ms, but the latency is at most 1.25: the client needs time between two.
         ["bert-dist4l", "v100", "onnx", "fp16", 1, 1],
-        # The average is the sum of its components, of which the network's was negative and printed as 0.
+        # The average is the sum of its components; the network's was negative and printed as 0.
         ["nnunet", "a100", "ts-script", "fp32", 1, 6],
     ]
     clipped = figures[figures["network_server_send_recv_ms"] == 0]

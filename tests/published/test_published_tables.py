@@ -1,4 +1,4 @@
-"""The published tables made from records: every column and setting of the sources, named and in place."""
+"""Records give the published tables: every column and setting has its source's name and place."""
 
 import csv
 import os
@@ -41,7 +41,7 @@ BERT = (
     "Client Recv (ms) | p50 latency (ms) | p90 latency (ms) | p95 latency (ms) | p99 latency (ms) | avg "
     "latency (ms)"
 )
-"""As its one scenario was published, the other has the same columns."""
+"""Only its offline scenario is published; online has the same columns."""
 
 BATCHER = "Max Batch Size | Number of model instances | Triton Max Queue Delay | Triton Preferred Batch Sizes"
 PARAMETERS = {
@@ -74,7 +74,7 @@ def published_tables(model: str) -> list[list[PublishedRow]]:
 
 
 def measured(rows: list[PublishedRow]) -> Record:
-    """A record that holds what a published table says, its points in the opposite order."""
+    """A record of the figures in a published table, with its points in reverse order."""
     row = rows[0]
     format_, accelerator, precision = served_as(row)
     assert format_ is not None
@@ -227,12 +227,12 @@ FOLDERS = {
     "bert-dist4l": "triton/dist4l",
     "fastpitch": "PyTorch/SpeechSynthesis/FastPitch",
 }
-"""A path that the commands of each published README name, and no other's do."""
+"""A path that, of all published READMEs, only this model's names."""
 
 
 @pytest.fixture(scope="module")
 def sources() -> dict[str, str]:
-    """The text of each published README by its model, with the bars of its tables taken out."""
+    """The text of each published README by its model, without the bars of its tables."""
     texts = [path.read_text() for path in sorted(Path(os.environ["TRITONPROOF_SEEDS"]).glob("*.txt"))]
     texts_by_model = {
         model: f" {' '.join(text.replace('|', ' ').split())} "

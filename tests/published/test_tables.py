@@ -20,7 +20,7 @@ load = samples.load
 
 
 def case_on(name: str, *loads: Load, **changes: Any) -> Record:
-    """A case that holds; `name` is `target model format accelerator precision`, `-` for no accelerator."""
+    """A proven case; `name` is `target model format accelerator precision`, `-` for no accelerator."""
     target, model, format_, accelerator, precision = name.split()
     gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
     fields: dict[str, Any] = {
@@ -33,7 +33,7 @@ def case_on(name: str, *loads: Load, **changes: Any) -> Record:
 
 
 def beside(record: Record) -> list[tuple[Load, PublishedRow]]:
-    """Each load point with the published rows that it stands beside."""
+    """Each load point with its published rows."""
     matched = match(publishable(record))
     return list(pairs(matched.record, matched.rows))
 
@@ -48,7 +48,7 @@ def latencies(**values: float) -> dict[str, Estimate]:
 
 
 def test_every_published_row_matches_one_case() -> None:
-    """Names of formats and accelerators lead each of the 488 rows to one case, and each case to its rows."""
+    """Each of the 488 rows has one case by its format and accelerator, and each case matches its own rows."""
     names = ("gpu", "model", "format", "accelerator", "precision")
     cases: dict[str, list[PublishedRow]] = {}
     for row in published.rows():
@@ -194,7 +194,7 @@ PYTHON = {"serving": samples.record().serving, "build": samples.random_weights()
 def test_different_settings_are_named_with_values(
     name: str, changes: dict[str, Any], found: list[str]
 ) -> None:
-    """Offline: there the dynamic batcher is off."""
+    """Offline, where the dynamic batcher is off."""
     record = case_on(name, load("offline", 8, 100), **changes)
     row = next(row for row in match(publishable(record)).rows if row["scenario"] == "offline")
     assert differences(record, row) == found

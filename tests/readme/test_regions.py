@@ -49,12 +49,12 @@ def region(name: str) -> str:
 
 
 def body(name: str) -> str:
-    """What is written into a region."""
+    """The text that `sync` writes into a region."""
     return readme.sync(region(name), SEEN).partition("-->\n\n")[2].partition("\n\n<!--")[0]
 
 
 def outside(text: str) -> list[str]:
-    """What stands before, between and after the regions of the page."""
+    """The text before, between and after the regions of the page."""
     rest, parts = text, []
     for name in ("machine", "summary", f"case {CASE}"):
         before, _, rest = rest.partition(f"\n<!-- tritonproof:{name} -->")
@@ -70,7 +70,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def page_in(folder: Path) -> Path:
-    """A page of all kinds of regions, in a folder of its own."""
+    """A page with all kinds of regions, in its own folder."""
     file = folder / "my docs" / "PAGE.md"
     file.parent.mkdir()
     file.write_text(f"{PAGE}\n{region(f'plot accuracy-ledger {CASE}')}{region('plot best-throughput')}")
@@ -84,7 +84,7 @@ def page(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a page that the command has written, with its pictures."""
+    """The folder of a page and its pictures, written by the command."""
     folder = tmp_path_factory.mktemp("drawn")
     page = page_in(folder)
     assert main(["readme", str(page), "--results", str(samples.store(folder / "results", *RECORDS))]) == 0
@@ -187,7 +187,7 @@ def test_invalid_region_is_an_error_with_its_line(page: str, line: int) -> None:
 
 @pytest.mark.parametrize("fence", ["", "```\n", "````\n```\n", "~~~\n"])
 def test_file_without_markers_lists_markers_to_paste(fence: str) -> None:
-    """Those in code are none."""
+    """Markers in code do not count."""
     page = f"{fence}{region('summary')}{fence[::-1].strip()}\n" if fence else "# Nothing\n"
     with pytest.raises(readme.ReadmeError, match="tritonproof:machine"):
         readme.sync(page, SEEN)

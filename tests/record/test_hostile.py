@@ -1,4 +1,4 @@
-"""Foreign records: each command refuses one in a sentence, or shows it without obeying it."""
+"""Records from strangers: each command refuses them in one line, or shows their text escaped."""
 
 import json
 import os
@@ -95,11 +95,11 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "a soak of an unknown scenario": (("soak", "scenario"), '"onlin"'),
     "no p99": (("loads", 0, "latency_ms"), '{"avg": {"value": 1.0, "low": 1.0, "high": 1.0}}'),
 }
-"""What is put where, as JSON has it."""
+"""The keys to a field of a record, and the JSON to put there, by the fault."""
 
 
 def stored(results: Path, keys: Keys, content: str, record: Record | None = None) -> Path:
-    """The file of a record, by default a whole one, that has other JSON where the keys lead."""
+    """Store a record, by default a complete one, with this JSON at these keys."""
     path = files.path_of(complete().case, results)
     files.write(record or complete(), path)
     contents = json.loads(path.read_bytes())
@@ -164,7 +164,7 @@ def test_each_command_refuses_hostile_record_by_file(
     command: int, what: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     path = stored(tmp_path / "results", *HOSTILE["a speed of zero"])
-    if what == "a pipe":  # which is not waited for
+    if what == "a pipe":  # a command must not wait for it
         path.unlink()
         os.mkfifo(path)
     message = refused(*commands(tmp_path / "results", tmp_path)[command])

@@ -1,4 +1,4 @@
-"""Outputs name the origin of measurements, and nothing of it where names are left out."""
+"""Outputs name the host and GPU of measurements, and anonymous outputs name neither."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ README = Path("reports/readme")
 
 
 def measured(host: str = HOST, uuid: str = UUID, run: int = 1) -> Record:
-    """The sample case with everything that may name a machine."""
+    """The sample record with every field that may name a machine."""
     record = samples.record()
     search = samples.search(accuracy=samples.accuracy())
     origin = samples.origin(host, run, uuid)

@@ -1,4 +1,4 @@
-"""The record file round trips, and incomplete ones are refused."""
+"""Record files round trip, and incomplete ones are refused."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ Keys = tuple[str | int, ...]
 
 
 def complete() -> Record:
-    """The sample record with everything that a record may hold."""
+    """The sample record with every optional field set."""
     first, *others = samples.record().loads
     whole = structs.replace(
         samples.wrong_under_load(first),

@@ -8,7 +8,7 @@ from tests import samples
 
 
 def comparison(**changes: Any) -> Comparison:
-    """A build that is shown to be slower than the 3 % allowed, the only point of its run."""
+    """A build shown to be slower than the allowed 3 %, at the only point of its run."""
     return samples.comparison(**({"passes": 16, "chance": 0.0001} | changes))
 
 

@@ -25,7 +25,7 @@ FAST: dict[str, Any] = {
 
 
 def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
-    """A model as it is beside another, with a load point for each comparison."""
+    """A model measured against another, with a load point for each comparison."""
     build = Artifact("0", "as found", 0.0, 1.0, "As it is", "python", inputs={}, as_found=True)
     right = VerifiedAnswers(9, 0, 9, 0.1, held_to="alone")
     loads = [
@@ -43,7 +43,7 @@ def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
 
 
 def costing(warnings: tuple[str, ...] = (), **here: Any) -> Record:
-    """A model that answers as fast as the other, with other costs."""
+    """A model as fast as the other, with these costs."""
     other = structs.replace(OTHER, here=structs.replace(SIDE, **here), warnings=warnings)
     return structs.replace(beside("", FAST), against=other)
 

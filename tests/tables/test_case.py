@@ -230,9 +230,6 @@ def test_configuration_line_matches_settings(
     assert lines(seen(**changes), scenario)[name] == wanted
 
 
-# --- machines and servers ----------------------------------------------------------------------------------
-
-
 # --- the command -------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ def table(*records: Record) -> Table:
 
 
 def rows(*records: Record) -> list[dict[str, str]]:
-    """The rows by title, in the order of the records' ranks."""
+    """The rows by rank, each as text by column title."""
     full_table = table(*records)
     return [dict(zip(full_table.titles, texts, strict=True)) for texts in full_table.texts]
 
@@ -111,7 +111,7 @@ FAILED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", FAILED)
 def test_wrong_case_has_empty_cells_and_note(kind: str) -> None:
-    """It has every kind of figure that a right one would show."""
+    """The wrong case has every kind of figure that the right one shows."""
     right = samples.record(efficiency=(samples.efficiency("online", 32),), price_per_hour=3.6)
     wrong = structs.replace(right, **FAILED[kind])
     full_table = table(right, wrong)

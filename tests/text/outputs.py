@@ -1,4 +1,4 @@
-"""Every output in which a reader sees records, and a record whose speed stands nowhere else."""
+"""Every output that shows records, and a record with unmistakable speeds."""
 
 import base64
 import re
@@ -17,16 +17,16 @@ from tests import samples
 from tests.conftest import Reports
 
 Output = Callable[[Path, Reports], str]
-"""All that a reader sees of the records in a folder, in one way."""
+"""Gives the text in which one output shows the records of a folder."""
 
 PER_S, MS = 123456.7, 98765.4
-"""A throughput and a latency that stand nowhere else."""
+"""A throughput and a latency that occur nowhere else."""
 TRACE = re.compile(r"123[ ,]?45[67]|1\.23[45]?e|98[ ,]?765|9\.88e")
-"""Both, in whatever way a figure may be written."""
+"""Both, in every way to write them."""
 
 
 def planted(**changes: object) -> Record:
-    """A case whose every speed is one that stands nowhere else."""
+    """A case whose only speeds are PER_S and MS."""
     latencies = {name: samples.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
     compared = samples.comparison(ratio=Estimate(PER_S, PER_S, PER_S))
     loads = [
@@ -66,7 +66,7 @@ def printed(*arguments: str) -> Output:
 
 
 def page(results: Path, reports: Reports) -> str:
-    """The page with what its pictures hold."""
+    """The page, with its pictures decoded."""
     reports("html", "--results", results, "--output", results / "page.html")
     text = (results / "page.html").read_text()
     encoded = re.findall(r"data:image/svg\+xml;base64,([\w+/=]+)", text)
@@ -80,7 +80,7 @@ def pictures(results: Path, reports: Reports) -> str:
 
 
 def marked_file(results: Path, reports: Reports) -> str:
-    """Every region that there is."""
+    """A file with every kind of region, and its pictures."""
     case = case_id(planted().case)
     names = [*readme.OF_ALL, *(f"{kind} {case}" for kind in readme.OF_CASE)]
     names += [f"plot {name} {case}" for name, plot in plots.PLOTS.items() if plot.of != "several"]
@@ -92,7 +92,7 @@ def marked_file(results: Path, reports: Reports) -> str:
 
 
 class Reporter:
-    """What pytest gives a plugin that writes a summary, in a log or on a terminal."""
+    """Stands in for pytest's terminal reporter, in a log or on a terminal."""
 
     def __init__(self, results: Path, *, isatty: bool = False) -> None:
         self.isatty = isatty

@@ -1,4 +1,4 @@
-"""A model that is served as found shows its speed if its answers under load are those it gives alone."""
+"""A model served as found shows its speed only if its answers under load equal its lone answers."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ ALONE = VerifiedAnswers(300, 0, 300, 0.5, held_to="alone")
 
 
 def as_found(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Record:
-    """A record of a model that was served as it was found, with one load point."""
+    """A record of a model served as found, with one load point."""
     load = samples.load("online", 16, 900.0, answers=answers)
     plain = samples.record(loads=(load,), conversion=None, accuracy=None)
     build = structs.replace(plain.build, as_found=True, requests="made up from the configuration")

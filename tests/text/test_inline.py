@@ -68,17 +68,17 @@ LITERAL = [
     "*bold*",
     "**All is well**, *really*",
 ]
-"""Names and texts that look like markup, and are what they are."""
+"""Names and texts that look like markup, but are plain."""
 
 
 def kinds(source: str) -> list[str]:
-    """The kinds of what a reader of GitHub's markdown would see."""
+    """The kinds of tokens in GitHub's markdown."""
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     return [token.type for block in parser.parse(source) for token in (block, *(block.children or ()))]
 
 
 def words(source: str) -> str:
-    """What a reader sees of markdown."""
+    """The text that a reader of markdown sees."""
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     tokens = (token for block in parser.parse(source) for token in block.children or ())
     return "".join(token.content for token in tokens)

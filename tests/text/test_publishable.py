@@ -1,5 +1,5 @@
-"""May a speed, or a ratio of speeds, be shown? A case that is not proven right shows none, in no output of
-any command; nor does one show a ratio whose interval is too wide."""
+"""No output of any command shows a speed of a case that is not proven right, or a ratio of speeds whose
+interval is too wide."""
 
 import os
 import re
@@ -50,7 +50,7 @@ NOT_PROVEN: dict[str, Callable[[], Record]] = {
 
 
 def stored(record: Record, folder: Path) -> Path:
-    """A results folder with the record, and beside it one with a proven record of the same case."""
+    """A results folder with the record; a folder beside it has a proven record of the same case."""
     faster = [samples.load("offline", size, 100.0 * size) for size in (1, 8)]
     files.write(samples.record(loads=faster), folder / "other" / f"{case_id(record.case)}.json")
     return samples.store(folder / "results", record)
@@ -73,7 +73,7 @@ def test_right_case_shows_speed_in_the_same_outputs(output: str, tmp_path: Path,
 
 
 RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
-"""A ratio of 2.1654 or its bounds, as a factor, in percent, or as how much more it is."""
+"""A ratio of 2.1654 or its bounds: as a factor, in percent, or as an increase."""
 
 
 def with_ratios(low: float, high: float) -> Record:

@@ -18,7 +18,7 @@ ONE = samples.efficiency()
 
 
 def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
-    """A case whose best point was measured in turns with the reference format's."""
+    """A case whose best point took turns with the reference format's."""
     compared = BesideReference("a40-resnet50-onnx-fp32", Estimate(ratio, low, high))
     record = samples.record(efficiency=(structs.replace(ONE, beside=compared),))
     case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
@@ -61,7 +61,7 @@ def test_formats_rank_by_disjoint_intervals(
 def served(
     backend: str, there: Mapping[str, str], here: Mapping[str, str], accelerator: str | None = None
 ) -> Record:
-    """A case that was measured beside in process."""
+    """A case measured in the server and in process."""
     serving = Serving("docker", "2.51.0", backend, "system", versions=there)
     record = samples.record(efficiency=(ONE,), serving=serving)
     return structs.replace(
@@ -104,7 +104,7 @@ def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[
 # --- price -------------------------------------------------------------------------------------------------
 
 POINT = samples.load("offline", 8, 1000.0)
-"""3.6 per hour buy 1000 inferences a second: a million cost 1."""
+"""At 3.6 per hour and 1000 inferences a second, a million cost 1."""
 
 
 def priced(price: float | None = 3.6, **changes: Any) -> Record:

@@ -13,7 +13,7 @@ from reports import history as histories
 from reports.history import Row
 
 COMMITS = [f"{number:08x}{0:032x}" for number in range(0x1000, 0x1000 + 2000)]
-"""The commits of the runs, in their order."""
+"""The commits of the runs, in order."""
 CASE = "cpu-resnet50-micro-onnx-fp32"
 
 
@@ -40,7 +40,7 @@ def row(number: int, throughput_per_s: float = 100.0, **changes: Any) -> Row:
 
 
 def rows(values: Sequence[float], **changes: Any) -> list[Row]:
-    """A load point in a run of each day."""
+    """A load point, measured once a day."""
     return [row(number, value, **changes) for number, value in enumerate(values)]
 
 
@@ -86,8 +86,8 @@ def history(
     share: float = 0.25,
     place: int | None = None,
 ) -> tuple[list[Row], dict[str, int]]:
-    """Throughputs of many load points on one machine whose own noise, of 1.5 %, lasts some runs; and the runs
-    from which on a share of them is 3 % faster or slower, by load point: of each another, or `place`."""
+    """Throughputs of many load points on one machine whose own noise of 1.5 % lasts some runs. A share
+    has a step of 3 %; the second result has its run by load point: `place`, or a random one for each."""
     generator = np.random.default_rng(seed)
     together = machine(generator, runs, 0.015, 0.8)
     history_rows, planted = [], {}

@@ -1,4 +1,4 @@
-"""The history on disk has every measurement once and whole, whoever adds at the same time."""
+"""The history on disk has every measurement once and whole, even if processes add concurrently."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ ORIGIN = Origin("run-1", "node-7", ("GPU-1",), "a" * 40, True, "2026-03-04T05:06
 
 
 def measured(origin: Origin = ORIGIN, **changes: object) -> Record:
-    """A record whose measurements say where they come from."""
+    """A record whose measurements have an origin."""
     record = samples.record(**changes)
     loads = tuple(structs.replace(load, origin=origin) for load in record.loads)
     ledger = structs.replace(record.accuracy, origin=origin) if record.accuracy else None

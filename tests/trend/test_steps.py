@@ -1,4 +1,4 @@
-"""Planted steps in noisy histories are found in place, and no others."""
+"""The search finds the planted steps of noisy histories in place, and no others."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ USUAL = 0.02
 
 @dataclass(frozen=True)
 class Tally:
-    """What was found of planted steps of 3 %."""
+    """How many planted steps of 3 % were found."""
 
     planted: int
     found: int
@@ -24,7 +24,7 @@ class Tally:
 
 
 def history(*arguments: Any, **named: Any) -> tuple[list[Series], dict[str, int]]:
-    """The series of `past.history`, with their steps, and what was planted."""
+    """The series of `past.history` with their steps, and the planted steps."""
     rows, planted = past.history(*arguments, **named)
     return all_series(rows), planted
 

@@ -18,7 +18,7 @@ FAIL = ("--fail-on", "step")
 
 
 def scores(*values: float) -> list[Row]:
-    """The accuracy in a run of each day, from the 20th on."""
+    """An accuracy, measured once a day from the 20th on."""
     return [
         past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
         for n, s in enumerate(values, 20)
