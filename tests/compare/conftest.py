@@ -1,4 +1,4 @@
-"""Two folders of records, and what the command that compares them prints."""
+"""Two folders of records, and the output of the command that compares them."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def shown(folders: tuple[Path, Path], printed: Callable[..., str]) -> Any:
-    """What the command prints of two sets of records."""
+    """Runs the command on two sets of records; returns its output."""
 
     def show(before: Sequence[Record], after: Sequence[Record], *options: str) -> str:
         sample.store(folders[0], *before)

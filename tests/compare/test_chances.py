@@ -1,4 +1,4 @@
-"""Ratios and p-values of unpaired passes: the meaning of limits, and passes without spread."""
+"""Ratios and p-values of paired and unpaired passes: limits, intervals, no spread."""
 
 import numpy as np
 import pytest
@@ -47,16 +47,16 @@ def test_passes_without_spread_are_certain() -> None:
 
 
 def test_ratio_and_inverse_agree() -> None:
-    there, back = unpaired_ratio(MINE, THEIRS), unpaired_ratio(THEIRS, MINE)
-    assert (there.value, there.low, there.high) == pytest.approx(
-        (1 / back.value, 1 / back.high, 1 / back.low)
+    ratio, inverse = unpaired_ratio(MINE, THEIRS), unpaired_ratio(THEIRS, MINE)
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx(
+        (1 / inverse.value, 1 / inverse.high, 1 / inverse.low)
     )
     mine, theirs = [*MINE, 9.3], [*THEIRS, 10.2, 9.9]
-    there, back = paired_ratio(mine, theirs), paired_ratio(theirs, mine)
-    assert (there.value, there.low, there.high) == pytest.approx(
-        (1 / back.value, 1 / back.high, 1 / back.low)
+    ratio, inverse = paired_ratio(mine, theirs), paired_ratio(theirs, mine)
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx(
+        (1 / inverse.value, 1 / inverse.high, 1 / inverse.low)
     )
-    assert paired_ratio(mine, theirs, 0.5).high < there.high
+    assert paired_ratio(mine, theirs, 0.5).high < ratio.high
 
 
 def test_holm_correction_decides_several_chances() -> None:
@@ -77,7 +77,7 @@ def test_speed_is_throughput_or_inverse_latency_at_a_rate() -> None:
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.98])
 def test_rank_interval_matches_its_confidence(confidence: float) -> None:
-    """The narrowest by ranks that misses on a side with half of the chance left, by counting all signs."""
+    """The narrowest by ranks that misses each side with at most half the error, counting all signs."""
     generator = np.random.default_rng(3)
     logs = generator.normal(0, 0.1, 8)
     ratio = paired_ratio(np.exp(logs), np.ones(8), confidence)
@@ -102,9 +102,9 @@ def test_paired_chance_matches_exact_signed_ranks() -> None:
 
 def test_unequal_variances_are_compared_by_welch() -> None:
     mine, theirs = [9.0, 9.8, 8.4, 9.6, 8.9, 9.3], [9.70, 9.71, 9.69]
-    found = unpaired_chance(mine, theirs, 1.0)
+    chance = unpaired_chance(mine, theirs, 1.0)
 
-    one, other = np.log(mine), np.log(theirs)
-    error = np.sqrt(one.var(ddof=1) / 6 + other.var(ddof=1) / 3)
-    freedom = error**4 / ((one.var(ddof=1) / 6) ** 2 / 5 + (other.var(ddof=1) / 3) ** 2 / 2)
-    assert found == pytest.approx(stats.t.cdf((one.mean() - other.mean()) / error, freedom))
+    first, second = np.log(mine), np.log(theirs)
+    error = np.sqrt(first.var(ddof=1) / 6 + second.var(ddof=1) / 3)
+    freedom = error**4 / ((first.var(ddof=1) / 6) ** 2 / 5 + (second.var(ddof=1) / 3) ** 2 / 2)
+    assert chance == pytest.approx(stats.t.cdf((first.mean() - second.mean()) / error, freedom))

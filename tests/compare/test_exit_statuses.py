@@ -35,7 +35,7 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
         (at(1000), at(1000), WORSE, 0),
         (at(1000), at(900), (*WORSE, "--allow-slowdown", "20%"), 0),
         (at(1000), at(900), (*WORSE, "--allow-slowdown", "0.5"), 10),
-        # A build of a tenth of the speed, and a little more, is as fast as 90 % less.
+        # 104 is just above a tenth of the speed, which 90 % allow; 96 is below.
         (at(1000), at(104), (*WORSE, "--allow-slowdown", "90"), 0),
         (at(1000), at(96), (*WORSE, "--allow-slowdown", "90"), 10),
         (at(1000), at(1000, accuracy=sample.failed_accuracy()), WORSE, 12),
@@ -71,9 +71,9 @@ def test_worse_accuracy_precedes_other_statuses(
 
 @pytest.mark.parametrize("text", ["-1", "100", "150", "three", "nan"])
 def test_invalid_slowdown_percentage_is_refused(text: str, tmp_path: Path) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as raised:
         status_of(tmp_path, at(1000), at(900), f"--allow-slowdown={text}")
-    assert ended.value.code == 4
+    assert raised.value.code == 4
 
 
 @pytest.mark.parametrize("order", [1, -1])

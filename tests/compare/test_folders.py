@@ -17,7 +17,7 @@ def test_records_of_different_formats_are_compared(
 ) -> None:
     other = structs.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
     sample.store(tmp_path, sample.record(), other)
-    first, second = (files.path_of(one.case, tmp_path) for one in (sample.record(), other))
+    first, second = (files.path_of(record.case, tmp_path) for record in (sample.record(), other))
     assert f"## {CASE} → h100-resnet50-trt-fp16\n" in printed("compare", first, second)
     nnunet = sample.store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
     assert refused("compare", first, nnunet).startswith(f"error: {nnunet}: ")

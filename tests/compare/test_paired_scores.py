@@ -16,19 +16,19 @@ def scored(*values: float) -> dict[str, float]:
 @pytest.mark.parametrize("changed", [0.3, 0.05])
 def test_proportion_interval_covers_true_difference(changed: float) -> None:
     generator = np.random.default_rng(0)
-    held = 0
+    covered = 0
     for _trial in range(TRIALS):
         first = generator.random(100) < 0.9
         second = np.where(generator.random(100) < changed, ~first, first)
-        found = newcombe(first.astype(float), second.astype(float))
-        held += found.low <= changed * (0.1 - 0.9) <= found.high
-    assert held / TRIALS >= 0.93
+        interval = newcombe(first.astype(float), second.astype(float))
+        covered += interval.low <= changed * (0.1 - 0.9) <= interval.high
+    assert covered / TRIALS >= 0.93
 
 
 def test_interval_has_width_without_changes() -> None:
-    found = newcombe(np.ones(500), np.ones(500))
-    assert found.value == 0
-    assert found.high == -found.low == pytest.approx(0.0076, abs=1e-4)
+    interval = newcombe(np.ones(500), np.ones(500))
+    assert interval.value == 0
+    assert interval.high == -interval.low == pytest.approx(0.0076, abs=1e-4)
 
 
 @pytest.mark.parametrize(("lost", "gained", "p_value"), [(0, 0, 1.0), (5, 0, 0.0625), (8, 1, 20 / 512)])
@@ -44,8 +44,8 @@ def test_sign_flips_agree_with_t_test_on_normal_noise() -> None:
 
 def test_mean_interval_matches_student_t() -> None:
     change = np.array([0.1, -0.2, 0.4, 0.3])
-    found = stats.ttest_1samp(change, 0).confidence_interval(0.95)
-    assert (student(change).low, student(change).high) == pytest.approx((found.low, found.high))
+    interval = stats.ttest_1samp(change, 0).confidence_interval(0.95)
+    assert (student(change).low, student(change).high) == pytest.approx((interval.low, interval.high))
     alike = student(np.full(5, -0.25))
     assert (alike.low, alike.high) == (-0.25, -0.25)
 
@@ -61,54 +61,57 @@ def test_one_sample_is_inconclusive() -> None:
 def test_metric_direction_decides_what_is_better(better: str, verdict: str, lost: int, gained: int) -> None:
     before = scored(*[0.8] * 40)
     after = scored(*[0.7] * 10, 0.85, *[0.8] * 29)
-    found = paired(before, after, better)
-    assert (found.verdict, len(found.lost), len(found.gained)) == (verdict, lost, gained)
-    assert found.difference.value == pytest.approx(-0.95 / 40)
+    comparison = paired(before, after, better)
+    assert (comparison.verdict, len(comparison.lost), len(comparison.gained)) == (verdict, lost, gained)
+    assert comparison.difference.value == pytest.approx(-0.95 / 40)
     change = np.array([*after.values()]) - np.array([*before.values()])
-    assert (found.difference, found.p_value) == (student(change), sign_flips(change))
+    assert (comparison.difference, comparison.p_value) == (student(change), sign_flips(change))
 
 
 def test_scores_of_0_and_1_are_compared_by_mcnemar() -> None:
     first, second = [1] * 50, [0] * 8 + [1] * 42
-    found = paired(scored(*first), scored(*second), "higher")
-    assert (found.difference, found.verdict) == (newcombe(np.array(first), np.array(second)), "failed")
-    assert found.p_value == pytest.approx(2 / 2**8)
-    assert found.lost == tuple(f"sample-{number}" for number in range(8))
+    comparison = paired(scored(*first), scored(*second), "higher")
+    assert (comparison.difference, comparison.verdict) == (
+        newcombe(np.array(first), np.array(second)),
+        "failed",
+    )
+    assert comparison.p_value == pytest.approx(2 / 2**8)
+    assert comparison.lost == tuple(f"sample-{number}" for number in range(8))
 
 
 def test_few_changes_in_one_direction_are_inconclusive() -> None:
     """Student's interval alone would show them."""
     after = scored(*[0.4] * 4, *[0.5] * 496)
-    found = paired(scored(*[0.5] * 500), after, "higher")
-    assert found.difference.high < 0
-    assert found.p_value == pytest.approx(0.125)
-    assert found.verdict == "not shown"
+    comparison = paired(scored(*[0.5] * 500), after, "higher")
+    assert comparison.difference.high < 0
+    assert comparison.p_value == pytest.approx(0.125)
+    assert comparison.verdict == "not shown"
 
 
 def test_difference_by_one_sample_is_inconclusive() -> None:
-    """Six changed the same way, which the test finds unlikely; how much, nobody can say."""
-    found = paired(scored(*[0.9] * 50), scored(0.0, *[0.899] * 5, *[0.9] * 44), "higher")
-    assert found.p_value == pytest.approx(2 / 2**6)
-    assert found.difference.low < 0 < found.difference.high
-    assert found.verdict == "not shown"
+    """Six changed the same way, which is unlikely by chance, but by how much is unknown."""
+    comparison = paired(scored(*[0.9] * 50), scored(0.0, *[0.899] * 5, *[0.9] * 44), "higher")
+    assert comparison.p_value == pytest.approx(2 / 2**6)
+    assert comparison.difference.low < 0 < comparison.difference.high
+    assert comparison.verdict == "not shown"
 
 
 def test_common_samples_count_and_largest_changes_come_first() -> None:
     before = {"a": 0.9, "b": 0.9, "c": 0.9, "gone": 0.0}
     after = {"new": 1.0, "newer": 1.0, "c": 0.1, "b": 0.5, "a": 0.95}
-    found = paired(before, after, "higher")
-    assert (found.samples, found.only_first, found.only_second) == (3, 1, 2)
-    assert (found.lost, found.gained) == (("c", "b"), ("a",))
+    comparison = paired(before, after, "higher")
+    assert (comparison.samples, comparison.only_first, comparison.only_second) == (3, 1, 2)
+    assert (comparison.lost, comparison.gained) == (("c", "b"), ("a",))
 
 
 def test_equal_runs_rarely_differ() -> None:
     generator = np.random.default_rng(5)
-    shown = 0
+    differing = 0
     for _trial in range(100):
         change = generator.normal(size=30) * generator.exponential(size=30) * (generator.random(30) < 0.3)
-        found = paired(scored(*[0.5] * 30), scored(*(0.5 + change)), "higher")
-        shown += found.verdict != "not shown"
-    assert shown <= 8
+        comparison = paired(scored(*[0.5] * 30), scored(*(0.5 + change)), "higher")
+        differing += comparison.verdict != "not shown"
+    assert differing <= 8
 
 
 @pytest.mark.parametrize(
@@ -119,9 +122,9 @@ def test_equal_runs_rarely_differ() -> None:
 def test_proportion_interval_matches_newcombe(
     both: int, first_alone: int, second_alone: int, neither: int
 ) -> None:
-    """Method 10 with its continuity correction, which is for correlations above 0 alone (Newcombe, 1998)."""
+    """Method 10 with its continuity correction, for correlations above 0 only (Newcombe, 1998)."""
     counts = [both, first_alone, second_alone, neither]
-    found = newcombe(np.repeat([1.0, 1.0, 0.0, 0.0], counts), np.repeat([1.0, 0.0, 1.0, 0.0], counts))
+    interval = newcombe(np.repeat([1.0, 1.0, 0.0, 0.0], counts), np.repeat([1.0, 0.0, 1.0, 0.0], counts))
 
     right = both + second_alone, both + first_alone
     (low2, high2), (low1, high1) = (stats.binomtest(n, 50).proportion_ci(0.95, "wilson") for n in right)
@@ -132,4 +135,6 @@ def test_proportion_interval_matches_newcombe(
     below = np.sqrt((second - low2) ** 2 + (high1 - first) ** 2 - 2 * phi * (second - low2) * (high1 - first))
     above = np.sqrt((high2 - second) ** 2 + (first - low1) ** 2 - 2 * phi * (high2 - second) * (first - low1))
     value = second - first
-    assert (found.value, found.low, found.high) == pytest.approx((value, value - below, value + above))
+    assert (interval.value, interval.low, interval.high) == pytest.approx(
+        (value, value - below, value + above)
+    )

@@ -1,4 +1,4 @@
-"""Records of two runs side by side: differences, verdicts, and what may not be shown."""
+"""Records of two runs side by side: differences, verdicts, and hidden speeds."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,20 +34,20 @@ def store_samples(
     folder: Path, one: Record, served: Sequence[float], ids: Sequence[str] = IDS, **changes: Any
 ) -> None:
     scores = {"top-1": dict.fromkeys(per_sample.STAGES, tuple(served))}
-    found = per_sample.SampleScores(one.case, one.build.digest, tuple(ids), scores, ())
-    per_sample.write(structs.replace(found, **changes), per_sample.path_of(one.case, folder))
+    sample_scores = per_sample.SampleScores(one.case, one.build.digest, tuple(ids), scores, ())
+    per_sample.write(structs.replace(sample_scores, **changes), per_sample.path_of(one.case, folder))
 
 
 @pytest.fixture
 def changed(folders: tuple[Path, Path]) -> Any:
-    """What has changed from one record to another of the same case."""
+    """Stores two records of one case, and compares them."""
 
     def change(before: Record, after: Record) -> CaseChange:
         sample.store(folders[0], before)
         sample.store(folders[1], after)
         first, second = sources.read(folders)
-        (found,) = compare(first, second).cases
-        return found
+        (case_change,) = compare(first, second).cases
+        return case_change
 
     return change
 
@@ -62,7 +62,7 @@ def test_only_differing_settings_are_listed(changed: Any) -> None:
         build=structs.replace(before.build, digest="77aa" * 16, build_time_s=1.0),
         serving=Serving("embedded", "2.61.0", "python", "system"),
     )
-    assert {one.name: (one.before, one.after) for one in changed(before, after).setup} == {
+    assert {setting.name: (setting.before, setting.after) for setting in changed(before, after).setup} == {
         "versions.torch": ("2.13.0", "2.14.0"),
         "versions.onnx": ("none", "1.22.0"),
         "serving.triton": ("2.51.0", "2.61.0"),
@@ -91,13 +91,13 @@ def test_speed_difference_needs_interval_excluding_one(
     speed: float, spread: float, verdict: str, changed: Any
 ) -> None:
     after = sample.record(loads=(point(speed=speed, passes=passes(speed, spread=spread)),))
-    (one,) = changed(sample.record(loads=(point(),)), after).points
-    assert one.ratio.value == pytest.approx(speed / 1000, abs=0.02)
-    assert one.verdict == verdict
+    (point_change,) = changed(sample.record(loads=(point(),)), after).points
+    assert point_change.ratio.value == pytest.approx(speed / 1000, abs=0.02)
+    assert point_change.verdict == verdict
 
 
 def test_marginal_slowdown_is_inconclusive_among_forty_points(changed: Any) -> None:
-    """About 3 % slower with an interval just beside one: shown if it is the only point, not among forty."""
+    """About 3 % slower with an interval just below 1: shown as the only point, not among forty."""
     alike = tuple(point(batch=size) for size in range(9, 48))
     slow = point(speed=970, passes=passes(970, spread=0.015))
     (alone,) = changed(sample.record(loads=(point(),)), sample.record(loads=(slow,))).points
@@ -106,7 +106,7 @@ def test_marginal_slowdown_is_inconclusive_among_forty_points(changed: Any) -> N
     ).points
     assert (alone.verdict, among.verdict) == ("failed", "not shown")
     assert alone.ratio == among.ratio
-    assert {one.verdict for one in others} == {"not shown"}
+    assert {other.verdict for other in others} == {"not shown"}
 
 
 def test_speed_at_a_rate_is_inverse_latency(changed: Any) -> None:
@@ -114,27 +114,29 @@ def test_speed_at_a_rate_is_inverse_latency(changed: Any) -> None:
 
     def rated(latency_ms: float) -> Record:
         parts = [
-            structs.replace(one, latency_ms={"avg": latency_ms * (1 + n / 100)})
-            for n, one in enumerate(passes(50))
+            structs.replace(measured, latency_ms={"avg": latency_ms * (1 + n / 100)})
+            for n, measured in enumerate(passes(50))
         ]
         at_rate = {"request_rate_per_s": 50.0, "arrivals": "poisson"}
         return sample.record(loads=(sample.load("online", 0, 50, passes=tuple(parts), **at_rate),))
 
-    (one,) = changed(rated(2.0), rated(4.0)).points
-    assert (one.ratio.value, one.verdict) == (pytest.approx(0.5), "failed")
+    (measured,) = changed(rated(2.0), rated(4.0)).points
+    assert (measured.ratio.value, measured.verdict) == (pytest.approx(0.5), "failed")
 
 
 def test_single_pass_has_no_interval_or_verdict(changed: Any) -> None:
     single = point(passes=(sample.one_pass(500),))
-    (one,) = changed(sample.record(loads=(point(),)), sample.record(loads=(single,))).points
-    assert (one.ratio, one.verdict) == (None, "not shown")
+    (point_change,) = changed(sample.record(loads=(point(),)), sample.record(loads=(single,))).points
+    assert (point_change.ratio, point_change.verdict) == (None, "not shown")
 
 
 def test_unmatched_points_are_listed_by_side(changed: Any) -> None:
-    one = changed(sample.record(loads=(point(8), point(1))), sample.record(loads=(point(8), point(16))))
-    assert [at.batch for at in one.only_before] == [1]
-    assert [at.batch for at in one.only_after] == [16]
-    assert [at.before.batch for at in one.points] == [8]
+    case_change = changed(
+        sample.record(loads=(point(8), point(1))), sample.record(loads=(point(8), point(16)))
+    )
+    assert [entry.batch for entry in case_change.only_before] == [1]
+    assert [entry.batch for entry in case_change.only_after] == [16]
+    assert [entry.before.batch for entry in case_change.points] == [8]
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
@@ -150,10 +152,10 @@ def test_failing_case_shows_no_speed(side: str, shown: Any, changed: Any) -> Non
 
 
 def test_sample_scores_are_compared_in_pairs(changed: Any, folders: tuple[Path, Path]) -> None:
-    one = sample.record()
-    store_samples(folders[0], one, [1.0] * 490 + [0.0] * 10)
-    store_samples(folders[1], one, [0.0] * 9 + [1.0] * 482 + [0.0] * 9)
-    (score,) = changed(one, one).scores
+    record = sample.record()
+    store_samples(folders[0], record, [1.0] * 490 + [0.0] * 10)
+    store_samples(folders[1], record, [0.0] * 9 + [1.0] * 482 + [0.0] * 9)
+    (score,) = changed(record, record).scores
     pairs = score.pairs
     assert (pairs.verdict, pairs.samples) == ("failed", 500)
     assert pairs.lost == IDS[:9]

@@ -22,9 +22,9 @@ def case_with(*loads: object, **changes: object) -> Record:
 
 
 def named(entries: list[dict[str, object]]) -> dict[str, dict[str, object]]:
-    found = {str(one["name"]): one for one in entries}
-    assert len(found) == len(entries), "names are unique"
-    return found
+    by_name = {str(entry["name"]): entry for entry in entries}
+    assert len(by_name) == len(entries), "names are unique"
+    return by_name
 
 
 def test_points_of_scenarios_and_rates_have_unique_names() -> None:
@@ -43,9 +43,9 @@ def test_points_of_scenarios_and_rates_have_unique_names() -> None:
 
 def test_smaller_is_better_export_has_latency_and_errors() -> None:
     record = case_with(samples.load("offline", 8, 1500.0), accuracy=samples.accuracy(ERROR))
-    found = named(smaller_is_better([publishable(record)]))
-    assert found["a40-resnet50-onnx-trt-fp16 mel MSE"]["value"] == 6e-13, "however small"
-    p99 = found["a40-resnet50-onnx-trt-fp16 offline b008-c001 p99"]
+    entries = named(smaller_is_better([publishable(record)]))
+    assert entries["a40-resnet50-onnx-trt-fp16 mel MSE"]["value"] == 6e-13, "however small"
+    p99 = entries["a40-resnet50-onnx-trt-fp16 offline b008-c001 p99"]
     assert (p99["unit"], p99["value"]) == ("ms", 2.126)
     assert not [name for name in named(bigger_is_better([publishable(record)])) if "mel" in name]
 
@@ -69,11 +69,11 @@ def test_unmeasured_score_is_not_exported() -> None:
 
 
 def test_accuracy_figures_have_the_tightest_limit() -> None:
-    found = of_accuracy(samples.accuracy(samples.score(), ERROR))
-    assert (found["top-1_floor_percent"], found["top-1_served_percent"]) == (95.9, 96.25)
-    assert found["mel_MSE_served"] == 6e-13
-    assert "mel_MSE_ceiling" in found
-    assert found["converted_served_differ"] == 1
+    figures = of_accuracy(samples.accuracy(samples.score(), ERROR))
+    assert (figures["top-1_floor_percent"], figures["top-1_served_percent"]) == (95.9, 96.25)
+    assert figures["mel_MSE_served"] == 6e-13
+    assert "mel_MSE_ceiling" in figures
+    assert figures["converted_served_differ"] == 1
 
 
 def test_comparison_and_gpu_figures_appear_only_if_measured() -> None:
@@ -85,11 +85,11 @@ def test_comparison_and_gpu_figures_appear_only_if_measured() -> None:
         comparison=samples.comparison(ratio=ratio),
         gpu=GpuUse(0.9, None, 120.0, None, None),
     )
-    found = of_load(load)
-    assert (found["comparison_ratio"], found["comparison_ratio_high"]) == (0.94, ratio.high)
-    assert found["comparison_verdict"] == "slower"
-    assert found["gpu_power_w"] == 120.0
-    assert "gpu_memory_mib" not in found
+    figures = of_load(load)
+    assert (figures["comparison_ratio"], figures["comparison_ratio_high"]) == (0.94, ratio.high)
+    assert figures["comparison_verdict"] == "slower"
+    assert figures["gpu_power_w"] == 120.0
+    assert "gpu_memory_mib" not in figures
     assert not [
         name for name in of_load(samples.load("offline", 8, 1500.0)) if "gpu" in name or "_ratio" in name
     ]
@@ -97,8 +97,8 @@ def test_comparison_and_gpu_figures_appear_only_if_measured() -> None:
 
 def test_search_exports_winner_and_its_accuracy() -> None:
     search = samples.search(load=samples.load("offline", 8, 1500.0))
-    found = of_search(search)
-    assert (found["latency_budget_ms"], found["budget_verdict"]) == (10.0, "within")
-    assert (found["preferred_batch_sizes"], found["throughput_per_s"]) == ("64 128", 1500.0)
-    assert "top-1_served_percent" not in found
+    figures = of_search(search)
+    assert (figures["latency_budget_ms"], figures["budget_verdict"]) == (10.0, "within")
+    assert (figures["preferred_batch_sizes"], figures["throughput_per_s"]) == ("64 128", 1500.0)
+    assert "top-1_served_percent" not in figures
     assert "top-1_served_percent" in of_search(structs.replace(search, accuracy=samples.accuracy()))

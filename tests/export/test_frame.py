@@ -13,13 +13,13 @@ from tests import samples
 
 
 def test_comparison_and_efficiency_columns_appear_only_if_measured() -> None:
-    ratio = samples.comparison(ratio=schema.Estimate(0.94, 0.92, 0.96))
-    beside = schema.Efficiency(
+    comparison = samples.comparison(ratio=schema.Estimate(0.94, 0.92, 0.96))
+    efficiency = schema.Efficiency(
         "offline", 8, 1, samples.estimate(90), samples.estimate(100), 4, 2, schema.Estimate(0.9, 0.8, 1.0), 5
     )
-    loads = (samples.load("offline", 1, 50, comparison=ratio), samples.load("offline", 8, 90))
+    loads = (samples.load("offline", 1, 50, comparison=comparison), samples.load("offline", 8, 90))
 
-    first, second = load_points([publishable(samples.record(loads=loads, efficiency=(beside,)))]).to_dict(
+    first, second = load_points([publishable(samples.record(loads=loads, efficiency=(efficiency,)))]).to_dict(
         "records"
     )
 

@@ -18,7 +18,9 @@ from tests.helpers import options
 FOLDER = Path(__file__).parent
 _RESULTS = FOLDER.parents[1] / "reports"
 _RECORDS = ("readme", "h200")
-_PAIR = tuple(f"reports/readme/cpu/cpu-resnet50-micro-onnx-{one}.json" for one in ("fp32", "int8"))
+_PAIR = tuple(
+    f"reports/readme/cpu/cpu-resnet50-micro-onnx-{precision}.json" for precision in ("fp32", "int8")
+)
 _COMMANDS = {
     "tables.md": ("tables",),
     "published.md": ("published",),
@@ -33,32 +35,32 @@ _UNSEEN = ("script", "style", "svg", "title")
 
 def outputs() -> dict[str, str]:
     """Every output by the name of its file."""
-    # By paths that are the same in every checkout: a terminal's lines are broken and filled by their length.
+    # By relative paths, since a terminal's line breaks depend on a path's length.
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(_RESULTS.parent)
         patched.setenv("COLUMNS", "100")
-        found = {"compare.md": _said("compare", *_PAIR, "--format", "markdown")}
-        found["compare-terminal.txt"] = _said("compare", *_PAIR, "--format", "terminal")
+        texts = {"compare.md": _said("compare", *_PAIR, "--format", "markdown")}
+        texts["compare-terminal.txt"] = _said("compare", *_PAIR, "--format", "terminal")
     for records in _RECORDS:
         for columns in ("80", "300"):
-            found[f"{records}-summary-{columns}.txt"] = _summary(_RESULTS / records, columns)
+            texts[f"{records}-summary-{columns}.txt"] = _summary(_RESULTS / records, columns)
         results = "--results", str(_RESULTS / records)
         for name, command in _COMMANDS.items():
-            found[f"{records}-{name}"] = _said(*command, *results)
-        found[f"{records}-page.txt"] = _page(*results)
-    return found
+            texts[f"{records}-{name}"] = _said(*command, *results)
+        texts[f"{records}-page.txt"] = _page(*results)
+    return texts
 
 
 def _said(*arguments: str) -> str:
-    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
+    with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(output):
         status = main(arguments)
-    return f"{said.getvalue().replace(str(_RESULTS), 'reports')}exit status {status}\n"
+    return f"{output.getvalue().replace(str(_RESULTS), 'reports')}exit status {status}\n"
 
 
 def _summary(results: Path, columns: str) -> str:
-    """What a run that wrote all of these records prints at its end on a terminal so many columns wide."""
+    """The summary of a run that wrote all these records, on a terminal so many columns wide."""
     records = [str(path.relative_to(results)) for path in sorted(results.glob("*/*.json"))]
-    reports = [SimpleNamespace(user_properties=[("record", one)]) for one in records]
+    reports = [SimpleNamespace(user_properties=[("record", record)]) for record in records]
     lines: list[str] = []
     reporter = SimpleNamespace(
         isatty=True,
@@ -88,7 +90,7 @@ class _Text(html.parser.HTMLParser):
         self.lines: list[str] = []
         self.unseen = 0
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the parser gives them
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the parser passes them
         self.unseen += tag in _UNSEEN
 
     def handle_endtag(self, tag: str) -> None:

@@ -11,7 +11,7 @@ def given() -> dict[str, str]:
 
 
 def test_outputs_of_committed_records_match_golden_files(given: dict[str, str]) -> None:
-    """If they are to change, `python -m tests.golden.outputs` writes them anew, and the commit says why."""
+    """To change them, run `python -m tests.golden.outputs`, and say why in the commit."""
     golden = {
         path.name: path.read_text()
         for path in FOLDER.iterdir()

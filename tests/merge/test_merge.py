@@ -1,4 +1,4 @@
-"""Merging records of several folders: all are written whole, or nothing is."""
+"""A merge of several folders writes all records whole, or nothing."""
 
 import itertools
 import os
@@ -38,8 +38,11 @@ def on(target: str) -> Record:
 
 
 def shards(folder: Path, *parts: dict[str, Any]) -> list[Path]:
-    """A folder for each record: the whole one with some of its fields changed."""
-    return [samples.store(folder / f"job-{n}", structs.replace(WHOLE, **one)) for n, one in enumerate(parts)]
+    """A folder for each part, with the whole record and these fields changed."""
+    return [
+        samples.store(folder / f"job-{n}", structs.replace(WHOLE, **changes))
+        for n, changes in enumerate(parts)
+    ]
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -48,7 +51,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def refused(tmp_path: Path) -> Callable[..., str]:
-    """Merges, which must fail and write nothing; gives the error."""
+    """Runs a merge that must fail and write nothing; returns the error."""
 
     def run(*arguments: Path, output: str = "out") -> str:
         before = content(tmp_path)
@@ -65,33 +68,32 @@ def test_records_of_three_machines_arrive_with_their_files(tmp_path: Path) -> No
     folders = [samples.store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
     files.replace(folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt", b"instances")
     (folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.server.log").write_text("started")
-    expected = {name: one for folder in folders for name, one in content(folder).items()}
+    expected = {name: data for folder in folders for name, data in content(folder).items()}
 
-    done = merge(folders, tmp_path / "out")
+    merged = merge(folders, tmp_path / "out")
 
-    assert (done.records, done.joined, done.left_out) == (3, [], [])
+    assert (merged.records, merged.joined, merged.left_out) == (3, [], [])
     assert len(expected) == 5
     assert content(tmp_path / "out") == expected
 
 
 def test_parts_of_a_case_merge_in_any_order(tmp_path: Path) -> None:
-    nothing: dict[str, Any] = {
+    empty: dict[str, Any] = {
         "conversion": None, "accuracy": None, "search": None, "gates": (), "loads": (), "starts": (), "efficiency": (),
         "stage_seconds": {}, "price_per_hour": None,
     }  # fmt: skip
     parts = shards(
         tmp_path,
-        nothing
-        | {"loads": WHOLE.loads[:1], "conversion": WHOLE.conversion, "stage_seconds": {"offline": 3.0}},
-        nothing | {"loads": WHOLE.loads[1:3], "accuracy": WHOLE.accuracy, "starts": WHOLE.starts[:1]},
-        nothing | {"loads": WHOLE.loads[3:], "search": WHOLE.search, "starts": WHOLE.starts[1:]},
-        nothing | {"gates": WHOLE.gates, "serving": None, "stage_seconds": {"online": 4.0}},
+        empty | {"loads": WHOLE.loads[:1], "conversion": WHOLE.conversion, "stage_seconds": {"offline": 3.0}},
+        empty | {"loads": WHOLE.loads[1:3], "accuracy": WHOLE.accuracy, "starts": WHOLE.starts[:1]},
+        empty | {"loads": WHOLE.loads[3:], "search": WHOLE.search, "starts": WHOLE.starts[1:]},
+        empty | {"gates": WHOLE.gates, "serving": None, "stage_seconds": {"online": 4.0}},
         {"loads": WHOLE.loads[:2]},
     )
     outputs = []
     for number, order in enumerate(itertools.islice(itertools.permutations(parts), 0, None, 17)):
-        done = merge([*order, order[0]], tmp_path / f"out-{number}")
-        assert done.joined == [CASE]
+        merged = merge([*order, order[0]], tmp_path / f"out-{number}")
+        assert merged.joined == [CASE]
         outputs.append(content(tmp_path / f"out-{number}"))
     assert files.read_all(tmp_path / "out-0") == [WHOLE]
     assert outputs == outputs[:1] * len(outputs)
@@ -108,13 +110,13 @@ def test_later_record_replaces_earlier_results(tmp_path: Path) -> None:
     for number, folder in enumerate((first, second)):
         (folder / "a40" / LOGS).write_text(str(number))
 
-    done = merge([first, second], tmp_path / "out")
+    merged = merge([first, second], tmp_path / "out")
 
-    (one,) = files.read_all(tmp_path / "out")
-    assert (one.starts[0], one.build, one.updated) == (starts[0], build, new["updated"])
-    assert len(one.loads) == 5
+    (record,) = files.read_all(tmp_path / "out")
+    assert (record.starts[0], record.build, record.updated) == (starts[0], build, new["updated"])
+    assert len(record.loads) == 5
     assert content(tmp_path / "out")[f"a40/{LOGS}"] == b"0"
-    assert done.left_out == [second / "a40" / LOGS], "of two logs one stays, and the other is named"
+    assert merged.left_out == [second / "a40" / LOGS], "of two logs one stays, and the other is named"
 
 
 def test_equal_figures_of_two_runs_merge(tmp_path: Path) -> None:
@@ -131,8 +133,8 @@ def test_reason_for_missing_metric_follows_the_ledger(tmp_path: Path) -> None:
         ({"accuracy": None}, missing, "no data set"),
         ({"accuracy": None}, {"accuracy": None, **missing}, "no data set"),
     ]
-    for number, (one, other, expected) in enumerate(table):
-        merge(shards(tmp_path / str(number), one, other), tmp_path / f"out-{number}")
+    for number, (first, second, expected) in enumerate(table):
+        merge(shards(tmp_path / str(number), first, second), tmp_path / f"out-{number}")
         assert files.read_all(tmp_path / f"out-{number}")[0].accuracy_missing == expected
 
 
@@ -182,12 +184,12 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
 def test_contradicting_records_are_named_with_differences(
     name: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    changes, named = CONTRADICTIONS[name]
-    both = shards(tmp_path, {}, changes)
-    for order in (both, both[::-1]):
+    changes, expected = CONTRADICTIONS[name]
+    folders = shards(tmp_path, {}, changes)
+    for order in (folders, folders[::-1]):
         (line,) = [line for line in refused(*order).splitlines() if line.startswith("- ")]
-        assert all(str(files.path_of(WHOLE.case, one)) in line for one in both)
-        assert [word for word in named.split() if word not in line] == []
+        assert all(str(files.path_of(WHOLE.case, folder)) in line for folder in folders)
+        assert [word for word in expected.split() if word not in line] == []
 
 
 def test_two_machines_of_one_target_are_refused(tmp_path: Path, refused: Callable[..., str]) -> None:
@@ -203,21 +205,23 @@ def test_two_machines_of_one_target_are_refused(tmp_path: Path, refused: Callabl
 def test_differing_files_beside_records_are_a_contradiction(
     name: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    both = shards(tmp_path, {"loads": WHOLE.loads[:3]}, {"loads": WHOLE.loads[3:]})
-    for score, folder in enumerate(both):
-        found = per_sample.SampleScores(WHOLE.case, "0f3c", ("a",), {"top-1": {"served": (score,)}}, ())
+    folders = shards(tmp_path, {"loads": WHOLE.loads[:3]}, {"loads": WHOLE.loads[3:]})
+    for score, folder in enumerate(folders):
+        sample_scores = per_sample.SampleScores(
+            WHOLE.case, "0f3c", ("a",), {"top-1": {"served": (score,)}}, ()
+        )
         path = folder / "a40" / name
-        per_sample.write(found, path) if name == SAMPLES else files.replace(path, str(score).encode())
-    assert str(both[0] / "a40" / name) in refused(*both)
+        per_sample.write(sample_scores, path) if name == SAMPLES else files.replace(path, str(score).encode())
+    assert str(folders[0] / "a40" / name) in refused(*folders)
 
 
 @pytest.mark.parametrize("place", ["", "a40", "new", "new/deep", "link"])
 def test_output_inside_an_input_is_refused(place: str, tmp_path: Path, refused: Callable[..., str]) -> None:
-    given, other = shards(tmp_path, {}, {})
-    (given / "here").mkdir()
-    (tmp_path / "out").symlink_to(given / "here" if place == "link" else given / place)
-    assert "--output" in refused(other, given)
-    merge([other, given], tmp_path / "beside")
+    shard, other = shards(tmp_path, {}, {})
+    (shard / "here").mkdir()
+    (tmp_path / "out").symlink_to(shard / "here" if place == "link" else shard / place)
+    assert "--output" in refused(other, shard)
+    merge([other, shard], tmp_path / "beside")
 
 
 @pytest.mark.parametrize("there", ["a file", "a full folder"])

@@ -11,7 +11,7 @@ from tests import samples
 
 
 def page_of(results: Path, *records: Record) -> str:
-    return page([section_of(publishable(one), results) for one in records])
+    return page([section_of(publishable(record), results) for record in records])
 
 
 def unmeasured(**changes: object) -> Record:

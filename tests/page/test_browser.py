@@ -74,9 +74,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 
 @pytest.fixture
 def opened(browser: webdriver.Chrome, address: str) -> webdriver.Chrome:
-    """The page as it is first seen, on a desktop with a light theme."""
+    """The page just loaded, on a desktop with a light theme."""
     resize(browser, 1280, 900)
-    emulate(browser)  # before it loads: a picture follows the theme of a page already there a moment later
+    emulate(browser)  # before loading: on a loaded page, pictures follow a new theme with a delay
     browser.get("about:blank")
     browser.get(address)
     return browser
@@ -93,7 +93,7 @@ def emulate(browser: webdriver.Chrome, *, media: str = "", scheme: str = "light"
 
 
 def seen(browser: webdriver.Chrome) -> list[str]:
-    """The cases in the rows of the summary that are seen, from the top."""
+    """The cases in the visible rows of the summary, from the top."""
     rows = browser.find_elements(By.CSS_SELECTOR, "#summary tbody tr")
     return [str(row.get_attribute("data-case")) for row in rows if row.is_displayed()]
 
@@ -105,20 +105,20 @@ def header(browser: webdriver.Chrome, name: str) -> Any:
 
 
 def order(browser: webdriver.Chrome, name: str) -> str | None:
-    """What the column says of its order to those who do not see it."""
-    found: str | None = header(browser, name).find_element(By.XPATH, "..").get_attribute("aria-sort")
-    return found
+    """The sort order that a screen reader announces for the column."""
+    direction: str | None = header(browser, name).find_element(By.XPATH, "..").get_attribute("aria-sort")
+    return direction
 
 
 def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
     Select(browser.find_element(By.NAME, name)).select_by_visible_text(value)
 
 
-# --- alone -------------------------------------------------------------------------------------------------
+# --- self-contained ----------------------------------------------------------------------------------------
 
 
 def test_page_makes_no_requests_or_errors(browser: webdriver.Chrome, address: str) -> None:
-    browser.get("about:blank")  # the browser's own first page requests much
+    browser.get("about:blank")  # the browser's start page makes many requests
     browser.get_log("performance")
     browser.get_log("browser")
 
@@ -128,7 +128,11 @@ def test_page_makes_no_requests_or_errors(browser: webdriver.Chrome, address: st
         browser.execute_script("window.scrollTo(0, document.body.scrollHeight)")
 
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    urls = [one["params"]["request"]["url"] for one in events if one["method"] == "Network.requestWillBeSent"]
+    urls = [
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    ]
     assert [url for url in urls if not url.startswith("data:image/")] == [address]
     assert browser.get_log("browser") == []
     assert browser.execute_script(
@@ -160,7 +164,7 @@ def test_text_and_choice_filters_combine_and_reset_together(opened: webdriver.Ch
     box.send_keys("CPU  onnx")
     assert seen(opened) == [FAILED]
     assert opened.find_element(By.ID, "count").text == "1 of 3 cases"
-    assert [opened.find_element(By.ID, one).is_displayed() for one in ALL] == [False, True, False]
+    assert [opened.find_element(By.ID, case).is_displayed() for case in ALL] == [False, True, False]
     box.send_keys(" resnet")
     assert seen(opened) == []
     assert opened.find_element(By.ID, "nothing").is_displayed()
@@ -173,13 +177,13 @@ def test_text_and_choice_filters_combine_and_reset_together(opened: webdriver.Ch
 
 
 def test_clicks_sort_descending_ascending_and_unsorted(opened: webdriver.Chrome) -> None:
-    found = []
+    states = []
     header(opened, "Case").click()
     for _ in range(3):
         header(opened, "Inferences/second").click()
-        found.append((seen(opened), order(opened, "Inferences/second"), order(opened, "Case")))
+        states.append((seen(opened), order(opened, "Inferences/second"), order(opened, "Case")))
 
-    assert found == [
+    assert states == [
         ([FAST, SLOW, FAILED], "descending", "none"),
         ([SLOW, FAST, FAILED], "ascending", "none"),
         (ALL, "none", "none"),
@@ -202,10 +206,10 @@ def test_address_keeps_filter_and_order(opened: webdriver.Chrome) -> None:
     wait_until(lambda: seen(opened) == [FAILED, SLOW])
     for _ in range(2):
         header(opened, "Case").click()
-    kept = opened.current_url
+    url = opened.current_url
 
     opened.get("about:blank")
-    opened.get(kept)
+    opened.get(url)
 
     assert seen(opened) == [SLOW, FAILED]
     assert order(opened, "Case") == "descending"
@@ -243,7 +247,7 @@ def test_dark_theme_darkens_page_and_curve(opened: webdriver.Chrome) -> None:
 
 
 def brightness(browser: webdriver.Chrome) -> int:
-    """The red of the first pixel of the curve, as it is drawn now."""
+    """The red value of the curve's first pixel."""
     return int(
         browser.execute_script(
             "const image = document.images[0], canvas = document.createElement('canvas');"
@@ -277,8 +281,8 @@ def test_print_shows_whole_tables(opened: webdriver.Chrome) -> None:
     resize(opened, 700, 1000)  # about the width of A4 within its margins
     emulate(opened, media="print")
 
-    wider = (
+    script = (
         "return [...document.querySelectorAll('table')].filter(one => one.getBoundingClientRect().right > "
         "innerWidth + 1).map(one => [one.getBoundingClientRect().right, innerWidth])"
     )
-    assert opened.execute_script(wider) == [], "paper cannot be moved sideways"
+    assert opened.execute_script(script) == [], "paper cannot be moved sideways"

@@ -20,15 +20,15 @@ PARTS = (Part("image", "Image", PIXEL), Part("text", "Label", "class 3"))
 
 
 def with_samples(record: Record, results: Path) -> None:
-    """Write a file of samples beside the record, whose worst one shows PARTS."""
+    """Write a samples file beside the record; its worst sample shows PARTS."""
     assert record.accuracy is not None
     count = record.accuracy.samples
     right = (1.0,) * count
     scores = {"top-1": {"framework": right, "converted": right, "served": (0.0, *right[1:])}}
     ids = tuple(f"digit-{i:04d}" for i in range(count))
     worst = Sample("digit-0000", "lost", PARTS)
-    found = SampleScores(record.case, record.build.digest, ids, scores, (worst,))
-    per_sample.write(found, per_sample.path_of(record.case, results))
+    sample_scores = SampleScores(record.case, record.build.digest, ids, scores, (worst,))
+    per_sample.write(sample_scores, per_sample.path_of(record.case, results))
 
 
 def test_worst_samples_are_shown_only_for_the_same_build(
@@ -64,7 +64,7 @@ CONFIG = "a40-resnet50-onnx-trt-fp16.search/config.pbtxt"
 
 
 def searched(config: str = CONFIG) -> Record:
-    """A case whose search says that its winner's configuration is in this file."""
+    """A case whose search names this file for its winner's configuration."""
     return unmeasured(search=samples.search(config=config, accuracy=samples.accuracy()))
 
 
@@ -105,10 +105,10 @@ def test_irregular_file_beside_a_record_is_refused(
     path.parent.mkdir(exist_ok=True)
     STRANGE[strange](path, secret)
 
-    ended = reports("html", "--results", results, "--output", tmp_path / "page.html")
+    result = reports("html", "--results", results, "--output", tmp_path / "page.html")
 
-    assert ended.status == 4
-    assert f"error: {path}: " in ended.err
+    assert result.status == 4
+    assert f"error: {path}: " in result.err
     assert not (tmp_path / "page.html").exists()
 
 

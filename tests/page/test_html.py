@@ -1,4 +1,4 @@
-"""The HTML page as text: which configuration to deploy, and that nothing reaches outside or comes in unescaped."""
+"""The HTML page as text: it says which configuration to deploy, loads nothing, and escapes foreign text."""
 
 import base64
 import hashlib
@@ -55,9 +55,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_answers_precede_summary_and_cases(whole: str) -> None:
-    assert [one["id"] for one in Elements(whole).of("section")] == [RIGHT, WRONG]
+    assert [element["id"] for element in Elements(whole).of("section")] == [RIGHT, WRONG]
     assert whole.index('id="answers"') < whole.index('id="summary"') < whole.index(f'id="{RIGHT}"')
-    links = {one["href"] for one in Elements(whole).of("a")}
+    links = {element["href"] for element in Elements(whole).of("a")}
     assert links == {"#cases", "#measured", f"#{RIGHT}", f"#{WRONG}"}
 
 
@@ -73,7 +73,9 @@ def test_failed_case_shows_reason_and_no_figure(whole: str) -> None:
 
 
 def test_curve_is_drawn_once_in_colours_of_both_themes(whole: str) -> None:
-    (curve,) = [one for one in Elements(whole).of("img") if str(one["src"]).startswith("data:image/svg+xml")]
+    (curve,) = [
+        image for image in Elements(whole).of("img") if str(image["src"]).startswith("data:image/svg+xml")
+    ]
     svg = base64.b64decode(str(curve["src"]).partition(",")[2]).decode()
 
     assert RIGHT in str(curve["alt"])
@@ -93,7 +95,7 @@ def test_bar_is_share_of_fastest_of_its_model(tmp_path: Path) -> None:
     fast = samples.record(loads=(samples.load("offline", 8, 200.0),))
 
     shares = [
-        one["style"] for one in Elements(page_of(tmp_path, fast, slow, other)).of("td") if "style" in one
+        cell["style"] for cell in Elements(page_of(tmp_path, fast, slow, other)).of("td") if "style" in cell
     ]
 
     assert sorted(map(str, shares)) == ["--share: 100.0%", "--share: 100.0%", "--share: 25.0%"]
@@ -131,11 +133,11 @@ FOUND = samples.search(load=samples.load("online", 16, 4321.0), accuracy=samples
     ],
 )
 def test_page_shows_facts_of_the_case(record: Record, said: list[str], tmp_path: Path) -> None:
-    found = words(page_of(tmp_path, record))
-    assert [one for one in said if one not in found] == []
+    text = words(page_of(tmp_path, record))
+    assert [part for part in said if part not in text] == []
 
 
-# --- safe, and alone ---------------------------------------------------------------------------------------
+# --- safe and self-contained -------------------------------------------------------------------------------
 
 
 def test_page_references_nothing_outside(whole: str) -> None:
@@ -151,7 +153,7 @@ def test_page_references_nothing_outside(whole: str) -> None:
 
 
 def test_only_own_script_may_run(whole: str) -> None:
-    (policy,) = (one["content"] for one in Elements(whole).of("meta") if "http-equiv" in one)
+    (policy,) = (tag["content"] for tag in Elements(whole).of("meta") if "http-equiv" in tag)
     script = re.search(r"<script>(.*?)</script>", whole, re.DOTALL)
     assert script is not None
     digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
@@ -174,8 +176,8 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
         loads=(load,),
     )
     sample = Sample(EVIL, EVIL, (Part("text", EVIL, EVIL), Part("image", EVIL, f'"{EVIL}')))
-    found = SampleScores(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
-    per_sample.write(found, per_sample.path_of(record.case, tmp_path))
+    sample_scores = SampleScores(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
+    per_sample.write(sample_scores, per_sample.path_of(record.case, tmp_path))
     record_file.keep(files.path_of(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL)
 
     html = page_of(tmp_path, record)
@@ -191,11 +193,13 @@ def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None
     other = unmeasured(case=Case("cpu", "bert-dist4l", "onnx", None, "fp32"))
     results, output = samples.store(tmp_path, unmeasured(), other), tmp_path / "report.html"
 
-    ended = reports("html", "--results", results, "-k", "bert", "--output", output)
+    result = reports("html", "--results", results, "-k", "bert", "--output", output)
 
-    assert (ended.status, ended.out) == (0, "")
-    assert str(output) in ended.err
-    assert [one["id"] for one in Elements(output.read_text()).of("section")] == ["cpu-bert-dist4l-onnx-fp32"]
+    assert (result.status, result.out) == (0, "")
+    assert str(output) in result.err
+    assert [section["id"] for section in Elements(output.read_text()).of("section")] == [
+        "cpu-bert-dist4l-onnx-fp32"
+    ]
 
 
 def test_damaged_samples_file_is_named(tmp_path: Path, reports: Reports) -> None:
@@ -204,29 +208,29 @@ def test_damaged_samples_file_is_named(tmp_path: Path, reports: Reports) -> None
     path = per_sample.path_of(record.case, tmp_path)
     path.write_text('{"schema": 1}')
 
-    ended = reports("html", "--results", results, "--output", output)
+    result = reports("html", "--results", results, "--output", output)
 
-    assert ended.status == 4
-    assert f"error: {path}: " in ended.err
+    assert result.status == 4
+    assert f"error: {path}: " in result.err
     assert not output.exists()
 
 
 FAILED = structs.replace(FAST, accuracy=samples.failed_accuracy())
 UNMEASURED = structs.replace(ONNX, loads=(), efficiency=())
-ONNX_ALONE, FAST_ALONE, SLOW_ALONE = (structs.replace(one, efficiency=()) for one in (ONNX, FAST, SLOW))
+ONNX_ALONE, FAST_ALONE, SLOW_ALONE = (structs.replace(record, efficiency=()) for record in (ONNX, FAST, SLOW))
 
 
 def the_answer(*records: Record) -> Answer:
-    (found,) = answers([publishable(one) for one in records])
-    return found
+    (answer,) = answers([publishable(record) for record in records])
+    return answer
 
 
 def names(records: Sequence[Record]) -> list[str]:
-    return [case_id(one.case) for one in records]
+    return [case_id(record.case) for record in records]
 
 
 class Deploying(NamedTuple):
-    """Records, and what may be deployed of them."""
+    """Records, and which of them may be deployed."""
 
     given: Sequence[Record]
     choices: Sequence[Record]
@@ -253,13 +257,13 @@ class Deploying(NamedTuple):
     ],
 )
 def test_right_and_fast_configurations_may_be_deployed(one: Deploying) -> None:
-    found = the_answer(*one.given)
+    answer = the_answer(*one.given)
 
-    assert [choice.name for choice in found.choices] == names(one.choices)
-    assert [name for name, _ in found.wrong] == names(one.wrong)
-    assert {status.level for _, status in found.wrong} <= {"bad"}
-    assert bool(found.remarks) == one.has_remarks
-    assert "1.50" not in str(found) or FAST in one.choices, "the speed of a wrong one"
+    assert [choice.name for choice in answer.choices] == names(one.choices)
+    assert [name for name, _ in answer.wrong] == names(one.wrong)
+    assert {status.level for _, status in answer.wrong} <= {"bad"}
+    assert bool(answer.remarks) == one.has_remarks
+    assert "1.50" not in str(answer) or FAST in one.choices, "the speed of a wrong one"
 
 
 def test_unmeasured_case_is_not_called_wrong() -> None:
@@ -271,10 +275,10 @@ def test_figures_have_limit_load_point_and_cost() -> None:
     assert choice.right == ["top-1 96.25 %", "floor 95.9 %"]
     assert choice.speed[0].startswith("3,166.7 infer/s ±")
     assert choice.speed[1].startswith("online, concurrency 32, p99 ")
-    assert [said.partition(" ")[0] for said in choice.cost[:2]] == ["0.328", "90"]
+    assert [text.partition(" ")[0] for text in choice.cost[:2]] == ["0.328", "90"]
 
 
 @pytest.mark.parametrize("change", [{"model": "nnunet"}, {"target": "t4"}, {"gpus": 2}])
 def test_each_model_and_machine_has_an_answer(change: dict[str, object]) -> None:
     other = structs.replace(FAST, case=structs.replace(FAST.case, **change))
-    assert len(answers([publishable(one) for one in (ONNX, FAST, other)])) == 2
+    assert len(answers([publishable(record) for record in (ONNX, FAST, other)])) == 2

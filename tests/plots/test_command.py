@@ -14,7 +14,7 @@ from tests import samples
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """A folder with a case that holds and one that does not."""
+    """A folder with a proven case and a failed one."""
     wrong = samples.record(
         case=Case("a40", "resnet50", "onnx", None, "fp32"), accuracy=samples.failed_accuracy()
     )
@@ -31,7 +31,7 @@ def command(results: Path, tmp_path: Path, printed: Callable[..., str]) -> Calla
 def test_command_writes_available_plots_and_lists_them(
     command: Callable[..., list[str]], tmp_path: Path
 ) -> None:
-    said = command("--theme", "light")
+    paths = command("--theme", "light")
     case = "a40-resnet50-onnx-trt-fp16"
     expected = [
         "a40-resnet50-onnx-fp32-accuracy-ledger",
@@ -40,7 +40,7 @@ def test_command_writes_available_plots_and_lists_them(
         "accuracy-ledger",
         "best-throughput",
     ]
-    assert said == [str(tmp_path / "pictures" / f"{name}-light.svg") for name in expected]
+    assert paths == [str(tmp_path / "pictures" / f"{name}-light.svg") for name in expected]
     assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == sorted(
         f"{name}-light.svg" for name in expected
     )
@@ -54,8 +54,8 @@ def test_command_draws_both_themes_and_png(command: Callable[..., list[str]], tm
 
 
 def test_command_draws_given_budget(command: Callable[..., list[str]]) -> None:
-    said = command("-k", "trt", "--theme", "light", "--latency-budget-ms", "12.5")
-    (path,) = [path for path in said if "throughput-latency" in path]
+    paths = command("-k", "trt", "--theme", "light", "--latency-budget-ms", "12.5")
+    (path,) = [path for path in paths if "throughput-latency" in path]
     assert "budget: p99 12.5 ms" in Path(path).read_text()
 
 
@@ -79,7 +79,7 @@ def test_missing_package_is_named_and_tables_work_without(
         f"assert main(['tables', '--results', {str(results)!r}]) == 0\n"
         f"sys.exit(main([{command!r}, '--results', {str(results)!r}, '--output', {str(results / 'made')!r}]))"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert run.returncode == 4, run.stderr
-    assert f"this needs {package}: " in run.stderr
-    assert f" -m pip install {package}" in run.stderr
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert process.returncode == 4, process.stderr
+    assert f"this needs {package}: " in process.stderr
+    assert f" -m pip install {package}" in process.stderr

@@ -1,4 +1,4 @@
-"""Plots: what each shows of which records, what stays hidden, and the written files."""
+"""Plots: the contents of each, what stays hidden, and the written files."""
 
 from xml.etree import ElementTree
 
@@ -18,12 +18,12 @@ CURVE = "throughput-latency"
 def searched(**changes: object) -> Record:
     """A swept case with a search that found a point within its budget."""
     fields = {"budget_ms": 25.0, "percentile": "p95", "accuracy": samples.accuracy()}
-    found = samples.load("online", 48, 2750.0)
-    return samples.swept(search=samples.search(load=found, **(fields | changes)))
+    load = samples.load("online", 48, 2750.0)
+    return samples.swept(search=samples.search(load=load, **(fields | changes)))
 
 
 def chart_of(name: str, *records: Record, budget_ms: float | None = None) -> plots.Chart:
-    return plots.chart(name, [publishable(one) for one in records], budget_ms)
+    return plots.chart(name, [publishable(record) for record in records], budget_ms)
 
 
 def curve_of(*records: Record, budget_ms: float | None = None) -> plots.Curve:
@@ -49,8 +49,8 @@ def svg_of(name: str, *records: Record, theme: plots.Theme = "light", budget_ms:
 
 def texts_of(svg: str) -> list[str]:
     """Every text in a picture, in the order drawn."""
-    found = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
-    return [(element.text or "").strip() for element in found]
+    elements = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    return [(element.text or "").strip() for element in elements]
 
 
 def test_available_plots_depend_on_number_of_cases() -> None:
@@ -139,11 +139,11 @@ def test_several_cases_show_only_first_metric() -> None:
         metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=0.0121, limits=()
     )
     two = samples.record(accuracy=samples.accuracy(samples.score(), error))
-    one, many = panels_of("accuracy-ledger", two), panels_of("accuracy-ledger", two, samples.swept())
+    alone, several = panels_of("accuracy-ledger", two), panels_of("accuracy-ledger", two, samples.swept())
     axes = ["top-1, % (higher is better)", "mel MSE (lower is better)"]
-    assert [panel.axis for panel in one] == axes
-    assert [panel.axis for panel in many] == axes[:1]
-    assert one[1].rows[0].values["served"].value == 0.0121
+    assert [panel.axis for panel in alone] == axes
+    assert [panel.axis for panel in several] == axes[:1]
+    assert alone[1].rows[0].values["served"].value == 0.0121
 
 
 def test_picture_is_independent_of_matplotlib_settings() -> None:
@@ -159,9 +159,9 @@ def test_picture_is_independent_of_matplotlib_settings() -> None:
 
 def test_digest_covers_everything_drawn() -> None:
     chart = chart_of(CURVE, samples.swept())
-    found = plots.digest_of(svg_of(CURVE, samples.swept()))
-    assert found == chart.digest("light")
-    assert found != chart.digest("dark")
+    digest = plots.digest_of(svg_of(CURVE, samples.swept()))
+    assert digest == chart.digest("light")
+    assert digest != chart.digest("dark")
     first, *rest = reversed(samples.swept().loads)
     other = samples.swept(loads=(structs.replace(first, throughput_per_s=estimate(421)), *rest))
-    assert chart_of(CURVE, other).digest("light") != found
+    assert chart_of(CURVE, other).digest("light") != digest

@@ -60,9 +60,9 @@ def test_every_gpu_has_every_format_and_precision(
 ) -> None:
     rows = figures[figures["model"] == model]
     served = rows["format"] + ("-" + rows["accelerator"]).fillna("")
-    found = set(zip(rows["scenario"], rows["gpu"], rows["precision"], served, strict=True))
+    combinations = set(zip(rows["scenario"], rows["gpu"], rows["precision"], served, strict=True))
     scenarios = ("offline",) if model == "bert-dist4l" else ("offline", "online")
-    assert found == {
+    assert combinations == {
         (scenario, gpu, precision, name)
         for scenario in scenarios
         for gpu in gpus.split()
@@ -107,10 +107,10 @@ def test_settings_match_published_ones(
 ) -> None:
     columns = ["max_batch_size", "instances", "max_queue_delay_us", "preferred_batch_sizes"]
     rows = figures.loc[figures["model"] == model, columns].drop_duplicates()
-    found = [
+    published_settings = [
         tuple(None if pd.isna(value) else value for value in row) for row in rows.itertuples(index=False)
     ]
-    assert found == [settings]
+    assert published_settings == [settings]
 
 
 def test_components_add_up_to_average(figures: pd.DataFrame) -> None:
@@ -138,10 +138,9 @@ def test_throughput_times_latency_equals_requests_in_flight(figures: pd.DataFram
     off = (throughput * latency_s - in_flight).abs()
     exceptions = figures.loc[off > limit, [*POINT[:2], "format", "precision", "batch", "concurrency"]]
     assert exceptions.to_numpy().tolist() == [
-        # One inference takes 1.27 ms, of which the latency has at most 1.25: the client needs some between
-        # two.
+        # One inference takes 1.27 ms, but the latency is at most 1.25: the client needs time between two.
         ["bert-dist4l", "v100", "onnx", "fp16", 1, 1],
-        # The average is the sum of its components, of which the network's was negative and printed as 0.
+        # The average is the sum of its components; the network's was negative and printed as 0.
         ["nnunet", "a100", "ts-script", "fp32", 1, 6],
     ]
     clipped = figures[figures["network_server_send_recv_ms"] == 0]

@@ -1,4 +1,4 @@
-"""The published tables made from records: every column and setting of the sources, named and in place."""
+"""Records give the published tables: every column and setting has its source's name and place."""
 
 import csv
 import os
@@ -41,7 +41,7 @@ BERT = (
     "Client Recv (ms) | p50 latency (ms) | p90 latency (ms) | p95 latency (ms) | p99 latency (ms) | avg "
     "latency (ms)"
 )
-"""As its one scenario was published, the other has the same columns."""
+"""Only its offline scenario is published; online has the same columns."""
 
 BATCHER = "Max Batch Size | Number of model instances | Triton Max Queue Delay | Triton Preferred Batch Sizes"
 PARAMETERS = {
@@ -66,21 +66,21 @@ SHOWN_ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA", None: "-"}
 
 def published_tables(model: str) -> list[list[PublishedRow]]:
     """The rows of each table of a source."""
-    found: dict[int, list[PublishedRow]] = {}
+    tables: dict[int, list[PublishedRow]] = {}
     for row in published.rows():
         if row["model"] == model:
-            found.setdefault(row["table"], []).append(row)
-    return list(found.values())
+            tables.setdefault(row["table"], []).append(row)
+    return list(tables.values())
 
 
 def measured(rows: list[PublishedRow]) -> Record:
-    """A record that holds what a published table says, its points in the opposite order."""
+    """A record of the figures in a published table, with its points in reverse order."""
     row = rows[0]
     format_, accelerator, precision = served_as(row)
     assert format_ is not None
     assert precision is not None
-    known = next(one for one in all_formats() if one.mnemonic == format_)
-    model = next(one for one in all_models() if one.name == row["model"])
+    model_format = next(entry for entry in all_formats() if entry.mnemonic == format_)
+    model = next(entry for entry in all_models() if entry.name == row["model"])
     inputs = {tensor.name: tensor.shape for tensor in model.inputs}
     changes: dict[str, Any] = {}
     if row["score_percent"]:
@@ -89,11 +89,11 @@ def measured(rows: list[PublishedRow]) -> Record:
     sizes = tuple(map(int, (row["preferred_batch_sizes"] or "").split()))
     return samples.record(
         case=Case(row["gpu"], row["model"], format_, accelerator, precision),
-        build=Artifact("0f3c", "checkpoint", 1.0, 1.0, known.label, known.engine, inputs),
+        build=Artifact("0f3c", "checkpoint", 1.0, 1.0, model_format.label, model_format.engine, inputs),
         deployment=Deployment(
             row["max_batch_size"], row["instances"], sizes, row["max_queue_delay_us"] or 0, False, True
         ),
-        loads=tuple(point(one) for one in reversed(rows)),
+        loads=tuple(point(entry) for entry in reversed(rows)),
         **changes,
     )
 
@@ -131,9 +131,9 @@ def test_columns_match_the_source_of_the_model(model: str, scenario: str) -> Non
 
 @pytest.mark.parametrize("model", MODELS)
 def test_published_tables_are_reproduced_from_records(model: str) -> None:
-    found = published_tables(model)
-    assert len(found) == {"resnet50": 8, "resnet50-tf": 8}.get(model, 16)
-    for rows in found:
+    tables = published_tables(model)
+    assert len(tables) == {"resnet50": 8, "resnet50-tf": 8}.get(model, 16)
+    for rows in tables:
         header, *lines = table_of(measured(rows), rows[0]["scenario"])
         columns = [column_of(name) for name in header]
         quantities = [
@@ -161,8 +161,8 @@ def test_setting_names_and_order_match_the_source(model: str) -> None:
         assert header == ["Parameter Name", "Parameter Value"]
         assert " | ".join(name for name, _ in parameters) == PARAMETERS[model]
         bullets = bullet_list(record, scenario)
-        of_ours = ["Case", "Options", "Served by", "Accuracy", "Measured"]
-        assert " | ".join(name for name in bullets if name not in of_ours) == CONFIGURATION[model]
+        own_names = ["Case", "Options", "Served by", "Accuracy", "Measured"]
+        assert " | ".join(name for name in bullets if name not in own_names) == CONFIGURATION[model]
 
 
 def bullet_list(record: Record, scenario: str) -> dict[str, str]:
@@ -180,8 +180,8 @@ def test_settings_have_published_values(model: str) -> None:
         assert parameters["Triton Max Queue Delay"] == f"{row['max_queue_delay_us']} µs"
         assert parameters["Triton Preferred Batch Sizes"] == row["preferred_batch_sizes"]
         bullets = bullet_list(record, row["scenario"]) | parameters
-        of_accelerator = bullets.get("Backend accelerator", bullets.get("Backend Accelerator", "TensorRT"))
-        assert of_accelerator == SHOWN_ACCELERATORS[row["accelerator"]]
+        accelerator = bullets.get("Backend accelerator", bullets.get("Backend Accelerator", "TensorRT"))
+        assert accelerator == SHOWN_ACCELERATORS[row["accelerator"]]
         assert bullets["Precision"] == row["precision"].upper()
 
 
@@ -227,21 +227,21 @@ FOLDERS = {
     "bert-dist4l": "triton/dist4l",
     "fastpitch": "PyTorch/SpeechSynthesis/FastPitch",
 }
-"""A path that the commands of each published README name, and no other's do."""
+"""A path that, of all published READMEs, only this model's names."""
 
 
 @pytest.fixture(scope="module")
 def sources() -> dict[str, str]:
-    """The text of each published README by its model, with the bars of its tables taken out."""
+    """The text of each published README by its model, without the bars of its tables."""
     texts = [path.read_text() for path in sorted(Path(os.environ["TRITONPROOF_SEEDS"]).glob("*.txt"))]
-    found = {
+    texts_by_model = {
         model: f" {' '.join(text.replace('|', ' ').split())} "
         for text in texts
         for model, folder in FOLDERS.items()
         if folder in text
     }
-    assert set(found) == set(MODELS)
-    return found
+    assert set(texts_by_model) == set(MODELS)
+    return texts_by_model
 
 
 @needs_seeds
@@ -261,7 +261,7 @@ def test_rows_match_seed_readmes(model: str, sources: dict[str, str]) -> None:
     for row in rows:
         columns = map(column_of, names_of(model, row["scenario"]).columns)
         cells = [
-            {"precision": str.upper, "accelerator": lambda one: SHOWN_ACCELERATORS[one or None]}.get(
+            {"precision": str.upper, "accelerator": lambda value: SHOWN_ACCELERATORS[value or None]}.get(
                 name, str
             )(row[name])
             for name in columns

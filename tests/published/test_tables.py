@@ -20,7 +20,7 @@ load = samples.load
 
 
 def case_on(name: str, *loads: Load, **changes: Any) -> Record:
-    """A case that holds; `name` is `target model format accelerator precision`, `-` for no accelerator."""
+    """A proven case; `name` is `target model format accelerator precision`, `-` for no accelerator."""
     target, model, format_, accelerator, precision = name.split()
     gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
     fields: dict[str, Any] = {
@@ -33,9 +33,9 @@ def case_on(name: str, *loads: Load, **changes: Any) -> Record:
 
 
 def beside(record: Record) -> list[tuple[Load, PublishedRow]]:
-    """Each load point with the published rows that it stands beside."""
-    found = match(publishable(record))
-    return list(pairs(found.record, found.rows))
+    """Each load point with its published rows."""
+    matched = match(publishable(record))
+    return list(pairs(matched.record, matched.rows))
 
 
 def tables(record: Record) -> list[Table]:
@@ -48,13 +48,13 @@ def latencies(**values: float) -> dict[str, Estimate]:
 
 
 def test_every_published_row_matches_one_case() -> None:
-    """Names of formats and accelerators lead each of the 488 rows to one case, and each case to its rows."""
+    """Each of the 488 rows has one case by its format and accelerator, and each case matches its own rows."""
     names = ("gpu", "model", "format", "accelerator", "precision")
     cases: dict[str, list[PublishedRow]] = {}
     for row in published.rows():
         implied = row["format"] in ("ts-trace", "ts-script", "tf-trt")
-        said = {**row, "accelerator": "-" if implied or not row["accelerator"] else row["accelerator"]}
-        cases.setdefault(" ".join(said[name] for name in names), []).append(row)
+        fields = {**row, "accelerator": "-" if implied or not row["accelerator"] else row["accelerator"]}
+        cases.setdefault(" ".join(fields[name] for name in names), []).append(row)
     count = 0
     for name, rows in cases.items():
         points = [
@@ -69,8 +69,8 @@ def test_every_published_row_matches_one_case() -> None:
         ]
         record = publishable(case_on(name, *points))
         assert [row for _, row in pairs(record, match(record).rows)] == rows
-        ratios = [published_ratio(record, one) for one in points]
-        assert [one and one.value for one in ratios] == pytest.approx([1.0] * len(rows))
+        ratios = [published_ratio(record, item) for item in points]
+        assert [item and item.value for item in ratios] == pytest.approx([1.0] * len(rows))
         count += len(rows)
     assert count == 488
 
@@ -96,9 +96,9 @@ def test_every_published_row_matches_one_case() -> None:
 def test_row_has_both_figures_and_their_ratio(point: Load, values: list[float | None]) -> None:
     (table,) = tables(case_on(ALIKE, point))
     (row,) = table.rows
-    found = [cell.value for cell in row.cells[1:]]
-    assert [one is None for one in found] == [one is None for one in values]
-    assert [one for one in found if one] == pytest.approx([one for one in values if one])
+    figures = [cell.value for cell in row.cells[1:]]
+    assert [value is None for value in figures] == [value is None for value in values]
+    assert [value for value in figures if value] == pytest.approx([value for value in values if value])
     ratio = row.cells[3]
     assert ratio.value is not None
     assert (ratio.low, ratio.high) == pytest.approx((0.98 * ratio.value, 1.02 * ratio.value))
@@ -117,8 +117,8 @@ def test_row_has_both_figures_and_their_ratio(point: Load, values: list[float | 
     ids=["alike", "another point", "at a rate", "another format", "another GPU", "another model"],
 )
 def test_ratio_needs_same_gpu_and_point(name: str, point: Load, ratio: float | None) -> None:
-    found = published_ratio(publishable(case_on(name, point)), point)
-    assert (found and found.value) == (ratio and pytest.approx(ratio))
+    estimate = published_ratio(publishable(case_on(name, point)), point)
+    assert (estimate and estimate.value) == (ratio and pytest.approx(ratio))
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_ratio_needs_same_gpu_and_point(name: str, point: Load, ratio: float | N
     ],
 )
 def test_case_matches_rows_of_its_format_and_gpu(name: str, per_s: dict[str, float]) -> None:
-    found = beside(case_on(name, load("offline", 1, 100), load("online", 1, 100)))
-    offline = [row for at, row in found if at.scenario == "offline"]
+    matched = beside(case_on(name, load("offline", 1, 100), load("online", 1, 100)))
+    offline = [row for point, row in matched if point.scenario == "offline"]
     assert {row["gpu"]: row["throughput_per_s"] for row in offline} == per_s
-    assert all(at.scenario == row["scenario"] for at, row in found)
+    assert all(point.scenario == row["scenario"] for point, row in matched)
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_mig_and_several_gpus_match_no_published_figure(target: str, gpu: str, c
     case = structs.replace(whole.case, target=target, gpus=count)
     other = structs.replace(whole, case=case, machine=structs.replace(whole.machine, gpu=gpu))
     assert match(publishable(whole)).rows
-    found = match(publishable(other))
-    assert found.missing
-    assert not found.rows
+    matched = match(publishable(other))
+    assert matched.missing
+    assert not matched.rows
 
 
 def deployed(batch: int, instances: int, sizes: tuple[int, ...], delay: int, graphs: bool) -> Deployment:
@@ -194,10 +194,10 @@ PYTHON = {"serving": samples.record().serving, "build": samples.random_weights()
 def test_different_settings_are_named_with_values(
     name: str, changes: dict[str, Any], found: list[str]
 ) -> None:
-    """Offline: there the dynamic batcher is off."""
-    one = case_on(name, load("offline", 8, 100), **changes)
-    row = next(row for row in match(publishable(one)).rows if row["scenario"] == "offline")
-    assert differences(one, row) == found
+    """Offline, where the dynamic batcher is off."""
+    record = case_on(name, load("offline", 8, 100), **changes)
+    row = next(row for row in match(publishable(record)).rows if row["scenario"] == "offline")
+    assert differences(record, row) == found
 
 
 @pytest.mark.parametrize(
@@ -231,19 +231,19 @@ def test_unmatched_points_are_named_with_command(
 ) -> None:
     loads = [load(scenario, size, 10) for scenario, size in points]
     largest = 2 if "deployment" in options else 128
-    one = case_on(name, *loads, deployment=deployed(largest, 1, (2,), 1, False))
-    found = [block for block in section(match(publishable(one))) if isinstance(block, str)][1:]
-    assert len(found) == len(lines)
-    assert all(points in said for points, said in zip(lines, found, strict=True))
-    command = re.search(r"`(.*)`", found[-1] if found else "``")
+    record = case_on(name, *loads, deployment=deployed(largest, 1, (2,), 1, False))
+    texts = [block for block in section(match(publishable(record))) if isinstance(block, str)][1:]
+    assert len(texts) == len(lines)
+    assert all(points in text for points, text in zip(lines, texts, strict=True))
+    command = re.search(r"`(.*)`", texts[-1] if texts else "``")
     assert command is not None
     assert command[1].endswith(options)
 
 
 def test_case_without_counterpart_is_named_with_reason() -> None:
-    found = match(publishable(case_on("cpu resnet50-micro onnx - fp32")))
-    (listed,) = [block for block in document([found]) if isinstance(block, Bullets)]
-    assert listed.lines == [f"`cpu-resnet50-micro-onnx-fp32`: {found.missing}"]
+    matched = match(publishable(case_on("cpu resnet50-micro onnx - fp32")))
+    (bullets,) = [block for block in document([matched]) if isinstance(block, Bullets)]
+    assert bullets.lines == [f"`cpu-resnet50-micro-onnx-fp32`: {matched.missing}"]
 
 
 def test_failed_case_shows_reason_and_no_figures() -> None:

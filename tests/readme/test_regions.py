@@ -49,12 +49,12 @@ def region(name: str) -> str:
 
 
 def body(name: str) -> str:
-    """What is written into a region."""
+    """The text that `sync` writes into a region."""
     return readme.sync(region(name), SEEN).partition("-->\n\n")[2].partition("\n\n<!--")[0]
 
 
 def outside(text: str) -> list[str]:
-    """What stands before, between and after the regions of the page."""
+    """The text before, between and after the regions of the page."""
     rest, parts = text, []
     for name in ("machine", "summary", f"case {CASE}"):
         before, _, rest = rest.partition(f"\n<!-- tritonproof:{name} -->")
@@ -70,7 +70,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def page_in(folder: Path) -> Path:
-    """A page of all kinds of regions, in a folder of its own."""
+    """A page with all kinds of regions, in its own folder."""
     file = folder / "my docs" / "PAGE.md"
     file.parent.mkdir()
     file.write_text(f"{PAGE}\n{region(f'plot accuracy-ledger {CASE}')}{region('plot best-throughput')}")
@@ -84,7 +84,7 @@ def page(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a page that the command has written, with its pictures."""
+    """The folder of a page and its pictures, written by the command."""
     folder = tmp_path_factory.mktemp("drawn")
     page = page_in(folder)
     assert main(["readme", str(page), "--results", str(samples.store(folder / "results", *RECORDS))]) == 0
@@ -172,7 +172,7 @@ CLOSED = "<!-- /tritonproof:summary -->\n"
         (region("plot throughput-latency"), 3),
         (region("plot throughput-latency 10ms"), 3),
         (region("plot throughput-latency x"), 3),
-        *((region(f"plot throughput-latency {CASE} {one}ms"), 3) for one in ("ten", "0", "9" * 400)),
+        *((region(f"plot throughput-latency {CASE} {budget}ms"), 3) for budget in ("ten", "0", "9" * 400)),
         ("<!-- tritonproof:summary -->\ntext\n", 1),
         ("<!-- tritonproof:summary -->\n<!-- tritonproof:machine -->\n" + CLOSED, 2),
         (f"<!-- tritonproof:case {CASE} -->\n<!-- /tritonproof:case x -->\n", 1),
@@ -187,7 +187,7 @@ def test_invalid_region_is_an_error_with_its_line(page: str, line: int) -> None:
 
 @pytest.mark.parametrize("fence", ["", "```\n", "````\n```\n", "~~~\n"])
 def test_file_without_markers_lists_markers_to_paste(fence: str) -> None:
-    """Those in code are none."""
+    """Markers in code do not count."""
     page = f"{fence}{region('summary')}{fence[::-1].strip()}\n" if fence else "# Nothing\n"
     with pytest.raises(readme.ReadmeError, match="tritonproof:machine"):
         readme.sync(page, SEEN)
@@ -203,9 +203,9 @@ def test_missing_records_are_an_error() -> None:
     ["<!-- /tritonproof:summary -->", "`is <!-- /tritonproof:summary -->`", "\\<!-- tritonproof:x -->"],
 )
 def test_marker_in_record_text_is_escaped(said: str) -> None:
-    one = samples.record(accuracy=samples.accuracy(samples.score(metric=said)))
-    machine = structs.replace(one.machine, cpu=said, gpu=None)
-    record = publishable(structs.replace(one, machine=machine))
+    sample = samples.record(accuracy=samples.accuracy(samples.score(metric=said)))
+    machine = structs.replace(sample.machine, cpu=said, gpu=None)
+    record = publishable(structs.replace(sample, machine=machine))
     for name in ("machine", "summary", f"case {case_id(record.case)}"):
         synced = readme.sync(region(name), [record])
         assert readme.sync(synced, [record]) == synced
@@ -216,39 +216,39 @@ def test_marker_in_record_text_is_escaped(said: str) -> None:
 
 def test_plot_has_both_themes_and_alternative_text() -> None:
     chart = plots.chart("throughput-latency", [publishable(SWEPT)], 10.0)
-    written = body(f"plot throughput-latency {CASE} 10ms")
+    text = body(f"plot throughput-latency {CASE} 10ms")
     for theme in plots.THEMES:
-        assert f'"plots/{CASE}-throughput-latency-10ms-{theme}.svg"' in written
-    assert f'alt="{chart.alternative}"' in written
+        assert f'"plots/{CASE}-throughput-latency-10ms-{theme}.svg"' in text
+    assert f'alt="{chart.alternative}"' in text
 
 
 def test_command_writes_page_and_pictures_once(sync_page: Reports, page: Path) -> None:
     before = page.read_text()
     assert sync_page("--check").status == 1
     assert page.read_text() == before
-    ended = sync_page()
-    assert (ended.status, ended.err) == (0, "")
+    result = sync_page()
+    assert (result.status, result.err) == (0, "")
     assert page.read_text() == readme.sync(before, SEEN)
     assert sorted(linked(page)) == sorted((page.parent / "plots").iterdir())
-    written = page.stat()
+    status = page.stat()
     assert sync_page("--check").status == sync_page().status == 0
-    assert (page.stat().st_ino, page.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
+    assert (page.stat().st_ino, page.stat().st_mtime_ns) == (status.st_ino, status.st_mtime_ns)
 
 
 def test_check_shows_drift(sync_page: Reports, written: Path) -> None:
     written.write_text(written.read_text().replace("16 cores", "17 cores"))
-    ended = sync_page("--check")
-    assert ended.status == 1
-    assert "\n-Measured on " in ended.out
-    assert "\n+Measured on " in ended.out
+    result = sync_page("--check")
+    assert result.status == 1
+    assert "\n-Measured on " in result.out
+    assert "\n+Measured on " in result.out
 
 
 def test_pictures_may_be_in_another_folder(
     sync_page: Reports, page: Path, tmp_path: Path, results: Path
 ) -> None:
     folder = tmp_path / "my pictures"
-    asked = sync_page("--check", "--plots", str(folder)).out
-    assert f"readme '{page}' --results {results} --plots '{folder}'" in asked
+    output = sync_page("--check", "--plots", str(folder)).out
+    assert f"readme '{page}' --results {results} --plots '{folder}'" in output
     assert not folder.exists()
     sync_page("--plots", str(folder))
     assert {path.resolve().parent for path in linked(page)} == {folder}
@@ -265,15 +265,15 @@ def test_check_finds_outdated_picture(damage: str, sync_page: Reports, written: 
         picture.unlink()
     else:
         others = samples.seen(samples.swept(loads=SWEPT.loads[:3]), RECORDS[1])
-        now = {
+        contents = {
             "other records": plots.draw(plots.chart("best-throughput", others), "light").decode(),
             "broken off": text[:2000],
             "another picture": "<svg/>",
         }
-        picture.write_text(now[damage])
-    ended = sync_page("--check")
-    assert ended.status == 1
-    assert os.path.relpath(picture) in ended.out
+        picture.write_text(contents[damage])
+    result = sync_page("--check")
+    assert result.status == 1
+    assert os.path.relpath(picture) in result.out
     sync_page()
     assert picture.read_text() == text
 
@@ -294,7 +294,7 @@ def test_error_names_file_and_leaves_it_unchanged(
     if content is not None:
         page.write_bytes(content)
     for options in ([], ["--check"]):
-        ended = sync_page(*options)
-        assert (ended.status, ended.out) == (4, "")
-        assert ended.err.startswith(f"error: {page}: ")
+        result = sync_page(*options)
+        assert (result.status, result.out) == (4, "")
+        assert result.err.startswith(f"error: {page}: ")
         assert (page.read_bytes() if page.exists() else None) == content

@@ -1,4 +1,4 @@
-"""The suite's own commands are typed as they work where it runs: in a checkout, or installed."""
+"""The commands that messages suggest fit a checkout or an installation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files are opened only if regular, and written whole or not at all; a killed run leaves nothing for good."""
+"""Only regular files are opened; writes are all or nothing, and the next removes what a killed run left."""
 
 import os
 import signal
@@ -83,14 +83,14 @@ def test_root_keeps_owner_of_a_file(write: Callable[[Path, bytes], None], tmp_pa
     path.touch(0o640)
     os.chown(path, 12345, 12346)
     write(path, b"after")
-    found = path.stat()
-    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (12345, 12346, 0o640)
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (12345, 12346, 0o640)
 
 
 def test_read_only_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "page"
     path.write_bytes(b"before")
-    # Root may write to all.
+    # Root may write everywhere.
     monkeypatch.setattr(os, "access", lambda _path, mode: not mode & os.W_OK)
     with pytest.raises(PermissionError):
         atomic.write_given(path, b"after")
@@ -111,12 +111,12 @@ def test_unwritable_path_is_named_as_given(
 
 def test_concurrent_writers_leave_one_whole_file(tmp_path: Path) -> None:
     contents = [bytes([65 + number]) * 100_000 for number in range(4)]
-    path = tmp_path / ("c" * 250 + ".json")  # as long as the file system has names
+    path = tmp_path / ("c" * 250 + ".json")  # the longest name that the file system allows
     writers = [threading.Thread(target=atomic.replace, args=(path, content)) for content in contents]
-    for one in writers:
-        one.start()
-    for one in writers:
-        one.join()
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
     assert path.read_bytes() in contents
     assert list(tmp_path.iterdir()) == [path]
 
@@ -139,4 +139,4 @@ def test_links_inside_a_folder_are_not_followed(place: str, link: Path, tmp_path
         safe_open.content(tmp_path / place, tmp_path)
     assert (
         safe_open.content(tmp_path / "inside" / "file") == b"secret"
-    )  # of the folder that the link leads to
+    )  # in the folder that the link leads to

@@ -1,4 +1,4 @@
-"""Foreign records: each command refuses one in a sentence, or shows it without obeying it."""
+"""Records from strangers: each command refuses them in one line, or shows their text escaped."""
 
 import json
 import os
@@ -95,32 +95,32 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "a soak of an unknown scenario": (("soak", "scenario"), '"onlin"'),
     "no p99": (("loads", 0, "latency_ms"), '{"avg": {"value": 1.0, "low": 1.0, "high": 1.0}}'),
 }
-"""What is put where, as JSON has it."""
+"""The keys to a field of a record, and the JSON to put there, by the fault."""
 
 
 def stored(results: Path, keys: Keys, content: str, record: Record | None = None) -> Path:
-    """The file of a record, by default a whole one, that has other JSON where the keys lead."""
+    """Store a record, by default a complete one, with this JSON at these keys."""
     path = files.path_of(complete().case, results)
     files.write(record or complete(), path)
-    whole = json.loads(path.read_bytes())
-    data: Any = whole
+    contents = json.loads(path.read_bytes())
+    data: Any = contents
     for key in keys[:-1]:
         data = data[key]
     data[keys[-1]] = "HERE"
-    path.write_text(json.dumps(whole).replace('"HERE"', content))
+    path.write_text(json.dumps(contents).replace('"HERE"', content))
     return path
 
 
 def commands(results: Path, out: Path) -> list[list[str]]:
     """Every command that reads records."""
-    of = ["--results", str(results)]
+    options = ["--results", str(results)]
     return [
-        ["tables", *of],
-        ["csv", *of],
-        ["export", "--format", "bencher", *of],
-        ["published", *of],
-        ["html", *of, "--output", str(out / "page.html")],
-        ["plots", *of, "--output", str(out / "plots")],
+        ["tables", *options],
+        ["csv", *options],
+        ["export", "--format", "bencher", *options],
+        ["published", *options],
+        ["html", *options, "--output", str(out / "page.html")],
+        ["plots", *options, "--output", str(out / "plots")],
         ["compare", str(results), str(results)],
         ["merge", str(results), "--output", str(out / "merged")],
         ["trend", "--add", str(results), "--history", str(out / "history")],
@@ -132,10 +132,10 @@ def test_impossible_record_is_refused(what: str, tmp_path: Path) -> None:
     path = stored(tmp_path, *HOSTILE[what])
     with pytest.raises(files.RecordError) as raised:
         files.read(path)
-    said = str(raised.value)
-    assert said.startswith(f"{path}: ")
-    assert said.isprintable()
-    assert len(said) < 1000
+    message = str(raised.value)
+    assert message.startswith(f"{path}: ")
+    assert message.isprintable()
+    assert len(message) < 1000
 
 
 CONTENTS = {
@@ -164,18 +164,18 @@ def test_each_command_refuses_hostile_record_by_file(
     command: int, what: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     path = stored(tmp_path / "results", *HOSTILE["a speed of zero"])
-    if what == "a pipe":  # which is not waited for
+    if what == "a pipe":  # a command must not wait for it
         path.unlink()
         os.mkfifo(path)
-    said = refused(*commands(tmp_path / "results", tmp_path)[command])
-    assert said.startswith(f"error: {path}: ")
-    assert len(said.splitlines()) == 1
+    message = refused(*commands(tmp_path / "results", tmp_path)[command])
+    assert message.startswith(f"error: {path}: ")
+    assert len(message.splitlines()) == 1
 
 
 @pytest.mark.parametrize("of", ["cpu", "gpu"])
 def test_control_characters_are_shown_escaped(of: str, tmp_path: Path, reports: Reports) -> None:
-    said = "\x1b]0;owned\x07 CPU \u202egnp.exe \x9b31m red\r\n::error::x"
-    stored(tmp_path / "results", ("machine", of), json.dumps(said), samples.record())
+    text = "\x1b]0;owned\x07 CPU \u202egnp.exe \x9b31m red\r\n::error::x"
+    stored(tmp_path / "results", ("machine", of), json.dumps(text), samples.record())
     as_json = ("tables", "--results", tmp_path / "results", "--format", "json")
     for command in (*commands(tmp_path / "results", tmp_path)[:6], as_json):
         status, out, err = reports(*command)
@@ -196,11 +196,13 @@ def test_forged_file_name_is_refused_on_one_line(
     path = results / place.format(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{}")
-    every = commands(results, tmp_path)
-    for command in every[8:] if "history" in place else (every[0], every[6], every[7]):
-        said = refused(*command)
-        assert said.startswith(f"error: {results}/")
-        assert said.rstrip("\n").isprintable(), command
+    all_commands = commands(results, tmp_path)
+    for command in (
+        all_commands[8:] if "history" in place else (all_commands[0], all_commands[6], all_commands[7])
+    ):
+        message = refused(*command)
+        assert message.startswith(f"error: {results}/")
+        assert message.rstrip("\n").isprintable(), command
 
 
 @pytest.mark.parametrize("name", [*NAMES, "", "a\0b", "~nobody-of-this-name/x"])
@@ -210,12 +212,12 @@ def test_invalid_argument_is_refused_on_one_line(
 ) -> None:
     with pytest.raises(SystemExit, check=lambda end: end.code == 4):
         main([*option.split(), name])
-    (said,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
-    assert said.isprintable()
+    (message,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert message.isprintable()
 
 
 def test_server_text_in_records_is_escaped_and_readable(tmp_path: Path) -> None:
-    said = "\x1b[31m" + "no \0 memory " * 10_000
-    one = structs.replace(complete(), gates=(AnswerGate("repeated", 3, "twice", said),))
-    files.write(one, tmp_path / "case.json")
+    text = "\x1b[31m" + "no \0 memory " * 10_000
+    record = structs.replace(complete(), gates=(AnswerGate("repeated", 3, "twice", text),))
+    files.write(record, tmp_path / "case.json")
     assert files.read(tmp_path / "case.json").gates[0].wrong.startswith("\\x1b[31mno \\x00 memory ")

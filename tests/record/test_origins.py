@@ -1,4 +1,4 @@
-"""Outputs name the origin of measurements, and nothing of it where names are left out."""
+"""Outputs name the host and GPU of measurements, and anonymous outputs name neither."""
 
 import json
 from collections.abc import Callable
@@ -18,18 +18,18 @@ README = Path("reports/readme")
 
 
 def measured(host: str = HOST, uuid: str = UUID, run: int = 1) -> Record:
-    """The sample case with everything that may name a machine."""
-    one = samples.record()
+    """The sample record with every field that may name a machine."""
+    record = samples.record()
     search = samples.search(accuracy=samples.accuracy())
-    where = samples.origin(host, run, uuid)
+    origin = samples.origin(host, run, uuid)
     whole = structs.replace(
-        one,
+        record,
         gates=(samples.gate(),),
         starts=(Start("offline", 0.4, 2.5, 12.5),),
         search=search,
-        warm_up=WarmUp(1, (2.0,), (3.0,), passed=True, origin=where),
+        warm_up=WarmUp(1, (2.0,), (3.0,), passed=True, origin=origin),
     )
-    return samples.measured_at(where, whole)
+    return samples.measured_at(origin, whole)
 
 
 @pytest.fixture
@@ -75,14 +75,16 @@ def test_anonymous_merge_removes_names_but_no_figures(one_machine: Path, tmp_pat
     for path in (tmp_path / "out").rglob("*.*"):
         assert b"secret" not in path.read_bytes()
         assert b"5ec2e70d" not in path.read_bytes()
-    (one,) = files.read_all(tmp_path / "out")
-    assert measurements(one).keys() == measurements(measured()).keys()
+    (record,) = files.read_all(tmp_path / "out")
+    assert measurements(record).keys() == measurements(measured()).keys()
 
 
 def test_published_records_name_no_host_or_gpu() -> None:
     for path in files.record_paths(README):
         record = json.loads(path.read_text())
-        found = [one for part in record.values() for one in (part if isinstance(part, list) else [part])]
-        origins = [one["origin"] for one in found if isinstance(one, dict) and one.get("origin")]
-        assert [one for one in origins if one["host"] or one["gpu_uuids"]] == []
+        entries = [
+            entry for part in record.values() for entry in (part if isinstance(part, list) else [part])
+        ]
+        origins = [entry["origin"] for entry in entries if isinstance(entry, dict) and entry.get("origin")]
+        assert [entry for entry in origins if entry["host"] or entry["gpu_uuids"]] == []
         assert record["machine"]["gpu_uuids"] == []

@@ -1,4 +1,4 @@
-"""Each quantity is written in one way."""
+"""Each quantity has one way to write its values."""
 
 import pytest
 

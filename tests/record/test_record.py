@@ -1,4 +1,4 @@
-"""The record file round trips, and incomplete ones are refused."""
+"""Record files round trip, and incomplete ones are refused."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ Keys = tuple[str | int, ...]
 
 
 def complete() -> Record:
-    """The sample record with everything that a record may hold."""
+    """The sample record with every optional field set."""
     first, *others = samples.record().loads
     whole = structs.replace(
         samples.wrong_under_load(first),
@@ -40,20 +40,20 @@ def complete() -> Record:
             "p99.9": CertifiedPercentile(2.6, None, 1500, 5136),
         },
     )
-    one = samples.record()
+    record = samples.record()
     growth = Growth(
         "memory of its stubs", "bytes", "request", samples.estimate(1034.0), 6e7, 3.7e8, 150_000, "failed"
     )
-    assert one.serving is not None
+    assert record.serving is not None
     return samples.record(
-        machine=structs.replace(one.machine, gpu_uuids=("GPU-1", "GPU-2")),
+        machine=structs.replace(record.machine, gpu_uuids=("GPU-1", "GPU-2")),
         serving=structs.replace(
-            one.serving,
+            record.serving,
             image="tritonserver:24.10-py3",
             image_digest="sha256:ab",
             versions={"torch": "2.5.0a0"},
         ),
-        build=structs.replace(one.build, inputs={"INPUT__0": (3, 224, 224)}),
+        build=structs.replace(record.build, inputs={"INPUT__0": (3, 224, 224)}),
         gates=(samples.gate(),),
         soak=Soak(
             "online", 1, 16, 600.0, 300_000, 119, (growth,), 24, ("a reason",), samples.estimate(0.93), 500.0
@@ -99,9 +99,9 @@ def test_damaged_and_copied_records_are_named(path: Path, tmp_path: Path) -> Non
     copy.write_bytes(path.read_bytes())
     damaged.parent.mkdir()
     damaged.write_text("{")
-    found = files.read_folder(tmp_path)
-    assert list(found.records) == [path]
-    assert set(found.unreadable) == {copy, damaged}
+    contents = files.read_folder(tmp_path)
+    assert list(contents.records) == [path]
+    assert set(contents.unreadable) == {copy, damaged}
     with pytest.raises(files.RecordError, check=lambda error: len(str(error).splitlines()) == 2):
         files.read_all(tmp_path)
 
@@ -120,14 +120,14 @@ def required(value: Any, above: Keys = ()) -> Iterator[Keys]:
 
 
 def test_every_missing_required_key_is_named(path: Path) -> None:
-    whole, every = path.read_text(), [*required(complete())]
-    assert len(every) > 150
-    for *above, last in every:
-        plain = data = json.loads(whole)
+    text, required_keys = path.read_text(), [*required(complete())]
+    assert len(required_keys) > 150
+    for *above, last in required_keys:
+        record = data = json.loads(text)
         for key in above:
             data = data[key]
         del data[last]
-        path.write_text(json.dumps(plain))
+        path.write_text(json.dumps(record))
         with pytest.raises(files.RecordError, match=rf"[`']{last}[`']"):
             files.read(path)
 
@@ -142,15 +142,15 @@ def test_nonfinite_number_is_not_written(number: float, path: Path) -> None:
 
 @pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
 def test_interrupted_write_keeps_old_file(step: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+    contents = []
 
     def full(*_: object) -> None:
-        seen.append(files.read(path))
+        contents.append(files.read(path))
         raise OSError("No space left on device")
 
     monkeypatch.setattr(step, full)
     with pytest.raises(OSError, match="No space left"):
         files.write(samples.random_weights(), path)
-    assert seen == [complete()]
+    assert contents == [complete()]
     assert files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]

@@ -1,4 +1,4 @@
-"""Files in folders are all found, or the unlistable folder is named."""
+"""A search finds every file in a folder, or names the folder that it cannot list."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -8,7 +8,7 @@ from tests import samples
 
 
 def comparison(**changes: Any) -> Comparison:
-    """A build that is shown to be slower than the 3 % allowed, the only point of its run."""
+    """A build shown to be slower than the allowed 3 %, at the only point of its run."""
     return samples.comparison(**({"passes": 16, "chance": 0.0001} | changes))
 
 
@@ -36,9 +36,9 @@ def test_point_fails_for_each_shown_regression() -> None:
     slower, fast = comparison(), comparison(verdict="not slower", ratio=Estimate(1.0, 0.99, 1.01))
     unknown = comparison(verdict="not shown", ratio=Estimate(0.99, 0.95, 1.02))
 
-    def failures(one: Comparison | None, verdict: str | None) -> list[str]:
-        asked = None if verdict is None else budget(verdict)
-        return speed_failures(samples.load("online", 16, 1000.0, comparison=one, budget=asked))
+    def failures(compared: Comparison | None, verdict: str | None) -> list[str]:
+        limit = None if verdict is None else budget(verdict)
+        return speed_failures(samples.load("online", 16, 1000.0, comparison=compared, budget=limit))
 
     assert failures(None, None) == failures(fast, "passed") == failures(unknown, "not shown") == []
     assert failures(slower, "passed") == failures(slower, None) == [comparison_text(slower)]

@@ -25,12 +25,12 @@ FAST: dict[str, Any] = {
 
 
 def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
-    """A model as it is beside another, with a load point for each comparison."""
+    """A model measured against another, with a load point for each comparison."""
     build = Artifact("0", "as found", 0.0, 1.0, "As it is", "python", inputs={}, as_found=True)
     right = VerifiedAnswers(9, 0, 9, 0.1, held_to="alone")
     loads = [
-        samples.load("offline", batch, 100.0, comparison=samples.comparison(**one), answers=right)
-        for batch, one in enumerate(compared, 1)
+        samples.load("offline", batch, 100.0, comparison=samples.comparison(**changes), answers=right)
+        for batch, changes in enumerate(compared, 1)
     ]
     return samples.record(
         build=build,
@@ -43,9 +43,9 @@ def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
 
 
 def costing(warnings: tuple[str, ...] = (), **here: Any) -> Record:
-    """A model that answers as fast as the other, with other costs."""
-    found = structs.replace(OTHER, here=structs.replace(SIDE, **here), warnings=warnings)
-    return structs.replace(beside("", FAST), against=found)
+    """A model as fast as the other, with these costs."""
+    other = structs.replace(OTHER, here=structs.replace(SIDE, **here), warnings=warnings)
+    return structs.replace(beside("", FAST), against=other)
 
 
 OPEN: dict[str, Any] = FAST | {"verdict": "not shown"}
@@ -112,7 +112,7 @@ def test_run_has_one_verdict(records: Any, failed: list[str], begins: str) -> No
 def test_table_shows_startup_memory_and_warnings() -> None:
     cells = dict(
         zip(
-            [one.title for one in against_table([SAFE]).columns],
+            [column.title for column in against_table([SAFE]).columns],
             against_table([SAFE]).rows[0].cells,
             strict=True,
         )

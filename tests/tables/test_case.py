@@ -48,9 +48,9 @@ def seen(*loads: Load, **changes: Any) -> Publishable:
 
 
 def points(record: Publishable, scenario: str) -> Table:
-    made = points_table(record, scenario)
-    assert isinstance(made, Table)
-    return made
+    table = points_table(record, scenario)
+    assert isinstance(table, Table)
+    return table
 
 
 # --- load points -------------------------------------------------------------------------------------------
@@ -63,15 +63,15 @@ def test_missing_latency_is_an_empty_cell() -> None:
 
 def test_request_rate_replaces_concurrency() -> None:
     rated = samples.load("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson")
-    found = points(seen(samples.load("online", 4, 300.0), rated), "online")
-    assert [row[0] for row in found.texts] == ["4", "120/s, poisson"]
+    table = points(seen(samples.load("online", 4, 300.0), rated), "online")
+    assert [row[0] for row in table.texts] == ["4", "120/s, poisson"]
 
 
 def test_marked_points_have_star_and_reason() -> None:
     marked = samples.load("offline", 8, 200, marks=samples.marks("a pass was repeated", "damaged"))
-    found = points(seen(samples.load("offline", 1, 100), marked), "offline")
-    assert [row[3] for row in found.texts] == ["100.0", "200.0*"]
-    assert found.remarks == ["batch 8: a pass was repeated; damaged"]
+    table = points(seen(samples.load("offline", 1, 100), marked), "offline")
+    assert [row[3] for row in table.texts] == ["100.0", "200.0*"]
+    assert table.remarks == ["batch 8: a pass was repeated; damaged"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ TAKEN = ["159.7", "251.3", "93 %", "5120", "1395"]
 @pytest.mark.parametrize(
     ("uses", "price", "titles", "rows"),
     [
-        ((USE, USE), 3.6, [one.title for one in RESOURCES], [[*TAKEN, "2.08"], [*TAKEN, "1.04"]]),
+        ((USE, USE), 3.6, [column.title for column in RESOURCES], [[*TAKEN, "2.08"], [*TAKEN, "1.04"]]),
         ((INSTANCE, None), None, ["GPU memory (MiB)", "SM clock (MHz)"], [["5120", "1395"], ["-", "-"]]),
         ((None, None), None, [], []),
     ],
@@ -106,18 +106,18 @@ def test_resources_table_shows_only_measured_columns(
     loads = [
         samples.load("offline", size, rate, gpu=use) for (size, rate), use in zip(sizes, uses, strict=True)
     ]
-    found = resources_table(seen(*loads, price_per_hour=price), "offline")
+    table = resources_table(seen(*loads, price_per_hour=price), "offline")
 
-    assert found.titles[1:] == titles
-    assert [row[1:] for row in found.texts] == rows
+    assert table.titles[1:] == titles
+    assert [row[1:] for row in table.texts] == rows
     assert not resources_table(
         seen(*loads, price_per_hour=3.6, accuracy=samples.failed_accuracy()), "offline"
     )
 
 
 def test_cost_of_unproven_inferences_says_so() -> None:
-    one = samples.random_weights(loads=(samples.load("offline", 8, 1000.0),), price_per_hour=3.6)
-    assert resources_table(publishable(one), "offline").texts == [["batch 8", "1 (any)"]]
+    record = samples.random_weights(loads=(samples.load("offline", 8, 1000.0),), price_per_hour=3.6)
+    assert resources_table(publishable(record), "offline").texts == [["batch 8", "1 (any)"]]
 
 
 ENOUGH, TOO_FEW = CertifiedPercentile(2.126, 2.875, 1500, 0), CertifiedPercentile(3.25, None, 1500, 5136)
@@ -129,8 +129,8 @@ def test_percentile_shows_bound_or_missing_requests() -> None:
 
     assert row == ["batch 8", "1500", "2.126", "2.875", "3.250", "5,136 requests too few"]
     assert not certified_table(seen(structs.replace(load, certified={"p99.9": TOO_FEW})), "offline")
-    found = figures.of_load(load)
-    assert (found["certified_p99_ms"], found.get("certified_p99.9_ms")) == (2.875, None)
+    values = figures.of_load(load)
+    assert (values["certified_p99_ms"], values.get("certified_p99.9_ms")) == (2.875, None)
 
 
 def test_composing_models_are_listed_per_request() -> None:
@@ -149,8 +149,8 @@ def test_latency_budget_is_in_table_and_figures() -> None:
     assert row[3:] == ["1.5 ms", "beyond", "agreed in May"]
     assert budget_table([record], "online") in scenario_section(record, "online")
     assert not budget_table([record], "offline")
-    found = figures.of_load(load)
-    assert (found["budget_p99_ms"], found["budget_verdict"]) == (1.5, "failed")
+    values = figures.of_load(load)
+    assert (values["budget_p99_ms"], values["budget_verdict"]) == (1.5, "failed")
 
 
 def test_comparison_shows_verdict_or_reason() -> None:
@@ -164,28 +164,28 @@ def test_comparison_shows_verdict_or_reason() -> None:
 
 
 def test_gates_have_ordered_rows() -> None:
-    found = [samples.gate(name) for name in reversed(GATES)]
-    rows = gates_table([*found, samples.gate("malformed", "answered")]).texts
+    gates = [samples.gate(name) for name in reversed(GATES)]
+    rows = gates_table([*gates, samples.gate("malformed", "answered")]).texts
 
     assert [row[0] for row in rows if row[4] == "passed"] == list(GATES.values())
     assert len(rows) == len(GATES) + 1
 
 
 def test_serving_cost_shows_share_of_peak() -> None:
-    one = samples.efficiency(flops_per_inference=8.2e9, peak_flops_per_s=samples.estimate(18e12))
-    _, found = efficiency_section(seen(efficiency=(one,)))
-    assert isinstance(found, Table)
-    assert found.texts == [
+    efficiency = samples.efficiency(flops_per_inference=8.2e9, peak_flops_per_s=samples.estimate(18e12))
+    _, table = efficiency_section(seen(efficiency=(efficiency,)))
+    assert isinstance(table, Table)
+    assert table.texts == [
         ["offline, batch 8", "1573.6", "1748.4", "8", "90 % (88 to 92)", "0.508", "8.2", "18000", "72 %"]
     ]
 
 
 def test_other_in_process_modes_have_columns_if_measured() -> None:
     serial, resident = samples.estimate(1650.0), samples.estimate(2100.0)
-    one = samples.efficiency(serial_per_s=serial, resident_per_s=resident)
-    _, found = efficiency_section(seen(efficiency=(one, samples.efficiency("online"))))
-    assert isinstance(found, Table)
-    assert [row[3:5] for row in found.texts] == [["1650.0", "2100.0"], ["-", "-"]]
+    efficiency = samples.efficiency(serial_per_s=serial, resident_per_s=resident)
+    _, table = efficiency_section(seen(efficiency=(efficiency, samples.efficiency("online"))))
+    assert isinstance(table, Table)
+    assert [row[3:5] for row in table.texts] == [["1650.0", "2100.0"], ["-", "-"]]
 
 
 # --- settings ----------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_other_in_process_modes_have_columns_if_measured() -> None:
 def lines(record: Publishable, scenario: str = "offline") -> dict[str, str]:
     """The lines of a configuration by their names."""
     pairs = (line.split(": ", 1) for line in configuration_list(record, scenario).lines)
-    return {name: said for name, said in pairs}  # noqa: C416 - of lists, which mypy does not take for pairs
+    return {name: text for name, text in pairs}  # noqa: C416 - of lists, which mypy does not take for pairs
 
 
 STARTS = (Start("offline", 0.41, 2.53, 12.51), Start("online", None, 1.0, 8.0))
@@ -230,15 +230,12 @@ def test_configuration_line_matches_settings(
     assert lines(seen(**changes), scenario)[name] == wanted
 
 
-# --- machines and servers ----------------------------------------------------------------------------------
-
-
 # --- the command -------------------------------------------------------------------------------------------
 
 
 def test_ascii_terminal_prints_tables(tmp_path: Path) -> None:
     samples.store(tmp_path, samples.record())
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "reports", "tables", "--results", str(tmp_path)],
         cwd=ROOT,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
@@ -247,5 +244,5 @@ def test_ascii_terminal_prints_tables(tmp_path: Path) -> None:
         check=False,
         timeout=120,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "3166.7 ? 2.0 %" in done.stdout
+    assert (process.returncode, process.stderr) == (0, "")
+    assert "3166.7 ? 2.0 %" in process.stdout

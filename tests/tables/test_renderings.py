@@ -74,8 +74,8 @@ def test_new_figure_is_a_csv_column() -> None:
 @pytest.mark.parametrize("rendering", WHOLE)
 def test_new_column_is_one_line(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = summary.summary_columns
-    added: Column[summary.Best] = Column("Weights", lambda one: one.record.build.weights)
-    monkeypatch.setattr(summary, "summary_columns", lambda found: (*columns(found), added))
+    added: Column[summary.Best] = Column("Weights", lambda best: best.record.build.weights)
+    monkeypatch.setattr(summary, "summary_columns", lambda bests: (*columns(bests), added))
 
     text = RENDERINGS[rendering](summary.summary([publishable(samples.record())]))
 
@@ -120,15 +120,17 @@ class Item:
 
 
 COLUMNS: Sequence[Column[Item]] = (
-    Column("Name", lambda one: one.name),
-    Column("Ratio", lambda one: one.ratio, RATIO, "interval", meaning="of this to that"),
-    Column("Nothing", lambda _one: None, RATIO, is_optional=True),
+    Column("Name", lambda item: item.name),
+    Column("Ratio", lambda item: item.ratio, RATIO, "interval", meaning="of this to that"),
+    Column("Nothing", lambda _item: None, RATIO, is_optional=True),
 )
-STARRED = [dataclasses.replace(one, is_starred=one.title == "Ratio") for one in COLUMNS]
+STARRED = [dataclasses.replace(column, is_starred=column.title == "Ratio") for column in COLUMNS]
 
 
 def made(*items: Item, columns: Sequence[Column[Item]] = COLUMNS) -> Table:
-    return table(columns, items, name=lambda one: one.name, marks=lambda one: one.marks, notes=["A note."])
+    return table(
+        columns, items, name=lambda item: item.name, marks=lambda item: item.marks, notes=["A note."]
+    )
 
 
 @pytest.mark.parametrize("rendering", RENDERINGS)
@@ -179,30 +181,30 @@ class Tags(HTMLParser):
 
 
 def test_html_has_sort_values_and_escapes_names() -> None:
-    found = Tags(html([Heading(HOSTILE, 2), made(Item(HOSTILE, KNOWN)), Bullets([HOSTILE]), HOSTILE]))
+    tags = Tags(html([Heading(HOSTILE, 2), made(Item(HOSTILE, KNOWN)), Bullets([HOSTILE]), HOSTILE]))
 
-    assert set(found.tags) == {"h3", "div", "table", "thead", "tbody", "tr", "th", "td", "p", "ul", "li"}
-    assert found.values == ["1.25"]
+    assert set(tags.tags) == {"h3", "div", "table", "thead", "tbody", "tr", "th", "td", "p", "ul", "li"}
+    assert tags.values == ["1.25"]
     assert "<strong>slower</strong>" in html([bold("slower")])
 
 
 def test_json_has_texts_values_bounds_units_and_marks() -> None:
     items = Item("one", KNOWN, (Mark("niced", "nice 5"),)), Item("two", WIDE)
-    (found,) = json.loads(
+    (data,) = json.loads(
         as_json([Heading("cpu", 2), Heading("a case", 3), "A sentence.", made(*items), made()])
     )
 
-    assert found["section"] == "cpu / a case"
-    assert [one["title"] for one in found["columns"]] == ["Name", "Ratio"]
-    assert found["rows"][0]["cells"]["Ratio"] == {
+    assert data["section"] == "cpu / a case"
+    assert [column["title"] for column in data["columns"]] == ["Name", "Ratio"]
+    assert data["rows"][0]["cells"]["Ratio"] == {
         "text": "1.25 (1.20 to 1.30)",
         "value": 1.25,
         "low": 1.2,
         "high": 1.3,
     }
-    assert found["rows"][0]["marks"] == [{"code": "niced", "text": "nice 5"}]
-    assert found["rows"][1]["cells"] == {"Name": "two", "Ratio": NOT_SHOWN}
-    assert found["notes"][-1] == "A note."
+    assert data["rows"][0]["marks"] == [{"code": "niced", "text": "nice 5"}]
+    assert data["rows"][1]["cells"] == {"Name": "two", "Ratio": NOT_SHOWN}
+    assert data["notes"][-1] == "A note."
 
 
 def test_csv_has_bounds_and_no_formulas() -> None:

@@ -29,12 +29,12 @@ def test_leak_states_size_and_time_to_a_gibibyte() -> None:
 
 def test_growth_is_in_tables_and_page(tmp_path: Path) -> None:
     missing = "GPU memory was not watched"
-    given = record(soak(CLEAN, LEAK, not_watched=(missing,)), loads=(samples.load("online", 16, 1000.0),))
-    found = publishable(given)
+    measured = record(soak(CLEAN, LEAK, not_watched=(missing,)), loads=(samples.load("online", 16, 1000.0),))
+    seen = publishable(measured)
 
-    assert [row[-1] for row in soak_table([found]).texts] == ["no leak", "leak"]
-    assert soak_table([found]) in case_section(found)
-    for text in (as_markdown(case_section(found)), page_of(tmp_path, given)):
+    assert [row[-1] for row in soak_table([seen]).texts] == ["no leak", "leak"]
+    assert soak_table([seen]) in case_section(seen)
+    for text in (as_markdown(case_section(seen)), page_of(tmp_path, measured)):
         assert [part for part in ("memory of its stubs", "0.93", missing) if part not in text] == []
     assert missing in soak_text(soak(not_watched=(missing,)))
     assert not soak_table([publishable(samples.record())])
@@ -49,22 +49,22 @@ WRONG = VerifiedAnswers(4100, 1, 4100, 60.0, WrongAnswer("digit-0012", "OUTPUT__
     ids=["below its floor", "a wrong answer in the soak"],
 )
 def test_wrong_case_shows_growth_but_no_speed(given: Any) -> None:
-    found = publishable(given)
-    section = as_markdown(case_section(found))
+    seen = publishable(given)
+    section = as_markdown(case_section(seen))
 
-    assert found.no_speed
-    assert not found.loads
+    assert seen.no_speed
+    assert not seen.loads
     assert "memory of its stubs" in section
     assert [speed for speed in ("0.93", "600 s", "hours") if speed in section] == []
 
 
 def test_unknown_resource_names_are_shown_escaped() -> None:
-    strange = structs.replace(CLEAN, what="<b>handles|x</b>")
+    growth = structs.replace(CLEAN, what="<b>handles|x</b>")
 
-    shown_as = html([soak_table([publishable(record(soak(strange)))])])
+    text = html([soak_table([publishable(record(soak(growth)))])])
 
-    assert "<b>" not in shown_as
-    assert "handles|x" in shown_as
+    assert "<b>" not in text
+    assert "handles|x" in text
 
 
 @pytest.mark.parametrize(

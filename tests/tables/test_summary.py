@@ -19,9 +19,9 @@ def table(*records: Record) -> Table:
 
 
 def rows(*records: Record) -> list[dict[str, str]]:
-    """The rows by title, in the order of the records' ranks."""
-    made = table(*records)
-    return [dict(zip(made.titles, texts, strict=True)) for texts in made.texts]
+    """The rows by rank, each as text by column title."""
+    full_table = table(*records)
+    return [dict(zip(full_table.titles, texts, strict=True)) for texts in full_table.texts]
 
 
 def with_load(**changes: Any) -> Record:
@@ -111,16 +111,16 @@ FAILED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", FAILED)
 def test_wrong_case_has_empty_cells_and_note(kind: str) -> None:
-    """It has every kind of figure that a right one would show."""
+    """The wrong case has every kind of figure that the right one shows."""
     right = samples.record(efficiency=(samples.efficiency("online", 32),), price_per_hour=3.6)
     wrong = structs.replace(right, **FAILED[kind])
-    made = table(right, wrong)
+    full_table = table(right, wrong)
     good, bad = rows(right, wrong)
 
     figures = (RATE, "At", P99, PUBLISHED, IN_PROCESS, COST)
     assert "-" not in {good[title] for title in figures}
     assert {bad[title] for title in figures} == {"-"}
-    for column, cell in zip(made.columns, made.rows[1].cells, strict=True):
+    for column, cell in zip(full_table.columns, full_table.rows[1].cells, strict=True):
         assert cell.value is None or column.title in ("Accuracy", "Floor")
     assert (good["Note"], bad["Note"]) == ("", "a")
-    assert made.remarks[0].startswith("a: No throughput is shown: ")
+    assert full_table.remarks[0].startswith("a: No throughput is shown: ")

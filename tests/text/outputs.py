@@ -1,4 +1,4 @@
-"""Every output in which a reader sees records, and a record whose speed stands nowhere else."""
+"""Every output that shows records, and a record with unmistakable speeds."""
 
 import base64
 import re
@@ -17,16 +17,16 @@ from tests import samples
 from tests.conftest import Reports
 
 Output = Callable[[Path, Reports], str]
-"""All that a reader sees of the records in a folder, in one way."""
+"""Gives the text in which one output shows the records of a folder."""
 
 PER_S, MS = 123456.7, 98765.4
-"""A throughput and a latency that stand nowhere else."""
+"""A throughput and a latency that occur nowhere else."""
 TRACE = re.compile(r"123[ ,]?45[67]|1\.23[45]?e|98[ ,]?765|9\.88e")
-"""Both, in whatever way a figure may be written."""
+"""Both, in every way to write them."""
 
 
 def planted(**changes: object) -> Record:
-    """A case whose every speed is one that stands nowhere else."""
+    """A case whose only speeds are PER_S and MS."""
     latencies = {name: samples.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
     compared = samples.comparison(ratio=Estimate(PER_S, PER_S, PER_S))
     loads = [
@@ -58,20 +58,20 @@ def planted(**changes: object) -> Record:
 
 def printed(*arguments: str) -> Output:
     def output(results: Path, reports: Reports) -> str:
-        given = [argument.replace("RESULTS", str(results)) for argument in arguments]
-        ended = reports(*given, *([] if "RESULTS" in "".join(arguments) else ["--results", results]))
-        return ended.out + ended.err
+        options = [argument.replace("RESULTS", str(results)) for argument in arguments]
+        result = reports(*options, *([] if "RESULTS" in "".join(arguments) else ["--results", results]))
+        return result.out + result.err
 
     return output
 
 
 def page(results: Path, reports: Reports) -> str:
-    """The page with what its pictures hold."""
+    """The page, with its pictures decoded."""
     reports("html", "--results", results, "--output", results / "page.html")
     text = (results / "page.html").read_text()
     encoded = re.findall(r"data:image/svg\+xml;base64,([\w+/=]+)", text)
     without = re.sub(r"base64,[\w+/=]+", "", text)
-    return without + "".join(base64.b64decode(one).decode() for one in encoded)
+    return without + "".join(base64.b64decode(picture).decode() for picture in encoded)
 
 
 def pictures(results: Path, reports: Reports) -> str:
@@ -80,19 +80,19 @@ def pictures(results: Path, reports: Reports) -> str:
 
 
 def marked_file(results: Path, reports: Reports) -> str:
-    """Every region that there is."""
+    """A file with every kind of region, and its pictures."""
     case = case_id(planted().case)
     names = [*readme.OF_ALL, *(f"{kind} {case}" for kind in readme.OF_CASE)]
     names += [f"plot {name} {case}" for name, plot in plots.PLOTS.items() if plot.of != "several"]
     file = results / "README.md"
     file.write_text("".join(f"<!-- tritonproof:{n} -->\n<!-- /tritonproof:{n} -->\n" for n in names))
     reports("readme", file, "--results", results)
-    drawn = "".join(one.read_text() for one in results.rglob("*.svg"))
+    drawn = "".join(picture.read_text() for picture in results.rglob("*.svg"))
     return file.read_text() + drawn
 
 
 class Reporter:
-    """What pytest gives a plugin that writes a summary, in a log or on a terminal."""
+    """Stands in for pytest's terminal reporter, in a log or on a terminal."""
 
     def __init__(self, results: Path, *, isatty: bool = False) -> None:
         self.isatty = isatty

@@ -1,4 +1,4 @@
-"""A model that is served as found shows its speed if its answers under load are those it gives alone."""
+"""A model served as found shows its speed only if its answers under load equal its lone answers."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ ALONE = VerifiedAnswers(300, 0, 300, 0.5, held_to="alone")
 
 
 def as_found(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Record:
-    """A record of a model that was served as it was found, with one load point."""
+    """A record of a model served as found, with one load point."""
     load = samples.load("online", 16, 900.0, answers=answers)
     plain = samples.record(loads=(load,), conversion=None, accuracy=None)
     build = structs.replace(plain.build, as_found=True, requests="made up from the configuration")
@@ -57,8 +57,8 @@ def test_tables_state_request_source_and_no_dynamic_batcher() -> None:
 
 @pytest.mark.parametrize("difference", ["", "request 2 got 3 answers, and 2 when it was asked again"])
 def test_differing_conversation_is_a_failure(difference: str) -> None:
-    said = Conversation("decoupled", 4, 12, difference, not difference)
-    record = publishable(structs.replace(as_found(conversation=said), loads=()))
+    conversation = Conversation("decoupled", 4, 12, difference, not difference)
+    record = publishable(structs.replace(as_found(conversation=conversation), loads=()))
 
     assert difference in as_markdown(case_section(record))
     assert "12 answers" in as_markdown(accuracy_blocks(record))
@@ -66,9 +66,9 @@ def test_differing_conversation_is_a_failure(difference: str) -> None:
 
 
 def test_host_of_conversation_is_anonymized() -> None:
-    said = Conversation("sequence", 4, 4, "", True, origin=samples.origin("secret-host"))
+    conversation = Conversation("sequence", 4, 4, "", True, origin=samples.origin("secret-host"))
 
-    found = without_names(as_found(conversation=said))
+    anonymous = without_names(as_found(conversation=conversation))
 
-    assert found.conversation is not None
-    assert "secret-host" not in str(found)
+    assert anonymous.conversation is not None
+    assert "secret-host" not in str(anonymous)

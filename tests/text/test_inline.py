@@ -68,20 +68,20 @@ LITERAL = [
     "*bold*",
     "**All is well**, *really*",
 ]
-"""Names and texts that look like markup, and are what they are."""
+"""Names and texts that look like markup, but are plain."""
 
 
 def kinds(source: str) -> list[str]:
-    """The kinds of what a reader of GitHub's markdown would see."""
+    """The kinds of tokens in GitHub's markdown."""
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     return [token.type for block in parser.parse(source) for token in (block, *(block.children or ()))]
 
 
 def words(source: str) -> str:
-    """What a reader sees of markdown."""
+    """The text that a reader of markdown sees."""
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-    found = (token for block in parser.parse(source) for token in block.children or ())
-    return "".join(token.content for token in found)
+    tokens = (token for block in parser.parse(source) for token in block.children or ())
+    return "".join(token.content for token in tokens)
 
 
 @pytest.mark.parametrize("value", [*HOSTILE, *LITERAL])
@@ -96,9 +96,9 @@ def words(source: str) -> str:
     ids=["cells", "list", "code", "emphasised"],
 )
 def test_text_stays_literal_in_markdown(source: object, kind: str, count: int, value: str) -> None:
-    found = kinds(source(value))  # type: ignore[operator]
-    assert found.count(kind) == count
-    assert not LIVE & set(found)
+    token_kinds = kinds(source(value))  # type: ignore[operator]
+    assert token_kinds.count(kind) == count
+    assert not LIVE & set(token_kinds)
     assert text(value).isprintable()
     assert code(value).isprintable()
 

@@ -1,5 +1,5 @@
-"""May a speed, or a ratio of speeds, be shown? A case that is not proven right shows none, in no output of
-any command; nor does one show a ratio whose interval is too wide."""
+"""No output of any command shows a speed of a case that is not proven right, or a ratio of speeds whose
+interval is too wide."""
 
 import os
 import re
@@ -50,7 +50,7 @@ NOT_PROVEN: dict[str, Callable[[], Record]] = {
 
 
 def stored(record: Record, folder: Path) -> Path:
-    """A results folder with the record, and beside it one with a proven record of the same case."""
+    """A results folder with the record; a folder beside it has a proven record of the same case."""
     faster = [samples.load("offline", size, 100.0 * size) for size in (1, 8)]
     files.write(samples.record(loads=faster), folder / "other" / f"{case_id(record.case)}.json")
     return samples.store(folder / "results", record)
@@ -73,21 +73,21 @@ def test_right_case_shows_speed_in_the_same_outputs(output: str, tmp_path: Path,
 
 
 RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
-"""A ratio of 2.1654 or its bounds, as a factor, in percent, or as how much more it is."""
+"""A ratio of 2.1654 or its bounds: as a factor, in percent, or as an increase."""
 
 
 def with_ratios(low: float, high: float) -> Record:
     """A proven case with one ratio everywhere: to in process, to another build, to the runner-up."""
     ratio = Estimate(2.1654, low, high)
     compared = samples.comparison(ratio=ratio)
-    one = planted()
+    record = planted()
     loads = tuple(
         structs.replace(load, throughput_per_s=samples.estimate(4321.0), comparison=compared)
-        for load in one.loads
+        for load in record.loads
     )
-    (cost,) = one.efficiency
-    assert one.search is not None
-    search = structs.replace(one.search, lead=ratio, load=loads[0], accuracy=samples.accuracy())
+    (cost,) = record.efficiency
+    assert record.search is not None
+    search = structs.replace(record.search, lead=ratio, load=loads[0], accuracy=samples.accuracy())
     return planted(loads=loads, efficiency=(structs.replace(cost, ratio=ratio),), search=search)
 
 
@@ -109,13 +109,13 @@ def test_narrow_ratio_is_in_the_same_outputs(output: str, tmp_path: Path, report
 
 @pytest.mark.parametrize("why", NOT_PROVEN)
 def test_hidden_speed_states_reason_and_points(why: str) -> None:
-    one = NOT_PROVEN[why]()
-    seen = publishable(one)
+    record = NOT_PROVEN[why]()
+    seen = publishable(record)
     assert seen.no_speed.startswith("No throughput is shown: ")
     assert not seen.loads
     assert not seen.efficiency
-    assert [(at.scenario, at.batch, at.concurrency) for at in seen.hidden] == [
-        (load.scenario, load.batch, load.concurrency) for load in one.loads
+    assert [(point.scenario, point.batch, point.concurrency) for point in seen.hidden] == [
+        (load.scenario, load.batch, load.concurrency) for load in record.loads
     ]
 
 

@@ -18,11 +18,11 @@ ONE = samples.efficiency()
 
 
 def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
-    """A case whose best point was measured in turns with the reference format's."""
+    """A case whose best point took turns with the reference format's."""
     compared = BesideReference("a40-resnet50-onnx-fp32", Estimate(ratio, low, high))
-    one = samples.record(efficiency=(structs.replace(ONE, beside=compared),))
-    case = structs.replace(one.case, format=format_, accelerator=None, precision="fp32", **changes)
-    return structs.replace(one, case=case)
+    record = samples.record(efficiency=(structs.replace(ONE, beside=compared),))
+    case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
+    return structs.replace(record, case=case)
 
 
 ONNX = beside("onnx", 1.0, 1.0, 1.0)
@@ -51,8 +51,8 @@ def test_formats_rank_by_disjoint_intervals(
 ) -> None:
     seen = samples.seen(*records)
 
-    assert [case_id(one.case) for one in ranked(seen)] == [case_id(one.case) for one in order]
-    assert [ranks(seen).get(case_id(one.case)) for one in order] == list(places)
+    assert [case_id(record.case) for record in ranked(seen)] == [case_id(record.case) for record in order]
+    assert [ranks(seen).get(case_id(record.case)) for record in order] == list(places)
 
 
 # --- versions ----------------------------------------------------------------------------------------------
@@ -61,13 +61,13 @@ def test_formats_rank_by_disjoint_intervals(
 def served(
     backend: str, there: Mapping[str, str], here: Mapping[str, str], accelerator: str | None = None
 ) -> Record:
-    """A case that was measured beside in process."""
+    """A case measured in the server and in process."""
     serving = Serving("docker", "2.51.0", backend, "system", versions=there)
-    one = samples.record(efficiency=(ONE,), serving=serving)
+    record = samples.record(efficiency=(ONE,), serving=serving)
     return structs.replace(
-        one,
-        case=structs.replace(one.case, accelerator=accelerator),
-        machine=structs.replace(one.machine, versions=here),
+        record,
+        case=structs.replace(record.case, accelerator=accelerator),
+        machine=structs.replace(record.machine, versions=here),
     )
 
 
@@ -104,7 +104,7 @@ def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[
 # --- price -------------------------------------------------------------------------------------------------
 
 POINT = samples.load("offline", 8, 1000.0)
-"""3.6 per hour buy 1000 inferences a second: a million cost 1."""
+"""At 3.6 per hour and 1000 inferences a second, a million cost 1."""
 
 
 def priced(price: float | None = 3.6, **changes: Any) -> Record:
@@ -128,6 +128,6 @@ def priced(price: float | None = 3.6, **changes: Any) -> Record:
     ids=["a share", "an error", "random weights", "no price"],
 )
 def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str] | None) -> None:
-    found = cost(publishable(record), POINT)
+    price = cost(publishable(record), POINT)
 
-    assert (found and (pytest.approx(found.per_million), found.of)) == wanted
+    assert (price and (pytest.approx(price.per_million), price.of)) == wanted

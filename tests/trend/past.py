@@ -13,7 +13,7 @@ from reports import history as histories
 from reports.history import Row
 
 COMMITS = [f"{number:08x}{0:032x}" for number in range(0x1000, 0x1000 + 2000)]
-"""The commits of the runs, in their order."""
+"""The commits of the runs, in order."""
 CASE = "cpu-resnet50-micro-onnx-fp32"
 
 
@@ -40,25 +40,28 @@ def row(number: int, throughput_per_s: float = 100.0, **changes: Any) -> Row:
 
 
 def rows(values: Sequence[float], **changes: Any) -> list[Row]:
-    """A load point in a run of each day."""
+    """A load point, measured once a day."""
     return [row(number, value, **changes) for number, value in enumerate(values)]
 
 
 def stepped(runs: int, at: int, factor: float, spread: float = 0.004, seed: int = 0) -> list[float]:
     """Throughputs whose level changes once, from the run `at` on."""
     noise = np.random.default_rng(seed).normal(0, spread, runs)
-    return [100 * float(np.exp(one)) * (factor if number >= at else 1) for number, one in enumerate(noise)]
+    return [
+        100 * float(np.exp(deviation)) * (factor if number >= at else 1)
+        for number, deviation in enumerate(noise)
+    ]
 
 
 def machine(generator: np.random.Generator, runs: int, spread: float, memory: float) -> np.ndarray:
     """A machine's effect on all its figures, as a logarithm: noise with this correlation from run to run,
     [runs]."""
     fresh = generator.normal(0, spread * np.sqrt(1 - memory**2), runs)
-    found = np.empty(runs)
-    found[0] = generator.normal(0, spread)
+    effect = np.empty(runs)
+    effect[0] = generator.normal(0, spread)
     for number in range(1, runs):
-        found[number] = memory * found[number - 1] + fresh[number]
-    return found
+        effect[number] = memory * effect[number - 1] + fresh[number]
+    return effect
 
 
 def noisy(
@@ -83,11 +86,11 @@ def history(
     share: float = 0.25,
     place: int | None = None,
 ) -> tuple[list[Row], dict[str, int]]:
-    """Throughputs of many load points on one machine whose own noise, of 1.5 %, lasts some runs; and the runs
-    from which on a share of them is 3 % faster or slower, by load point: of each another, or `place`."""
+    """Throughputs of many load points on one machine whose own noise of 1.5 % lasts some runs. A share
+    has a step of 3 %; the second result has its run by load point: `place`, or a random one for each."""
     generator = np.random.default_rng(seed)
     together = machine(generator, runs, 0.015, 0.8)
-    found, planted = [], {}
+    history_rows, planted = [], {}
     for number in range(count):
         at = f"online b001-c{number:03d}"
         values, errors = noisy(generator, runs, spread)
@@ -97,7 +100,7 @@ def history(
             values[planted[at] :] += generator.choice((-0.03, 0.03))
         speeds = 1000 * np.exp(values)
         bounds = np.stack([speeds, speeds * (1 - 1.96 * errors), speeds * (1 + 1.96 * errors)], axis=1)
-        found += [
+        history_rows += [
             row(
                 run,
                 at=at,
@@ -106,9 +109,9 @@ def history(
             )
             for run, (value, low, high) in enumerate(bounds.tolist())
         ]
-    return found, planted
+    return history_rows, planted
 
 
 if __name__ == "__main__":
     written, _ = history(seed=0, spread=0.0125)
-    histories.append(Path(sys.argv[1]), sorted(written, key=lambda one: one.started))
+    histories.append(Path(sys.argv[1]), sorted(written, key=lambda entry: entry.started))

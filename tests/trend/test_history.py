@@ -1,4 +1,4 @@
-"""The history on disk has every measurement once and whole, whoever adds at the same time."""
+"""The history on disk has every measurement once and whole, even if processes add concurrently."""
 
 import json
 import subprocess
@@ -19,22 +19,22 @@ ORIGIN = Origin("run-1", "node-7", ("GPU-1",), "a" * 40, True, "2026-03-04T05:06
 
 
 def measured(origin: Origin = ORIGIN, **changes: object) -> Record:
-    """A record whose measurements say where they come from."""
-    one = samples.record(**changes)
-    loads = tuple(structs.replace(load, origin=origin) for load in one.loads)
-    ledger = structs.replace(one.accuracy, origin=origin) if one.accuracy else None
-    return structs.replace(one, loads=loads, accuracy=ledger)
+    """A record whose measurements have an origin."""
+    record = samples.record(**changes)
+    loads = tuple(structs.replace(load, origin=origin) for load in record.loads)
+    ledger = structs.replace(record.accuracy, origin=origin) if record.accuracy else None
+    return structs.replace(record, loads=loads, accuracy=ledger)
 
 
 def added(folder: Path, *records: Record) -> int:
-    return history.append(folder, [row for one in records for row in history.rows_of(publishable(one))])
+    return history.append(folder, [row for record in records for row in history.rows_of(publishable(record))])
 
 
 def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
-    one = measured()
-    assert added(tmp_path, one) == 6
-    found, _ = history.read(tmp_path)
-    assert {row.at for row in found} == {
+    record = measured()
+    assert added(tmp_path, record) == 6
+    rows, _ = history.read(tmp_path)
+    assert {row.at for row in rows} == {
         "offline b008-c001",
         "offline b001-c001",
         "offline b002-c001",
@@ -42,11 +42,11 @@ def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
         "online b001-c016",
         "top-1",
     }
-    assert {(row.run, row.host, row.commit, row.case) for row in found} == {
+    assert {(row.run, row.host, row.commit, row.case) for row in rows} == {
         ("run-1", "node-7", "a" * 40, "a40-resnet50-onnx-trt-fp16")
     }
-    (first,) = [row for row in found if row.at == "offline b008-c001"]
-    throughput = one.loads[0].throughput_per_s
+    (first,) = [row for row in rows if row.at == "offline b008-c001"]
+    throughput = record.loads[0].throughput_per_s
     assert first.figures["throughput_per_s"] == (throughput.value, throughput.low, throughput.high)
     assert set(first.figures) == {"throughput_per_s", "latency_p99_ms"}
 
@@ -109,10 +109,10 @@ def test_concurrent_processes_add_whole_unique_lines(tmp_path: Path) -> None:
         "for one, other in zip(own, common): history.append(Path(sys.argv[1]), [one, other])\n"
     )
     root = Path(__file__).parents[2]
-    started = [
+    processes = [
         subprocess.Popen([sys.executable, "-c", program, str(tmp_path), f"node-{number}"], cwd=root)
         for number in range(3)
     ]
-    assert [one.wait(timeout=120) for one in started] == [0, 0, 0]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
     lines = (tmp_path / "cpu.jsonl").read_bytes().splitlines()
     assert len(history.read(tmp_path)[0]) == len(lines) == 80

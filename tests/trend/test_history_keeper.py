@@ -12,7 +12,7 @@ from tests.trend.test_history import measured
 
 
 def report(when: str, **properties: str) -> pytest.TestReport:
-    """The end of a stage of a test."""
+    """The report of a test's stage, with these properties."""
     return pytest.TestReport(
         "benchmarks/test_load.py::test_offline",
         ("", 1, ""),
@@ -26,7 +26,7 @@ def report(when: str, **properties: str) -> pytest.TestReport:
 
 @pytest.fixture
 def keeper(tmp_path: Path) -> HistoryKeeper:
-    """One of a results folder that holds a record."""
+    """The keeper of a results folder with one record."""
     samples.store(tmp_path / "results", measured())
     return HistoryKeeper(tmp_path / "results", tmp_path / "history")
 

@@ -18,7 +18,7 @@ FAIL = ("--fail-on", "step")
 
 
 def scores(*values: float) -> list[Row]:
-    """The accuracy in a run of each day, from the 20th on."""
+    """An accuracy, measured once a day from the 20th on."""
     return [
         past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
         for n, s in enumerate(values, 20)
@@ -50,10 +50,10 @@ def test_gate_fails_for_recent_unknown_regression(
     tmp_path: Path, trend: Reports, values: list[float], options: tuple[str, ...], status: int
 ) -> None:
     append(tmp_path, past.rows(values))
-    found, text, errors = trend(*options)
-    assert found == status
+    exit_status, text, errors = trend(*options)
+    assert exit_status == status
     assert (BETWEEN in errors) == (status == STATUS["speed"])
-    if found != 4:
+    if exit_status != 4:
         (line,) = [line for line in text.splitlines() if past.CASE in line]
         assert (BETWEEN in line) == (len(values) >= 60 and values != past.stepped(60, 0, 1.0))
 
@@ -77,11 +77,13 @@ def test_step_within_one_commit_names_both_runs(tmp_path: Path, trend: Reports, 
 def test_steps_do_not_depend_on_selection(tmp_path: Path, trend: Reports) -> None:
     for case in range(12):
         append(tmp_path, past.rows(past.stepped(60, 50, 0.95, seed=case), case=f"cpu-model{case}-onnx-fp32"))
-    shown = [
-        next(line.split(" | ")[-1].strip() for line in trend(*of).out.splitlines() if "cpu-model7" in line)
-        for of in ((), ("-k", "model7"))
+    changes = [
+        next(
+            line.split(" | ")[-1].strip() for line in trend(*options).out.splitlines() if "cpu-model7" in line
+        )
+        for options in ((), ("-k", "model7"))
     ]
-    assert shown[0] == shown[1]
+    assert changes[0] == changes[1]
     assert trend("-k", "nothing").status == 4
 
 
@@ -124,7 +126,7 @@ def test_undrawable_output_is_refused_before_adding(place: str, tmp_path: Path, 
     append(tmp_path / "other", past.rows(SLOWER))
     (tmp_path / "taken").write_text("theirs")
     (tmp_path / "loop").symlink_to("nowhere")
-    status, text, said = trend("--add", tmp_path / "other", "--output", tmp_path / place)
+    status, text, errors = trend("--add", tmp_path / "other", "--output", tmp_path / place)
     assert (status, text) == (4, "")
-    assert said.startswith(f"error: {tmp_path / place}: ")
+    assert errors.startswith(f"error: {tmp_path / place}: ")
     assert not list(tmp_path.glob("*.jsonl"))
