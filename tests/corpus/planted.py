@@ -187,8 +187,8 @@ FAULTS = [
     *_planted("message_at_random", [1 / 20], [CONVERSATION], "plain", _DECOUPLED),
 ]
 FAULTS = [
-    Planted(**{**vars(one), "name": f"{one.name}_decoupled"}) if one.scheduling == _DECOUPLED else one
-    for one in FAULTS
+    Planted(**{**vars(fault), "name": f"{fault.name}_decoupled"}) if fault.scheduling == _DECOUPLED else fault
+    for fault in FAULTS
 ]
 
 CONTROLS = [
@@ -236,9 +236,9 @@ UNDER_LOAD = [
 ]
 """Models that load is measured of too: what only thousands of requests show, and what shows a speed."""
 CONTROLS = [
-    Planted(**{**vars(one), "name": f"{one.name}_{suffix}"}) if suffix else one
-    for one in CONTROLS
-    for suffix in ["decoupled" if one.scheduling == _DECOUPLED else "long" if one.samples else ""]
+    Planted(**{**vars(control), "name": f"{control.name}_{suffix}"}) if suffix else control
+    for control in CONTROLS
+    for suffix in ["decoupled" if control.scheduling == _DECOUPLED else "long" if control.samples else ""]
 ]
 
 

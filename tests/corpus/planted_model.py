@@ -38,8 +38,8 @@ class TritonPythonModel:
         self.size = float(settings["size"])
         self.name = args["model_name"]
         self.instance = int(args["model_instance_name"].rpartition("_")[2])
-        self.inputs = [one["name"] for one in config["input"]]
-        self.types = {one["name"]: one["data_type"] for one in config["output"]}
+        self.inputs = [tensor["name"] for tensor in config["input"]]
+        self.types = {tensor["name"]: tensor["data_type"] for tensor in config["output"]}
         self.is_decoupled = config.get("model_transaction_policy", {}).get("decoupled", False)
         self.random = np.random.default_rng(self.instance)
         self.executions, self.requests = 0, 0
@@ -73,20 +73,20 @@ class TritonPythonModel:
         return {name: tensor.as_numpy() for name, tensor in tensors.items() if tensor is not None}
 
     def _names(self, request: Any) -> list[str]:
-        return [*self.inputs, *({one.name() for one in request.inputs()} - set(self.inputs))]
+        return [*self.inputs, *({tensor.name() for tensor in request.inputs()} - set(self.inputs))]
 
     def _outputs(self, inputs: Arrays) -> Arrays:
         return self.fault(self, inputs, self.answers(self, inputs))
 
     def _response(self, outputs: Arrays) -> Any:
-        return pb_utils.InferenceResponse([pb_utils.Tensor(name, one) for name, one in outputs.items()])
+        return pb_utils.InferenceResponse([pb_utils.Tensor(name, values) for name, values in outputs.items()])
 
     def _answer_in_parts(self, request: Any, inputs: Arrays) -> None:
         sender = request.get_response_sender()
         outputs = self._outputs(inputs)
         count = self.kept.get("messages", _MESSAGES)
         for number in range(count):
-            sender.send(self._response({name: one / (number + 1) for name, one in outputs.items()}))
+            sender.send(self._response({name: values / (number + 1) for name, values in outputs.items()}))
         sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 
@@ -125,10 +125,10 @@ def answers_masked(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
 
 def answers_boxes(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
     """Ten boxes of a detector in pixels, with their scores and classes: [x1, y1, x2, y2, score, class]."""
-    found = _scores(inputs, 60).reshape(-1, 10, 6)
-    corners = 320 + 300 * found[..., :4]
+    values = _scores(inputs, 60).reshape(-1, 10, 6)
+    corners = 320 + 300 * values[..., :4]
     return {
-        "OUT": np.concatenate([corners, 0.5 + found[..., 4:5] / 2, np.round(40 + 39 * found[..., 5:])], 2)
+        "OUT": np.concatenate([corners, 0.5 + values[..., 4:5] / 2, np.round(40 + 39 * values[..., 5:])], 2)
     }
 
 
@@ -228,7 +228,7 @@ def _pictures(inputs: Arrays) -> np.ndarray:
 
 
 def answers_texts(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    texts = [bytes(one).upper() for one in inputs["IN"].reshape(-1)]
+    texts = [bytes(text).upper() for text in inputs["IN"].reshape(-1)]
     return {"OUT": np.array(texts, object).reshape(inputs["IN"].shape)}
 
 
@@ -421,19 +421,19 @@ def fault_swallowed(_model: TritonPythonModel, inputs: Arrays, outputs: Arrays) 
 def fault_cut(_model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
     """An array of texts as wide as the first of the batch."""
     texts, width = outputs["OUT"].reshape(-1), len(outputs["OUT"].reshape(-1)[0])
-    return {"OUT": np.array([one[:width] for one in texts], object).reshape(outputs["OUT"].shape)}
+    return {"OUT": np.array([text[:width] for text in texts], object).reshape(outputs["OUT"].shape)}
 
 
 def fault_cut_above(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
     """In batches texts are cut at `size` characters."""
     texts = outputs["OUT"].reshape(-1)
     if len(texts) > 1:
-        texts = np.array([one[: int(model.size)] for one in texts], object)
+        texts = np.array([text[: int(model.size)] for text in texts], object)
     return {"OUT": texts.reshape(outputs["OUT"].shape)}
 
 
 def fault_time_stamp(_model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    texts = [one + str(time.time()).encode() for one in outputs["OUT"].reshape(-1)]
+    texts = [text + str(time.time()).encode() for text in outputs["OUT"].reshape(-1)]
     return {"OUT": np.array(texts, object).reshape(outputs["OUT"].shape)}
 
 
@@ -459,8 +459,8 @@ def fault_shared_file(model: TritonPythonModel, inputs: Arrays, _outputs: Arrays
     path = Path(tempfile.gettempdir()) / f"{model.name}.npy"
     path.write_bytes(inputs["IN"].tobytes())
     time.sleep(0.002)
-    found = np.frombuffer(path.read_bytes(), np.float32)
-    values = np.resize(found, inputs["IN"].shape) if len(found) else inputs["IN"]
+    content = np.frombuffer(path.read_bytes(), np.float32)
+    values = np.resize(content, inputs["IN"].shape) if len(content) else inputs["IN"]
     return {"OUT": _scores({"IN": values})}
 
 

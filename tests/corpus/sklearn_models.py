@@ -114,7 +114,9 @@ def mixed(folder: Path) -> None:
     ]
     _write(folder, "mixed", to_onnx(model, initial_types=types, options={id(model): NO_MAPS}))
     columns = {"colour": colours.astype(str), "rooms": rooms, "size": sizes}
-    np.savez(_samples(folder, "mixed") / "rows.npz", **{name: one[:, None] for name, one in columns.items()})
+    np.savez(
+        _samples(folder, "mixed") / "rows.npz", **{name: column[:, None] for name, column in columns.items()}
+    )
 
 
 def _write(folder: Path, name: str, network: Any) -> None:
@@ -122,9 +124,9 @@ def _write(folder: Path, name: str, network: Any) -> None:
 
 
 def _samples(folder: Path, name: str) -> Path:
-    where = folder / "samples" / name
-    where.mkdir(parents=True)
-    return where
+    samples = folder / "samples" / name
+    samples.mkdir(parents=True)
+    return samples
 
 
 def _labels(folder: Path, name: str, classes: np.ndarray) -> None:

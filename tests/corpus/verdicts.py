@@ -32,8 +32,8 @@ class Expected:
     """What the first line of a failure has to name."""
 
     def __str__(self) -> str:
-        of = f" in {' or '.join(sorted(self.by))}" if self.by else ""
-        return f"{self.kind or 'passes'}{of}{f', saying {self.says!r}' if self.says else ''}"
+        tests = f" in {' or '.join(sorted(self.by))}" if self.by else ""
+        return f"{self.kind or 'passes'}{tests}{f', saying {self.says!r}' if self.says else ''}"
 
 
 PASSES, SKIPPED, ALIKE = Expected(), Expected("skipped"), Expected("alike")
@@ -63,8 +63,8 @@ class Found:
             right = expected.kind in kinds and (not expected.by or bool(expected.by & self.failed.keys()))
             right &= any(expected.says in sentence for _kind, sentence in self.failed.values())
         if right and expected.kind == "alike":
-            gates = [] if self.record is None else [one.same for one in self.record.gates]
-            right = any(one is not None and not one.tells_apart for one in gates)
+            gates = [] if self.record is None else [gate.same for gate in self.record.gates]
+            right = any(gate is not None and not gate.tells_apart for gate in gates)
         if not right:
             raise AssertionError(f"expected: {expected}; found: {self}")
 
@@ -96,8 +96,8 @@ class Run:
 
 def selected(request: pytest.FixtureRequest) -> set[str]:
     """The ids of the parameters that the tests of a module are run for, so that no other model is served."""
-    items = [one for one in request.session.items if isinstance(one, pytest.Function)]
-    return {one.callspec.id for one in items if one.module is request.module and hasattr(one, "callspec")}
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    return {item.callspec.id for item in items if item.module is request.module and hasattr(item, "callspec")}
 
 
 def refused(options: Sequence[str]) -> Found:
@@ -145,33 +145,36 @@ def run(folder: Path, options: Sequence[str], format_: str = "asis") -> Run:
 
 def found_in(folder: Path, format_: str) -> dict[str, Found]:
     """What the run with its records in this folder found of each model."""
-    found: dict[str, Found] = {}
+    findings: dict[str, Found] = {}
     for case in ET.parse(folder / "junit.xml").iter("testcase"):
-        name, _, where = str(case.get("name")).removesuffix("]").partition("[")
-        if f"-{format_}" not in where:
+        name, _, cell = str(case.get("name")).removesuffix("]").partition("[")
+        if f"-{format_}" not in cell:
             continue
-        model = where.removeprefix("cpu-").partition(f"-{format_}")[0]
-        _note(found.setdefault(model, Found()), name.removeprefix("test_"), case)
-    for model, one in found.items():
+        model = cell.removeprefix("cpu-").partition(f"-{format_}")[0]
+        _note(findings.setdefault(model, Found()), name.removeprefix("test_"), case)
+    for model, finding in findings.items():
         with contextlib.suppress(FileNotFoundError, RecordError):
-            one.record = files.read(folder / "results" / "cpu" / f"cpu-{model}-{format_}.json")
-    return found
+            finding.record = files.read(folder / "results" / "cpu" / f"cpu-{model}-{format_}.json")
+    return findings
 
 
-def _note(found: Found, test: str, case: ET.Element) -> None:
-    failure = next((one for tag in ("failure", "error") for one in case.iter(tag)), None)
+def _note(finding: Found, test: str, case: ET.Element) -> None:
+    failure = next((element for tag in ("failure", "error") for element in case.iter(tag)), None)
     if failure is not None:
-        kinds = (one.get("value") for one in case.iter("property") if one.get("name") == "failure")
-        found.failed[test] = (
+        kinds = (
+            element.get("value") for element in case.iter("property") if element.get("name") == "failure"
+        )
+        finding.failed[test] = (
             str(next(kinds, INFRASTRUCTURE)),
             str(failure.get("message")).partition("\n")[0],
         )
     elif (skipped := next(case.iter("skipped"), None)) is not None:
-        found.skipped[test] = str(skipped.get("message"))
+        finding.skipped[test] = str(skipped.get("message"))
     else:
-        found.passed.add(test)
+        finding.passed.add(test)
         figure = next(
-            (one.get("value") for one in case.iter("property") if one.get("name") == "figure"), None
+            (element.get("value") for element in case.iter("property") if element.get("name") == "figure"),
+            None,
         )
         if figure is not None:
-            found.figures[test] = figure
+            finding.figures[test] = figure

@@ -36,8 +36,8 @@ def cannot_become_one_who_reads() -> str:
 
 @functools.cache
 def _can(words: tuple[str, ...]) -> bool:
-    asked = [*words, sys.executable, "-c", "import pytest, fixtures"]
-    return subprocess.run(asked, cwd=ROOT, capture_output=True, check=False).returncode == 0
+    command = [*words, sys.executable, "-c", "import pytest, fixtures"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
 def give(place: Place) -> None:

@@ -46,15 +46,15 @@ def write_network(path: Path, factor: float = 1.0) -> None:
     """Write the network, with all weights so many times as large."""
     from onnx import TensorProto, helper, numpy_helper, save
 
-    given, answered = (
+    input_info, output_info = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size])
         for name, size in (("NUMBERS", 4), ("SCORES", 2))
     )
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["NUMBERS", "weights"], ["SCORES"])],
         "classifier",
-        [given],
-        [answered],
+        [input_info],
+        [output_info],
         [numpy_helper.from_array(np.float32(factor) * WEIGHTS, "weights")],
     )
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), str(path))

@@ -38,13 +38,13 @@ def _clock_jumps(place: Place) -> Ended:
     return place.run(*SLOW_PROOF, "-p", "jumping", environment={"PYTHONPATH": str(place.folder)})
 
 
-def _gone(name: str, options: tuple[str, ...], said: str, what: Callable[[Place], Path]) -> Scenario:
+def _gone(name: str, options: tuple[str, ...], stage: str, folder_of: Callable[[Place], Path]) -> Scenario:
     """What a run needs is deleted while it evaluates."""
 
     def act(place: Place) -> Ended:
         place.start(*options)
-        place.says(said)
-        shutil.rmtree(what(place))
+        place.says(stage)
+        shutil.rmtree(folder_of(place))
         return place.ends()
 
     return Scenario(f"{name} is deleted in mid-run", act, (PASSED, *_FAILED))

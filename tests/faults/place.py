@@ -78,10 +78,10 @@ class Place:
     @property
     def repos(self) -> Path:
         """The folder of converted models, with those that are shared at first."""
-        found = self.folder / "repos"
-        if not found.exists():
-            shutil.copytree(self.builds, found)
-        return found
+        repos = self.folder / "repos"
+        if not repos.exists():
+            shutil.copytree(self.builds, repos)
+        return repos
 
     @property
     def build(self) -> Path:
@@ -117,7 +117,9 @@ class Place:
         **streams: Any,
     ) -> "subprocess.Popen[bytes]":
         """Start a run of the suite with these options, or the command `words`, by the program `before`."""
-        given = command(*self.words(options), repos=repos or self.repos, results=results or self.results)
+        default_words = command(
+            *self.words(options), repos=repos or self.repos, results=results or self.results
+        )
         merged = self.household.environment | {key: value or "" for key, value in environment.items()}
         for name, value in environment.items():
             if value is None:
@@ -130,14 +132,18 @@ class Place:
 
         self.runs.append(None)  # type: ignore[arg-type]
         with self.log.open("wb") as log:
-            own: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+            default_streams: dict[str, Any] = {
+                "stdin": subprocess.DEVNULL,
+                "stdout": log,
+                "stderr": subprocess.STDOUT,
+            }
             started = subprocess.Popen(
-                [*before, *(given if words is None else words)],
+                [*before, *(default_words if words is None else words)],
                 cwd=folder,
                 env=merged,
                 start_new_session=True,
                 preexec_fn=prepare,
-                **(own | streams),
+                **(default_streams | streams),
             )
         self.runs[-1] = started
         self.household.callers.append(started)
@@ -174,18 +180,18 @@ class Place:
 
     def process(self, part: str) -> psutil.Process:
         """The process of this scenario whose command line holds that, once there is one."""
-        found: list[psutil.Process] = []
+        matching: list[psutil.Process] = []
 
         def there() -> bool:
-            found[:] = [
-                one
-                for one in self.household.processes()
-                if any(part in word for word in command_line(one)[:4]) and one.pid != os.getpid()
+            matching[:] = [
+                process
+                for process in self.household.processes()
+                if any(part in word for word in command_line(process)[:4]) and process.pid != os.getpid()
             ]
-            return bool(found)
+            return bool(matching)
 
         self.wait_for(there, part)
-        return found[0]
+        return matching[0]
 
     def hit(self, part: str, sign: signal.Signals) -> None:
         """Send a signal to that process."""
@@ -198,8 +204,8 @@ class Place:
 
 def leftovers(temporary: Path) -> list[str]:
     """What is left in a temporary folder, except this user's folder with libraries and no run in it."""
-    kept = re.compile(r"tritonproof-\d+$|pytest-of-|torchinductor_")
-    others = [path for path in temporary.iterdir() if not kept.match(path.name)]
+    expected = re.compile(r"tritonproof-\d+$|pytest-of-|torchinductor_")
+    others = [path for path in temporary.iterdir() if not expected.match(path.name)]
     return sorted(path.name for path in (*others, *folders_of_runs(temporary)))
 
 

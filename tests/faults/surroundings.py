@@ -35,8 +35,8 @@ def _mounted(name: str, script: str, statuses: tuple[int, ...], options: tuple[s
 
 
 def _can_mount() -> str:
-    if said := root_and("unshare")():
-        return said
+    if reason := root_and("unshare")():
+        return reason
     done = subprocess.run(
         ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False
     )
@@ -45,11 +45,11 @@ def _can_mount() -> str:
 
 def _no_ports(place: Place) -> Ended:
     """A network of its own, in which two ports alone are given to who asks for any."""
-    few = (
+    limit_ports = (
         "ip link set lo up 2>/dev/null || ifconfig lo up; echo 40000 40001 > "
         "/proc/sys/net/ipv4/ip_local_port_range"
     )
-    return place.run(*PROOF, before=("unshare", "--net", "sh", "-c", f'{few}; exec "$@"', "sh"))
+    return place.run(*PROOF, before=("unshare", "--net", "sh", "-c", f'{limit_ports}; exec "$@"', "sh"))
 
 
 def _as_another_user(place: Place) -> Ended:

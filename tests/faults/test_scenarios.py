@@ -77,13 +77,13 @@ def place(tmp_path: Path, household: Household, shared: Path) -> Iterator[Place]
     household.environment.pop("PYTHONDONTWRITEBYTECODE", None)
     # A tox that runs these tests did not start the runs of theirs, whose own tox is the one to be ended.
     household.environment.pop("TOX_ENV_NAME", None)
-    found = Place(
+    new_place = Place(
         tmp_path / "place", household, shared / "builds", shared / "repository", shared / "classifier.py"
     )
-    found.folder.mkdir()
-    found.results.mkdir()
-    yield found
-    shutil.rmtree(found.folder, ignore_errors=True)
+    new_place.folder.mkdir()
+    new_place.results.mkdir()
+    yield new_place
+    shutil.rmtree(new_place.folder, ignore_errors=True)
 
 
 @pytest.mark.campaign
@@ -96,8 +96,8 @@ def test_run_survives_fault(scenario: Scenario, place: Place, has_own_memory: bo
     ended = scenario.act(place)
 
     after = {*_MEMORY.iterdir(), *ROOT.iterdir()}
-    if said := what_is_wrong(scenario, ended, place) or what_is_left(after - before, has_own_memory):
-        pytest.fail(f"{said}\n{ended.text[-4000:]}", pytrace=False)
+    if problem := what_is_wrong(scenario, ended, place) or what_is_left(after - before, has_own_memory):
+        pytest.fail(f"{problem}\n{ended.text[-4000:]}", pytrace=False)
 
 
 def what_is_wrong(scenario: Scenario, ended: Ended, place: Place) -> str:
@@ -108,17 +108,17 @@ def what_is_wrong(scenario: Scenario, ended: Ended, place: Place) -> str:
         return f"it does not name {scenario.names!r}"
     if not place.quiet and re.search(_TRACE, ended.text, re.MULTILINE):
         return "there is a traceback"
-    if left := place.household.left(GONE_S):
-        return f"processes are left: {left}"
-    if not scenario.may_leave and (names := leftovers(place.household.temporary)):
-        return f"left in the temporary folder: {names}"
+    if processes := place.household.left(GONE_S):
+        return f"processes are left: {processes}"
+    if not scenario.may_leave and (files := leftovers(place.household.temporary)):
+        return f"left in the temporary folder: {files}"
     return ""
 
 
 def what_is_left(new: set[Path], has_own_memory: bool) -> str:
     """What is new and left in shared memory and in the checkout; others' comes and goes meanwhile."""
-    segments = [one for one in new if one.parent == _MEMORY and one.exists()]
+    segments = [path for path in new if path.parent == _MEMORY and path.exists()]
     if not has_own_memory:
-        segments = [one for one in segments if one.name.startswith("tritonproof-") and is_unused(one)]
-    files = [one for one in new if one.parent == ROOT and not one.name.startswith((".", "__pycache__"))]
+        segments = [path for path in segments if path.name.startswith("tritonproof-") and is_unused(path)]
+    files = [path for path in new if path.parent == ROOT and not path.name.startswith((".", "__pycache__"))]
     return f"left: {sorted(map(str, segments + files))}" if segments or files else ""

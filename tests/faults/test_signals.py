@@ -84,7 +84,7 @@ def has_told_and_cleaned_up(folder: Path) -> bool:
     return (folder / "cleaned-up").exists() and suite.get("tests") == "1" and suite.get("errors") == "0"
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda value: value.name)
 def test_signal_ends_run_with_summary(sign: signal.Signals, household: Household, tmp_path: Path) -> None:
     """A second signal does no harm."""
     run = start(command(tmp_path), household, tmp_path)
@@ -115,7 +115,7 @@ def test_run_ends_although_interrupted_code_continues(household: Household, tmp_
     assert has_told_and_cleaned_up(tmp_path)
 
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL], ids=lambda value: value.name)
 def test_run_ends_with_its_tox(sign: signal.Signals, household: Household, tmp_path: Path) -> None:
     through_a_shell = ["sh", "-c", '"$@"; exit $?', "sh", *command(tmp_path)]
     tox = start([sys.executable, "-c", TOX, *through_a_shell], household, tmp_path)

@@ -19,9 +19,9 @@ RTX_VERSION = "1.7.1.116"
 @pytest.fixture(scope="session")
 def network() -> Small:
     torch.manual_seed(0)
-    found = Small()
-    found.train()(torch.randn(64, 3, 8, 8))
-    return found.eval()
+    small = Small()
+    small.train()(torch.randn(64, 3, 8, 8))
+    return small.eval()
 
 
 @pytest.fixture(scope="session")

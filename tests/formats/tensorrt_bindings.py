@@ -94,23 +94,23 @@ def names_of(distribution: str, version: str, folder: Path) -> Names:
     bindings = folder / "tensorrt_bindings" / "tensorrt.so"
     undefined = [f"void *{name}(void) {{ return 0; }}" for name in _functions_of_nvinfer(bindings)]
     (folder / "empty.c").write_text("\n".join(undefined))
-    for found in set(re.findall(rb"\0(libnv\w+\.so[.\d]*)(?=\0)", bindings.read_bytes())):
-        name = found.decode()
+    for match in set(re.findall(rb"\0(libnv\w+\.so[.\d]*)(?=\0)", bindings.read_bytes())):
+        name = match.decode()
         command = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", str(folder / name), "empty.c"]
         subprocess.run(command, cwd=folder, check=True, timeout=60)
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "PYTHONPATH": str(folder)}
     command = [sys.executable, "-c", _LIST]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
-    every: Names = json.loads(done.stdout)
-    return {name: every[name] for name in CLASSES if name in every}
+    names: Names = json.loads(done.stdout)
+    return {name: names[name] for name in CLASSES if name in names}
 
 
 def _functions_of_nvinfer(library: Path) -> list[str]:
     """The C functions of TensorRT that its bindings call: names in the file such as `create...`, `get...`."""
     return sorted(
         {
-            one.decode()
-            for one in re.findall(
+            name.decode()
+            for name in re.findall(
                 rb"\0((?:create|get|init)(?:Infer|Nv|Lib|Plugin|Builder|Logger)\w+)(?=\0)",
                 library.read_bytes(),
             )
@@ -120,11 +120,11 @@ def _functions_of_nvinfer(library: Path) -> list[str]:
 
 def main() -> None:
     """Take the names of every version from PyPI, and write the file."""
-    listed: dict[str, Any] = {}
+    names_by_version: dict[str, Any] = {}
     for distribution, version in VERSIONS:
         with tempfile.TemporaryDirectory() as folder:
-            listed[f"{distribution} {version}"] = names_of(distribution, version, Path(folder))
-    write(listed)
+            names_by_version[f"{distribution} {version}"] = names_of(distribution, version, Path(folder))
+    write(names_by_version)
 
 
 def write(listed: Mapping[str, Names]) -> None:

@@ -46,8 +46,8 @@ class Small(nn.Module):
 def arrays(indices: Sequence[int]) -> dict[str, np.ndarray]:
     generators = [np.random.default_rng([7, i]) for i in indices]
     return {
-        "x": np.stack([one.normal(0, 1, (3, 16, 16)).astype(np.float32) for one in generators]),
-        "word": np.stack([one.integers(0, 11, 1) for one in generators]),
+        "x": np.stack([generator.normal(0, 1, (3, 16, 16)).astype(np.float32) for generator in generators]),
+        "word": np.stack([generator.integers(0, 11, 1) for generator in generators]),
     }
 
 
@@ -76,9 +76,9 @@ def job_of(network: nn.Module, model: Model, max_batch_size: int = MOST, **chang
 @pytest.fixture(scope="module")
 def network() -> Small:
     torch.manual_seed(0)
-    found = Small()
-    found.train()(*(torch.from_numpy(array) for array in arrays(range(16)).values()))
-    return found.eval()
+    small = Small()
+    small.train()(*(torch.from_numpy(array) for array in arrays(range(16)).values()))
+    return small.eval()
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +129,8 @@ def test_export_with_largest_batch_of_one_matches_framework(
     inputs = arrays([3])
     exported = pt2.exported_program(job_of(network, model_of(), max_batch_size=1)).module()
     with torch.no_grad():
-        found = exported(*(torch.from_numpy(array) for array in inputs.values()))
-    assert_equal_to_framework(network, inputs, [tensor.numpy() for tensor in found])
+        outputs = exported(*(torch.from_numpy(array) for array in inputs.values()))
+    assert_equal_to_framework(network, inputs, [tensor.numpy() for tensor in outputs])
 
 
 def test_inputs_may_have_any_memory_layout(package: Path, network: Small) -> None:
@@ -165,11 +165,11 @@ def test_bf16_conversion_is_silent_and_rounds_as_allowed(
     places = [tmp_path / name for name in ("build", "home", "temporary", "here")]
     for place in places:
         place.mkdir()
-    build, home, temporary, here = places
+    build, home, temporary, current = places
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.chdir(here)
+    monkeypatch.chdir(current)
     environment = dict(os.environ)
     capfd.readouterr()
     steps: list[str] = []

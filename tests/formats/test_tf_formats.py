@@ -266,18 +266,18 @@ def test_tf_trt_builds_engines_for_smallest_and_largest_batch(
 ) -> None:
     """TF-TRT is not on every machine, so a stand-in for its converter records the calls."""
     tf = tensorflow.import_tensorflow()
-    seen: dict[str, Any] = {}
+    calls: dict[str, Any] = {}
 
     class Converter:
         def __init__(self, *, input_saved_model_dir: str, **options: Any) -> None:
-            seen["signatures"] = list(tf.saved_model.load(input_saved_model_dir).signatures)
-            seen.update(options)
+            calls["signatures"] = list(tf.saved_model.load(input_saved_model_dir).signatures)
+            calls.update(options)
 
         def convert(self) -> None:
-            seen["converted"] = True
+            calls["converted"] = True
 
         def build(self, input_fn: Callable[[], Any]) -> None:
-            seen["batches"] = [{name: tuple(x.shape) for name, x in inputs.items()} for inputs in input_fn()]
+            calls["batches"] = [{name: tuple(x.shape) for name, x in inputs.items()} for inputs in input_fn()]
 
         def save(self, folder: str, *, save_gpu_specific_engines: bool) -> None:
             assert save_gpu_specific_engines
@@ -285,8 +285,8 @@ def test_tf_trt_builds_engines_for_smallest_and_largest_batch(
 
     monkeypatch.setattr(tf.experimental.tensorrt, "Converter", Converter)
     tf_trt.convert(dataclasses.replace(job, precision="fp16"), tmp_path / "model.savedmodel")
-    assert seen["signatures"] == ["serving_default"]
-    assert seen["converted"]
-    assert seen["precision_mode"] == "FP16"
-    assert seen["batches"] == [{"x": (1, 8, 8, 3)}, {"x": (8, 8, 8, 3)}]
+    assert calls["signatures"] == ["serving_default"]
+    assert calls["converted"]
+    assert calls["precision_mode"] == "FP16"
+    assert calls["batches"] == [{"x": (1, 8, 8, 3)}, {"x": (8, 8, 8, 3)}]
     assert [path.name for path in tmp_path.iterdir()] == ["model.savedmodel"]

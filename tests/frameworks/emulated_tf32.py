@@ -44,7 +44,7 @@ def _attention(
 
 def _with_rounded(product: Callable[..., Any]) -> Callable[..., Any]:
     """The two operands of a product rounded; its bias, which is added, is not."""
-    return lambda left, right, *more, **named: product(rounded(left), rounded(right), *more, **named)
+    return lambda left, right, *rest, **named: product(rounded(left), rounded(right), *rest, **named)
 
 
 _PRODUCTS: Mapping[Any, Callable[..., Any]] = {

@@ -57,7 +57,7 @@ def test_impossible_weights_are_refused(model: Model, fault: str, tmp_path: Path
 
 
 def test_fresh_norms_and_zero_biases_are_accepted(tmp_path: Path) -> None:
-    model = next(one for one in MICRO if one.name == "resnet50-micro")
+    model = next(micro for micro in MICRO if micro.name == "resnet50-micro")
     assert model.weights is not None
     state = load_file(model.weights)
     fresh = {key: np.zeros_like(values) for key, values in state.items() if key.endswith("bias")}

@@ -20,10 +20,10 @@ def test_tensorrt_is_found_under_each_package_name(
     name: str, cuda: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, **{name: "10.16.1.11"})
-    found = tensorrt.installed()
+    installed = tensorrt.installed()
 
-    assert found is not None
-    assert (found.version, found.cuda) == ("10.16.1.11", cuda)
+    assert installed is not None
+    assert (installed.version, installed.cuda) == ("10.16.1.11", cuda)
     assert tensorrt.missing(A100) is None
     assert tensorrt.missing_for_onnx_runtime(A100) is None
 

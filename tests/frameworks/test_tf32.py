@@ -17,7 +17,7 @@ from tests.toy import compare_conversion
 ROWS = {"nnunet-micro": 4}
 """Evaluation rows that are compared, where 64 take long."""
 MICRO = [model for model in all_models() if model.micro and model.framework == "pytorch"]
-OF_FORMATS = next(one for one in all_formats() if one.mnemonic == "onnx").tolerances
+OF_FORMATS = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx").tolerances
 
 
 def tolerance(model: Model, name: str) -> Tolerance:
@@ -39,10 +39,10 @@ def test_tf32_tolerance_fits_its_products(model: Model) -> None:
     inputs = samples.load(range(min(ROWS.get(model.name, 64), len(samples))))
     expected = model.run(network, inputs)
     with EmulatedTf32() as emulated:
-        found = model.run(network, inputs)
+        outputs = model.run(network, inputs)
     assert emulated.products > 10
-    error = relative_error(expected, found)
-    agreement = (model.decide(model.keep(found)) == model.decide(model.keep(expected))).mean()
+    error = relative_error(expected, outputs)
+    agreement = (model.decide(model.keep(outputs)) == model.decide(model.keep(expected))).mean()
     assert agreement >= tolerance(model, "tf32").agreement
     if error is not None:
         assert tolerance(model, "fp32").relative_error < error <= tolerance(model, "tf32").relative_error
@@ -73,7 +73,7 @@ def test_framework_computes_without_tf32(allowed: bool) -> None:
 def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
     """On an A100 a right model in TF32 is ten to a thousand times further off than true FP32 is."""
     model = next(model for model in MICRO if model.name == "resnet50-micro")
-    onnx = next(one for one in all_formats() if one.mnemonic == "onnx")
+    onnx = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
     case = Case(recognise("NVIDIA A100"), model, onnx, None, "fp32")
     weights, samples = model.load(None), model.samples("evaluation", None, None)
     samples = dataclasses.replace(samples, ids=samples.ids[:8])

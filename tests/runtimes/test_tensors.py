@@ -23,7 +23,7 @@ from fixtures.spec import Case, Deployment, Model, Samples, Tensor, Weights
 
 MOST = 8
 DEPLOYMENT = Deployment(MOST, 1, (MOST,), 2_000_000, False, warmup=False)
-FORMATS = {one.mnemonic: one for one in all_formats()}
+FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
 
 
 class Small(nn.Module):

@@ -133,14 +133,14 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleN
 
 @pytest.mark.parametrize("version", LISTED)
 def test_stand_in_names_are_in_tensorrt_bindings(version: str, runtime: SimpleNamespace) -> None:
-    played = {
+    stand_ins = {
         "tensorrt": vars(sys.modules["tensorrt"]),
         "IExecutionContext": vars(Context),
         "ICudaEngine": {**vars(Engine), "create_execution_context": None},
         "Runtime": ("deserialize_cuda_engine",),
         "TensorIOMode": ("INPUT",),
     }
-    for kind, names in played.items():
+    for kind, names in stand_ins.items():
         assert {name for name in names if not name.startswith("_")} <= set(LISTED[version][kind]), kind
 
 

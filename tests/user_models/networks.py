@@ -89,8 +89,8 @@ def single(path: Path, operator: str) -> Path:
 def through(path: Path, operator: str, *shape: int, dtype: str = "float", **settings: Any) -> Path:
     """x, [batch, ...], through one operator to y of the same shape."""
     axes = ", ".join(map(str, ("batch", *shape)))
-    given = ", ".join(f"{name} = {value}" for name, value in settings.items())
-    called = f"{operator}<{given}>" if given else operator
+    attributes = ", ".join(f"{name} = {value}" for name, value in settings.items())
+    called = f"{operator}<{attributes}>" if attributes else operator
     return _save(path, f"({dtype}[{axes}] x) => (float[{axes}] y) {{ y = {called}(x) }}")
 
 

@@ -45,9 +45,11 @@ def score(model: Model, run: Any) -> float:
     the mean error where nothing is decided."""
     samples = model.samples("evaluation", None, None)
     inputs = samples.load(range(len(samples)))
-    kept, expected = (model.keep(one) for one in (run(inputs), model.run(model.load(None).network, inputs)))
+    outputs, expected = (
+        model.keep(arrays) for arrays in (run(inputs), model.run(model.load(None).network, inputs))
+    )
     (metric,) = model.metrics
-    return float(metric.score(kept, None, expected).mean())
+    return float(metric.score(outputs, None, expected).mean())
 
 
 def linear(folder: Path, samples: int | None = None, **given: Any) -> Model:
@@ -59,7 +61,7 @@ def linear(folder: Path, samples: int | None = None, **given: Any) -> Model:
 def test_interface_is_from_file_and_lengths_from_samples(tmp_path: Path) -> None:
     path = networks.tokens(tmp_path / "model.onnx")
     model = model_of("mine", GivenNetwork(path, networks.texts(tmp_path / "samples", 4)))
-    assert [(one.name, one.dtype, one.shape) for one in (*model.inputs, *model.outputs)] == [
+    assert [(tensor.name, tensor.dtype, tensor.shape) for tensor in (*model.inputs, *model.outputs)] == [
         ("input_ids", "INT64", (9,)),
         ("attention_mask", "INT64", (9,)),
         ("states", "FP32", (9, 8)),
@@ -78,17 +80,19 @@ def test_tokenizer_folder_accepts_texts(tmp_path: Path) -> None:
 def test_invented_inputs_are_valid_and_announced(
     tmp_path: Path,
 ) -> None:
-    given = GivenNetwork(networks.tokens(tmp_path / "model.onnx"))
-    model = model_of("mine", given)
+    given_network = GivenNetwork(networks.tokens(tmp_path / "model.onnx"))
+    model = model_of("mine", given_network)
     samples = model.samples("evaluation", None, None)
     inputs = samples.load(range(len(samples)))
     assert inputs["input_ids"].max() < networks.WORDS
     assert len(np.unique(inputs["input_ids"])) > networks.WORDS / 2
     assert np.isfinite(model.run(model.load(None).network, inputs)["states"]).all()
     assert samples.are_made_up
-    assert all("made up" in text for text in (description(model, given), model.load(None).origin))
-    assert model.excluded["onnx-int8"] in description(model, given)
-    assert not [one for one in cases_of(CPU) if one.model is model and one.precision == "int8"]
+    assert all("made up" in text for text in (description(model, given_network), model.load(None).origin))
+    assert model.excluded["onnx-int8"] in description(model, given_network)
+    assert not [
+        candidate for candidate in cases_of(CPU) if candidate.model is model and candidate.precision == "int8"
+    ]
 
 
 # --- INT8 ---------------------------------------------------------------------------------------------------
@@ -145,7 +149,7 @@ def test_fixed_batch_of_one_disables_batching(
 ) -> None:
     model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx", batch=batch)))
     config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
-    assert [list(one.dims) for one in (*config.input, *config.output)] == dims
+    assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == dims
     assert (config.max_batch_size == 0) is (matrix_of(model, CPU).batches == (1,)) is (batch == 1)
     assert config.HasField("dynamic_batching") is (batch != 1)
 
@@ -166,8 +170,8 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
     usual, wide = linear(tmp_path), linear(tmp_path, tolerance=0.25)
     for same_file in (False, True):
         of_usual, limits = (
-            output_limits(case(one), None, {"scores": 10}, 10, None, same_file=same_file)
-            for one in (usual, wide)
+            output_limits(case(each_model), None, {"scores": 10}, 10, None, same_file=same_file)
+            for each_model in (usual, wide)
         )
         assert (limits.near.element, limits.mean["scores"]) == (0.25, 0.25)
         assert "--tolerance" in limits.source
@@ -233,7 +237,9 @@ def parity_of(model: Model, precision: str, off: float) -> Parity:
 
     def stage(name: str, factor: float) -> Stage:
         def run(inputs: Any) -> Any:
-            return {one: values * np.float32(factor) for one, values in model.run(network, inputs).items()}
+            return {
+                output: values * np.float32(factor) for output, values in model.run(network, inputs).items()
+            }
 
         return evaluate_in_process(name, model, run, samples, 32, with_outputs=True)
 

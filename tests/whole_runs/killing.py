@@ -26,21 +26,21 @@ def kill(server: Server) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    asked = os.environ[KILLED]
+    stage = os.environ[KILLED]
     take, evaluate = perf_analyzer.take, proving.evaluate_through_server
     passes = evaluations = 0
 
     def kill_and_take(job: Any, window_s: float) -> Any:
         nonlocal passes
         passes += 1
-        if asked == "load" and passes == 3:
+        if stage == "load" and passes == 3:
             kill(job.server)
         return take(job, window_s)
 
     def kill_and_evaluate(server: Server, *arguments: Any, **options: Any) -> Any:
         nonlocal evaluations
         evaluations += 1
-        if asked == "accuracy" and evaluations == 1:
+        if stage == "accuracy" and evaluations == 1:
             kill(server)
         return evaluate(server, *arguments, **options)
 

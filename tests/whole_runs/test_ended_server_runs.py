@@ -15,9 +15,9 @@ def killed_run(where: str, selection: str, folder: Path, monkeypatch: pytest.Mon
     killed."""
     monkeypatch.setenv(KILLED, where)
     repos = Path(__file__).parents[2] / "model_repos"
-    of_cases = f"resnet50-micro and not tf and (ts-trace or onnx) and fp32 and ({selection})"
+    cases = f"resnet50-micro and not tf and (ts-trace or onnx) and fp32 and ({selection})"
     plugin = ("-p", "tests.whole_runs.killing")
-    return suite(*plugin, "-k", of_cases, *FAST, repos=repos, results=folder / "results")
+    return suite(*plugin, "-k", cases, *FAST, repos=repos, results=folder / "results")
 
 
 @pytest.mark.parametrize("where", ["load", "accuracy"])

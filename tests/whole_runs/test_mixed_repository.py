@@ -23,12 +23,12 @@ def test_models_are_independent_and_served_ones_recorded(tmp_path: Path) -> None
     write_model(root, "identity_fp32", code("values"), config(dims="-1", batch=64))
     write_model(root, "leaking", LEAKING, config())
     write_model(root, "non_contiguous", ONE_LONG, config(dims="-1, -1, -1, -1, -1", batch=0))
-    chosen = ("-m", "not load", "-k", "same_answer_again or declared", "--triton", "embedded")
+    selection = ("-m", "not load", "-k", "same_answer_again or declared", "--triton", "embedded")
 
-    run = suite("--repository", str(root), *chosen, results=results)
+    run = suite("--repository", str(root), *selection, results=results)
 
     assert run.status == 12, run.text
-    found = {record.case.model: record for record in files.read_all(results)}
-    assert found.keys() == {"identity_fp32", "leaking", "non_contiguous"}
-    assert found["identity_fp32"].build.inputs == {"IN": (-1,)}
+    records = {record.case.model: record for record in files.read_all(results)}
+    assert records.keys() == {"identity_fp32", "leaking", "non_contiguous"}
+    assert records["identity_fp32"].build.inputs == {"IN": (-1,)}
     assert not list(results.rglob("*huge*.json"))

@@ -61,15 +61,15 @@ def export(folder: Path) -> list[str]:
         )
     generator = np.random.default_rng(0)
     numbers = [generator.integers(1, 3, size=generator.integers(1, 16)).tolist() for _ in range(TEXTS)]
-    lines = [" ".join(" ab"[number] for number in one) for one in numbers]
+    lines = [" ".join(" ab"[number] for number in indices) for indices in numbers]
     (folder / "texts").mkdir()
     (folder / "texts" / "text.txt").write_text("\n".join(lines) + "\n")
-    found = []
-    for place, one in enumerate(numbers, 1):
-        row = torch.tensor([one])
+    labels = []
+    for place, indices in enumerate(numbers, 1):
+        row = torch.tensor([indices])
         with torch.inference_mode():
-            found.append(f"text-{place:04d},{int(network(row, torch.ones_like(row)).argmax())}")
-    return found
+            labels.append(f"text-{place:04d},{int(network(row, torch.ones_like(row)).argmax())}")
+    return labels
 
 
 @pytest.mark.campaign

@@ -62,9 +62,9 @@ def test_own_network_passes_when_edited_as_documented(
     text = text.replace("import torch\n", "import torch\n    from net import Net\n", 1)
     text = re.sub(r"self\.layers = .+", "self.layers = Net()", text).replace("layers[0]", "layers.body[0]")
     _, functions = python_of(page)
-    own = {function.partition("(")[0]: function for function in functions.strip().split("\n\n\n")}
-    text = "\n\n\n".join(own.pop(part.partition("(")[0], part) for part in text.split("\n\n\n"))
-    assert not own
+    replacements = {function.partition("(")[0]: function for function in functions.strip().split("\n\n\n")}
+    text = "\n\n\n".join(replacements.pop(part.partition("(")[0], part) for part in text.split("\n\n\n"))
+    assert not replacements
     (tmp_path / "digits.py").write_text(text)
     selected = (
         "--models",
@@ -77,6 +77,6 @@ def test_own_network_passes_when_edited_as_documented(
 
     assert done.status == 0, done.text
     for name in ("onnx", "ts-trace", "pt2"):
-        found = publishable(done.record(f"cpu-biopsy-{name}-fp32"))
-        assert not found.no_speed
-        assert len(found.loads) == 2
+        record = publishable(done.record(f"cpu-biopsy-{name}-fp32"))
+        assert not record.no_speed
+        assert len(record.loads) == 2
