@@ -131,7 +131,7 @@ def _each(body: str) -> str:
 
 
 def _tensors(kind: str, *tensors: str) -> str:
-    """Lines of a configuration from `NAME TYPE DIMS`, and what else an entry says after them."""
+    """Lines of a configuration from `NAME TYPE DIMS`, which an entry's other settings may follow."""
     lines = []
     for tensor in tensors:
         name, dtype, dims, *settings = tensor.split(" ", 3)

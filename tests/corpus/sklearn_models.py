@@ -1,5 +1,5 @@
-"""Trains little models of scikit-learn and writes them as ONNX files, with samples and labels beside them:
-`python sklearn_models.py FOLDER`, where skl2onnx can be imported."""
+"""Trains small scikit-learn models and writes them as ONNX files, with samples and labels beside them:
+`python sklearn_models.py FOLDER`, with skl2onnx installed."""
 
 import sys
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def named_classes(folder: Path) -> None:
 
 
 def maps(folder: Path) -> None:
-    """As skl2onnx writes it unless it is told otherwise: the probabilities are a sequence of maps."""
+    """skl2onnx's default: the probabilities are a sequence of maps."""
     _classifier(folder, "maps", RandomForestClassifier(5, random_state=0), {})
 
 

@@ -1,5 +1,5 @@
-"""Repositories in the shape of Triton's published examples, all in one: those that are right pass, and each
-of the others fails or skips for its own reason."""
+"""One repository of models in the shape of Triton's published examples: right ones pass, and each of the
+others fails or skips for its own reason."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.campaign
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """One run of all of them."""
+    """One run of all examples."""
     folder: Path = tmp_path_factory.mktemp("examples")
     for example in EXAMPLES:
         examples.write(folder / "models", example)

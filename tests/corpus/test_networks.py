@@ -16,8 +16,8 @@ pytestmark = pytest.mark.campaign
 
 
 def _run(folder: Path, options: Mapping[str, Sequence[str]], precision: str = "fp32") -> dict[str, Found]:
-    """What the suite says of some networks, each given by these options: those that it refuses before
-    anything runs, and then all others in one run."""
+    """The suite's findings of networks, by name, from the options of each: first which it refuses before
+    anything runs, then all others in one run."""
     selection = ("-k", f"onnx and {precision}", "-m", "not load")
     findings = {name: verdicts.refused([*words, *selection]) for name, words in options.items()}
     accepted = [word for name, words in options.items() if not findings[name].failed for word in words]
@@ -30,7 +30,7 @@ def _run(folder: Path, options: Mapping[str, Sequence[str]], precision: str = "f
 
 @pytest.fixture(scope="module")
 def of_packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
-    """What the suite says of the networks of packages."""
+    """The findings of the networks of packages."""
     folder = tmp_path_factory.mktemp("packages")
     names = verdicts.selected(request)
     networks = [network for network in NETWORKS if network.name in names]
@@ -62,7 +62,7 @@ def _options_of(network: Network, unpacked: Path, folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def of_sklearn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
-    """What the suite says of scikit-learn's models."""
+    """The findings of scikit-learn's models."""
     folder = tmp_path_factory.mktemp("sklearn")
     install = [
         "pip",

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.campaign
 
 @pytest.fixture(scope="module")
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Found]:
-    """What one run finds of all models that are asked for."""
+    """The findings of one run of all selected models."""
     names = verdicts.selected(request)
     models = [model for model in (*FAULTS, *CONTROLS) if model.name in names]
     return _found(tmp_path_factory.mktemp("planted"), models, "-m", "not load")
@@ -23,7 +23,7 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def found_under_load(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Found]:
-    """What a run with load finds."""
+    """The findings of a run with load."""
     points = ("--batches", "8", "--concurrencies", "8", "--point-budget-s", "1")
     return _found(tmp_path_factory.mktemp("under-load"), UNDER_LOAD, *points)
 
