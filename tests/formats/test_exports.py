@@ -1,5 +1,5 @@
-"""The exports on a GPU, at full size too: ONNX Runtime's CUDA provider has a kernel for each node, TensorRT's
-parser takes all, the oldest ONNX Runtime opens them, and the memory of the published GPUs is enough."""
+"""The exports, at full size too: ONNX Runtime's CUDA provider has a kernel for each node, TensorRT's parser
+takes them whole, the oldest ONNX Runtime opens them, and they fit the memory of the published GPUs."""
 
 import functools
 import os
@@ -67,10 +67,10 @@ KERNELS: dict[str, set[str]] = {
     "TopK": FLOATING | WORDS,
     "Where": FLOATING | WORDS | {"UINT8"},
 }
-"""The types of the operators of opset 18, `T` in most schemas, that ONNX Runtime's CUDA provider computes.
+"""The types that ONNX Runtime's CUDA provider computes, `T` in most schemas, by the operators of opset 18.
 Source: docs/OperatorKernels.md of github.com/microsoft/onnxruntime at 001d12d."""
 OF_DATA = ("T", "T1", "V")
-"""Constraints of that name in a schema are on the type of the data."""
+"""The type constraints of a schema that are on its data."""
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +79,7 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def export(model: Model, precision: str, folder: Path) -> Path:
-    """The file of an export's graph, which is made once."""
+    """The file of an export's graph; each is exported once."""
     path = folder / f"{model.name}-{precision}.onnx"
     if path.exists():
         return format_.onnx_files.graph_file(path)
@@ -122,7 +122,7 @@ def test_exported_nodes_have_cuda_kernels(model: Model, precision: str, exports:
 def test_nvidia_parser_takes_whole_export(
     model: Model, precision: str, exports: Path, rtx: ModuleType
 ) -> None:
-    """As one graph: ONNX Runtime computes what is left out by itself, with copies between."""
+    """As one graph: ONNX Runtime computes any other nodes itself, with copies between."""
     path = export(model, precision, exports)
     logger = rtx.Logger(rtx.Logger.ERROR)
     network = rtx.Builder(logger).create_network(1 << int(rtx.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
@@ -182,7 +182,7 @@ def test_oldest_onnx_runtime_computes_the_same(
 
 
 class LiveTensors(TorchDispatchMode):
-    """Counts the bytes of the tensors that are alive at once, of any device: those of `meta` have none."""
+    """Counts the bytes of the tensors alive at once, on any device; on `meta` they take no memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -212,9 +212,9 @@ class LiveTensors(TorchDispatchMode):
 
 GIB = 2**30
 MEMORY_GIB = {"v100": 16, "t4": 15, "a30": 24, "a40": 45, "a100": 40}
-"""The memory of each published GPU, of the smallest kind of that name, as its driver gives it."""
+"""The memory of the smallest variant of each published GPU, as its driver reports it."""
 CONTEXT_GIB = 1
-"""What CUDA, cuDNN and cuBLAS take of it in a process."""
+"""The memory that CUDA, cuDNN and cuBLAS take in a process."""
 DTYPES = {"FP32": torch.float32, "INT64": torch.int64, "INT32": torch.int32}
 FULL = [model for model in all_models() if not model.micro and model.framework == "pytorch"]
 
@@ -238,7 +238,7 @@ def sizes_of(name: str, batch: int) -> tuple[int, int]:
 )
 @pytest.mark.parametrize("model", FULL, ids=lambda entry: entry.name)
 def test_largest_batch_fits_each_published_gpu(model: Model, target: Target) -> None:
-    """ONNX Runtime may have sessions for eight batch sizes: together twice the largest's tensors."""
+    """ONNX Runtime may have sessions for eight batch sizes, which hold twice the largest's tensors."""
     weights, live = sizes_of(model.name, matrix_of(model, target).deployment.max_batch_size)
     assert weights > GIB / 100
     assert live > GIB / 100

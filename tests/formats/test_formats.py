@@ -69,7 +69,7 @@ def test_format_matches_framework_at_any_batch(
         error = np.abs(converted(inputs)["y"] - expected).max() / np.abs(expected).max()
         assert error <= format_.tolerances[precision].relative_error
         assert (precision != "fp32") == (error > 1e-4), "FP32 does not round so far"
-    # INT8 sees every training sample once, and the others none.
+    # INT8 loads every training sample once, and the other precisions none.
     assert sorted(loaded) == (list(range(40)) if precision == "int8" else [])
 
 
@@ -77,7 +77,7 @@ def test_format_matches_framework_at_any_batch(
 def test_conversion_leaves_shared_network_on_its_device(
     precision: str, job: ConversionJob, network: Small
 ) -> None:
-    """Otherwise a fresh build would leave the framework on the GPU, and a reused one on the CPU."""
+    """Otherwise a fresh build would leave the framework's network on the GPU, a reused one on the CPU."""
     elsewhere = dataclasses.replace(job, precision=precision, device="meta")  # type: ignore[arg-type] # stands for a GPU
     converted, inputs = pytorch_conversion.network_and_inputs(elsewhere)
     assert {str(tensor.device) for tensor in (*converted.state_dict().values(), *inputs)} == {"meta"}
@@ -118,7 +118,7 @@ def test_fp16_torchscript_matches_framework(
 
 
 class Refused(nn.Module):
-    """A network whose annotation TorchScript's compiler takes at its word."""
+    """A network with an annotation that makes TorchScript's compiler fail."""
 
     def forward(self, x: Any) -> Any:
         return x.flatten(1)
@@ -147,7 +147,7 @@ TRT: list[dict[str, str]] = [{name.replace("-", "_"): "10.16.1.11"} for name in 
     [
         *((key, None, FOR_CPUS, "benchmarks-gpu") for key in ("onnx", "ts-trace", "ts-script", "pt2")),
         *((key, None, FOR_GPUS, None) for key in ("onnx", "ts-trace", "ts-script", "pt2")),
-        # A session would find no provider, whatever PyTorch is for.
+        # A session would find no provider, even with PyTorch for CUDA.
         ("onnx", None, FOR_CPUS | {"torch_cuda": "13.0"}, "benchmarks-gpu"),
         *((*key, FOR_GPUS, "benchmarks-gpu-trt") for key in (("trt", None), ("onnx", "trt"))),
         *((*key, FOR_GPUS | versions, None) for key in (("trt", None), ("onnx", "trt")) for versions in TRT),

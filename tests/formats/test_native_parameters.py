@@ -1,8 +1,8 @@
-"""What config.pbtxt sets of Triton's own backends is what each release of them reads, and ends none of them.
+"""Each release of Triton's own backends reads the parameters that config.pbtxt sets, and none ends a server.
 
 backend_parameters.json has the parameters that the backends' sources read, from the branches r24.10 and later
 of github.com/triton-inference-server/{onnxruntime,openvino,pytorch,tensorflow}_backend. Backends ignore
-unknown names, so that a wrong one is a setting that is silently not made.
+unknown names, so a wrong name silently sets nothing.
 """
 
 import dataclasses
@@ -29,12 +29,12 @@ _READ = re.compile(
     r'|Parse(?:Bool|String)?Parameter\(\s*"([^"]+)",\s*params'
     r'|params\.Find\(\s*"([^"]+)"|_key\s*=\s*"([^"]+)"'
 )
-"""How the C++ sources read a parameter: by a function, by `Find`, or by `Find` of a variable's name."""
+"""How the C++ sources read a parameter: by a function, by `Find`, or by `Find` with a variable."""
 
 
 @dataclass(frozen=True)
 class Releases:
-    """What a backend reads in a range of releases."""
+    """The parameters that a backend reads in a range of releases."""
 
     backend: str
     file: str
@@ -44,7 +44,7 @@ class Releases:
     reads: frozenset[str]
     """The names of parameters."""
     ends_the_server: frozenset[str]
-    """Those that end the server's process when a model is loaded with one a second time."""
+    """Parameters that end the server when a second model is loaded with them."""
 
     def __str__(self) -> str:
         return f"{self.backend}-{self.first_release}-to-{self.last_release}"
@@ -114,7 +114,7 @@ def test_large_models_on_cpu_disable_memory_arena() -> None:
 def test_parameter_table_matches_sources(releases: Releases, place: str) -> None:
     source = source_of(releases, getattr(releases, place))
     assert {name for groups in _READ.findall(source) for name in groups if name} == releases.reads
-    # PyTorch throws where it is told a second time; later releases tell it once.
+    # PyTorch throws at a second call; later releases call it once.
     throws = "set_num_interop_threads" in source and "call_once" not in source
     assert releases.ends_the_server == ({"INTER_OP_THREAD_COUNT"} if throws else set())
 

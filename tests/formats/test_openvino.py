@@ -43,7 +43,7 @@ def test_backend_gets_one_file_with_external_weights_merged(tmp_path: Path) -> N
 def test_instances_share_threads_by_streams(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instances: int, cores: int
 ) -> None:
-    """The backend compiles the network once, whatever the number of instances is."""
+    """The backend compiles the network once for any number of instances."""
     monkeypatch.setattr(machine, "cores", lambda: cores)
     model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx")))
     case = Case(CPU, model, openvino.FORMAT, None, "fp32")

@@ -49,7 +49,7 @@ def test_trace_computes_on_its_loading_device(model: Model, tmp_path: Path) -> N
 
 
 OLDEST = "2.5.1"
-"""The PyTorch on PyPI nearest to that of Triton 24.10, NVIDIA's build between 2.5.0 and 2.6.0."""
+"""PyPI's nearest PyTorch to that of Triton 24.10, NVIDIA's build between 2.5.0 and 2.6.0."""
 COMPUTE = """
 import sys
 import numpy, torch
@@ -63,7 +63,7 @@ numpy.savez(sys.argv[4], *([answer] if isinstance(answer, torch.Tensor) else ans
 
 @pytest.fixture(scope="session")
 def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with the oldest PyTorch, which PyPI has for CUDA alone: three gigabytes."""
+    """A Python with the oldest PyTorch; PyPI has it for CUDA only, with three gigabytes."""
     folder = tmp_path_factory.mktemp("oldest")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"

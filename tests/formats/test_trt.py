@@ -1,4 +1,4 @@
-"""Conversion to TensorRT uses names of the bindings of 10 and 11, and the types of its export."""
+"""Conversion to TensorRT uses names that the bindings of 10 and 11 have, and the types of its export."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ from tests.formats.tensorrt_bindings import MODULE, NAMES, VERSIONS
 LISTED = json.loads(NAMES.read_text())
 NEWEST = " ".join(VERSIONS[-1])
 ENUMERATIONS = ("Logger", "NetworkDefinitionCreationFlag", "BuilderFlag", "MemoryPoolType")
-"""Classes whose members are used, and which are made by no call of another's."""
+"""Classes whose members the suite uses without a call that returns them."""
 
 
 @pytest.mark.contract
@@ -56,10 +56,10 @@ def test_nvidia_parser_builds_engine_of_every_micro_model(
 
 
 class Player:
-    """Stands in for an object of TensorRT's: records its calls, and returns what the bindings would."""
+    """A stand-in for an object of TensorRT: records its calls, and returns what the bindings would."""
 
     used: ClassVar[set[tuple[str, str]]] = set()
-    """Each member that was asked for, with its class."""
+    """The members used, each with its class."""
 
     def __init__(self, calls: dict[str, Any], kind: str, **answers: Any) -> None:
         self.calls, self.kind, self.answers = calls, kind, answers
@@ -84,7 +84,7 @@ class Player:
 
 
 def play(monkeypatch: pytest.MonkeyPatch, *, parses: bool = True, builds: bool = True) -> dict[str, Any]:
-    """A TensorRT on a machine without it; returns what it is asked for, by the calls' names."""
+    """A stand-in for TensorRT; returns the arguments of its calls, by their names."""
     calls: dict[str, Any] = {}
 
     def parse(path: str) -> bool:
