@@ -14,7 +14,7 @@ from tests.faults.scenario import PASSED, Scenario
 
 
 def _both(place: Place, options: tuple[str, ...]) -> Ended:
-    """Two runs beside each other; returns how the second ended, after the first has passed."""
+    """Two runs at once; returns how the second ended, after the first has passed."""
     first = place.start(*options)
     log = place.log
     second = place.run(*options)
@@ -24,7 +24,7 @@ def _both(place: Place, options: tuple[str, ...]) -> Ended:
 
 
 def _changed_build(place: Place) -> Ended:
-    """What is not what was built is built anew, and never served."""
+    """The suite never serves a changed build, but builds it anew."""
     path = place.build / "1" / "runtime.py"
     path.write_text(f"import time\n{path.read_text()}\ntime.sleep(0.05)\n")
     ended = place.run(*OWN_PROOF)

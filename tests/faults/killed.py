@@ -1,4 +1,4 @@
-"""Runs that are killed: what they leave goes with the next one."""
+"""Killed runs: the next run removes what they leave."""
 
 import subprocess
 import time
@@ -27,7 +27,7 @@ def _folders(*paths: Path) -> set[str]:
 
 
 def _comparison_killed(place: Place) -> Ended:
-    """Its worktree and its unfinished folder are gone after the next comparison."""
+    """The next comparison removes its worktree and its unfinished folder."""
     options = (*OWN_POINT, "--against", "HEAD", "--point-budget-s", "2")
     place.start(*options)
     place.says("against HEAD .*: ")

@@ -1,4 +1,4 @@
-"""Signals at every stage of a run: to pytest, and to each of the programs that it starts."""
+"""Signals at every stage of a run: to pytest, and to each program that it starts."""
 
 import os
 import shlex
@@ -27,11 +27,11 @@ _STAGES = {
         "measure online.*pass [2-9]",
     ),
 }
-"""The options of a run, and what it says when it is there."""
+"""The options of a run, and what it prints at the stage."""
 
 
 def reach(place: Place, stage: str) -> None:
-    """Start a run, and wait until it is there."""
+    """Start a run, and wait until it is at the stage."""
     options, announcement = _STAGES[stage]
     if stage == "converting":
         (place.folder / "repos").mkdir()  # nothing is converted yet

@@ -22,7 +22,7 @@ IDS = ("cat", "more/dog")
 
 
 def scores(text: str, output: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """What a metric gives each sample, for a network of this one output."""
+    """A metric's score of each sample, for a network with one output."""
     label_metric = metric_of(text, None, [Tensor("y", "FP32", output.shape[1:])])
     return label_metric.metric.score({"y": output}, labels, {"y": output})
 
@@ -54,7 +54,7 @@ def test_f1_of_whole_dataset_is_distributed_over_samples() -> None:
     from torchmetrics.functional.classification import multiclass_f1_score
 
     output, labels = random(300, 5), classes(4, 300)
-    output[:, 4] = -9  # a class that neither is nor is decided
+    output[:, 4] = -9  # a class that is neither labelled nor decided
     labels[:200] = output[:200].argmax(axis=1)
     expected = multiclass_f1_score(torch.from_numpy(output), torch.from_numpy(labels), 5, average="macro")
     per_sample = scores("f1", output, labels)
@@ -111,7 +111,7 @@ def test_output_and_settings_of_metric_can_be_named() -> None:
 
 
 def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> None:
-    """Without config.pbtxt its outputs are known once it is loaded, and the metric with them."""
+    """Without config.pbtxt, only loading the model shows its outputs, and so the metric's output."""
     write_model(tmp_path / "bare", "mine", code("values"), None)
     write_model(tmp_path / "whole", "mine", code("values"), config())
     (bare,), (whole,) = models_in(tmp_path / "bare", ""), models_in(tmp_path / "whole", "")
@@ -188,7 +188,7 @@ def test_file_that_does_not_label_the_samples_is_refused(
     assert raised.value.fix
 
 
-# --- what is refused ----------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

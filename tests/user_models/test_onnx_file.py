@@ -42,7 +42,7 @@ def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
 
 def score(model: Model, run: Any) -> float:
     """The model's one metric for all evaluation samples: the share of decisions equal to the reference's, or
-    the mean error where nothing is decided."""
+    the mean error if it decides nothing."""
     samples = model.samples("evaluation", None, None)
     inputs = samples.load(range(len(samples)))
     outputs, expected = (
@@ -53,7 +53,7 @@ def score(model: Model, run: Any) -> float:
 
 
 def linear(folder: Path, samples: int | None = None, **given: Any) -> Model:
-    """The linear network, with so many samples, or made-up ones."""
+    """The linear network, with a number of samples, or with made-up ones."""
     rows = None if samples is None else networks.rows(folder / "samples", samples)
     return model_of("mine", GivenNetwork(networks.linear(folder / "net.onnx"), rows, **given))
 
@@ -163,7 +163,7 @@ def test_triton_warms_up_only_if_zeros_are_valid(
     assert bool(config.model_warmup) is is_warmed_up
 
 
-# --- what it is held to -------------------------------------------------------------------------------------
+# --- limits -------------------------------------------------------------------------------------------------
 
 
 def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def decided(path: Path) -> tuple[str, Any]:
 
 
 def test_decisions_come_from_classes_signs_or_halves(tmp_path: Path) -> None:
-    """A detector's boxes along their axis are no classes, and the zeros of a ReLU have no sign."""
+    """The boxes along a detector's axis are no classes, and a ReLU's zeros have no sign."""
     name, decisions = decided(networks.linear(tmp_path / "scores.onnx"))
     assert (name, decisions.shape) == ("agreement", (2, 1))
     for operator, shape in (("Relu", (1, 8, 8)), ("Neg", (6, 20)), ("Neg", (2, 8, 8))):
@@ -231,7 +231,7 @@ def test_undecided_output_is_scored_by_relative_error(tmp_path: Path) -> None:
 
 
 def parity_of(model: Model, precision: str, off: float) -> Parity:
-    """What the comparison says of a conversion whose outputs are all off by a factor."""
+    """The comparison of a conversion whose outputs are all off by a factor."""
     samples = model.samples("evaluation", None, None)
     network = model.load(None).network
 
@@ -253,7 +253,7 @@ def test_unconverted_file_is_marked_as_same_file(tmp_path: Path) -> None:
     assert (quantised.passed, quantised.same_file) == (False, False)
 
 
-# --- what is refused ----------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
 def no_onnx(folder: Path) -> GivenNetwork:

@@ -23,7 +23,7 @@ MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]
 
 
 def grids(folder: Path, count: int) -> Path:
-    """So many samples for the network without batches, a file each."""
+    """`count` samples for the network without batches, a file each."""
     folder.mkdir()
     for number, values in enumerate(np.random.default_rng(1).standard_normal((count, 3, 4))):
         np.save(folder / f"{number:02d}.npy", values.astype(np.float32))
@@ -55,7 +55,7 @@ def built(model: Model, folder: Path) -> BuiltModel:
 
 
 def served(model: Model, folder: Path, inputs: Any) -> Any:
-    """The answers of a Triton to some rows, each asked for alone."""
+    """Triton's answers to rows that it gets one by one."""
     build = built(model, folder / "repos")
     with serve(Choice("embedded"), build.folder.parent, folder / "log", device="cpu") as server:
         server.load(build, matrix_of(model, CPU).deployment, "online")
@@ -111,7 +111,7 @@ def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
 
 
 def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
-    """As the label of a classifier of scikit-learn. The file stays as it is: the configuration reshapes."""
+    """As a scikit-learn classifier's label. The file is not changed: the configuration reshapes."""
     path = networks.classifier(tmp_path / "net.onnx")
     model = model_of("mine", GivenNetwork(path))
     config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)

@@ -25,12 +25,12 @@ MODELS = {
     "right": "2 * values",
     "long": "2 * values * np.float32(1.0001 if values.shape[1] == 9 else 1)",
 }
-"""What the models compute in the new repository: one of them another thing of the longest samples."""
+"""The new repository's formulas: `long` gives wrong answers for the longest samples."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Requests of three lengths, as perf_analyzer takes them."""
+    """Requests of three lengths, in perf_analyzer's form."""
     place = tmp_path_factory.mktemp("samples")
     data = [
         {"IN": {"content": [number + step / 10 for step in range(length)], "shape": [length]}}
@@ -66,7 +66,7 @@ def test_only_single_requests_mix_shapes(folder: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run that compares both models, and measures one."""
+    """A run that compares both models with the old repository's, and measures one."""
     root = tmp_path_factory.mktemp("repositories")
     for name, formula in MODELS.items():
         write_model(root / "new", name, code(formula), CONFIG)

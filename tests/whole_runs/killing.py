@@ -1,7 +1,6 @@
-"""A pytest plugin for runs that are to lose their server: it kills the real one, once, in the middle of a
-stage.
+"""A pytest plugin that kills the real server of a run, once, in the middle of a stage.
 
-The variable that KILLED names says in which: `load`, in the third pass under load, or `accuracy`, before the
+The variable that KILLED names has the stage: `load`, the third pass under load, or `accuracy`, before the
 evaluation through the server.
 """
 
@@ -19,7 +18,7 @@ KILLED = "KILLED_AT"
 
 
 def kill(server: Server) -> None:
-    """Kill Triton, but not the guard that it runs under."""
+    """Kill Triton, but not its guard."""
     for process in psutil.Process(server.pid).children():
         if process.name() == "tritonserver":
             process.kill()

@@ -1,4 +1,4 @@
-"""Comparisons in whole runs. Verdicts hold on a busy machine too."""
+"""Comparisons in whole runs, with verdicts that hold on a busy machine too."""
 
 import shutil
 import subprocess
@@ -22,15 +22,15 @@ def repos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def against_commit(given: tuple[str, ...], repos: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run against the commit."""
+    """A run against the last commit."""
     options = (*given, *POINT, "--against", "HEAD", "--point-budget-s", "4")
     return suite(*options, repos=repos, results=tmp_path_factory.mktemp("results"))
 
 
 @pytest.fixture
 def slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    """Options of a run whose runtime sleeps for 40 ms in each request, many times what the model takes: a
-    pass lasts for several latencies, and it takes eight pairs of passes to show it."""
+    """Options of a run whose runtime sleeps for 40 ms in each request, many times the model's own time: a
+    pass lasts several latencies, and eight pairs of passes show the difference."""
     source = (RUNTIMES / "onnx.py").read_text()
     slower_source = source.replace("= session.run(", "= __import__('time').sleep(0.04) or session.run(")
     assert slower_source != source
@@ -46,7 +46,7 @@ def slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
 
 
 def test_run_against_commit_builds_and_shows_ratio(against_commit: Run, repos: Path) -> None:
-    # A busy machine may favour one of two that are alike.
+    # A busy machine may favour one of two equal sides.
     assert against_commit.status in (0, STATUS["speed"]), against_commit.text
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True

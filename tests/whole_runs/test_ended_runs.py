@@ -16,8 +16,8 @@ def below(pid: int) -> list[psutil.Process]:
 
 
 def segments_of(processes: list[psutil.Process]) -> set[tuple[Path, int]]:
-    """The segments of shared memory that processes have mapped, each with its inode: the next run on the
-    machine, which may have waited for this one to end, gives its own the same names."""
+    """The shared-memory segments that processes have mapped, each with its inode: another run, which may start
+    as soon as this one ends, uses the same names."""
     segments: set[tuple[Path, int]] = set()
     for process in processes:
         try:
@@ -52,7 +52,7 @@ def test_ended_run_leaves_no_process_and_keeps_measurements(
         run = subprocess.Popen(
             command(
                 *(*given, "-v", "-k", f"{GIVEN} and (accuracy or online)", *FAST[4:]),
-                # It is in the middle of its passes when it is ended.
+                # The signal comes in the middle of its passes.
                 *("--precision-target", "0.01", "--point-budget-s", "60"),
                 repos=tmp_path / "repos",
                 results=tmp_path,

@@ -1,4 +1,4 @@
-"""A model written by fixtures.new is the example of the page, and what the page changes in it passes."""
+"""The model that fixtures.new writes is the page's example, and passes with the page's changes."""
 
 import importlib
 import re
@@ -38,7 +38,7 @@ def python_of(page: str) -> list[str]:
 
 
 def test_page_shows_code_and_score_of_new_model(page: str, biopsy: Path) -> None:
-    """The score in the text of the limit is the one that the page shows."""
+    """The page shows the score that the text of the limit states."""
     shown_there, _ = python_of(page)
     (stated,) = re.findall(r"reaches ([\d.]+) %", shown_there)
 
@@ -50,7 +50,7 @@ def test_page_shows_code_and_score_of_new_model(page: str, biopsy: Path) -> None
 def test_own_network_passes_when_edited_as_documented(
     page: str, biopsy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its labels are its own decisions, so that each is right."""
+    """Its labels are its own decisions, so all are right."""
     (tmp_path / "net.py").write_text(NETWORK)
     monkeypatch.syspath_prepend(tmp_path)
     network = importlib.import_module("net").Net().eval()

@@ -19,7 +19,7 @@ FAST = ("--point-budget-s", "0.5", "--batches", "2", "--triton", "embedded")
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with an ensemble of sound models, and one that adds what the request before has sent."""
+    """A repository with an ensemble of sound models, and a model that adds the mean of the request before."""
     root = tmp_path_factory.mktemp("repository")
     write_model(root, "doubler", code("2 * values"), config())
     write_model(root, "chain", None, config(more=ENSEMBLE))
@@ -33,7 +33,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of the ensemble and the leaking model at one load point, with one gate beside."""
+    """A run of the ensemble and the leaking model with one load point and one gate."""
     selection = "(chain or leaking) and (offline or same_answer_again)"
     results = tmp_path_factory.mktemp("results")
     return suite("-v", "--repository", str(repository), "-k", selection, *FAST, results=results)
@@ -80,7 +80,7 @@ def test_repository_is_not_written_to(run: Run, repository: Path) -> None:
 def test_labels_give_scores_and_fail_a_wrong_model(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Both give the same answers whenever they are asked, so that nothing else finds the second."""
+    """Both always give the same answers, so only labels find the wrong one."""
     root = tmp_path_factory.mktemp("labelled")
     write_model(root / "models", "right", code("2 * values"), config())
     write_model(root / "models", "reversed", code("values[:, ::-1]"), config())
@@ -113,8 +113,7 @@ model_warmup { name: "one" batch_size: 2
 
 
 def test_ineffective_warm_up_is_found(tmp_path: Path) -> None:
-    """A model that sleeps at one of the two requests of its warm-up is warm, one that sleeps at the next is
-    not."""
+    """A model that sleeps in a request of its warm-up is warm; one that sleeps in the next request is not."""
     for name, slow in (("warm", 2), ("cold", 3)):
         sleeping = code("self.after_a_sleep(values)") + (
             "\n    asked = 0\n\n    def after_a_sleep(self, values):\n        self.asked += 1\n        if "

@@ -28,13 +28,13 @@ class TritonPythonModel:
     def answer(self, values):
         return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", values + values.dtype.type(self.added))])
 """
-"""Gets faster with each instance, and with nothing else."""
+"""Only more instances make it faster."""
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that sleeps, one whose second instance answers otherwise, and an ensemble of the first, which
-    takes one sample a request: there is nothing to choose but how many instances it has."""
+    """A model that sleeps, one whose second instance gives other answers, and an ensemble of the first. It
+    takes one sample a request, so the search can only vary its instances."""
     root = tmp_path_factory.mktemp("repository")
     write_model(root, "doubler", SLEEPING.replace("ADDED", "1"), f"# mine\n{config(batch=1)}")
     by_instance = 'int(args["model_instance_name"].endswith("_1"))'

@@ -42,7 +42,7 @@ def test_load_points_have_intervals_and_consistent_components(first: Run) -> Non
         for estimate in (load.throughput_per_s, *load.latency_ms.values()):
             assert 0 <= estimate.low <= estimate.value <= estimate.high
         assert sum(load.components_ms.values()) == pytest.approx(load.latency_ms["avg"].value, rel=1e-6)
-        # Little's law: what is in flight is the rate of requests times the time each takes.
+        # Little's law: requests in flight are their rate times their latency.
         in_flight = load.throughput_per_s.value / load.batch * load.latency_ms["avg"].value / 1e3
         assert in_flight == pytest.approx(load.concurrency, rel=0.25)
 
@@ -95,7 +95,7 @@ def test_best_point_is_measured_in_process(first: Run) -> None:
 
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """The options of runs of two networks with settings of their own."""
+    """The options of runs of two networks with other deployment settings."""
     folder = tmp_path_factory.mktemp("networks")
     for name in ("left", "right"):
         write_network(folder / f"{name}.onnx")
@@ -118,7 +118,7 @@ def test_workers_share_cases_without_loss(by_workers: Run) -> None:
         case = f"cpu-{model}-onnx-fp32"
         assert by_workers.record(case).accuracy is not None
         assert re.search(rf"\| {model} +\| ONNX +\| FP32 ", by_workers.text)
-        # All of a case went to one worker, which said what it did.
+        # One worker ran the whole case, and its lines name it.
         (worker,) = set(re.findall(rf"\[(gw\d)\] {case}: start Triton", by_workers.text))
         assert re.search(rf"\[{worker}\] {case}: (built|unchanged)", by_workers.text)
 

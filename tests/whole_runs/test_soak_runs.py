@@ -1,4 +1,4 @@
-"""A whole run that soaks a leaking user model."""
+"""A whole run soaks a user's leaking model."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Wrong usage ends with one readable error and its exit status, without measurements."""
+"""Wrong usage ends with one readable error and its exit status."""
 
 import re
 from pathlib import Path
