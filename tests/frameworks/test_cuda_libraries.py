@@ -1,4 +1,4 @@
-"""The packages of each extra share one CUDA and one TensorRT; they are read, not imported."""
+"""The packages of each extra share one CUDA and one TensorRT; the tests read them without import."""
 
 import json
 import subprocess
@@ -52,11 +52,11 @@ def test_only_ptx_runs_on_later_major_capabilities(capability: tuple[int, int] |
 
 TORCH = Path("torch/lib/libtorch_python.so")
 CUDA_OF_TORCH = "torch/lib/libtorch_cuda.so"
-"""What a build of PyTorch for CPUs has not."""
+"""The library that a PyTorch for CPUs lacks."""
 
 
 def onnx_runtime(folder: Path, cuda: int, tensorrt: int, *architectures: int) -> Path:
-    """A folder like that of onnxruntime-gpu."""
+    """Make a folder like onnxruntime-gpu's."""
     capi = folder / "capi"
     write_library(capi / "libonnxruntime_providers_cuda.so", [f"libcudart.so.{cuda}"], architectures)
     write_library(
@@ -132,7 +132,7 @@ def test_both_extras_cover_gpus_from_v100_on() -> None:
 
 
 def download(what: str, folder: Path) -> Path:
-    """The wheel of a distribution for Linux and Python 3.11, from PyPI; skips where that is out of reach."""
+    """A distribution's wheel for Linux and Python 3.11, from PyPI; skips if PyPI is out of reach."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
     platforms = [f"--platform=manylinux_2_{glibc}_x86_64" for glibc in (28, 27)]
     command = [*pip, *platforms, "--python-version", "3.11", "--dest", str(folder), what]
@@ -182,7 +182,7 @@ def test_cuda_13_extra_resolves_to_one_cuda(tmp_path: Path) -> None:
     names = {entry["metadata"]["name"] for entry in json.loads(report.read_text())["install"]}
     if "nvidia-cudnn-cu13" not in names:
         pytest.skip("needs PyPI's PyTorch, and pip has one for CPUs")
-    # perf_analyzer brings its own runtime of CUDA 12, in a folder of its own.
+    # perf_analyzer brings a runtime of CUDA 12, in a folder of its own.
     assert {entry for entry in names if entry.endswith("-cu12")} == {"nvidia-cuda-runtime-cu12"}
 
 

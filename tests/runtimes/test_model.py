@@ -1,4 +1,4 @@
-"""The Python-backend model on PyTorch tensors: copies between host and device, on stand-ins."""
+"""The Python-backend model on PyTorch tensors: copies between host and device, with stand-ins."""
 
 import importlib.util
 import json
@@ -22,7 +22,7 @@ def load(artifact, settings):
 
 
 class Part:
-    """A tensor of a request, as Triton hands it over."""
+    """A stand-in for a tensor of a request."""
 
     def __init__(self, values: Any, *, on_gpu: bool = False) -> None:
         self.values = torch.tensor(values, dtype=torch.float32)
@@ -82,7 +82,7 @@ def test_each_request_gets_its_own_rows(model: Any, count: int) -> None:
 
 
 def test_later_batches_have_no_trace_of_earlier_ones(model: Any) -> None:
-    """The host's memory is kept from batch to batch."""
+    """Batches share the host's memory."""
     model.execute(REQUESTS)
     assert rows_of(*model.execute(REQUESTS[1:])) == ANSWERS[1:]
     large = Part(np.arange(200.0).reshape(100, 2))
@@ -121,7 +121,7 @@ def test_answers_for_gpu_inputs_stay_on_device(model: Any) -> None:
 def test_instance_gathers_in_pinned_memory_and_uses_its_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With several GPUs, inputs in the host's memory go to the instance's own, which is the current one."""
+    """With several GPUs, inputs in the host's memory go to the instance's own, the current one."""
     calls: dict[str, Any] = {}
 
     class Batch:

@@ -1,5 +1,5 @@
-"""The options of ONNX Runtime on a GPU, in the runtime and by Triton's backend, are known to both. A provider
-refuses a session with an unknown option, and the backend a model with an unknown parameter."""
+"""ONNX Runtime's providers and Triton's backend know the options that they get on a GPU. A provider refuses a
+session with an unknown option, and the backend a model with an unknown parameter."""
 
 import importlib.util
 import json
@@ -35,8 +35,8 @@ def case_of(accelerator: str | None, precision: str) -> Case:
 def providers(
     monkeypatch: pytest.MonkeyPatch, accelerator: str | None = None, precision: str = "fp32", **changes: Any
 ) -> dict[str, dict[str, str]]:
-    """The execution providers of the runtime on a GPU, with their options. They find their libraries only
-    where these are in the process already, since their packages are in no loader's path."""
+    """The execution providers of the runtime on a GPU, with their options. Their libraries are not on the
+    loader's path, so the process has to load these first."""
     options_of: dict[str, dict[str, str]] = {}
     preloaded: list[str] = []
     runtime = runtimes.load_runtime("onnx.py")
@@ -105,7 +105,7 @@ def test_tf32_setting_reaches_runtime_tensorrt_and_backend(
     assert accelerator.name == "cuda"
     assert accelerator.parameters["use_tf32"] == str(int(tf32))
     assert set(accelerator.parameters) <= set(KNOWN["execution_providers"]["CUDAExecutionProvider"])
-    # TensorRT has no option for it, and is told by the environment.
+    # TensorRT has no option for it, but an environment variable.
     assert not any("tf32" in name for name in KNOWN["execution_providers"]["TensorrtExecutionProvider"])
     providers(monkeypatch, "trt", tf32=tf32)
     assert os.environ.get("NVIDIA_TF32_OVERRIDE") == (None if tf32 else "0")

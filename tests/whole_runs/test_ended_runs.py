@@ -16,8 +16,8 @@ def below(pid: int) -> list[psutil.Process]:
 
 
 def segments_of(processes: list[psutil.Process]) -> set[tuple[Path, int]]:
-    """The shared-memory segments that processes have mapped, each with its inode: another run, which may start
-    as soon as this one ends, uses the same names."""
+    """The shared-memory segments that processes have mapped, each with its inode: another run, which may
+    start as soon as this one ends, uses the same names."""
     segments: set[tuple[Path, int]] = set()
     for process in processes:
         try:

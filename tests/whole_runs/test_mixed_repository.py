@@ -15,7 +15,7 @@ ONE_LONG = code("values if values.shape[-1] == 1 else None[0]")
 
 def test_models_are_independent_and_served_ones_recorded(tmp_path: Path) -> None:
     """NVIDIA's identity_fp32, a model of five dimensions of any length, one whose rows no request can hold,
-    one that leaks, and one that does not load. Ordered by name, right and failing models alternate."""
+    one that leaks, and one that does not load. By name, each right model comes after a failing one."""
     root, results = tmp_path / "repository", tmp_path / "results"
     write_model(root, "broken", code("values"), f'name: "other"\n{config()}')
     write_model(root, "huge", code("values"), config(dims="100000, 100000"))
