@@ -1,4 +1,4 @@
-"""Other users' files and endless files: each run says a sentence, and changes no other user's file."""
+"""Other users' files and endless files: a run reports them in a sentence, and changes none of them."""
 
 import os
 from collections.abc import Callable

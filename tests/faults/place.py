@@ -68,7 +68,7 @@ class Place:
     """The file of a model that all scenarios share."""
     runs: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
     quiet: bool = False
-    """Whether a Python traceback is allowed, as if the interpreter itself cannot start."""
+    """Whether a Python traceback is allowed, as when the interpreter itself cannot start."""
 
     @property
     def results(self) -> Path:

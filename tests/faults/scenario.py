@@ -34,15 +34,15 @@ class Scenario:
 
 
 def root() -> str:
-    """The need of root, who alone gives files away, mounts and becomes another user."""
+    """Needs root, who alone gives files away, mounts and becomes another user."""
     return "" if os.getuid() == 0 else "needs root"
 
 
 def program(name: str) -> Callable[[], str]:
-    """The need of a program."""
+    """Needs a program."""
     return lambda: "" if shutil.which(name) else f"needs the program {name}"
 
 
 def root_and(name: str) -> Callable[[], str]:
-    """The need of root and a program."""
+    """Needs root and a program."""
     return lambda: root() or program(name)()

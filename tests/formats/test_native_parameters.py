@@ -44,7 +44,7 @@ class Releases:
     reads: frozenset[str]
     """The names of parameters."""
     ends_the_server: frozenset[str]
-    """Parameters that end the server when a second model is loaded with them."""
+    """Parameters that end the server when it loads a model with them a second time."""
 
     def __str__(self) -> str:
         return f"{self.backend}-{self.first_release}-to-{self.last_release}"

@@ -49,7 +49,7 @@ def test_trace_computes_on_its_loading_device(model: Model, tmp_path: Path) -> N
 
 
 OLDEST = "2.5.1"
-"""PyPI's nearest PyTorch to that of Triton 24.10, NVIDIA's build between 2.5.0 and 2.6.0."""
+"""PyPI's PyTorch nearest to that of Triton 24.10, NVIDIA's build between 2.5.0 and 2.6.0."""
 COMPUTE = """
 import sys
 import numpy, torch

@@ -36,7 +36,7 @@ def providers(
     monkeypatch: pytest.MonkeyPatch, accelerator: str | None = None, precision: str = "fp32", **changes: Any
 ) -> dict[str, dict[str, str]]:
     """The execution providers of the runtime on a GPU, with their options. Their libraries are not on the
-    loader's path, so the process has to load these first."""
+    loader's path, so the process has to load them first."""
     options_of: dict[str, dict[str, str]] = {}
     preloaded: list[str] = []
     runtime = runtimes.load_runtime("onnx.py")
