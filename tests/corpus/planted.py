@@ -1,5 +1,5 @@
-"""The planted faults and the honest models beside them: what each computes, what is wrong with it, and what
-finds it."""
+"""The planted faults and the honest models beside them: what each computes, its fault, and the tests that
+find it."""
 
 import shutil
 from collections.abc import Iterable, Sequence
@@ -44,7 +44,7 @@ class Planted:
     samples: str = ""
     """The kind of its samples; empty where inputs are made up."""
     tolerance: float | None = None
-    """What a user has to say of its precision, if anything."""
+    """The `--tolerance` that its user has to give, if any."""
 
 
 _OUTPUTS = {
@@ -57,7 +57,7 @@ _OUTPUTS = {
     "tied": {"OUT": ("FP32", "10"), "LABEL": ("INT32", "1")},
     "texts": {"OUT": ("STRING", "1")},
 }
-"""Type and dims of each output, where they are not those of eight numbers."""
+"""Type and dims of each output, unless it is eight numbers."""
 
 
 def _inputs_of(answers: str) -> dict[str, tuple[str, str]]:
@@ -76,7 +76,7 @@ def _planted(
     samples: str = "",
     kind: str = ACCURACY,
 ) -> list[Planted]:
-    """A fault in each of several sizes, which any of these tests has to find."""
+    """A fault in each of several sizes; at least one of the tests `by` has to find each."""
     return [
         Planted(
             "_".join(filter(None, [fault, answers if answers != "plain" else "", _text(size)])),
@@ -115,8 +115,7 @@ def _honest(
 
 
 FAULTS = [
-    # The request before, in shares of its answer; ever smaller ones down to a hundredth of what FP16 rounds
-    # off.
+    # Leaks of the request before, as shares of its answer, down to a hundredth of FP16's rounding.
     *_planted("leak", [0.05, 0.01, 0.005, 0.001, 0.0001], [AGAIN]),
     *_planted("leak", [0.01, 0.001], [AGAIN], "prices"),
     *_planted("leak", [0.01, 0.001], [AGAIN], "boxes"),
@@ -171,7 +170,7 @@ FAULTS = [
     *_planted("time_stamp", [1], [AGAIN], "texts"),
     *_planted("after_requests", [200], [IN_FLIGHT, BATCHES]),
     *_planted("first", [1, 0.01], [AGAIN]),
-    # What is sent, and what is declared.
+    # Inputs, and declared outputs.
     *_planted("not_a_number_by_input", [2.8], [DECLARED], samples="vectors"),
     *_planted("cut", [1], [BATCHES], "texts", samples="texts"),
     *_planted("cut_above", [40, 20], [BATCHES], "texts", samples="texts"),
@@ -187,8 +186,8 @@ FAULTS = [
     *_planted("message_at_random", [1 / 20], [CONVERSATION], "plain", _DECOUPLED),
 ]
 FAULTS = [
-    Planted(**{**vars(one), "name": f"{one.name}_decoupled"}) if one.scheduling == _DECOUPLED else one
-    for one in FAULTS
+    Planted(**{**vars(fault), "name": f"{fault.name}_decoupled"}) if fault.scheduling == _DECOUPLED else fault
+    for fault in FAULTS
 ]
 
 CONTROLS = [
@@ -211,7 +210,7 @@ CONTROLS = [
     _honest("half"),
     _honest("half_noisy"),
     _honest("half_outputs"),
-    # Nothing shows that they compute in FP16, which the user has to say.
+    # Nothing shows that they compute in FP16, so the user has to give a tolerance.
     _honest("half_prices", tolerance=0.01),
     _honest("half_softmax", tolerance=0.01),
     _honest("kernels"),
@@ -224,7 +223,7 @@ CONTROLS = [
     _honest("maps"),
     _honest("sums", scheduling=_SEQUENCE),
     _honest("plain", scheduling=_DECOUPLED),
-    # The same answer to everything proves nothing, which is said.
+    # The same answer to everything proves nothing, and the suite remarks on it.
     _honest("zeros", expected=ALIKE),
 ]
 UNDER_LOAD = [
@@ -234,11 +233,11 @@ UNDER_LOAD = [
     _honest("tied"),
     _honest("half"),
 ]
-"""Models that load is measured of too: what only thousands of requests show, and what shows a speed."""
+"""Models under load: faults that only thousands of requests show, and models whose speed is shown."""
 CONTROLS = [
-    Planted(**{**vars(one), "name": f"{one.name}_{suffix}"}) if suffix else one
-    for one in CONTROLS
-    for suffix in ["decoupled" if one.scheduling == _DECOUPLED else "long" if one.samples else ""]
+    Planted(**{**vars(control), "name": f"{control.name}_{suffix}"}) if suffix else control
+    for control in CONTROLS
+    for suffix in ["decoupled" if control.scheduling == _DECOUPLED else "long" if control.samples else ""]
 ]
 
 
@@ -253,8 +252,11 @@ def write(root: Path, one: Planted) -> Path:
             [
                 'backend: "python"',
                 f"max_batch_size: {1 if one.scheduling in (_SEQUENCE, _DECOUPLED) else 64}",
-                *(_tensor("input", name, *of, is_optional=name == "BIAS") for name, of in one.inputs.items()),
-                *(_tensor("output", name, *of) for name, of in one.outputs.items()),
+                *(
+                    _tensor("input", name, *form, is_optional=name == "BIAS")
+                    for name, form in one.inputs.items()
+                ),
+                *(_tensor("output", name, *form) for name, form in one.outputs.items()),
                 f"instance_group [ {{ count: {one.instances}, kind: KIND_CPU }} ]",
                 one.scheduling,
                 *(
@@ -276,7 +278,7 @@ def write_samples(folder: Path, kind: str) -> Path:
     """Samples of a kind, in a folder of their own."""
     folder.mkdir(parents=True, exist_ok=True)
     if kind == "vectors":
-        # One in 200 is what the model fails on, and it is not among the first.
+        # The model fails on one sample in 200, and not on the first ones.
         values = np.clip(np.random.default_rng(0).standard_normal((400, 16)), -2.5, 2.5).astype(np.float32)
         values[[150, 333], 0] = 3
         np.save(folder / "IN.npy", values)

@@ -1,6 +1,6 @@
-"""A model of Triton's Python backend. What it computes and what is wrong with it are parameters of its
-configuration: the functions `answers_NAME` and `fault_NAME` of this file, which stands as model.py in the
-folder of each model of the corpus."""
+"""A model of Triton's Python backend. Parameters of its configuration choose its computation and its fault:
+the functions `answers_NAME` and `fault_NAME` of this file, which is copied as model.py into the folder of
+each model of the corpus."""
 
 import concurrent.futures
 import json
@@ -20,7 +20,7 @@ _WEIGHTS = np.random.default_rng(1).standard_normal((16, 256)).astype(np.float32
 _MESSAGES = 4
 """Messages of a decoupled model to a request."""
 _PARTS = 1000
-"""What is at random is so many times finer than a request."""
+"""Random faults are so many times finer than a request."""
 
 
 class TritonPythonModel:
@@ -38,8 +38,8 @@ class TritonPythonModel:
         self.size = float(settings["size"])
         self.name = args["model_name"]
         self.instance = int(args["model_instance_name"].rpartition("_")[2])
-        self.inputs = [one["name"] for one in config["input"]]
-        self.types = {one["name"]: one["data_type"] for one in config["output"]}
+        self.inputs = [tensor["name"] for tensor in config["input"]]
+        self.types = {tensor["name"]: tensor["data_type"] for tensor in config["output"]}
         self.is_decoupled = config.get("model_transaction_policy", {}).get("decoupled", False)
         self.random = np.random.default_rng(self.instance)
         self.executions, self.requests = 0, 0
@@ -73,25 +73,25 @@ class TritonPythonModel:
         return {name: tensor.as_numpy() for name, tensor in tensors.items() if tensor is not None}
 
     def _names(self, request: Any) -> list[str]:
-        return [*self.inputs, *({one.name() for one in request.inputs()} - set(self.inputs))]
+        return [*self.inputs, *({tensor.name() for tensor in request.inputs()} - set(self.inputs))]
 
     def _outputs(self, inputs: Arrays) -> Arrays:
         return self.fault(self, inputs, self.answers(self, inputs))
 
     def _response(self, outputs: Arrays) -> Any:
-        return pb_utils.InferenceResponse([pb_utils.Tensor(name, one) for name, one in outputs.items()])
+        return pb_utils.InferenceResponse([pb_utils.Tensor(name, values) for name, values in outputs.items()])
 
     def _answer_in_parts(self, request: Any, inputs: Arrays) -> None:
         sender = request.get_response_sender()
         outputs = self._outputs(inputs)
         count = self.kept.get("messages", _MESSAGES)
         for number in range(count):
-            sender.send(self._response({name: one / (number + 1) for name, one in outputs.items()}))
+            sender.send(self._response({name: values / (number + 1) for name, values in outputs.items()}))
         sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 
 def _scores(inputs: Arrays, columns: int = 8) -> np.ndarray:
-    """Numbers from -1 to 1 that hang on all features of a row, [rows, columns]."""
+    """Numbers from -1 to 1 that depend on all features of a row, [rows, columns]."""
     return np.asarray(np.tanh(inputs["IN"] @ _WEIGHTS[:, :columns]))
 
 
@@ -100,7 +100,7 @@ def _softmax(values: np.ndarray) -> np.ndarray:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
-# What is computed.
+# Computations.
 
 
 def answers_plain(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
@@ -117,7 +117,7 @@ def answers_identifiers(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
 
 
 def answers_masked(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    """Logits, of which those of three classes are masked out."""
+    """Logits, with three classes masked out."""
     logits = _scores(inputs)
     logits[:, :3] = -10_000
     return {"OUT": logits}
@@ -125,10 +125,10 @@ def answers_masked(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
 
 def answers_boxes(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
     """Ten boxes of a detector in pixels, with their scores and classes: [x1, y1, x2, y2, score, class]."""
-    found = _scores(inputs, 60).reshape(-1, 10, 6)
-    corners = 320 + 300 * found[..., :4]
+    values = _scores(inputs, 60).reshape(-1, 10, 6)
+    corners = 320 + 300 * values[..., :4]
     return {
-        "OUT": np.concatenate([corners, 0.5 + found[..., 4:5] / 2, np.round(40 + 39 * found[..., 5:])], 2)
+        "OUT": np.concatenate([corners, 0.5 + values[..., 4:5] / 2, np.round(40 + 39 * values[..., 5:])], 2)
     }
 
 
@@ -147,7 +147,7 @@ def answers_labelled(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
 
 
 def answers_tied(model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    """A classifier two of whose classes have one score, so that rounding alone decides between them."""
+    """A classifier with two classes of equal score, so that rounding alone decides between them."""
     scores = _scores(inputs, 10)
     scores[:, 5] = scores[:, 2] = 1 + scores[:, 2]
     scores = scores * (1 + 1e-7 * model.random.standard_normal(scores.shape)).astype(np.float32)
@@ -155,12 +155,12 @@ def answers_tied(model: TritonPythonModel, inputs: Arrays) -> Arrays:
 
 
 def answers_rare(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    """Probabilities of 200 classes, nearly all of which are nearly always 0."""
+    """Probabilities of 200 classes, nearly all nearly always 0."""
     return {"OUT": _softmax(30 * _scores(inputs, 200))}
 
 
 def answers_half(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    """What a GPU computes in FP16, with outputs in FP32; the order of its sums hangs on the batch size."""
+    """FP16 as on a GPU, with outputs in FP32; the order of its sums depends on the batch size."""
     return {"OUT": _in_half(inputs).astype(np.float32)}
 
 
@@ -169,13 +169,13 @@ def answers_half_outputs(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
 
 
 def answers_half_noisy(model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    """FP16 whose sums are added in another order each time, as atomics of a GPU do."""
+    """FP16 that adds its sums in another order each time, as a GPU's atomics do."""
     noise = (2e-4 * model.random.standard_normal((len(inputs["IN"]), 8))).astype(np.float16)
     return {"OUT": (_in_half(inputs) + noise).astype(np.float32)}
 
 
 def answers_half_softmax(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    """Logits in FP16 and their softmax in FP32, as autocast has it."""
+    """Logits in FP16 and their softmax in FP32, as with autocast."""
     return {"OUT": _softmax(3 * _in_half(inputs).astype(np.float32))}
 
 
@@ -194,8 +194,8 @@ def _in_half(inputs: Arrays) -> np.ndarray:
 
 
 def answers_kernels(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    """Another kernel for each power of two of the batch size: the order of the sums, and so their rounding,
-    hangs on it."""
+    """Another kernel for each power of two of the batch size, with another order and so rounding of its
+    sums."""
     return {"OUT": _by_kernel(inputs)}
 
 
@@ -228,7 +228,7 @@ def _pictures(inputs: Arrays) -> np.ndarray:
 
 
 def answers_texts(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    texts = [bytes(one).upper() for one in inputs["IN"].reshape(-1)]
+    texts = [bytes(text).upper() for text in inputs["IN"].reshape(-1)]
     return {"OUT": np.array(texts, object).reshape(inputs["IN"].shape)}
 
 
@@ -237,12 +237,12 @@ def answers_biased(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
 
 
 def answers_wide(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    """FP64 for the FP32 that is declared."""
+    """FP64, where the configuration declares FP32."""
     return {"OUT": _scores(inputs).astype(np.float64)}
 
 
 def answers_deeper(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    """An axis more than is declared."""
+    """One axis more than declared."""
     return {"OUT": _scores(inputs)[:, None]}
 
 
@@ -251,7 +251,7 @@ def answers_zeros(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
 
 
 def answers_sums(model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    """The sum of what a sequence has sent."""
+    """The sum over a sequence's requests."""
     number, start = int(inputs["CORRID"].reshape(-1)[0]), bool(inputs["START"].reshape(-1)[0])
     sums = model.kept.setdefault("sums", {})
     if start and model.fault is not fault_start_ignored:
@@ -260,7 +260,7 @@ def answers_sums(model: TritonPythonModel, inputs: Arrays) -> Arrays:
     return {"OUT": sums[number].copy()}
 
 
-# What is wrong.
+# Faults.
 
 
 def fault_none(_model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
@@ -341,18 +341,18 @@ def fault_random_column(model: TritonPythonModel, _inputs: Arrays, outputs: Arra
 
 
 def fault_off_by_some(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    """Whole numbers that are off by up to `size`, at random."""
+    """Whole numbers off by up to `size`, at random."""
     off = model.random.integers(-int(model.size), int(model.size) + 1, outputs["OUT"].shape)
     return {"OUT": (outputs["OUT"] + off).astype(np.float32)}
 
 
 def fault_clock(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    """Every second tenth of a second all is off by a share."""
+    """All outputs are off by a share, in every second tenth of a second."""
     return {"OUT": (outputs["OUT"] * (1 + model.size * (int(10 * time.time()) % 2))).astype(np.float32)}
 
 
 def fault_not_a_number_by_input(model: TritonPythonModel, inputs: Arrays, outputs: Arrays) -> Arrays:
-    """One input gives no number, each time it is sent."""
+    """Some inputs give NaN, each time they are sent."""
     values = outputs["OUT"].copy()
     values[inputs["IN"][:, 0] > model.size] = np.nan
     return {"OUT": values}
@@ -382,7 +382,7 @@ def fault_after_requests(model: TritonPythonModel, _inputs: Arrays, outputs: Arr
 
 
 def fault_first(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    """The first request after a load is off by a share: of 1 it gets zeros."""
+    """The first answer after a load is off by a share; with 1 it is zeros."""
     return {"OUT": outputs["OUT"] * np.float32(1 - model.size * (model.executions == 1))}
 
 
@@ -411,7 +411,7 @@ def fault_pixel(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> A
 
 
 def fault_swallowed(_model: TritonPythonModel, inputs: Arrays, outputs: Arrays) -> Arrays:
-    """Rows that it fails on are answered with zeros."""
+    """Rows after the fourth get zeros, as if it hid an error."""
     values = outputs["OUT"].copy()
     if len(inputs["IN"]) > 4:
         values[4:] = 0
@@ -419,26 +419,26 @@ def fault_swallowed(_model: TritonPythonModel, inputs: Arrays, outputs: Arrays) 
 
 
 def fault_cut(_model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    """An array of texts as wide as the first of the batch."""
+    """All texts of a batch are cut to the width of the first."""
     texts, width = outputs["OUT"].reshape(-1), len(outputs["OUT"].reshape(-1)[0])
-    return {"OUT": np.array([one[:width] for one in texts], object).reshape(outputs["OUT"].shape)}
+    return {"OUT": np.array([text[:width] for text in texts], object).reshape(outputs["OUT"].shape)}
 
 
 def fault_cut_above(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    """In batches texts are cut at `size` characters."""
+    """In batches it cuts texts at `size` characters."""
     texts = outputs["OUT"].reshape(-1)
     if len(texts) > 1:
-        texts = np.array([one[: int(model.size)] for one in texts], object)
+        texts = np.array([text[: int(model.size)] for text in texts], object)
     return {"OUT": texts.reshape(outputs["OUT"].shape)}
 
 
 def fault_time_stamp(_model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    texts = [one + str(time.time()).encode() for one in outputs["OUT"].reshape(-1)]
+    texts = [text + str(time.time()).encode() for text in outputs["OUT"].reshape(-1)]
     return {"OUT": np.array(texts, object).reshape(outputs["OUT"].shape)}
 
 
 def fault_threads(model: TritonPythonModel, inputs: Arrays, _outputs: Arrays) -> Arrays:
-    """Threads that compute the rows share one variable."""
+    """Threads compute the rows, and share one variable."""
     global _shared
 
     def compute(row: np.ndarray) -> np.ndarray:
@@ -455,12 +455,12 @@ _shared = np.zeros(0)
 
 
 def fault_shared_file(model: TritonPythonModel, inputs: Arrays, _outputs: Arrays) -> Arrays:
-    """Instances write what they are to compute to one file."""
+    """Instances share one file for their inputs."""
     path = Path(tempfile.gettempdir()) / f"{model.name}.npy"
     path.write_bytes(inputs["IN"].tobytes())
     time.sleep(0.002)
-    found = np.frombuffer(path.read_bytes(), np.float32)
-    values = np.resize(found, inputs["IN"].shape) if len(found) else inputs["IN"]
+    content = np.frombuffer(path.read_bytes(), np.float32)
+    values = np.resize(content, inputs["IN"].shape) if len(content) else inputs["IN"]
     return {"OUT": _scores({"IN": values})}
 
 
@@ -487,7 +487,7 @@ def fault_softmax_over_batch(_model: TritonPythonModel, _inputs: Arrays, outputs
 
 
 def fault_batch_statistics(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    """A normalisation that was left in training: a share of the batch's mean is taken away."""
+    """A normalisation left in training mode: it subtracts a share of the batch's mean."""
     clean = outputs["OUT"]
     return {"OUT": (clean - model.size * clean.mean(axis=0)).astype(np.float32)}
 
@@ -501,7 +501,7 @@ def fault_padding(model: TritonPythonModel, inputs: Arrays, outputs: Arrays) -> 
 
 
 def fault_bias_remembered(model: TritonPythonModel, inputs: Arrays, outputs: Arrays) -> Arrays:
-    """An optional input that is left out takes a share of the value that was sent last."""
+    """A missing optional input takes a share of its last value."""
     if "BIAS" in inputs:
         model.kept["bias"] = inputs["BIAS"][-1]
         return outputs
@@ -509,12 +509,12 @@ def fault_bias_remembered(model: TritonPythonModel, inputs: Arrays, outputs: Arr
 
 
 def fault_start_ignored(_model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    """Done in answers_sums: a sequence that begins anew goes on with its old sum."""
+    """In answers_sums: a sequence that starts again keeps its old sum."""
     return outputs
 
 
 def fault_message_lacking(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    """Every so many requests one message is not sent."""
+    """Every `size` requests, one message is missing."""
     model.kept["messages"] = _MESSAGES - (model.executions % int(model.size) == 0)
     return outputs
 

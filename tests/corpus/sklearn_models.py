@@ -1,5 +1,5 @@
-"""Trains little models of scikit-learn and writes them as ONNX files, with samples and labels beside them:
-`python sklearn_models.py FOLDER`, where skl2onnx can be imported."""
+"""Trains small scikit-learn models and writes them as ONNX files, with samples and labels beside them:
+`python sklearn_models.py FOLDER`, with skl2onnx installed."""
 
 import sys
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def named_classes(folder: Path) -> None:
 
 
 def maps(folder: Path) -> None:
-    """As skl2onnx writes it unless it is told otherwise: the probabilities are a sequence of maps."""
+    """skl2onnx's default: the probabilities are a sequence of maps."""
     _classifier(folder, "maps", RandomForestClassifier(5, random_state=0), {})
 
 
@@ -114,7 +114,9 @@ def mixed(folder: Path) -> None:
     ]
     _write(folder, "mixed", to_onnx(model, initial_types=types, options={id(model): NO_MAPS}))
     columns = {"colour": colours.astype(str), "rooms": rooms, "size": sizes}
-    np.savez(_samples(folder, "mixed") / "rows.npz", **{name: one[:, None] for name, one in columns.items()})
+    np.savez(
+        _samples(folder, "mixed") / "rows.npz", **{name: column[:, None] for name, column in columns.items()}
+    )
 
 
 def _write(folder: Path, name: str, network: Any) -> None:
@@ -122,9 +124,9 @@ def _write(folder: Path, name: str, network: Any) -> None:
 
 
 def _samples(folder: Path, name: str) -> Path:
-    where = folder / "samples" / name
-    where.mkdir(parents=True)
-    return where
+    samples = folder / "samples" / name
+    samples.mkdir(parents=True)
+    return samples
 
 
 def _labels(folder: Path, name: str, classes: np.ndarray) -> None:

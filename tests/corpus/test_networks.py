@@ -16,48 +16,53 @@ pytestmark = pytest.mark.campaign
 
 
 def _run(folder: Path, options: Mapping[str, Sequence[str]], precision: str = "fp32") -> dict[str, Found]:
-    """What the suite says of some networks, each given by these options: those that it refuses before
-    anything runs, and then all others in one run."""
-    chosen = ("-k", f"onnx and {precision}", "-m", "not load")
-    found = {name: verdicts.refused([*own, *chosen]) for name, own in options.items()}
-    taken = [word for name, own in options.items() if not found[name].failed for word in own]
-    run = verdicts.run(folder, [*taken, *chosen], f"onnx-{precision}") if taken else None
-    return {name: one if one.failed or run is None else run.models[name] for name, one in found.items()}
+    """The suite's findings of networks, by name, from the options of each: first which it refuses before
+    anything runs, then all others in one run."""
+    selection = ("-k", f"onnx and {precision}", "-m", "not load")
+    findings = {name: verdicts.refused([*words, *selection]) for name, words in options.items()}
+    accepted = [word for name, words in options.items() if not findings[name].failed for word in words]
+    run = verdicts.run(folder, [*accepted, *selection], f"onnx-{precision}") if accepted else None
+    return {
+        name: finding if finding.failed or run is None else run.models[name]
+        for name, finding in findings.items()
+    }
 
 
 @pytest.fixture(scope="module")
 def of_packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
-    """What the suite says of the networks of packages."""
+    """The findings of the networks of packages."""
     folder = tmp_path_factory.mktemp("packages")
     names = verdicts.selected(request)
-    chosen = [one for one in NETWORKS if one.name in names]
+    networks = [network for network in NETWORKS if network.name in names]
     try:
-        unpacked = downloaded(folder, {one.package for one in chosen})
+        unpacked = downloaded(folder, {network.package for network in networks})
     except subprocess.CalledProcessError as error:
         pytest.skip(f"the packages cannot be downloaded: {error.stderr.decode()[-300:]}")
-    found: dict[str, Found] = {}
+    findings: dict[str, Found] = {}
     for precision in ("fp32", "int8"):
         options = {
-            one.name: _options_of(one, unpacked, folder) for one in chosen if one.precision == precision
+            network.name: _options_of(network, unpacked, folder)
+            for network in networks
+            if network.precision == precision
         }
         (folder / precision).mkdir()
-        found |= _run(folder / precision, options, precision)
-    return found
+        findings |= _run(folder / precision, options, precision)
+    return findings
 
 
-def _options_of(one: Network, unpacked: Path, folder: Path) -> list[str]:
-    options = ["--onnx", f"{one.name}={unpacked / one.file}", *one.options]
-    if one.samples is not None:
-        samples = folder / "samples" / one.name
+def _options_of(network: Network, unpacked: Path, folder: Path) -> list[str]:
+    options = ["--onnx", f"{network.name}={unpacked / network.file}", *network.options]
+    if network.samples is not None:
+        samples = folder / "samples" / network.name
         samples.mkdir(parents=True)
-        one.samples(samples)
-        options += ["--samples", f"{one.name}={samples}"]
+        network.samples(samples)
+        options += ["--samples", f"{network.name}={samples}"]
     return options
 
 
 @pytest.fixture(scope="module")
 def of_sklearn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
-    """What the suite says of scikit-learn's models."""
+    """The findings of scikit-learn's models."""
     folder = tmp_path_factory.mktemp("sklearn")
     install = [
         "pip",
@@ -83,7 +88,7 @@ def of_sklearn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     return _run(folder, options)
 
 
-@pytest.mark.parametrize("network", NETWORKS, ids=[one.name for one in NETWORKS])
+@pytest.mark.parametrize("network", NETWORKS, ids=[entry.name for entry in NETWORKS])
 def test_public_network_gets_expected_verdict(network: Network, of_packages: dict[str, Found]) -> None:
     of_packages[network.name].hold_to(network.expected)
 

@@ -1,4 +1,4 @@
-"""What the suite says of each model in one of its runs, and whether that is the verdict which the model
+"""The suite's findings of each model in one of its runs, and whether they are the verdict that the model
 deserves."""
 
 import contextlib
@@ -24,16 +24,16 @@ class Expected:
     """The verdict that a model deserves."""
 
     kind: str = ""
-    """The kind of its failures; empty for a model that passes, `skipped` for one of which nothing is proven,
-    `alike` for one that passes with the remark that all samples got one answer."""
+    """The kind of its failures; empty for a model that passes, `skipped` if nothing is proven, `alike` if it
+    passes with the remark that all samples got one answer."""
     by: frozenset[str] = frozenset()
-    """The tests, of which one at least has to find it; empty where any may."""
+    """The tests: at least one of them has to fail; empty if any test may."""
     says: str = ""
-    """What the first line of a failure has to name."""
+    """A part of a failure's first line."""
 
     def __str__(self) -> str:
-        of = f" in {' or '.join(sorted(self.by))}" if self.by else ""
-        return f"{self.kind or 'passes'}{of}{f', saying {self.says!r}' if self.says else ''}"
+        tests = f" in {' or '.join(sorted(self.by))}" if self.by else ""
+        return f"{self.kind or 'passes'}{tests}{f', saying {self.says!r}' if self.says else ''}"
 
 
 PASSES, SKIPPED, ALIKE = Expected(), Expected("skipped"), Expected("alike")
@@ -41,19 +41,19 @@ PASSES, SKIPPED, ALIKE = Expected(), Expected("skipped"), Expected("alike")
 
 @dataclass
 class Found:
-    """What a run found of one model, by the names of the tests without `test_`."""
+    """A run's findings of one model, by the names of the tests without `test_`."""
 
     passed: set[str] = field(default_factory=set)
     skipped: dict[str, str] = field(default_factory=dict)
-    """Why."""
+    """The reasons."""
     failed: dict[str, tuple[str, str]] = field(default_factory=dict)
     """The kind of each failure and the first line of its error."""
     figures: dict[str, str] = field(default_factory=dict)
-    """What the tests that passed printed."""
+    """The figures that passing tests printed."""
     record: Record | None = None
 
     def hold_to(self, expected: Expected) -> None:
-        """Raises AssertionError, with what was found, where that is not as expected."""
+        """Raises AssertionError, with the findings, unless they are as expected."""
         kinds = {kind for kind, _sentence in self.failed.values()}
         if expected.kind == "skipped":
             right = bool(self.skipped) and not self.failed and not self.passed
@@ -63,8 +63,8 @@ class Found:
             right = expected.kind in kinds and (not expected.by or bool(expected.by & self.failed.keys()))
             right &= any(expected.says in sentence for _kind, sentence in self.failed.values())
         if right and expected.kind == "alike":
-            gates = [] if self.record is None else [one.same for one in self.record.gates]
-            right = any(one is not None and not one.tells_apart for one in gates)
+            gates = [] if self.record is None else [gate.same for gate in self.record.gates]
+            right = any(gate is not None and not gate.tells_apart for gate in gates)
         if not right:
             raise AssertionError(f"expected: {expected}; found: {self}")
 
@@ -91,17 +91,17 @@ class Run:
     status: int
     text: str
     models: dict[str, Found]
-    """What it found of each model, by the model's name."""
+    """Its findings of each model, by the model's name."""
 
 
 def selected(request: pytest.FixtureRequest) -> set[str]:
-    """The ids of the parameters that the tests of a module are run for, so that no other model is served."""
-    items = [one for one in request.session.items if isinstance(one, pytest.Function)]
-    return {one.callspec.id for one in items if one.module is request.module and hasattr(one, "callspec")}
+    """The ids of the selected parameters of a module's tests, so that no other model is served."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    return {item.callspec.id for item in items if item.module is request.module and hasattr(item, "callspec")}
 
 
 def refused(options: Sequence[str]) -> Found:
-    """What the suite says of these options before anything runs: a failure where it refuses them."""
+    """A failure if the suite refuses these options before anything runs."""
     done = subprocess.run(
         [
             sys.executable,
@@ -126,7 +126,7 @@ def refused(options: Sequence[str]) -> Found:
 
 
 def run(folder: Path, options: Sequence[str], format_: str = "asis") -> Run:
-    """Run the suite as a user does, with the records in a folder, and read what it found of the cases of a
+    """Run the suite as a user does, with its records in a folder, and read its findings of the cases of a
     format."""
     xml, results = folder / "junit.xml", folder / "results"
     words = ["-m", "pytest", "benchmarks", "-v", "-p", "no:cacheprovider", "--results", str(results)]
@@ -144,34 +144,37 @@ def run(folder: Path, options: Sequence[str], format_: str = "asis") -> Run:
 
 
 def found_in(folder: Path, format_: str) -> dict[str, Found]:
-    """What the run with its records in this folder found of each model."""
-    found: dict[str, Found] = {}
+    """The findings of each model of the run whose records are in this folder."""
+    findings: dict[str, Found] = {}
     for case in ET.parse(folder / "junit.xml").iter("testcase"):
-        name, _, where = str(case.get("name")).removesuffix("]").partition("[")
-        if f"-{format_}" not in where:
+        name, _, cell = str(case.get("name")).removesuffix("]").partition("[")
+        if f"-{format_}" not in cell:
             continue
-        model = where.removeprefix("cpu-").partition(f"-{format_}")[0]
-        _note(found.setdefault(model, Found()), name.removeprefix("test_"), case)
-    for model, one in found.items():
+        model = cell.removeprefix("cpu-").partition(f"-{format_}")[0]
+        _note(findings.setdefault(model, Found()), name.removeprefix("test_"), case)
+    for model, finding in findings.items():
         with contextlib.suppress(FileNotFoundError, RecordError):
-            one.record = files.read(folder / "results" / "cpu" / f"cpu-{model}-{format_}.json")
-    return found
+            finding.record = files.read(folder / "results" / "cpu" / f"cpu-{model}-{format_}.json")
+    return findings
 
 
-def _note(found: Found, test: str, case: ET.Element) -> None:
-    failure = next((one for tag in ("failure", "error") for one in case.iter(tag)), None)
+def _note(finding: Found, test: str, case: ET.Element) -> None:
+    failure = next((element for tag in ("failure", "error") for element in case.iter(tag)), None)
     if failure is not None:
-        kinds = (one.get("value") for one in case.iter("property") if one.get("name") == "failure")
-        found.failed[test] = (
+        kinds = (
+            element.get("value") for element in case.iter("property") if element.get("name") == "failure"
+        )
+        finding.failed[test] = (
             str(next(kinds, INFRASTRUCTURE)),
             str(failure.get("message")).partition("\n")[0],
         )
     elif (skipped := next(case.iter("skipped"), None)) is not None:
-        found.skipped[test] = str(skipped.get("message"))
+        finding.skipped[test] = str(skipped.get("message"))
     else:
-        found.passed.add(test)
+        finding.passed.add(test)
         figure = next(
-            (one.get("value") for one in case.iter("property") if one.get("name") == "figure"), None
+            (element.get("value") for element in case.iter("property") if element.get("name") == "figure"),
+            None,
         )
         if figure is not None:
-            found.figures[test] = figure
+            finding.figures[test] = figure

@@ -1,4 +1,4 @@
-"""Runs of another user of the machine, which root alone can start."""
+"""Runs by another user of the machine, which only root can start."""
 
 import functools
 import os
@@ -11,7 +11,7 @@ from tests.faults.scenario import program, root
 from tests.whole_runs.suite import ROOT
 
 BECOME = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
-"""What runs a command as somebody who has nothing."""
+"""Runs a command as a user who owns nothing."""
 _READS_ALL = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
 
 
@@ -21,7 +21,7 @@ def become() -> tuple[str, ...]:
 
 
 def cannot_become() -> str:
-    """Why nobody who has nothing can run the suite from this environment; empty where one can."""
+    """Why a user who owns nothing cannot run the suite from this environment, or an empty text."""
     missing = root() or program("setpriv")()
     return missing or (
         "" if _can(BECOME) else "another user cannot read this environment, by the modes of its folders"
@@ -29,15 +29,15 @@ def cannot_become() -> str:
 
 
 def cannot_become_one_who_reads() -> str:
-    """Why not even somebody who reads all can; empty where one can."""
+    """Why not even a user who reads all files can, or an empty text."""
     missing = root() or program("setpriv")()
     return missing or ("" if _can(become()) else "another user cannot use this environment")
 
 
 @functools.cache
 def _can(words: tuple[str, ...]) -> bool:
-    asked = [*words, sys.executable, "-c", "import pytest, fixtures"]
-    return subprocess.run(asked, cwd=ROOT, capture_output=True, check=False).returncode == 0
+    command = [*words, sys.executable, "-c", "import pytest, fixtures"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
 def give(place: Place) -> None:

@@ -14,17 +14,17 @@ from tests.faults.scenario import PASSED, Scenario
 
 
 def _both(place: Place, options: tuple[str, ...]) -> Ended:
-    """Two runs beside each other; returns how the second ended, after the first has passed."""
-    one = place.start(*options)
+    """Two runs at once; returns how the second ended, after the first has passed."""
+    first = place.start(*options)
     log = place.log
-    two = place.run(*options)
-    status = one.wait(240)
+    second = place.run(*options)
+    status = first.wait(240)
     assert status == PASSED, f"the other ended with {status}:\n{log.read_text()}"
-    return two
+    return second
 
 
 def _changed_build(place: Place) -> Ended:
-    """What is not what was built is built anew, and never served."""
+    """The suite never serves a changed build, but builds it anew."""
     path = place.build / "1" / "runtime.py"
     path.write_text(f"import time\n{path.read_text()}\ntime.sleep(0.05)\n")
     ended = place.run(*OWN_PROOF)
@@ -44,16 +44,16 @@ def _one_case_not_built(place: Place) -> Ended:
 def _rebuilt_meanwhile(place: Place) -> Ended:
     """Another run converts another checkpoint into the same folder while this one evaluates."""
     place.start(*OWN_SERVED)
-    log, one = place.log, place.runs[-1]
+    log, evaluation = place.log, place.runs[-1]
     place.says("evaluate through Triton")
-    other = place.folder / "other.onnx"
-    write_network(other, factor=1.01)
-    options = ("--models", MODEL, "-k", OWN, "--convert-only", "--checkpoint", f"classifier={other}")
-    two = place.run(*options)
-    assert two.status == PASSED, two.text
-    assert one.wait(240) == PASSED, log.read_text()
+    checkpoint = place.folder / "other.onnx"
+    write_network(checkpoint, factor=1.01)
+    options = ("--models", MODEL, "-k", OWN, "--convert-only", "--checkpoint", f"classifier={checkpoint}")
+    conversion = place.run(*options)
+    assert conversion.status == PASSED, conversion.text
+    assert evaluation.wait(240) == PASSED, log.read_text()
     assert "other.onnx" not in str(place.record(OWN).build)
-    return Ended(one.returncode, log.read_text())
+    return Ended(evaluation.returncode, log.read_text())
 
 
 SCENARIOS = [

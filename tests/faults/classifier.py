@@ -1,5 +1,5 @@
 """The model of the scenarios: four numbers to two scores, by a network in the ONNX file beside a copy of this
-file. It needs no framework, so a run takes a third of one with PyTorch; its samples cost time but no CPU."""
+file. It needs no framework, so a run takes a third of one with PyTorch; its samples take time but no CPU."""
 
 import time
 from pathlib import Path
@@ -10,11 +10,11 @@ from fixtures.frameworks import onnx_files, onnx_running
 from fixtures.spec import SMALL, Arrays, Limit, Metric, Model, Samples, Split, Tensor, Weights
 
 SAMPLE_S = 0.02
-"""Seconds in which a sample is read: evaluated they take two, in which a scenario can do what it does."""
+"""Seconds to read a sample: an evaluation takes two, in which a scenario can act."""
 NUMBERS = np.random.default_rng(1).normal(size=(100, 4)).astype(np.float32)
 """The samples, [100, 4]."""
 WEIGHTS = np.array([[1, -1], [1, -1], [1, -1], [1, -1]], np.float32)
-"""What the samples are multiplied by, [4, 2]: the first class is that of a positive sum."""
+"""The network's weights, [4, 2]: a sample of positive sum is of the first class."""
 
 
 def samples(_split: Split, _dataset: Path | None, _checkpoint: Path | None) -> Samples:
@@ -43,18 +43,18 @@ def correct(kept: Arrays, labels: np.ndarray, _framework: Arrays) -> np.ndarray:
 
 
 def write_network(path: Path, factor: float = 1.0) -> None:
-    """Write the network, with all weights so many times as large."""
+    """Write the network, with all weights multiplied by a factor."""
     from onnx import TensorProto, helper, numpy_helper, save
 
-    given, answered = (
+    input_info, output_info = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size])
         for name, size in (("NUMBERS", 4), ("SCORES", 2))
     )
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["NUMBERS", "weights"], ["SCORES"])],
         "classifier",
-        [given],
-        [answered],
+        [input_info],
+        [output_info],
         [numpy_helper.from_array(np.float32(factor) * WEIGHTS, "weights")],
     )
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), str(path))
@@ -89,7 +89,7 @@ LIMITS = dict.fromkeys(("fp32", "int8"), ONE.metrics[0].limits["fp32"])
 METRICS = (dataclasses.replace(ONE.metrics[0], limits=LIMITS),)
 MODELS = tuple(dataclasses.replace(ONE, name=name, metrics=METRICS) for name in ("left", "right"))
 """
-"""A file of two such models in FP32 and INT8, whose samples take no time."""
+"""A file with two such models in FP32 and INT8, whose samples take no time."""
 
 
 def write_two(folder: Path) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Files of others and files without an end: a sentence, and nothing of theirs is touched."""
+"""Other users' files and endless files: a run reports them in a sentence, and changes none of them."""
 
 import os
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario, roo
 
 
 def _locked(place: Place) -> Ended:
-    """A file that the user who runs must not read."""
+    """The user of the run must not read the checkpoint."""
     give(place)
     secret = place.file("secret", b"\x00" * 64)
     secret.chmod(0)
@@ -18,7 +18,7 @@ def _locked(place: Place) -> Ended:
 
 
 def _of_another(name: str, make: Callable[[Path], object]) -> Scenario:
-    """Somebody else was first at the name of this user's folder in the temporary one."""
+    """Another user has taken the name of this user's temporary folder."""
 
     def act(place: Place) -> Ended:
         victim = place.file("victim", "precious\n")

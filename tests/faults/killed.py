@@ -1,4 +1,4 @@
-"""Runs that are killed: what they leave goes with the next one."""
+"""Killed runs: the next run removes what they leave."""
 
 import subprocess
 import time
@@ -27,7 +27,7 @@ def _folders(*paths: Path) -> set[str]:
 
 
 def _comparison_killed(place: Place) -> Ended:
-    """Its worktree and its unfinished folder are gone after the next comparison."""
+    """The next comparison removes its worktree and its unfinished folder."""
     options = (*OWN_POINT, "--against", "HEAD", "--point-budget-s", "2")
     place.start(*options)
     place.says("against HEAD .*: ")
@@ -37,10 +37,10 @@ def _comparison_killed(place: Place) -> Ended:
     place.household.left(30)
     ended = place.run(*options, seconds=600)  # a second build
     assert not [name for name in _folders(place.repos, place.repos / ".against") if "unfinished" in name]
-    listed = subprocess.run(
+    worktrees = subprocess.run(
         ["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    assert str(place.repos) not in listed, "a worktree is left"
+    assert str(place.repos) not in worktrees, "a worktree is left"
     assert files.read(place.results / "cpu" / f"{OWN}.json").loads
     return ended
 

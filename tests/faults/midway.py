@@ -1,4 +1,4 @@
-"""What goes wrong around a run: files that vanish or fill up, clocks, and who has the machine."""
+"""Faults around a run: vanishing files, full disks, clocks, and other users of the machine."""
 
 import contextlib
 import os
@@ -18,17 +18,17 @@ from tests.faults.signals import reach
 
 _FAILED = (INFRASTRUCTURE, REFUSED)
 _INTERRUPTED = (ENDED, -signal.SIGINT)
-"""Ended by a Ctrl-C; by the signal itself where that comes when the run has ended and its process has not."""
+"""Ended by Ctrl-C, or by the signal itself if it comes between the end of the run and that of its process."""
 
 
 def _clock_jumps(place: Place) -> Ended:
-    """The system's clock is set while the case is evaluated; a stand-in, as setting it needs the machine."""
+    """The clock is set back during the evaluation, by a stand-in: the real one is the whole machine's."""
     place.file(
         "jumping.py",
         "import sys, time\n"
         "real, since = time.time, time.monotonic()\n"
         "def jumped():\n"
-        # gRPC hands times to its core, which is written in C and has the real clock.
+        # gRPC passes times to its core in C, which has the real clock.
         "    asks = sys._getframe(1).f_globals.get('__name__', '')\n"
         "    late = time.monotonic() - since > 3 and not asks.startswith('grpc')\n"
         "    return real() - (86400 if late else 0)\n"
@@ -38,20 +38,20 @@ def _clock_jumps(place: Place) -> Ended:
     return place.run(*SLOW_PROOF, "-p", "jumping", environment={"PYTHONPATH": str(place.folder)})
 
 
-def _gone(name: str, options: tuple[str, ...], said: str, what: Callable[[Place], Path]) -> Scenario:
-    """What a run needs is deleted while it evaluates."""
+def _gone(name: str, options: tuple[str, ...], stage: str, folder_of: Callable[[Place], Path]) -> Scenario:
+    """A folder that a run needs is deleted while it evaluates."""
 
     def act(place: Place) -> Ended:
         place.start(*options)
-        place.says(said)
-        shutil.rmtree(what(place))
+        place.says(stage)
+        shutil.rmtree(folder_of(place))
         return place.ends()
 
     return Scenario(f"{name} is deleted in mid-run", act, (PASSED, *_FAILED))
 
 
 def _temporary_gone(place: Place) -> Ended:
-    """The temporary folder is deleted while a run measures, which is told to end a while after."""
+    """The temporary folder is deleted while a run measures; later the run is interrupted."""
     reach(place, "measuring")
     shutil.rmtree(place.household.temporary, ignore_errors=True)  # the run may put something there meanwhile
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -63,7 +63,7 @@ def _temporary_gone(place: Place) -> Ended:
 
 
 def _memory_fills(place: Place) -> Ended:
-    """Nothing more fits into shared memory while a run measures; then there is room again."""
+    """Shared memory is full for five seconds while a run measures."""
     reach(place, "measuring")
     status = os.statvfs("/dev/shm")
     used = (status.f_blocks - status.f_bfree) * status.f_frsize
@@ -85,7 +85,7 @@ def _needs_own_memory() -> str:
 
 
 def _disk_fills(place: Place) -> Ended:
-    """The disk of the records is full when one is written again; what was written before stays readable."""
+    """The disk is full when a record is written again; the record from before stays readable."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place.results)], check=True)
     try:
         reach(place, "measuring")
@@ -102,7 +102,7 @@ def _disk_fills(place: Place) -> Ended:
 
 
 def _hold(place: Place, seconds: float, before: "tuple[str, ...]" = ()) -> int:
-    """The process id of another run that holds the machine for so long."""
+    """The process id of another run that holds the machine for some seconds."""
     holder = place.start(
         words=[
             sys.executable,
@@ -117,7 +117,7 @@ def _hold(place: Place, seconds: float, before: "tuple[str, ...]" = ()) -> int:
 
 
 def _holder_is_killed(place: Place, before: "tuple[str, ...]" = ()) -> Ended:
-    """Who is waited for is killed, and the run goes on."""
+    """The run that holds the machine is killed, and the waiting run goes on."""
     holder = _hold(place, 600, before)
     place.start(*PROOF)
     place.says(f"process {holder}", 60)

@@ -1,4 +1,4 @@
-"""Where a scenario takes place: folders, runs of the suite, and what is left of them."""
+"""The place of a scenario: folders, runs of the suite, and what these leave."""
 
 import os
 import re
@@ -19,56 +19,56 @@ from tests.helpers import Household, command_line
 from tests.whole_runs.suite import ROOT, command
 
 HANG_S = 240.0
-"""Bounds a hang: what is waited for takes seconds, a minute on a busy machine where another run measures."""
+"""Bounds a hang: the awaited events take seconds, a minute on a machine where another run measures."""
 GONE_S = 30.0
-"""Seconds for all that a run started to disappear: servers get time to end, and are killed then."""
+"""Seconds for all processes of a run to disappear: servers get time to end before they are killed."""
 REPOSITORY = "the scenario's repository"
 """Stands for the path of a Triton repository with `doubler`, and `slow`, which takes a fifth of a second."""
 MODEL = "the scenario's model"
-"""What stands in options for the path of a file of this project's models: tests/faults/classifier.py."""
+"""Stands for the path of a file of this project's models: tests/faults/classifier.py."""
 _OF_DOUBLER = ("-v", "--triton", "embedded", "--repository", REPOSITORY, "-k")
 PROOF = (*_OF_DOUBLER, "doubler and same_answer_again")
-"""A run that proves one model as it is: some three seconds of one core, as it needs no framework."""
+"""A run that proves one model as it is, without a framework: some three seconds of one core."""
 SLOW_PROOF = (*_OF_DOUBLER, "slow and same_answer_again")
 ONE_POINT = (*_OF_DOUBLER, "slow and b001-c002", "--concurrencies", "2")
 """A run that measures one point of load."""
 OWN = "cpu-classifier-onnx-fp32"
-"""The case that is converted."""
+"""The converted case."""
 _OF_OWN = ("-v", "--models", MODEL, "-k")
 OWN_PROOF = (*_OF_OWN, f"{OWN} and conversion")
-"""A run that converts it and compares it in process: as quick."""
+"""A run that converts it and compares it in process, as quickly."""
 OWN_SERVED = (*_OF_OWN, f"{OWN} and (conversion or accuracy)")
-"""One that serves it too and scores its 100 samples several times, two seconds each."""
+"""A run that serves it too and scores its 100 samples several times, two seconds each."""
 OWN_POINT = (*_OF_OWN, f"{OWN} and b001-c002", "--concurrencies", "2")
-"""One that measures one point of load of it."""
+"""A run that measures one point of its load."""
 DOUBLER, SLOW = "cpu-doubler-asis", "cpu-slow-asis"
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of a run."""
+    """The end of a run."""
 
     status: int
-    """The exit status; minus the number of a signal that ended it."""
+    """The exit status, or minus the number of the signal that ended it."""
     text: str
-    """What it printed, errors included."""
+    """Its output, errors included."""
 
 
 @dataclass
 class Place:
-    """The folders of a scenario, and what it starts. No other scenario knows of them."""
+    """The folders of a scenario, and the runs that it starts. No other scenario uses them."""
 
     folder: Path
     household: Household
     builds: Path
-    """The folder of converted models that all scenarios share, to copy from."""
+    """The folder of converted models that all scenarios copy."""
     repository: Path
     """A Triton repository that all scenarios share."""
     model: Path
     """The file of a model that all scenarios share."""
     runs: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
     quiet: bool = False
-    """Whether a Python traceback is nobody's fault, as where the interpreter itself cannot start."""
+    """Whether a Python traceback is allowed, as when the interpreter itself cannot start."""
 
     @property
     def results(self) -> Path:
@@ -77,11 +77,11 @@ class Place:
 
     @property
     def repos(self) -> Path:
-        """The folder of converted models, with those that are shared at first."""
-        found = self.folder / "repos"
-        if not found.exists():
-            shutil.copytree(self.builds, found)
-        return found
+        """The folder of converted models, at first a copy of the shared one."""
+        repos = self.folder / "repos"
+        if not repos.exists():
+            shutil.copytree(self.builds, repos)
+        return repos
 
     @property
     def build(self) -> Path:
@@ -90,18 +90,18 @@ class Place:
 
     @property
     def log(self) -> Path:
-        """What the last run printed."""
+        """The output of the last run."""
         return self.folder / f"log-{len(self.runs)}"
 
     def file(self, name: str, content: str | bytes = "") -> Path:
-        """A file of the scenario's own, by its name."""
+        """Write a file of the scenario, and return its path."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
     def words(self, options: Sequence[str]) -> list[str]:
-        """Options with the paths that they stand for."""
+        """The options with real paths."""
         paths = {REPOSITORY: str(self.repository), MODEL: str(self.model)}
         return [paths.get(word, word) for word in options]
 
@@ -117,7 +117,9 @@ class Place:
         **streams: Any,
     ) -> "subprocess.Popen[bytes]":
         """Start a run of the suite with these options, or the command `words`, by the program `before`."""
-        given = command(*self.words(options), repos=repos or self.repos, results=results or self.results)
+        default_words = command(
+            *self.words(options), repos=repos or self.repos, results=results or self.results
+        )
         merged = self.household.environment | {key: value or "" for key, value in environment.items()}
         for name, value in environment.items():
             if value is None:
@@ -125,26 +127,30 @@ class Place:
         before_it: Callable[[], None] = streams.pop("preexec_fn", lambda: None)
 
         def prepare() -> None:
-            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who runs under nohup has made it deaf to it
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup makes its children ignore it
             before_it()
 
         self.runs.append(None)  # type: ignore[arg-type]
         with self.log.open("wb") as log:
-            own: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+            default_streams: dict[str, Any] = {
+                "stdin": subprocess.DEVNULL,
+                "stdout": log,
+                "stderr": subprocess.STDOUT,
+            }
             started = subprocess.Popen(
-                [*before, *(given if words is None else words)],
+                [*before, *(default_words if words is None else words)],
                 cwd=folder,
                 env=merged,
                 start_new_session=True,
                 preexec_fn=prepare,
-                **(own | streams),
+                **(default_streams | streams),
             )
         self.runs[-1] = started
         self.household.callers.append(started)
         return started
 
     def wait_for(self, there: Callable[[], bool], what: str, seconds: float = HANG_S) -> None:
-        """Wait until something holds; an AssertionError with the log says that it does not come."""
+        """Wait until `there` holds. Raises AssertionError with the log if it does not in time."""
         deadline = time.monotonic() + seconds
         while not there():
             text = self.log.read_text(errors="replace")
@@ -154,7 +160,7 @@ class Place:
             time.sleep(0.02)
 
     def says(self, pattern: str, seconds: float = HANG_S) -> None:
-        """Wait until the run has printed what fits a pattern."""
+        """Wait until the run's output matches a pattern."""
         self.wait_for(
             lambda: re.search(pattern, self.log.read_text(errors="replace")) is not None, pattern, seconds
         )
@@ -173,22 +179,22 @@ class Place:
         return self.ends(seconds)
 
     def process(self, part: str) -> psutil.Process:
-        """The process of this scenario whose command line holds that, once there is one."""
-        found: list[psutil.Process] = []
+        """Wait for a process of this scenario with `part` in its command line, and return it."""
+        matching: list[psutil.Process] = []
 
         def there() -> bool:
-            found[:] = [
-                one
-                for one in self.household.processes()
-                if any(part in word for word in command_line(one)[:4]) and one.pid != os.getpid()
+            matching[:] = [
+                process
+                for process in self.household.processes()
+                if any(part in word for word in command_line(process)[:4]) and process.pid != os.getpid()
             ]
-            return bool(found)
+            return bool(matching)
 
         self.wait_for(there, part)
-        return found[0]
+        return matching[0]
 
     def hit(self, part: str, sign: signal.Signals) -> None:
-        """Send a signal to that process."""
+        """Send a signal to such a process."""
         self.process(part).send_signal(sign)
 
     def record(self, case: str = DOUBLER) -> Record:
@@ -197,9 +203,9 @@ class Place:
 
 
 def leftovers(temporary: Path) -> list[str]:
-    """What is left in a temporary folder, except this user's folder with libraries and no run in it."""
-    kept = re.compile(r"tritonproof-\d+$|pytest-of-|torchinductor_")
-    others = [path for path in temporary.iterdir() if not kept.match(path.name)]
+    """What is left in a temporary folder, except this user's folder with libraries but no runs."""
+    expected = re.compile(r"tritonproof-\d+$|pytest-of-|torchinductor_")
+    others = [path for path in temporary.iterdir() if not expected.match(path.name)]
     return sorted(path.name for path in (*others, *folders_of_runs(temporary)))
 
 

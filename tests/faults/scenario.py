@@ -1,4 +1,4 @@
-"""What a scenario is: what is done to a run, and what must hold then."""
+"""Scenarios: what each does to a run, and what must hold then."""
 
 import os
 import shutil
@@ -17,15 +17,15 @@ class Scenario:
     """One fault, or one bad use."""
 
     name: str
-    """What is done."""
+    """What happens."""
     act: Callable[[Place], Ended]
-    """Does it, and returns how the run ended; an AssertionError says what it left in a wrong state."""
+    """Does it, and returns how the run ended. Raises AssertionError if it left something wrong."""
     statuses: tuple[int, ...]
-    """The exit statuses that are right."""
+    """The right exit statuses."""
     names: str = ""
-    """What the run has to name: the option, the file, the server or the holder that is at fault."""
+    """What the run's output has to name: the option, file, server or holder at fault."""
     needs: Callable[[], str] = lambda: ""
-    """Why this machine cannot do it; empty where it can."""
+    """Why this machine cannot do it; empty if it can."""
     may_leave: bool = False
     """Whether something may stay in the temporary folder for the next run, as after a guard was killed."""
 
@@ -34,15 +34,15 @@ class Scenario:
 
 
 def root() -> str:
-    """Only root gives files away, mounts and becomes another user."""
+    """Needs root, who alone gives files away, mounts and becomes another user."""
     return "" if os.getuid() == 0 else "needs root"
 
 
 def program(name: str) -> Callable[[], str]:
-    """A program that has to be there."""
+    """Needs a program."""
     return lambda: "" if shutil.which(name) else f"needs the program {name}"
 
 
 def root_and(name: str) -> Callable[[], str]:
-    """Root, and a program."""
+    """Needs root and a program."""
     return lambda: root() or program(name)()

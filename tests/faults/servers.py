@@ -1,4 +1,4 @@
-"""Servers that are none, or that somebody else uses too."""
+"""Addresses without a Triton, and servers that somebody else uses too."""
 
 import contextlib
 import signal
@@ -20,7 +20,7 @@ _Answer = Callable[[socket.socket], None]
 
 @contextlib.contextmanager
 def _listening(answer: _Answer) -> Iterator[str]:
-    """The address of a server that answers each connection so."""
+    """The address of a server that answers each connection with a function."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def accept() -> None:
@@ -53,7 +53,7 @@ def _none(name: str, answer: _Answer) -> Scenario:
 
 @contextlib.contextmanager
 def _shared(place: Place) -> Iterator[Any]:
-    """A Triton that somebody else started, with a model in it that has the case's name."""
+    """A Triton that somebody else started, with a model of the case's name."""
     repository = place.folder / "theirs"
     folder = repository / OWN / "1"
     folder.mkdir(parents=True)

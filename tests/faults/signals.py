@@ -1,4 +1,4 @@
-"""Signals at every stage of a run: to pytest, and to each of the programs that it starts."""
+"""Signals at every stage of a run: to pytest, and to each program that it starts."""
 
 import os
 import shlex
@@ -27,18 +27,18 @@ _STAGES = {
         "measure online.*pass [2-9]",
     ),
 }
-"""The options of a run, and what it says when it is there."""
+"""The options of a run, and what it prints at the stage."""
 
 
 def reach(place: Place, stage: str) -> None:
-    """Start a run, and wait until it is there."""
-    options, said = _STAGES[stage]
+    """Start a run, and wait until it is at the stage."""
+    options, announcement = _STAGES[stage]
     if stage == "converting":
         (place.folder / "repos").mkdir()  # nothing is converted yet
     place.start(
         *options, "--junit-xml", str(place.folder / "junit.xml"), "--summary", str(place.folder / "run.md")
     )
-    place.says(said)
+    place.says(announcement)
     if stage == "measuring":
         path = place.results / "cpu" / f"{SLOW}.json"
         place.wait_for(
@@ -104,9 +104,9 @@ def _load_generator_killed(place: Place) -> Ended:
 
 def _tox(place: Place) -> Ended:
     """A run through the real tox, with the timeouts of this project's tox.ini."""
-    own = ConfigParser()
-    own.read(ROOT / "tox.ini")
-    timeouts = {key: own["testenv"][key] for key in ("interrupt_timeout", "terminate_timeout")}
+    project = ConfigParser()
+    project.read(ROOT / "tox.ini")
+    timeouts = {key: project["testenv"][key] for key in ("interrupt_timeout", "terminate_timeout")}
     words = command(*place.words(SLOW_PROOF), repos=place.repos, results=place.results)
     words += ["--junit-xml", str(place.folder / "junit.xml")]
     place.file(
@@ -130,9 +130,9 @@ def _tox(place: Place) -> Ended:
 
 def tox_program() -> Path | None:
     """The program tox: beside this Python, else on PATH."""
-    beside = Path(sys.executable).with_name("tox")
-    found = shutil.which("tox")
-    return beside if beside.exists() else Path(found) if found else None
+    beside_python = Path(sys.executable).with_name("tox")
+    on_path = shutil.which("tox")
+    return beside_python if beside_python.exists() else Path(on_path) if on_path else None
 
 
 SCENARIOS = [

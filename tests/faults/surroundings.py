@@ -1,4 +1,4 @@
-"""What a run finds around it: folders, limits, terminals, clocks, and other programs on the machine."""
+"""The surroundings of a run: full and odd folders, users, ports, locales and standard output."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ _FAILED = (INFRASTRUCTURE, REFUSED)
 
 
 def _mounted(name: str, script: str, statuses: tuple[int, ...], options: tuple[str, ...] = PROOF) -> Scenario:
-    """What a file system of its own does, which no other process sees; `$HERE` is the scenario's folder."""
+    """A run with a mount that no other process sees; `$HERE` is the scenario's folder."""
 
     def act(place: Place) -> Ended:
         place.repos.mkdir(exist_ok=True)
@@ -35,8 +35,8 @@ def _mounted(name: str, script: str, statuses: tuple[int, ...], options: tuple[s
 
 
 def _can_mount() -> str:
-    if said := root_and("unshare")():
-        return said
+    if reason := root_and("unshare")():
+        return reason
     done = subprocess.run(
         ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False
     )
@@ -44,16 +44,16 @@ def _can_mount() -> str:
 
 
 def _no_ports(place: Place) -> Ended:
-    """A network of its own, in which two ports alone are given to who asks for any."""
-    few = (
+    """A network of its own, which has only two ports to give."""
+    limit_ports = (
         "ip link set lo up 2>/dev/null || ifconfig lo up; echo 40000 40001 > "
         "/proc/sys/net/ipv4/ip_local_port_range"
     )
-    return place.run(*PROOF, before=("unshare", "--net", "sh", "-c", f'{few}; exec "$@"', "sh"))
+    return place.run(*PROOF, before=("unshare", "--net", "sh", "-c", f'{limit_ports}; exec "$@"', "sh"))
 
 
 def _as_another_user(place: Place) -> Ended:
-    """Who does not own the environment proves a case."""
+    """A user who does not own the environment proves a case."""
     give(place)
     return place.run(*PROOF, before=BECOME, environment={"HOME": str(place.folder)})
 

@@ -1,4 +1,4 @@
-"""Faults and bad use, tried on whole runs: each ends in time, says what was wrong, and leaves nothing.
+"""Faults and bad use of whole runs: each run ends in time, says what was wrong, and leaves nothing.
 
 tox run -e campaign -- tests/faults               # all of them
 tox run -e campaign -- tests/faults -k measuring  # some of them
@@ -36,18 +36,18 @@ SCENARIOS = [
 ]
 _MEMORY = Path("/dev/shm")
 _TRACE = r"Traceback \(most recent call last\)|INTERNALERROR|^E   [A-Za-z.]*(Error|Exception)\b"
-"""What Python prints of an error that nobody has put into words, and pytest."""
+"""What Python and pytest print of an unhandled error."""
 
 
 @pytest.fixture(scope="session")
 def has_own_memory() -> bool:
-    """Whether no other process sees the shared memory of this worker's scenarios, nor waits at its lock."""
+    """Whether this worker's scenarios have their own shared memory and machine lock."""
     return own_machine.enter()
 
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str, has_own_memory: bool) -> Path:
-    """What all workers' scenarios share: a model's file, the converted case, and a Triton repository."""
+    """The folder that all workers' scenarios share: a model file, the converted case, a Triton repository."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "shared"
     with locks.hold_file(folder.with_suffix(".lock")):
@@ -71,19 +71,18 @@ def _write_repository(root: Path) -> None:
 
 @pytest.fixture
 def place(tmp_path: Path, household: Household, shared: Path) -> Iterator[Place]:
-    """A place for one scenario; processes that it leaves are killed, and its folders removed."""
-    # Hundreds of runs read the same files of the checkout: without their bytecode that is a third of a short
-    # run.
+    """A place for one scenario, whose leftover processes are killed and folders removed."""
+    # Hundreds of runs read the same source files: without bytecode that takes a third of a short run.
     household.environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    # A tox that runs these tests did not start the runs of theirs, whose own tox is the one to be ended.
+    # A run must not take the tox that runs these tests for its own.
     household.environment.pop("TOX_ENV_NAME", None)
-    found = Place(
+    new_place = Place(
         tmp_path / "place", household, shared / "builds", shared / "repository", shared / "classifier.py"
     )
-    found.folder.mkdir()
-    found.results.mkdir()
-    yield found
-    shutil.rmtree(found.folder, ignore_errors=True)
+    new_place.folder.mkdir()
+    new_place.results.mkdir()
+    yield new_place
+    shutil.rmtree(new_place.folder, ignore_errors=True)
 
 
 @pytest.mark.campaign
@@ -96,29 +95,29 @@ def test_run_survives_fault(scenario: Scenario, place: Place, has_own_memory: bo
     ended = scenario.act(place)
 
     after = {*_MEMORY.iterdir(), *ROOT.iterdir()}
-    if said := what_is_wrong(scenario, ended, place) or what_is_left(after - before, has_own_memory):
-        pytest.fail(f"{said}\n{ended.text[-4000:]}", pytrace=False)
+    if problem := what_is_wrong(scenario, ended, place) or what_is_left(after - before, has_own_memory):
+        pytest.fail(f"{problem}\n{ended.text[-4000:]}", pytrace=False)
 
 
 def what_is_wrong(scenario: Scenario, ended: Ended, place: Place) -> str:
-    """The first thing that must not be; empty where all is as it has to be."""
+    """The first problem; empty if there is none."""
     if ended.status not in scenario.statuses:
         return f"the exit status is {ended.status}, not {' or '.join(map(str, scenario.statuses))}"
     if scenario.names not in ended.text:
         return f"it does not name {scenario.names!r}"
     if not place.quiet and re.search(_TRACE, ended.text, re.MULTILINE):
         return "there is a traceback"
-    if left := place.household.left(GONE_S):
-        return f"processes are left: {left}"
-    if not scenario.may_leave and (names := leftovers(place.household.temporary)):
-        return f"left in the temporary folder: {names}"
+    if processes := place.household.left(GONE_S):
+        return f"processes are left: {processes}"
+    if not scenario.may_leave and (files := leftovers(place.household.temporary)):
+        return f"left in the temporary folder: {files}"
     return ""
 
 
 def what_is_left(new: set[Path], has_own_memory: bool) -> str:
-    """What is new and left in shared memory and in the checkout; others' comes and goes meanwhile."""
-    segments = [one for one in new if one.parent == _MEMORY and one.exists()]
+    """The new files in shared memory and in the checkout, except those of other processes."""
+    segments = [path for path in new if path.parent == _MEMORY and path.exists()]
     if not has_own_memory:
-        segments = [one for one in segments if one.name.startswith("tritonproof-") and is_unused(one)]
-    files = [one for one in new if one.parent == ROOT and not one.name.startswith((".", "__pycache__"))]
+        segments = [path for path in segments if path.name.startswith("tritonproof-") and is_unused(path)]
+    files = [path for path in new if path.parent == ROOT and not path.name.startswith((".", "__pycache__"))]
     return f"left: {sorted(map(str, segments + files))}" if segments or files else ""

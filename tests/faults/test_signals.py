@@ -1,4 +1,4 @@
-"""A run that is ended from outside reports its results, cleans up and ends."""
+"""An interrupted run reports its results, cleans up and ends."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from tests.helpers import Household
 from tests.whole_runs.suite import ROOT
 
 HANG_S = 60.0
-"""Bounds a hang; what is waited for takes one to three seconds."""
+"""Bounds a hang; the awaited events take one to three seconds."""
 TESTS = """
 import pathlib, time
 import pytest
@@ -42,11 +42,11 @@ for line in run.stdout:
     sys.stdout.buffer.flush()
 sys.exit(run.wait())
 """
-"""Starts a command and prints what that prints, as tox does."""
+"""Starts a command and prints its output, as tox does."""
 
 
 def command(folder: Path, seconds: float = 600, tests: str = TESTS) -> list[str]:
-    """A run of two tests, of which the second takes so long."""
+    """The command of a run of two tests, the second of which takes `seconds`."""
     (folder / "test_it.py").write_text(tests.format(seconds=seconds))
     options = ("--noconftest", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider")
     plugin = ("-p", "fixtures.plugin.ending", "--junit-xml", "junit.xml")
@@ -54,7 +54,7 @@ def command(folder: Path, seconds: float = 600, tests: str = TESTS) -> list[str]
 
 
 def start(words: list[str], household: Household, folder: Path) -> "subprocess.Popen[bytes]":
-    """Start a run from no tox, which writes to `folder`/log."""
+    """Start a run outside of tox, which writes to `folder`/log."""
     environment = {key: value for key, value in household.environment.items() if not key.startswith("TOX_")}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -64,7 +64,7 @@ def start(words: list[str], household: Household, folder: Path) -> "subprocess.P
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            # This may run under nohup, whose children inherit that they are deaf to it.
+            # nohup, which may run this, makes its children ignore it.
             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
     household.callers.append(process)
@@ -79,12 +79,12 @@ def wait_for(there: Callable[[], bool], folder: Path) -> None:
 
 
 def has_told_and_cleaned_up(folder: Path) -> bool:
-    """Whether a run that was ended in its second test left a summary, JUnit's file and no leftovers."""
+    """Whether a run that ended in its second test wrote JUnit's file and cleaned up."""
     (suite,) = ElementTree.parse(folder / "junit.xml").getroot().iter("testsuite")
     return (folder / "cleaned-up").exists() and suite.get("tests") == "1" and suite.get("errors") == "0"
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda value: value.name)
 def test_signal_ends_run_with_summary(sign: signal.Signals, household: Household, tmp_path: Path) -> None:
     """A second signal does no harm."""
     run = start(command(tmp_path), household, tmp_path)
@@ -115,7 +115,7 @@ def test_run_ends_although_interrupted_code_continues(household: Household, tmp_
     assert has_told_and_cleaned_up(tmp_path)
 
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL], ids=lambda value: value.name)
 def test_run_ends_with_its_tox(sign: signal.Signals, household: Household, tmp_path: Path) -> None:
     through_a_shell = ["sh", "-c", '"$@"; exit $?', "sh", *command(tmp_path)]
     tox = start([sys.executable, "-c", TOX, *through_a_shell], household, tmp_path)

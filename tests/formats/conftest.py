@@ -1,4 +1,4 @@
-"""What several formats are tested with: a small network in PyTorch, its model, and a job that converts it."""
+"""Fixtures for several formats: a small network in PyTorch, its model, and a job that converts it."""
 
 import dataclasses
 import importlib
@@ -19,9 +19,9 @@ RTX_VERSION = "1.7.1.116"
 @pytest.fixture(scope="session")
 def network() -> Small:
     torch.manual_seed(0)
-    found = Small()
-    found.train()(torch.randn(64, 3, 8, 8))
-    return found.eval()
+    small = Small()
+    small.train()(torch.randn(64, 3, 8, 8))
+    return small.eval()
 
 
 @pytest.fixture(scope="session")
@@ -40,13 +40,13 @@ def model() -> Model:
 
 @pytest.fixture(scope="session")
 def job(network: Small, model: Model) -> ConversionJob:
-    """A conversion to FP32 on the CPU, for batches of up to eight, that nobody listens to."""
+    """A conversion to FP32 on the CPU, for batches of up to eight, without reports of progress."""
     return ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
 
 
 @pytest.fixture(scope="session")
 def rtx(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """TensorRT for RTX: NVIDIA's parser and builder of the same names, from PyPI, which need no GPU."""
+    """TensorRT for RTX, from PyPI: NVIDIA's parser and builder with the same names, which need no GPU."""
     folder = tmp_path_factory.mktemp("rtx")
     for part in ("bindings", "libs"):
         try:

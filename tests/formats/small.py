@@ -10,7 +10,7 @@ from fixtures.spec import Samples, Split
 
 
 class Small(nn.Module):
-    """A convolution with BatchNorm, and a linear layer: what the formats fold, fuse and quantise."""
+    """A convolution with BatchNorm, and a linear layer, for the formats to fold, fuse and quantise."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """The names in TensorRT's Python bindings, of the classes that the suite uses.
 
 The bindings are packages on PyPI without TensorRT's libraries, a megabyte each; empty libraries of the same
-names are enough to import them. `python -m tests.formats.tensorrt_bindings` takes the names of VERSIONS from
-there and writes them to NAMES.
+names are enough to import them. `python -m tests.formats.tensorrt_bindings` reads the names of VERSIONS there
+and writes them to NAMES.
 """
 
 import json
@@ -39,7 +39,7 @@ CLASSES = (
     *("BuilderFlag", "MemoryPoolType", "IOptimizationProfile"),
     *("Runtime", "ICudaEngine", "IExecutionContext", "TensorIOMode"),
 )
-"""The module, and its classes of which the suite uses members."""
+"""The module, and its classes whose members the suite uses."""
 
 
 class OutOfReachError(Exception):
@@ -47,8 +47,8 @@ class OutOfReachError(Exception):
 
 
 Names = Mapping[str, Mapping[str, str]]
-"""The members of the module and of its classes, by class; with each its class, or the class that a call of it
-returns, if that is TensorRT's."""
+"""The members of the module and of its classes, by class; each with its class, or the class that it returns
+when called, if that is one of TensorRT's."""
 
 _LIST = r"""
 import json, re, sys
@@ -67,7 +67,7 @@ json.dump(listed, sys.stdout)
 
 
 def why_not() -> str | None:
-    """Why names cannot be taken from PyPI here, or None."""
+    """Why this machine cannot read names from PyPI, or None."""
     return (
         None
         if shutil.which("gcc")
@@ -89,28 +89,28 @@ def download(distribution: str, version: str, folder: Path) -> None:
 
 
 def names_of(distribution: str, version: str, folder: Path) -> Names:
-    """The names in a version of the bindings on PyPI, which is downloaded into a folder."""
+    """The names in a version of the bindings, which it downloads from PyPI into a folder."""
     download(distribution, version, folder)
     bindings = folder / "tensorrt_bindings" / "tensorrt.so"
     undefined = [f"void *{name}(void) {{ return 0; }}" for name in _functions_of_nvinfer(bindings)]
     (folder / "empty.c").write_text("\n".join(undefined))
-    for found in set(re.findall(rb"\0(libnv\w+\.so[.\d]*)(?=\0)", bindings.read_bytes())):
-        name = found.decode()
+    for match in set(re.findall(rb"\0(libnv\w+\.so[.\d]*)(?=\0)", bindings.read_bytes())):
+        name = match.decode()
         command = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", str(folder / name), "empty.c"]
         subprocess.run(command, cwd=folder, check=True, timeout=60)
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "PYTHONPATH": str(folder)}
     command = [sys.executable, "-c", _LIST]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
-    every: Names = json.loads(done.stdout)
-    return {name: every[name] for name in CLASSES if name in every}
+    names: Names = json.loads(done.stdout)
+    return {name: names[name] for name in CLASSES if name in names}
 
 
 def _functions_of_nvinfer(library: Path) -> list[str]:
-    """The C functions of TensorRT that its bindings call: names in the file such as `create...`, `get...`."""
+    """The C functions of TensorRT that its bindings call, by names such as `create...` and `get...`."""
     return sorted(
         {
-            one.decode()
-            for one in re.findall(
+            name.decode()
+            for name in re.findall(
                 rb"\0((?:create|get|init)(?:Infer|Nv|Lib|Plugin|Builder|Logger)\w+)(?=\0)",
                 library.read_bytes(),
             )
@@ -119,16 +119,16 @@ def _functions_of_nvinfer(library: Path) -> list[str]:
 
 
 def main() -> None:
-    """Take the names of every version from PyPI, and write the file."""
-    listed: dict[str, Any] = {}
+    """Read the names of every version from PyPI, and write the file."""
+    names_by_version: dict[str, Any] = {}
     for distribution, version in VERSIONS:
         with tempfile.TemporaryDirectory() as folder:
-            listed[f"{distribution} {version}"] = names_of(distribution, version, Path(folder))
-    write(listed)
+            names_by_version[f"{distribution} {version}"] = names_of(distribution, version, Path(folder))
+    write(names_by_version)
 
 
 def write(listed: Mapping[str, Names]) -> None:
-    """A line for each class."""
+    """Write the names, a line for each class."""
     versions = [
         f"{json.dumps(version)}: {{\n"
         + ",\n".join(

@@ -1,5 +1,5 @@
-"""The exports on a GPU, at full size too: ONNX Runtime's CUDA provider has a kernel for each node, TensorRT's
-parser takes all, the oldest ONNX Runtime opens them, and the memory of the published GPUs is enough."""
+"""The exports, at full size too: ONNX Runtime's CUDA provider has a kernel for each node, TensorRT's parser
+takes them whole, the oldest ONNX Runtime opens them, and they fit the memory of the published GPUs."""
 
 import functools
 import os
@@ -26,7 +26,7 @@ from fixtures.serve.releases import RELEASES
 from fixtures.spec import ConversionJob, Model, Target
 from tests.formats import tensorrt_bindings
 
-ONNX = [one for one in all_models() if "onnx" not in one.excluded]
+ONNX = [model for model in all_models() if "onnx" not in model.excluded]
 FLOATING = {"FLOAT", "FLOAT16", "DOUBLE"}
 WORDS = {"INT32", "INT64"}
 WHOLE = WORDS | {"INT8", "INT16", "UINT8", "UINT16", "UINT32", "UINT64"}
@@ -67,10 +67,10 @@ KERNELS: dict[str, set[str]] = {
     "TopK": FLOATING | WORDS,
     "Where": FLOATING | WORDS | {"UINT8"},
 }
-"""The types of the operators of opset 18, `T` in most schemas, that ONNX Runtime's CUDA provider computes.
+"""The types that ONNX Runtime's CUDA provider computes, `T` in most schemas, by the operators of opset 18.
 Source: docs/OperatorKernels.md of github.com/microsoft/onnxruntime at 001d12d."""
 OF_DATA = ("T", "T1", "V")
-"""Constraints of that name in a schema are on the type of the data."""
+"""The type constraints of a schema that are on its data."""
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +79,7 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def export(model: Model, precision: str, folder: Path) -> Path:
-    """The file of an export's graph, which is made once."""
+    """The file of an export's graph; each is exported once."""
     path = folder / f"{model.name}-{precision}.onnx"
     if path.exists():
         return format_.onnx_files.graph_file(path)
@@ -91,44 +91,44 @@ def export(model: Model, precision: str, folder: Path) -> Path:
 def without_kernel(path: Path) -> set[str]:
     """The nodes that ONNX Runtime would compute on the CPU, with copies to it and back."""
     model = onnx.shape_inference.infer_shapes(onnx.load(str(path), load_external_data=False))
-    assert {one.domain: one.version for one in model.opset_import}[""] == format_.OPSET
+    assert {entry.domain: entry.version for entry in model.opset_import}[""] == format_.OPSET
     graph, name_of = model.graph, onnx.TensorProto.DataType.Name
-    types = {one.name: name_of(one.data_type) for one in graph.initializer}
-    for one in (*graph.input, *graph.value_info, *graph.output):
-        types[one.name] = name_of(one.type.tensor_type.elem_type)
-    found = set()
+    types = {entry.name: name_of(entry.data_type) for entry in graph.initializer}
+    for entry in (*graph.input, *graph.value_info, *graph.output):
+        types[entry.name] = name_of(entry.type.tensor_type.elem_type)
+    nodes = set()
     for node in graph.node:
         schema = onnx.defs.get_schema(node.op_type, format_.OPSET, node.domain)
-        given = [
+        dtypes = [
             types.get(name, "?")
             for name, formal in zip(node.input, schema.inputs, strict=False)
             if formal.type_str in OF_DATA
         ]
-        if node.op_type != "Constant" and not set(given) <= KERNELS.get(node.op_type, set()):
-            found.add(f"{node.op_type}({', '.join(given)})")
-    return found
+        if node.op_type != "Constant" and not set(dtypes) <= KERNELS.get(node.op_type, set()):
+            nodes.add(f"{node.op_type}({', '.join(dtypes)})")
+    return nodes
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-@pytest.mark.parametrize("model", ONNX, ids=lambda one: one.name)
+@pytest.mark.parametrize("model", ONNX, ids=lambda value: value.name)
 def test_exported_nodes_have_cuda_kernels(model: Model, precision: str, exports: Path) -> None:
     assert without_kernel(export(model, precision, exports)) == set()
 
 
 @pytest.mark.contract
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-@pytest.mark.parametrize("model", [one for one in ONNX if not one.micro], ids=lambda one: one.name)
+@pytest.mark.parametrize("model", [entry for entry in ONNX if not entry.micro], ids=lambda entry: entry.name)
 def test_nvidia_parser_takes_whole_export(
     model: Model, precision: str, exports: Path, rtx: ModuleType
 ) -> None:
-    """As one graph: ONNX Runtime computes what is left out by itself, with copies between."""
+    """As one graph: ONNX Runtime computes any other nodes itself, with copies between."""
     path = export(model, precision, exports)
     logger = rtx.Logger(rtx.Logger.ERROR)
     network = rtx.Builder(logger).create_network(1 << int(rtx.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     parser = rtx.OnnxParser(network, logger)
     parser.supports_model_v2(path.read_bytes(), str(path))
-    assert [parser.is_subgraph_supported(one) for one in range(parser.num_subgraphs)] == [True]
+    assert [parser.is_subgraph_supported(entry) for entry in range(parser.num_subgraphs)] == [True]
 
 
 COMPUTE = """
@@ -154,27 +154,35 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.contract
-@pytest.mark.parametrize("model", [one for one in ONNX if one.micro], ids=lambda one: one.name)
+@pytest.mark.parametrize("model", [entry for entry in ONNX if entry.micro], ids=lambda entry: entry.name)
 def test_oldest_onnx_runtime_computes_the_same(
     model: Model, exports: Path, oldest: Path, tmp_path: Path
 ) -> None:
     path = export(model, "fp32", exports)
     inputs = model.samples("evaluation", None, None).load(range(4))
-    given, found = tmp_path / "inputs.npz", tmp_path / "outputs.npz"
-    np.savez(given, **inputs)
-    command = [sys.executable, "-c", COMPUTE, RELEASES[0].onnxruntime, str(path), str(given), str(found)]
+    inputs_file, outputs_file = tmp_path / "inputs.npz", tmp_path / "outputs.npz"
+    np.savez(inputs_file, **inputs)
+    command = [
+        sys.executable,
+        "-c",
+        COMPUTE,
+        RELEASES[0].onnxruntime,
+        str(path),
+        str(inputs_file),
+        str(outputs_file),
+    ]
     done = subprocess.run(
         command, env=os.environ | {"PYTHONPATH": str(oldest)}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    expected = session.run(None, {one.name: inputs[one.name] for one in session.get_inputs()})
-    for values, older in zip(expected, np.load(found).values(), strict=True):
+    expected = session.run(None, {entry.name: inputs[entry.name] for entry in session.get_inputs()})
+    for values, older in zip(expected, np.load(outputs_file).values(), strict=True):
         np.testing.assert_allclose(older, values, rtol=1e-3, atol=1e-3 * np.abs(values).max())
 
 
 class LiveTensors(TorchDispatchMode):
-    """Counts the bytes of the tensors that are alive at once, of any device: those of `meta` have none."""
+    """Counts the bytes of the tensors alive at once, on any device; on `meta` they take no memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -204,33 +212,33 @@ class LiveTensors(TorchDispatchMode):
 
 GIB = 2**30
 MEMORY_GIB = {"v100": 16, "t4": 15, "a30": 24, "a40": 45, "a100": 40}
-"""The memory of each published GPU, of the smallest kind of that name, as its driver gives it."""
+"""The memory of the smallest variant of each published GPU, as its driver reports it."""
 CONTEXT_GIB = 1
-"""What CUDA, cuDNN and cuBLAS take of it in a process."""
+"""The memory that CUDA, cuDNN and cuBLAS take in a process."""
 DTYPES = {"FP32": torch.float32, "INT64": torch.int64, "INT32": torch.int32}
-FULL = [one for one in all_models() if not one.micro and one.framework == "pytorch"]
+FULL = [model for model in all_models() if not model.micro and model.framework == "pytorch"]
 
 
 @functools.cache
 def sizes_of(name: str, batch: int) -> tuple[int, int]:
     """The bytes of a model's FP32 weights, and of the tensors alive at once while a batch is computed."""
-    (model,) = (one for one in FULL if one.name == name)
+    (model,) = (entry for entry in FULL if entry.name == name)
     network = model.load(None).network.to("meta")
     inputs = [
-        torch.empty((batch, *one.shape), dtype=DTYPES[one.dtype], device="meta") for one in model.inputs
+        torch.empty((batch, *entry.shape), dtype=DTYPES[entry.dtype], device="meta") for entry in model.inputs
     ]
     with LiveTensors() as tensors, torch.no_grad():
         network(*inputs)
-    return sum(one.nbytes for one in network.state_dict().values()), tensors.most
+    return sum(entry.nbytes for entry in network.state_dict().values()), tensors.most
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(
-    "target", [one for one in TARGETS if one.name in MEMORY_GIB], ids=lambda one: one.name
+    "target", [entry for entry in TARGETS if entry.name in MEMORY_GIB], ids=lambda entry: entry.name
 )
-@pytest.mark.parametrize("model", FULL, ids=lambda one: one.name)
+@pytest.mark.parametrize("model", FULL, ids=lambda entry: entry.name)
 def test_largest_batch_fits_each_published_gpu(model: Model, target: Target) -> None:
-    """ONNX Runtime may have sessions for eight batch sizes: together twice the largest's tensors."""
+    """ONNX Runtime may have sessions for eight batch sizes, which hold twice the largest's tensors."""
     weights, live = sizes_of(model.name, matrix_of(model, target).deployment.max_batch_size)
     assert weights > GIB / 100
     assert live > GIB / 100

@@ -22,13 +22,13 @@ from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model
 from tests.formats.small import Small, samples_of
 
 DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
-FORMATS = {one.mnemonic: one for one in all_formats()}
+FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
 CPU_FORMATS = [
-    (one, precision)
-    for one in all_formats()
-    if "pytorch" in one.frameworks
-    for precision in one.precisions.get("cpu", ())
-    if one.mnemonic != "pt2"  # compiling takes long, the first time most of all, and test_pt2.py does it
+    (format_, precision)
+    for format_ in all_formats()
+    if "pytorch" in format_.frameworks
+    for precision in format_.precisions.get("cpu", ())
+    if format_.mnemonic != "pt2"  # compiling takes long, the first time most of all, and test_pt2.py does it
 ]
 
 
@@ -47,7 +47,7 @@ def convert(
 
 
 @pytest.mark.parametrize(
-    ("format_", "precision"), CPU_FORMATS, ids=[f"{one.mnemonic}-{p}" for one, p in CPU_FORMATS]
+    ("format_", "precision"), CPU_FORMATS, ids=[f"{entry.mnemonic}-{p}" for entry, p in CPU_FORMATS]
 )
 def test_format_matches_framework_at_any_batch(
     format_: Format, precision: str, model: Model, network: Small, tmp_path: Path
@@ -69,7 +69,7 @@ def test_format_matches_framework_at_any_batch(
         error = np.abs(converted(inputs)["y"] - expected).max() / np.abs(expected).max()
         assert error <= format_.tolerances[precision].relative_error
         assert (precision != "fp32") == (error > 1e-4), "FP32 does not round so far"
-    # INT8 sees every training sample once, and the others none.
+    # INT8 loads every training sample once, and the other precisions none.
     assert sorted(loaded) == (list(range(40)) if precision == "int8" else [])
 
 
@@ -77,11 +77,11 @@ def test_format_matches_framework_at_any_batch(
 def test_conversion_leaves_shared_network_on_its_device(
     precision: str, job: ConversionJob, network: Small
 ) -> None:
-    """Otherwise a fresh build would leave the framework on the GPU, and a reused one on the CPU."""
+    """Otherwise a fresh build would leave the framework's network on the GPU, a reused one on the CPU."""
     elsewhere = dataclasses.replace(job, precision=precision, device="meta")  # type: ignore[arg-type] # stands for a GPU
     converted, inputs = pytorch_conversion.network_and_inputs(elsewhere)
-    assert {str(one.device) for one in (*converted.state_dict().values(), *inputs)} == {"meta"}
-    assert {str(one.device) for one in network.state_dict().values()} == {"cpu"}
+    assert {str(tensor.device) for tensor in (*converted.state_dict().values(), *inputs)} == {"meta"}
+    assert {str(tensor.device) for tensor in network.state_dict().values()} == {"cpu"}
 
 
 @pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script", "onnx"])
@@ -111,14 +111,14 @@ def test_fp16_torchscript_matches_framework(
 ) -> None:
     converted, _ = convert(FORMATS[mnemonic], "fp16", model, network, tmp_path, samples_of("training"))
     inputs = samples_of("evaluation").load(range(8))
-    expected, found = model.run(network, inputs)["y"], converted(inputs)["y"]
-    assert found.dtype == np.float32, "clients of every precision receive the same types"
-    error = np.abs(found - expected).max() / np.abs(expected).max()
+    expected, outputs = model.run(network, inputs)["y"], converted(inputs)["y"]
+    assert outputs.dtype == np.float32, "clients of every precision receive the same types"
+    error = np.abs(outputs - expected).max() / np.abs(expected).max()
     assert 1e-6 < error <= FORMATS[mnemonic].tolerances["fp16"].relative_error
 
 
 class Refused(nn.Module):
-    """A network whose annotation TorchScript's compiler takes at its word."""
+    """A network with an annotation that makes TorchScript's compiler fail."""
 
     def forward(self, x: Any) -> Any:
         return x.flatten(1)
@@ -145,12 +145,12 @@ TRT: list[dict[str, str]] = [{name.replace("-", "_"): "10.16.1.11"} for name in 
 @pytest.mark.parametrize(
     ("mnemonic", "accelerator", "installed", "environment"),
     [
-        *((one, None, FOR_CPUS, "benchmarks-gpu") for one in ("onnx", "ts-trace", "ts-script", "pt2")),
-        *((one, None, FOR_GPUS, None) for one in ("onnx", "ts-trace", "ts-script", "pt2")),
-        # A session would find no provider, whatever PyTorch is for.
+        *((key, None, FOR_CPUS, "benchmarks-gpu") for key in ("onnx", "ts-trace", "ts-script", "pt2")),
+        *((key, None, FOR_GPUS, None) for key in ("onnx", "ts-trace", "ts-script", "pt2")),
+        # A session would find no provider, even with PyTorch for CUDA.
         ("onnx", None, FOR_CPUS | {"torch_cuda": "13.0"}, "benchmarks-gpu"),
-        *((*one, FOR_GPUS, "benchmarks-gpu-trt") for one in (("trt", None), ("onnx", "trt"))),
-        *((*one, FOR_GPUS | more, None) for one in (("trt", None), ("onnx", "trt")) for more in TRT),
+        *((*key, FOR_GPUS, "benchmarks-gpu-trt") for key in (("trt", None), ("onnx", "trt"))),
+        *((*key, FOR_GPUS | versions, None) for key in (("trt", None), ("onnx", "trt")) for versions in TRT),
     ],
 )
 def test_missing_gpu_package_names_its_environment(

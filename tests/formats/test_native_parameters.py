@@ -1,8 +1,8 @@
-"""What config.pbtxt sets of Triton's own backends is what each release of them reads, and ends none of them.
+"""Each release of Triton's own backends reads the parameters that config.pbtxt sets, and none ends a server.
 
 backend_parameters.json has the parameters that the backends' sources read, from the branches r24.10 and later
 of github.com/triton-inference-server/{onnxruntime,openvino,pytorch,tensorflow}_backend. Backends ignore
-unknown names, so that a wrong one is a setting that is silently not made.
+unknown names, so a wrong name silently sets nothing.
 """
 
 import dataclasses
@@ -29,12 +29,12 @@ _READ = re.compile(
     r'|Parse(?:Bool|String)?Parameter\(\s*"([^"]+)",\s*params'
     r'|params\.Find\(\s*"([^"]+)"|_key\s*=\s*"([^"]+)"'
 )
-"""How the C++ sources read a parameter: by a function, by `Find`, or by `Find` of a variable's name."""
+"""How the C++ sources read a parameter: by a function, by `Find`, or by `Find` with a variable."""
 
 
 @dataclass(frozen=True)
 class Releases:
-    """What a backend reads in a range of releases."""
+    """The parameters that a backend reads in a range of releases."""
 
     backend: str
     file: str
@@ -44,7 +44,7 @@ class Releases:
     reads: frozenset[str]
     """The names of parameters."""
     ends_the_server: frozenset[str]
-    """Those that end the server's process when a model is loaded with one a second time."""
+    """Parameters that end the server when it loads a model with them a second time."""
 
     def __str__(self) -> str:
         return f"{self.backend}-{self.first_release}-to-{self.last_release}"
@@ -52,25 +52,29 @@ class Releases:
 
 RELEASES = [
     Releases(
-        **{**one, "reads": frozenset(one["reads"]), "ends_the_server": frozenset(one["ends_the_server"])}
+        **{
+            **entry,
+            "reads": frozenset(entry["reads"]),
+            "ends_the_server": frozenset(entry["ends_the_server"]),
+        }
     )
-    for one in json.loads(Path(__file__).with_name("backend_parameters.json").read_text())
+    for entry in json.loads(Path(__file__).with_name("backend_parameters.json").read_text())
 ]
-BY_NAME = {one.name: one for one in all_models()}
-NATIVE = [one for one in all_formats() if one.backend and one.backend != "tensorrt"]
+BY_NAME = {model.name: model for model in all_models()}
+NATIVE = [format_ for format_ in all_formats() if format_.backend and format_.backend != "tensorrt"]
 
 
 def parameters(format_: Format, model: Model, target: str | None = None) -> Mapping[str, str]:
     """The parameters in config.pbtxt for the format's own backend, on a CPU unless a GPU is named."""
     case = Case(recognise(target) if target else CPU, model, format_, None, "fp32")
-    found = model_config(case, DEPLOYMENT, native=True).parameters
-    return {name: value.string_value for name, value in found.items()}
+    settings = model_config(case, DEPLOYMENT, native=True).parameters
+    return {name: value.string_value for name, value in settings.items()}
 
 
 def every_way(format_: Format) -> Iterator[Mapping[str, str]]:
     """The parameters for each model that the format has, on either device."""
-    given = dataclasses.replace(BY_NAME["resnet50-micro"], name="given", framework="onnx")
-    for model in (*all_models(), given):
+    given_model = dataclasses.replace(BY_NAME["resnet50-micro"], name="given", framework="onnx")
+    for model in (*all_models(), given_model):
         if model.framework in format_.frameworks and format_.mnemonic not in model.excluded:
             for target in (None, "NVIDIA A100"):
                 yield parameters(format_, model, target)
@@ -78,26 +82,26 @@ def every_way(format_: Format) -> Iterator[Mapping[str, str]]:
 
 @pytest.mark.parametrize("releases", RELEASES, ids=str)
 def test_every_release_reads_each_parameter(releases: Releases) -> None:
-    formats = [one for one in NATIVE if one.backend == releases.backend]
+    formats = [native for native in NATIVE if native.backend == releases.backend]
     assert formats
     for format_ in formats:
-        for given in every_way(format_):
-            assert given, "the threads at least"
-            assert set(given) <= releases.reads
-            assert not set(given) & releases.ends_the_server
+        for settings in every_way(format_):
+            assert settings, "the threads at least"
+            assert set(settings) <= releases.reads
+            assert not set(settings) & releases.ends_the_server
 
 
 def test_parameter_table_covers_every_backend_and_release() -> None:
-    assert {one.backend for one in RELEASES} == {one.backend for one in NATIVE}
-    for backend in {one.backend for one in RELEASES}:
-        ranges = [(one.first_release, one.last_release) for one in RELEASES if one.backend == backend]
+    assert {entry.backend for entry in RELEASES} == {entry.backend for entry in NATIVE}
+    for backend in {entry.backend for entry in RELEASES}:
+        ranges = [(entry.first_release, entry.last_release) for entry in RELEASES if entry.backend == backend]
         assert ranges[0][0] == "24.10"
         assert all(first <= last for first, last in ranges)
         assert all(before[1] < after[0] for before, after in itertools.pairwise(ranges))
 
 
 def test_large_models_on_cpu_disable_memory_arena() -> None:
-    (onnx,) = [one for one in NATIVE if one.mnemonic == "onnx"]
+    (onnx,) = [format_ for format_ in NATIVE if format_.mnemonic == "onnx"]
     off = {"enable_mem_arena": "0", "enable_mem_pattern": "0"}
     assert off.items() <= parameters(onnx, BY_NAME["nnunet"]).items()
     assert not off.keys() & parameters(onnx, BY_NAME["resnet50"]).keys()
@@ -110,7 +114,7 @@ def test_large_models_on_cpu_disable_memory_arena() -> None:
 def test_parameter_table_matches_sources(releases: Releases, place: str) -> None:
     source = source_of(releases, getattr(releases, place))
     assert {name for groups in _READ.findall(source) for name in groups if name} == releases.reads
-    # PyTorch throws where it is told a second time; later releases tell it once.
+    # PyTorch throws at a second call; later releases call it once.
     throws = "set_num_interop_threads" in source and "call_once" not in source
     assert releases.ends_the_server == ({"INTER_OP_THREAD_COUNT"} if throws else set())
 

@@ -33,24 +33,26 @@ def test_backend_gets_one_file_with_external_weights_merged(tmp_path: Path) -> N
     assert [path.name for path in artifact.parent.iterdir()] == ["model.onnx"]
     alone = model_of("alone", GivenNetwork(artifact))
     inputs = model.samples("evaluation", None, None).load([0, 1])
-    expected, found = (one.run(one.load(None).network, inputs)["scores"] for one in (model, alone))
-    np.testing.assert_array_equal(found, expected)
+    expected, actual = (
+        each_model.run(each_model.load(None).network, inputs)["scores"] for each_model in (model, alone)
+    )
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize(("instances", "cores"), [(1, 8), (2, 8), (4, 2)])
 def test_instances_share_threads_by_streams(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instances: int, cores: int
 ) -> None:
-    """The backend compiles the network once, whatever the number of instances is."""
+    """The backend compiles the network once for any number of instances."""
     monkeypatch.setattr(machine, "cores", lambda: cores)
     model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx")))
     case = Case(CPU, model, openvino.FORMAT, None, "fp32")
     deployment = structs.replace(matrix_of(model, CPU).deployment, instances=instances)
     parameters = model_config(case, deployment, native=True).parameters
-    told = {name: value.string_value for name, value in parameters.items()}
-    assert told["INFERENCE_NUM_THREADS"] == str(cores)
-    assert told["NUM_STREAMS"] == str(min(instances, cores))
-    assert told["ENABLE_BATCH_PADDING"] == "YES", "else every batch but the largest is refused"
+    settings = {name: value.string_value for name, value in parameters.items()}
+    assert settings["INFERENCE_NUM_THREADS"] == str(cores)
+    assert settings["NUM_STREAMS"] == str(min(instances, cores))
+    assert settings["ENABLE_BATCH_PADDING"] == "YES", "else every batch but the largest is refused"
 
 
 def test_missing_openvino_skips_its_cases(monkeypatch: pytest.MonkeyPatch) -> None:

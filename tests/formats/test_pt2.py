@@ -26,7 +26,7 @@ SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf
 
 
 class Small(nn.Module):
-    """Two inputs and two outputs; a convolution to fold BatchNorm into, and the batch size in a shape."""
+    """Two inputs and two outputs; a convolution to fold BatchNorm into, and a shape with the batch size."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,13 +46,13 @@ class Small(nn.Module):
 def arrays(indices: Sequence[int]) -> dict[str, np.ndarray]:
     generators = [np.random.default_rng([7, i]) for i in indices]
     return {
-        "x": np.stack([one.normal(0, 1, (3, 16, 16)).astype(np.float32) for one in generators]),
-        "word": np.stack([one.integers(0, 11, 1) for one in generators]),
+        "x": np.stack([generator.normal(0, 1, (3, 16, 16)).astype(np.float32) for generator in generators]),
+        "word": np.stack([generator.integers(0, 11, 1) for generator in generators]),
     }
 
 
 def model_of(name: str = "small", count: int = 2) -> Model:
-    """The micro model's value with the small network's tensors, of which the first `count` are inputs."""
+    """The micro model's value with the small network's tensors, and its first `count` inputs."""
     micro = next(model for model in all_models() if model.micro)
 
     def load(indices: Sequence[int]) -> Arrays:
@@ -76,14 +76,14 @@ def job_of(network: nn.Module, model: Model, max_batch_size: int = MOST, **chang
 @pytest.fixture(scope="module")
 def network() -> Small:
     torch.manual_seed(0)
-    found = Small()
-    found.train()(*(torch.from_numpy(array) for array in arrays(range(16)).values()))
-    return found.eval()
+    small = Small()
+    small.train()(*(torch.from_numpy(array) for array in arrays(range(16)).values()))
+    return small.eval()
 
 
 @pytest.fixture(scope="module")
 def package(network: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Converted by a process that has one thread; the tests run it with two."""
+    """Converted with one thread; the tests run it with two."""
     path = tmp_path_factory.mktemp("package") / "model.pt2"
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -113,7 +113,7 @@ def assert_equal_to_framework(network: Small, inputs: Arrays, found: list[np.nda
     np.testing.assert_array_equal(found[1], run(network, inputs, OUTPUTS)["class"])
 
 
-# --- what it computes --------------------------------------------------------------------------------------
+# --- outputs -----------------------------------------------------------------------------------------------
 
 
 def test_package_matches_framework_at_every_batch(package: Path, network: Small) -> None:
@@ -129,8 +129,8 @@ def test_export_with_largest_batch_of_one_matches_framework(
     inputs = arrays([3])
     exported = pt2.exported_program(job_of(network, model_of(), max_batch_size=1)).module()
     with torch.no_grad():
-        found = exported(*(torch.from_numpy(array) for array in inputs.values()))
-    assert_equal_to_framework(network, inputs, [tensor.numpy() for tensor in found])
+        outputs = exported(*(torch.from_numpy(array) for array in inputs.values()))
+    assert_equal_to_framework(network, inputs, [tensor.numpy() for tensor in outputs])
 
 
 def test_inputs_may_have_any_memory_layout(package: Path, network: Small) -> None:
@@ -141,7 +141,7 @@ def test_inputs_may_have_any_memory_layout(package: Path, network: Small) -> Non
     assert not channels_last.flags.c_contiguous
     assert not every_second.flags.c_contiguous
     assert_equal_to_framework(network, inputs, predict({"x": channels_last, "word": every_second}))
-    # As Triton gives them: in the middle of a buffer.
+    # Triton passes views into the middle of a buffer.
     shifted = np.frombuffer(bytearray(4) + inputs["x"].tobytes(), np.float32, offset=4).reshape(
         inputs["x"].shape
     )
@@ -155,7 +155,7 @@ def test_batch_normalization_is_folded_into_convolution_weights(package: Path) -
     assert "conv.weight" not in constants
 
 
-# --- what it leaves, needs and says ------------------------------------------------------------------------
+# --- files, compiler and messages --------------------------------------------------------------------------
 
 
 def test_bf16_conversion_is_silent_and_rounds_as_allowed(
@@ -165,11 +165,11 @@ def test_bf16_conversion_is_silent_and_rounds_as_allowed(
     places = [tmp_path / name for name in ("build", "home", "temporary", "here")]
     for place in places:
         place.mkdir()
-    build, home, temporary, here = places
+    build, home, temporary, current = places
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.chdir(here)
+    monkeypatch.chdir(current)
     environment = dict(os.environ)
     capfd.readouterr()
     steps: list[str] = []
@@ -214,14 +214,14 @@ def test_format_is_missing_without_compiler(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class Branching(nn.Module):
-    """What to do depends on the data."""
+    """A network that branches on its data."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return 2 * x if x.sum() > 0 else x
 
 
 class Pairing(nn.Module):
-    """What to do depends on the batch: right for the example inputs alone."""
+    """A network that is right only for the batch size of the example inputs."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.reshape(2, -1) * 2
@@ -238,7 +238,7 @@ def test_unexportable_network_is_refused_in_one_line(
 
 
 def compile_at_once(monkeypatch: pytest.MonkeyPatch, problem: str = "") -> None:
-    """In place of the compiler: a package of one byte, or a problem."""
+    """Replaces the compiler: it writes a package of one byte, or raises a problem."""
 
     def compiled(_exported: object, *, package_path: Any, **_options: object) -> None:
         if problem:
@@ -266,7 +266,7 @@ def test_failing_compiler_leaves_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its message decides whether the case fails or is not available."""
+    """The compiler's message decides whether the case fails or is not available."""
     compile_at_once(monkeypatch, problem)
     inputs = pt2.network_and_inputs(job_of(network, model_of()))
     monkeypatch.setattr(pt2, "network_and_inputs", lambda _job: inputs)

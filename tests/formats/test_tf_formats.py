@@ -41,7 +41,7 @@ def samples_of(split: Split, _dataset: Path | None, _checkpoint: Path | None) ->
 
 @pytest.fixture(scope="module")
 def network() -> Any:
-    """A convolution with BatchNorm, and a linear layer: what the formats fold, fuse and quantise."""
+    """A convolution with BatchNorm, and a linear layer, for the formats to fold, fuse and quantise."""
     tensorflow.import_tensorflow()
     import keras
     from keras import layers
@@ -156,7 +156,7 @@ def test_tensorflow_without_gpu_is_an_error(tmp_path: Path) -> None:
         runtime.load(tmp_path, SETTINGS | {"device": "cuda"})
 
 
-# NNPACK, which is left out, warns on a virtual machine that does not tell the sizes of its caches.
+# NNPACK is off: it warns on a virtual machine that hides the sizes of its caches.
 TORCH = """
 import torch
 torch.backends.nnpack.set_flags(False)
@@ -184,12 +184,12 @@ def test_pytorch_and_tensorflow_import_together_silently(order: tuple[str, str])
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-# --- what is there -----------------------------------------------------------------------------------------
+# --- installed packages ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def no_memory() -> Iterator[None]:
-    """What was read of the installed TensorFlow is read anew, before and after."""
+    """Clears the caches about the installed TensorFlow, before and after the test."""
 
     def forget() -> None:
         tensorflow.about.cache_clear()
@@ -201,7 +201,7 @@ def no_memory() -> Iterator[None]:
 
 
 def play_build(monkeypatch: pytest.MonkeyPatch, folder: Path, **about: bool) -> None:
-    """A TensorFlow that was built so."""
+    """A TensorFlow with this build info."""
     info = folder / "tensorflow" / "python" / "platform" / "build_info.py"
     info.parent.mkdir(parents=True)
     info.write_text(f"build_info = {about!r}\n")
@@ -241,7 +241,7 @@ def test_tensorflow_skips_without_usable_gpu_libraries(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """It finds the system's libraries, or its extra's packages in the versions that the extra names."""
+    """TensorFlow uses the system's libraries, or packages in the versions that its extra names."""
     play_build(monkeypatch, tmp_path, is_cuda_build=built)
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so" if libraries else None)
     monkeypatch.setattr(importlib.metadata, "requires", lambda _name: ["numpy>=1", CUDNN])
@@ -264,20 +264,20 @@ def test_tf_trt_needs_tensorflow_built_with_tensorrt(
 def test_tf_trt_builds_engines_for_smallest_and_largest_batch(
     job: ConversionJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TF-TRT is not on every machine, so a stand-in for its converter records the calls."""
+    """Not every machine has TF-TRT, so a stand-in for its converter records the calls."""
     tf = tensorflow.import_tensorflow()
-    seen: dict[str, Any] = {}
+    calls: dict[str, Any] = {}
 
     class Converter:
         def __init__(self, *, input_saved_model_dir: str, **options: Any) -> None:
-            seen["signatures"] = list(tf.saved_model.load(input_saved_model_dir).signatures)
-            seen.update(options)
+            calls["signatures"] = list(tf.saved_model.load(input_saved_model_dir).signatures)
+            calls.update(options)
 
         def convert(self) -> None:
-            seen["converted"] = True
+            calls["converted"] = True
 
         def build(self, input_fn: Callable[[], Any]) -> None:
-            seen["batches"] = [{name: tuple(x.shape) for name, x in inputs.items()} for inputs in input_fn()]
+            calls["batches"] = [{name: tuple(x.shape) for name, x in inputs.items()} for inputs in input_fn()]
 
         def save(self, folder: str, *, save_gpu_specific_engines: bool) -> None:
             assert save_gpu_specific_engines
@@ -285,8 +285,8 @@ def test_tf_trt_builds_engines_for_smallest_and_largest_batch(
 
     monkeypatch.setattr(tf.experimental.tensorrt, "Converter", Converter)
     tf_trt.convert(dataclasses.replace(job, precision="fp16"), tmp_path / "model.savedmodel")
-    assert seen["signatures"] == ["serving_default"]
-    assert seen["converted"]
-    assert seen["precision_mode"] == "FP16"
-    assert seen["batches"] == [{"x": (1, 8, 8, 3)}, {"x": (8, 8, 8, 3)}]
+    assert calls["signatures"] == ["serving_default"]
+    assert calls["converted"]
+    assert calls["precision_mode"] == "FP16"
+    assert calls["batches"] == [{"x": (1, 8, 8, 3)}, {"x": (8, 8, 8, 3)}]
     assert [path.name for path in tmp_path.iterdir()] == ["model.savedmodel"]

@@ -14,16 +14,16 @@ from fixtures.models import all_models
 from fixtures.spec import ConversionJob, Format, Model
 from tests.formats.small import Small
 
-FORMATS = [one for one in all_formats() if one.mnemonic in ("ts-trace", "ts-script")]
-TRACE = next(one for one in FORMATS if one.mnemonic == "ts-trace")
+FORMATS = [format_ for format_ in all_formats() if format_.mnemonic in ("ts-trace", "ts-script")]
+TRACE = next(format_ for format_ in FORMATS if format_.mnemonic == "ts-trace")
 TRACED = [
-    one
-    for one in all_models()
-    if one.micro and one.framework == "pytorch" and TRACE.mnemonic not in one.excluded
+    model
+    for model in all_models()
+    if model.micro and model.framework == "pytorch" and TRACE.mnemonic not in model.excluded
 ]
 
 
-@pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.mnemonic)
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda value: value.mnemonic)
 def test_only_artifact_has_channels_last_convolution_weights(
     format_: Format, job: ConversionJob, network: Small, tmp_path: Path
 ) -> None:
@@ -33,13 +33,13 @@ def test_only_artifact_has_channels_last_convolution_weights(
     weights = [
         output.toIValue() for node in graph.findAllNodes("prim::Constant") for output in node.outputs()
     ]
-    kernels = [one for one in weights if isinstance(one, torch.Tensor) and one.dim() == 4]
+    kernels = [value for value in weights if isinstance(value, torch.Tensor) and value.dim() == 4]
     assert kernels
-    assert all(one.is_contiguous(memory_format=torch.channels_last) for one in kernels)
+    assert all(value.is_contiguous(memory_format=torch.channels_last) for value in kernels)
     assert network.conv.weight.is_contiguous()
 
 
-@pytest.mark.parametrize("model", TRACED, ids=lambda one: one.name)
+@pytest.mark.parametrize("model", TRACED, ids=lambda value: value.name)
 def test_trace_computes_on_its_loading_device(model: Model, tmp_path: Path) -> None:
     """With a recorded device an instance on a second GPU would compute on the first, or fail."""
     network = model.load(None).network
@@ -49,7 +49,7 @@ def test_trace_computes_on_its_loading_device(model: Model, tmp_path: Path) -> N
 
 
 OLDEST = "2.5.1"
-"""The PyTorch on PyPI nearest to that of Triton 24.10, NVIDIA's build between 2.5.0 and 2.6.0."""
+"""PyPI's PyTorch nearest to that of Triton 24.10, NVIDIA's build between 2.5.0 and 2.6.0."""
 COMPUTE = """
 import sys
 import numpy, torch
@@ -63,7 +63,7 @@ numpy.savez(sys.argv[4], *([answer] if isinstance(answer, torch.Tensor) else ans
 
 @pytest.fixture(scope="session")
 def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with the oldest PyTorch, which PyPI has for CUDA alone: three gigabytes."""
+    """A Python with the oldest PyTorch; PyPI has it for CUDA only, with three gigabytes."""
     folder = tmp_path_factory.mktemp("oldest")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
@@ -75,24 +75,24 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.contract
-@pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.mnemonic)
-@pytest.mark.parametrize("model", TRACED, ids=lambda one: one.name)
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda value: value.mnemonic)
+@pytest.mark.parametrize("model", TRACED, ids=lambda value: value.name)
 def test_oldest_pytorch_computes_the_same(
     model: Model, format_: Format, oldest: Path, tmp_path: Path
 ) -> None:
     if format_.mnemonic in model.excluded:
         pytest.skip("the model has no such format")
-    path, given, found = tmp_path / "model.pt", tmp_path / "inputs.npz", tmp_path / "outputs.npz"
+    path, inputs_file, outputs_file = tmp_path / "model.pt", tmp_path / "inputs.npz", tmp_path / "outputs.npz"
     job = ConversionJob(model, model.load(None).network, "fp32", None, "cpu", 8, None, lambda _step: None)
     format_.convert(job, path)
     rows = model.samples("evaluation", None, None).load(range(4))
-    inputs = {one.name: rows[one.name] for one in model.inputs}
-    np.savez(given, **inputs)
-    command = [str(oldest), "-c", COMPUTE, OLDEST, str(path), str(given), str(found)]
+    inputs = {value.name: rows[value.name] for value in model.inputs}
+    np.savez(inputs_file, **inputs)
+    command = [str(oldest), "-c", COMPUTE, OLDEST, str(path), str(inputs_file), str(outputs_file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     with torch.inference_mode():
         answer = torch.jit.load(str(path))(*map(torch.from_numpy, inputs.values()))
     expected = [answer] if isinstance(answer, torch.Tensor) else answer
-    for values, older in zip(expected, np.load(found).values(), strict=True):
+    for values, older in zip(expected, np.load(outputs_file).values(), strict=True):
         np.testing.assert_allclose(older, values, rtol=1e-3, atol=1e-3 * float(values.abs().max()))

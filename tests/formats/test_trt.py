@@ -1,4 +1,4 @@
-"""Conversion to TensorRT uses names of the bindings of 10 and 11, and the types of its export."""
+"""Conversion to TensorRT uses names that the bindings of 10 and 11 have, and the types of its export."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ from tests.formats.tensorrt_bindings import MODULE, NAMES, VERSIONS
 LISTED = json.loads(NAMES.read_text())
 NEWEST = " ".join(VERSIONS[-1])
 ENUMERATIONS = ("Logger", "NetworkDefinitionCreationFlag", "BuilderFlag", "MemoryPoolType")
-"""Classes whose members are used, and which are made by no call of another's."""
+"""Classes whose members the suite uses without a call that returns them."""
 
 
 @pytest.mark.contract
@@ -32,16 +32,18 @@ def test_listed_names_match_published_bindings(distribution: str, version: str, 
     if reason:
         pytest.skip(reason)
     try:
-        found = tensorrt_bindings.names_of(distribution, version, tmp_path)
+        names = tensorrt_bindings.names_of(distribution, version, tmp_path)
     except tensorrt_bindings.OutOfReachError as error:
         pytest.skip(f"needs PyPI: {error}")
 
-    assert found == LISTED[f"{distribution} {version}"]
+    assert names == LISTED[f"{distribution} {version}"]
 
 
 @pytest.mark.contract
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-@pytest.mark.parametrize("micro", [one for one in all_models() if one.micro], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "micro", [model for model in all_models() if model.micro], ids=lambda model: model.name
+)
 def test_nvidia_parser_builds_engine_of_every_micro_model(
     micro: Model, precision: str, rtx: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -54,10 +56,10 @@ def test_nvidia_parser_builds_engine_of_every_micro_model(
 
 
 class Player:
-    """Stands in for an object of TensorRT's: records its calls, and returns what the bindings would."""
+    """A stand-in for an object of TensorRT: records its calls, and returns what the bindings would."""
 
     used: ClassVar[set[tuple[str, str]]] = set()
-    """Each member that was asked for, with its class."""
+    """The members used, each with its class."""
 
     def __init__(self, calls: dict[str, Any], kind: str, **answers: Any) -> None:
         self.calls, self.kind, self.answers = calls, kind, answers
@@ -69,20 +71,20 @@ class Player:
         if name.startswith("__"):  # PyTorch looks through all modules
             raise AttributeError(name)
         self.used.add((self.kind, name))
-        given = LISTED[NEWEST].get(self.kind, {}).get(name, "")
+        returned = LISTED[NEWEST].get(self.kind, {}).get(name, "")
 
         def call(*arguments: Any) -> Any:
             self.calls.setdefault(name, []).append(arguments)
-            return Player(self.calls, given, **self.answers)
+            return Player(self.calls, returned, **self.answers)
 
-        return Player(self.calls, given, **self.answers) if given in ENUMERATIONS else call
+        return Player(self.calls, returned, **self.answers) if returned in ENUMERATIONS else call
 
     def __call__(self, *_arguments: Any) -> "Player":
         return self
 
 
 def play(monkeypatch: pytest.MonkeyPatch, *, parses: bool = True, builds: bool = True) -> dict[str, Any]:
-    """A TensorRT on a machine without it; returns what it is asked for, by the calls' names."""
+    """A stand-in for TensorRT; returns the arguments of its calls, by their names."""
     calls: dict[str, Any] = {}
 
     def parse(path: str) -> bool:
@@ -90,7 +92,7 @@ def play(monkeypatch: pytest.MonkeyPatch, *, parses: bool = True, builds: bool =
 
         graph = onnx.load(path).graph
         calls["types"] = {tensor.data_type for tensor in graph.initializer if len(tensor.dims) > 1}
-        calls["inputs"] = {one.type.tensor_type.elem_type for one in graph.input}
+        calls["inputs"] = {value.type.tensor_type.elem_type for value in graph.input}
         return parses
 
     module = Player(
@@ -117,10 +119,10 @@ def test_bindings_have_every_tensorrt_name_used(
         play(monkeypatch, parses=parses)
         with contextlib.nullcontext() if parses else pytest.raises(ProofError):
             trt.convert(dataclasses.replace(job, tf32=False), tmp_path / "model.plan")
-    used = {one for one in Player.used if one[1] != "__spec__"}
+    used = {member for member in Player.used if member[1] != "__spec__"}
     assert ("IBuilderConfig", "clear_flag") in used
     for version, names in LISTED.items():
-        assert {one for one in used if one[1] not in names.get(one[0], {})} == set(), version
+        assert {member for member in used if member[1] not in names.get(member[0], {})} == set(), version
 
 
 @pytest.mark.parametrize(("precision", "element"), [("fp32", np.float32), ("fp16", np.float16)])

@@ -1,4 +1,4 @@
-"""TF32 on a CPU: PyTorch with the operands of its products rounded as the tensor cores of a GPU do."""
+"""TF32 on a CPU: PyTorch that rounds the operands of its products as the tensor cores of a GPU do."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,12 +10,12 @@ from torch.overrides import TorchFunctionMode
 
 _KEPT = ~0x1FFF
 _HALF = 0x1000
-"""Of FP32's 23 stored bits TF32 keeps 10: the other 13 are rounded to the nearest. Source: NVIDIA A100 Tensor
-Core GPU Architecture, "TF32"; PTX ISA, cvt.rna.tf32.f32."""
+"""Of FP32's 23 stored bits TF32 keeps 10, and rounds to the nearest. Source: NVIDIA A100 Tensor Core GPU
+Architecture, "TF32"; PTX ISA, cvt.rna.tf32.f32."""
 
 
 def rounded(tensor: Any) -> Any:
-    """A tensor of FP32 with 10 stored bits of its mantissa; what is no such tensor stays as it is."""
+    """An FP32 tensor rounded to 10 stored bits of its mantissa; anything else unchanged."""
     if not isinstance(tensor, torch.Tensor) or tensor.dtype != torch.float32:
         return tensor
     return ((tensor.contiguous().view(torch.int32) + _HALF) & _KEPT).view(torch.float32)
@@ -31,7 +31,7 @@ def _attention(
     scale: float | None = None,
     **_unused: Any,
 ) -> torch.Tensor:
-    """Both products of an attention, each with rounded operands."""
+    """An attention that rounds the operands of both products."""
     assert not dropout_p
     assert not is_causal
     scores = torch.matmul(rounded(query), rounded(key).transpose(-2, -1))
@@ -43,8 +43,8 @@ def _attention(
 
 
 def _with_rounded(product: Callable[..., Any]) -> Callable[..., Any]:
-    """The two operands of a product rounded; its bias, which is added, is not."""
-    return lambda left, right, *more, **named: product(rounded(left), rounded(right), *more, **named)
+    """The product of rounded operands; its bias is added without rounding."""
+    return lambda left, right, *rest, **named: product(rounded(left), rounded(right), *rest, **named)
 
 
 _PRODUCTS: Mapping[Any, Callable[..., Any]] = {
@@ -66,7 +66,7 @@ class EmulatedTf32(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.products = 0
-        """How many were computed so."""
+        """The number of products computed in this way."""
 
     def __torch_function__(
         self, function: Any, types: Any, arguments: tuple[Any, ...] = (), named: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""The links and GPU code of PyPI's GPU packages, and which of them the extras in pyproject.toml admit."""
+"""The links and GPU code of PyPI's GPU packages, and the versions that pyproject.toml's extras admit."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,22 +20,22 @@ SETS = {"gpu": (13, "trt"), "gpu-cuda12": (12, "trt-cuda12")}
 
 
 def requirements(extra: str) -> list[Requirement]:
-    """What an extra asks for, with what every environment does."""
+    """The requirements of an extra and of every environment."""
     project = project_file()["project"]
     extras = project["optional-dependencies"]
-    asked = [*project["dependencies"], *extras["server"], *extras["models"], *extras[extra]]
-    return [Requirement(line) for line in asked]
+    lines = [*project["dependencies"], *extras["server"], *extras["models"], *extras[extra]]
+    return [Requirement(text) for text in lines]
 
 
 def admitted(extra: str, distribution: str) -> dict[str, Mapping[str, Any]]:
-    """The table's versions that an environment with an extra may get; one with a local part (+cu126), which
-    PyPI lacks, only where it is asked for."""
-    wanted = [one.specifier for one in requirements(extra) if one.name == distribution]
-    is_local = any("+" in str(one) for one in wanted)
+    """The table's versions that an environment with an extra may get; PyPI has none with a local part
+    (+cu126), so only an extra that names one gets it."""
+    specifiers = [entry.specifier for entry in requirements(extra) if entry.name == distribution]
+    is_local = any("+" in str(entry) for entry in specifiers)
     return {
         version: facts
         for version, facts in TABLE[distribution].items()
-        if all(version in one for one in wanted) and ("+" in version) == is_local
+        if all(version in entry for entry in specifiers) and ("+" in version) == is_local
     }
 
 
@@ -45,6 +45,6 @@ def code_of(facts: Mapping[str, Any]) -> GpuCode:
 
 
 def minor_versions(extra: str, distribution: str) -> Iterator[str]:
-    """The versions 1.0, 1.1, ... 1.99 that a range admits, whether there are such or not."""
-    wanted = [one.specifier for one in requirements(extra) if one.name == distribution]
-    return (f"1.{minor}" for minor in range(100) if all(f"1.{minor}.0" in one for one in wanted))
+    """The versions 1.0, 1.1, ... 1.99 that an extra admits, whether they exist or not."""
+    specifiers = [entry.specifier for entry in requirements(extra) if entry.name == distribution]
+    return (f"1.{minor}" for minor in range(100) if all(f"1.{minor}.0" in entry for entry in specifiers))

@@ -1,4 +1,4 @@
-"""PyTorch checkpoints are read without running their code."""
+"""Reading PyTorch checkpoints never runs their code."""
 
 import io
 import pickle
@@ -21,7 +21,7 @@ def refused(path: Path) -> None:
 
 
 class Exploit:
-    """Pickled, it runs code when it is loaded."""
+    """An object whose pickle runs code when it is loaded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,7 +31,7 @@ class Exploit:
 
 
 class Writer(torch.nn.Module):
-    """TorchScript runs its __setstate__ when it is loaded, which makes the file that it names."""
+    """A network whose __setstate__ makes the file that it names; TorchScript runs it on loading."""
 
     def __init__(self, proof: str) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Writer(torch.nn.Module):
 
 
 def script(proof: Path) -> bytes:
-    """A TorchScript archive that makes the file `proof` when it is loaded."""
+    """A TorchScript archive that makes the file `proof` on loading."""
     buffer = io.BytesIO()
     torch.jit.save(torch.jit.script(Writer(str(proof))), buffer)
     proof.unlink(missing_ok=True)

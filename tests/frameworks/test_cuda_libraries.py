@@ -1,4 +1,4 @@
-"""The packages of each extra share one CUDA and one TensorRT; they are read, not imported."""
+"""The packages of each extra share one CUDA and one TensorRT; the tests read them without import."""
 
 import json
 import subprocess
@@ -26,8 +26,8 @@ def test_linked_version_is_major_version(tmp_path: Path) -> None:
 
 
 def test_gpu_code_is_read_with_architectures(tmp_path: Path) -> None:
-    found = gpu_code(write_library(tmp_path / "a.so", (), [70, 80], [90]))
-    assert found == GpuCode(frozenset({70, 80}), frozenset({90}))
+    code = gpu_code(write_library(tmp_path / "a.so", (), [70, 80], [90]))
+    assert code == GpuCode(frozenset({70, 80}), frozenset({90}))
     assert gpu_code(write_library(tmp_path / "b.so")) is None
 
 
@@ -52,11 +52,11 @@ def test_only_ptx_runs_on_later_major_capabilities(capability: tuple[int, int] |
 
 TORCH = Path("torch/lib/libtorch_python.so")
 CUDA_OF_TORCH = "torch/lib/libtorch_cuda.so"
-"""What a build of PyTorch for CPUs has not."""
+"""The library that a PyTorch for CPUs lacks."""
 
 
 def onnx_runtime(folder: Path, cuda: int, tensorrt: int, *architectures: int) -> Path:
-    """A folder like that of onnxruntime-gpu."""
+    """Make a folder like onnxruntime-gpu's."""
     capi = folder / "capi"
     write_library(capi / "libonnxruntime_providers_cuda.so", [f"libcudart.so.{cuda}"], architectures)
     write_library(
@@ -104,12 +104,16 @@ def test_onnx_runtime_and_pytorch_match_cuda_of_extra(extra: str) -> None:
 @pytest.mark.parametrize("extra", SETS)
 def test_tensorrt_matches_cuda_and_onnx_runtime_of_extra(extra: str) -> None:
     cuda, extra_of_tensorrt = SETS[extra]
-    (tensorrt,) = (one for one in requirements(extra_of_tensorrt) if one.name.startswith("tensorrt"))
+    (tensorrt,) = (
+        requirement
+        for requirement in requirements(extra_of_tensorrt)
+        if requirement.name.startswith("tensorrt")
+    )
     (needed,) = {facts["tensorrt"] for facts in admitted(extra, "onnxruntime-gpu").values()}
 
     assert tensorrt.name == f"tensorrt-cu{cuda}"
     assert [major for major in range(8, 20) if f"{major}.99" in tensorrt.specifier] == [needed]
-    assert not any(one.name.startswith("tensorrt") for one in requirements(extra)), (
+    assert not any(requirement.name.startswith("tensorrt") for requirement in requirements(extra)), (
         "its wheels are fetched from NVIDIA"
     )
 
@@ -123,12 +127,12 @@ def test_both_extras_cover_gpus_from_v100_on() -> None:
         )
 
     newer = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0)]
-    assert all(runs("gpu", one) for one in [*newer, (10, 0)])
-    assert all(runs("gpu-cuda12", one) for one in [(7, 0), *newer])
+    assert all(runs("gpu", gpu) for gpu in [*newer, (10, 0)])
+    assert all(runs("gpu-cuda12", gpu) for gpu in [(7, 0), *newer])
 
 
 def download(what: str, folder: Path) -> Path:
-    """The wheel of a distribution for Linux and Python 3.11, from PyPI; skips where that is out of reach."""
+    """A distribution's wheel for Linux and Python 3.11, from PyPI; skips if PyPI is out of reach."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
     platforms = [f"--platform=manylinux_2_{glibc}_x86_64" for glibc in (28, 27)]
     command = [*pip, *platforms, "--python-version", "3.11", "--dest", str(folder), what]
@@ -143,7 +147,7 @@ def download(what: str, folder: Path) -> Path:
 @pytest.mark.parametrize("version", TABLE["onnxruntime-gpu"])
 def test_table_matches_onnx_runtime_wheels(version: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(download(f"onnxruntime-gpu=={version}", tmp_path)) as archive:
-        names = [one for one in archive.namelist() if "libonnxruntime_providers_" in one]
+        names = [name for name in archive.namelist() if "libonnxruntime_providers_" in name]
         archive.extractall(tmp_path, [*names, "onnxruntime/__init__.py"])
     folder = tmp_path / "onnxruntime"
     facts = TABLE["onnxruntime-gpu"][version]
@@ -175,11 +179,11 @@ def test_cuda_13_extra_resolves_to_one_cuda(tmp_path: Path) -> None:
     if done.returncode and "Could not find a version" in done.stderr:
         pytest.skip("needs PyPI")
     assert done.returncode == 0, done.stderr
-    names = {one["metadata"]["name"] for one in json.loads(report.read_text())["install"]}
+    names = {entry["metadata"]["name"] for entry in json.loads(report.read_text())["install"]}
     if "nvidia-cudnn-cu13" not in names:
         pytest.skip("needs PyPI's PyTorch, and pip has one for CPUs")
-    # perf_analyzer brings its own runtime of CUDA 12, in a folder of its own.
-    assert {one for one in names if one.endswith("-cu12")} == {"nvidia-cuda-runtime-cu12"}
+    # perf_analyzer brings a runtime of CUDA 12, in a folder of its own.
+    assert {entry for entry in names if entry.endswith("-cu12")} == {"nvidia-cuda-runtime-cu12"}
 
 
 @pytest.mark.parametrize(
@@ -192,6 +196,6 @@ def test_cuda_13_extra_resolves_to_one_cuda(tmp_path: Path) -> None:
     ],
 )
 def test_environment_follows_gpu_and_driver(gpu: str, driver_cuda: int | None, environment: str) -> None:
-    (target,) = (one for one in TARGETS if one.name == gpu)
+    (target,) = (candidate for candidate in TARGETS if candidate.name == gpu)
     assert gpu_environment(target.compute_capability, driver_cuda, tensorrt=True) == environment
     assert environment in environments()

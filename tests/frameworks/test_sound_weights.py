@@ -22,7 +22,7 @@ KERNEL = {
 
 
 def spoilt(model: Model, folder: Path, **changes: np.ndarray) -> Path:
-    """The committed weights in a file of the test's own, some of them replaced."""
+    """A file of the committed weights, with some replaced."""
     assert model.weights is not None
     path = folder / "spoilt.safetensors"
     save_file({**load_file(model.weights), **changes}, path)
@@ -37,7 +37,7 @@ FAULTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "NaN": with_one_that_is(np.float32(np.nan)),
     "infinity": with_one_that_is(np.float32(np.inf)),
     "one value": lambda kernel: np.full_like(kernel, 0.5),
-    # Those of a quantised network mean nothing without their scales.
+    # Quantised weights mean nothing without their scales.
     "whole numbers": lambda kernel: (100 * kernel).astype(np.int8),
     "truth values": lambda kernel: (100 * kernel).astype(np.bool_),
     # Infinite to the network, whose weights are FP32.
@@ -57,7 +57,7 @@ def test_impossible_weights_are_refused(model: Model, fault: str, tmp_path: Path
 
 
 def test_fresh_norms_and_zero_biases_are_accepted(tmp_path: Path) -> None:
-    model = next(one for one in MICRO if one.name == "resnet50-micro")
+    model = next(micro for micro in MICRO if micro.name == "resnet50-micro")
     assert model.weights is not None
     state = load_file(model.weights)
     fresh = {key: np.zeros_like(values) for key, values in state.items() if key.endswith("bias")}

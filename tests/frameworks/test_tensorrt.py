@@ -20,10 +20,10 @@ def test_tensorrt_is_found_under_each_package_name(
     name: str, cuda: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, **{name: "10.16.1.11"})
-    found = tensorrt.installed()
+    installed = tensorrt.installed()
 
-    assert found is not None
-    assert (found.version, found.cuda) == ("10.16.1.11", cuda)
+    assert installed is not None
+    assert (installed.version, installed.cuda) == ("10.16.1.11", cuda)
     assert tensorrt.missing(A100) is None
     assert tensorrt.missing_for_onnx_runtime(A100) is None
 
@@ -31,7 +31,7 @@ def test_tensorrt_is_found_under_each_package_name(
 def test_cuda_package_takes_precedence_over_plain_tensorrt(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, tensorrt="11.4.0.106", tensorrt_cu13="11.4.0.106")
     assert getattr(tensorrt.installed(), "cuda", None) == 13
-    # TensorRT 11 builds engines, and is not the one that ONNX Runtime is linked to.
+    # TensorRT 11 builds engines, but ONNX Runtime is linked to 10.
     assert tensorrt.missing(A100) is None
     assert tensorrt.missing_for_onnx_runtime(A100)
     install(monkeypatch)

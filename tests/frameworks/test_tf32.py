@@ -15,9 +15,9 @@ from tests.frameworks.emulated_tf32 import EmulatedTf32
 from tests.toy import compare_conversion
 
 ROWS = {"nnunet-micro": 4}
-"""Evaluation rows that are compared, where 64 take long."""
+"""Evaluation rows to compare, if 64 take long."""
 MICRO = [model for model in all_models() if model.micro and model.framework == "pytorch"]
-OF_FORMATS = next(one for one in all_formats() if one.mnemonic == "onnx").tolerances
+OF_FORMATS = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx").tolerances
 
 
 def tolerance(model: Model, name: str) -> Tolerance:
@@ -25,7 +25,7 @@ def tolerance(model: Model, name: str) -> Tolerance:
 
 
 def relative_error(expected: Arrays, found: Arrays) -> float | None:
-    """As the conversion test has it; None for a model without floating-point outputs."""
+    """The conversion test's relative error; None for a model without floating-point outputs."""
     names = [name for name, values in expected.items() if values.dtype.kind == "f"]
     errors = [np.abs(found[name] - expected[name]).max() / np.abs(expected[name]).max() for name in names]
     return max(errors, default=None)
@@ -33,23 +33,23 @@ def relative_error(expected: Arrays, found: Arrays) -> float | None:
 
 @pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
 def test_tf32_tolerance_fits_its_products(model: Model) -> None:
-    """TF32's tolerance lets it pass, and FP32's would not; of nnU-Net, only decisions are compared."""
+    """TF32's tolerance admits its error, and FP32's would not; nnU-Net has only decisions to compare."""
     network = model.load(None).network
     samples = model.samples("evaluation", None, None)
     inputs = samples.load(range(min(ROWS.get(model.name, 64), len(samples))))
     expected = model.run(network, inputs)
     with EmulatedTf32() as emulated:
-        found = model.run(network, inputs)
+        outputs = model.run(network, inputs)
     assert emulated.products > 10
-    error = relative_error(expected, found)
-    agreement = (model.decide(model.keep(found)) == model.decide(model.keep(expected))).mean()
+    error = relative_error(expected, outputs)
+    agreement = (model.decide(model.keep(outputs)) == model.decide(model.keep(expected))).mean()
     assert agreement >= tolerance(model, "tf32").agreement
     if error is not None:
         assert tolerance(model, "fp32").relative_error < error <= tolerance(model, "tf32").relative_error
 
 
 class Noting(torch.nn.Module):
-    """A network that notes what PyTorch would compute its products in."""
+    """A network that notes whether PyTorch may compute its products in TF32."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,9 +71,9 @@ def test_framework_computes_without_tf32(allowed: bool) -> None:
 
 
 def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
-    """On an A100 a right model in TF32 is ten to a thousand times further off than true FP32 is."""
+    """On an A100, a right model in TF32 is off by ten to a thousand times as much as in true FP32."""
     model = next(model for model in MICRO if model.name == "resnet50-micro")
-    onnx = next(one for one in all_formats() if one.mnemonic == "onnx")
+    onnx = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
     case = Case(recognise("NVIDIA A100"), model, onnx, None, "fp32")
     weights, samples = model.load(None), model.samples("evaluation", None, None)
     samples = dataclasses.replace(samples, ids=samples.ids[:8])

@@ -1,4 +1,4 @@
-"""ONNX Runtime on a GPU has a session per batch size where convolutions would be planned again."""
+"""ONNX Runtime on a GPU has a session for each batch size, or it would plan convolutions again."""
 
 from pathlib import Path
 from typing import Any
@@ -36,19 +36,19 @@ def images(count: int) -> torch.Tensor:
 
 
 def answer(path: Path, rows: int) -> np.ndarray:
-    """What the network gives to so many rows at once."""
+    """The network's output for a number of rows at once."""
     alone = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     return np.asarray(alone.run(None, {"images": images(rows).numpy()})[0])
 
 
 @pytest.fixture
 def batches(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
-    """The batches that each session computes, by the session's number; a CPU plays the GPU."""
-    found: dict[int, list[int]] = {}
+    """The batch sizes that each session computes, by the session's number; a CPU stands in for the GPU."""
+    batches_of: dict[int, list[int]] = {}
     opened = RUNTIME._on_tensors
 
     def on_tensors(session: Any, settings: Any) -> Any:
-        predict, computed = opened(session, settings), found.setdefault(len(found), [])
+        predict, computed = opened(session, settings), batches_of.setdefault(len(batches_of), [])
 
         def run(tensors: Any) -> Any:
             computed.append(len(tensors[0]))
@@ -58,7 +58,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
 
     monkeypatch.setattr(RUNTIME, "_on_tensors", on_tensors)
     monkeypatch.setattr(RUNTIME, "_plans_anew", lambda _graph, _settings: True)
-    return found
+    return batches_of
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_batch_is_padded_to_next_session_size(
 
 
 def test_each_shape_has_its_own_graph_and_buffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graph that is replayed reads and writes the memory that it was captured with, whatever the run is
-    given. On a CPU nothing is captured, but the memory is bound and kept as for a graph."""
+    """A replayed CUDA graph reads and writes the memory that it was captured with, whatever its run gets. A
+    CPU captures nothing, but the runtime binds and keeps the memory as for a graph."""
     places: dict[int, set[tuple[int, ...]]] = {}
     opened = RUNTIME._on_tensors
 
@@ -103,8 +103,8 @@ def test_each_shape_has_its_own_graph_and_buffers(tmp_path: Path, monkeypatch: p
     for rows in (2, 5, 2, 5, 1):
         (answers[rows],) = predict([images(rows)])
         predict([images(rows) + 1])
-    for rows, given in answers.items():
-        np.testing.assert_allclose(given.numpy(), answer(path, rows), atol=1e-5)
+    for rows, predicted in answers.items():
+        np.testing.assert_allclose(predicted.numpy(), answer(path, rows), atol=1e-5)
     assert {graph: len(used) for graph, used in places.items()} == {1: 1, 2: 1, 3: 1}
     assert len(set().union(*places.values())) == 3
 
@@ -161,13 +161,13 @@ def test_server_gets_batch_sizes_of_its_batcher(
     sizes: str,
     warmed: set[int],
 ) -> None:
-    format_ = next(one for one in all_formats() if one.mnemonic == mnemonic)
+    format_ = next(entry for entry in all_formats() if entry.mnemonic == mnemonic)
     model = next(model for model in all_models() if model.name == "resnet50-micro")
     case = Case(recognise(target), model, format_, accelerator, "fp32")
     config = model_config(case, DEPLOYMENT, native=native, scenario=scenario)
     assert config.parameters["sizes"].string_value == sizes
-    counts = {one.batch_size: one.count for one in config.model_warmup}
+    counts = {entry.batch_size: entry.count for entry in config.model_warmup}
     assert set(counts) == warmed
-    # The largest comes right behind the smallest: TensorRT then builds one engine for all between.
+    # The largest comes right after the smallest, so TensorRT builds one engine for all between.
     assert list(counts)[:2] == [1, 24]
     assert counts.get(12, 3) == 3, "one that the batcher prefers"

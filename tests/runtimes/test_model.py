@@ -1,4 +1,4 @@
-"""The Python-backend model on PyTorch tensors: copies between host and device, on stand-ins."""
+"""The Python-backend model on PyTorch tensors: copies between host and device, with stand-ins."""
 
 import importlib.util
 import json
@@ -22,7 +22,7 @@ def load(artifact, settings):
 
 
 class Part:
-    """A tensor of a request, as Triton hands it over."""
+    """A stand-in for a tensor of a request."""
 
     def __init__(self, values: Any, *, on_gpu: bool = False) -> None:
         self.values = torch.tensor(values, dtype=torch.float32)
@@ -55,17 +55,17 @@ def instance(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> Any:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = module.TritonPythonModel()
+    loaded = module.TritonPythonModel()
     parameters = {"tensors": "torch", "artifact": "model.pt"}
     config = {
         "parameters": {name: {"string_value": value} for name, value in parameters.items()},
         "input": [{"name": "x"}],
         "output": [{"name": "y"}, {"name": "sum"}],
     }
-    found.initialize(
+    loaded.initialize(
         {"model_config": json.dumps(config), "model_instance_kind": kind, "model_instance_device_id": "1"}
     )
-    return found
+    return loaded
 
 
 def rows_of(*answers: Any) -> list[list[Any]]:
@@ -82,7 +82,7 @@ def test_each_request_gets_its_own_rows(model: Any, count: int) -> None:
 
 
 def test_later_batches_have_no_trace_of_earlier_ones(model: Any) -> None:
-    """The host's memory is kept from batch to batch."""
+    """Batches share the host's memory."""
     model.execute(REQUESTS)
     assert rows_of(*model.execute(REQUESTS[1:])) == ANSWERS[1:]
     large = Part(np.arange(200.0).reshape(100, 2))
@@ -91,22 +91,22 @@ def test_later_batches_have_no_trace_of_earlier_ones(model: Any) -> None:
 
 
 def test_inputs_are_gathered_in_reused_memory(model: Any) -> None:
-    seen: list[int] = []
+    addresses: list[int] = []
 
     def predict(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        seen.append(tensors[0].data_ptr())
+        addresses.append(tensors[0].data_ptr())
         return tensors
 
     model.predict, model.outputs = predict, ["y"]
     for _batch in range(3):
         model.execute(REQUESTS)
-    assert len(set(seen)) == 1
+    assert len(set(addresses)) == 1
 
 
 def test_answers_for_host_inputs_share_one_copy(model: Any) -> None:
     first, second = model.execute(REQUESTS)
-    for one, other in zip(first, second, strict=True):
-        assert one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    for left, right in zip(first, second, strict=True):
+        assert left.untyped_storage().data_ptr() == right.untyped_storage().data_ptr()
 
 
 def test_answers_for_gpu_inputs_stay_on_device(model: Any) -> None:
@@ -121,8 +121,8 @@ def test_answers_for_gpu_inputs_stay_on_device(model: Any) -> None:
 def test_instance_gathers_in_pinned_memory_and_uses_its_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With several GPUs, inputs in the host's memory go to the instance's own, which is the current one."""
-    asked: dict[str, Any] = {}
+    """With several GPUs, inputs in the host's memory go to the instance's own, the current one."""
+    calls: dict[str, Any] = {}
 
     class Batch:
         def view(self, _shape: Any) -> Any:
@@ -133,29 +133,29 @@ def test_instance_gathers_in_pinned_memory_and_uses_its_gpu(
 
         def copy_(self, _tensor: Any, *, non_blocking: bool = False) -> Any:
             if non_blocking:
-                asked["answers"] = "on their way"
+                calls["answers"] = "on their way"
             return self
 
         def contiguous(self) -> Any:
-            return asked["answers"]
+            return calls["answers"]
 
         def to(self, device: Any, *, non_blocking: bool) -> torch.Tensor:
-            asked.update(inputs=str(device), waits=not non_blocking)
+            calls.update(inputs=str(device), waits=not non_blocking)
             return torch.ones(1, 2)
 
     def empty(_count: int, *, dtype: Any, pin_memory: bool) -> Any:
-        asked.update(dtype=dtype, pinned=pin_memory)
+        calls.update(dtype=dtype, pinned=pin_memory)
         return Batch()
 
     monkeypatch.setattr(torch, "from_dlpack", lambda part: part.values)
     monkeypatch.setattr(torch, "empty", empty)
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: asked.update(current=str(device)))
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: calls.update(current=str(device)))
     model = instance(tmp_path, monkeypatch, "GPU")
-    stream = SimpleNamespace(synchronize=lambda: asked.update(answers="in the host's memory"))
+    stream = SimpleNamespace(synchronize=lambda: calls.update(answers="in the host's memory"))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: stream)
     ((answer, _sums),) = model.execute([Part([[1, 2]])])
     assert answer == "in the host's memory", "as its inputs were"
-    assert asked == {
+    assert calls == {
         "answers": answer,
         "current": "cuda:1",
         "inputs": "cuda:1",

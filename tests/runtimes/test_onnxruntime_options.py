@@ -1,5 +1,5 @@
-"""The options of ONNX Runtime on a GPU, in the runtime and by Triton's backend, are known to both. A provider
-refuses a session with an unknown option, and the backend a model with an unknown parameter."""
+"""ONNX Runtime's providers and Triton's backend know the options that they get on a GPU. A provider refuses a
+session with an unknown option, and the backend a model with an unknown parameter."""
 
 import importlib.util
 import json
@@ -24,7 +24,7 @@ from tests.user_models import networks
 
 KNOWN = json.loads(Path(__file__).with_name("onnxruntime_options.json").read_text())
 DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True, tf32=True)
-ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
 MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
 
 
@@ -35,17 +35,17 @@ def case_of(accelerator: str | None, precision: str) -> Case:
 def providers(
     monkeypatch: pytest.MonkeyPatch, accelerator: str | None = None, precision: str = "fp32", **changes: Any
 ) -> dict[str, dict[str, str]]:
-    """The execution providers of the runtime on a GPU, with their options. They find their libraries only
-    where these are in the process already, since their packages are in no loader's path."""
-    asked: dict[str, dict[str, str]] = {}
+    """The execution providers of the runtime on a GPU, with their options. Their libraries are not on the
+    loader's path, so the process has to load them first."""
+    options_of: dict[str, dict[str, str]] = {}
     preloaded: list[str] = []
     runtime = runtimes.load_runtime("onnx.py")
 
     def session(_path: str, _options: Any, *, providers: Any, provider_options: Any) -> Any:
         assert preloaded == ["CUDA and cuDNN"]
         assert ("tensorrt" in sys.modules) == (accelerator == "trt")
-        asked.update(zip(providers, provider_options, strict=True))
-        return SimpleNamespace(get_providers=lambda: list(asked), get_inputs=list)
+        options_of.update(zip(providers, provider_options, strict=True))
+        return SimpleNamespace(get_providers=lambda: list(options_of), get_inputs=list)
 
     monkeypatch.setattr(runtime.onnxruntime, "InferenceSession", session)
     monkeypatch.setattr(runtime.onnxruntime, "preload_dlls", lambda: preloaded.append("CUDA and cuDNN"))
@@ -60,7 +60,7 @@ def providers(
         (Path(folder) / "tensorrt.py").touch()
         monkeypatch.syspath_prepend(folder)
         runtime.load(model, {**settings, "device": "cuda", "device_id": "0"})
-    return asked
+    return options_of
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
@@ -68,20 +68,20 @@ def providers(
 def test_runtime_options_are_known_to_providers(
     accelerator: str | None, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = providers(monkeypatch, accelerator, precision)
-    assert list(asked) == [
+    options_of = providers(monkeypatch, accelerator, precision)
+    assert list(options_of) == [
         *(["TensorrtExecutionProvider"] if accelerator else []),
         "CUDAExecutionProvider",
         "CPUExecutionProvider",
     ]
-    for provider, options in asked.items():
+    for provider, options in options_of.items():
         assert set(options) <= set(KNOWN["execution_providers"].get(provider, ()))
 
 
 def test_no_request_waits_for_exhaustive_algorithm_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = providers(monkeypatch)["CUDAExecutionProvider"]["cudnn_conv_algo_search"]
-    assert chosen in KNOWN["execution_providers"]["cudnn_conv_algo_search"]
-    assert chosen != "EXHAUSTIVE"
+    search = providers(monkeypatch)["CUDAExecutionProvider"]["cudnn_conv_algo_search"]
+    assert search in KNOWN["execution_providers"]["cudnn_conv_algo_search"]
+    assert search != "EXHAUSTIVE"
     native = model_config(case_of(None, "fp32"), DEPLOYMENT, native=True)
     assert native.parameters["cudnn_conv_algo_search"].string_value == "1", "heuristic, as the backend counts"
 
@@ -98,14 +98,14 @@ def test_several_sessions_do_not_over_allocate(monkeypatch: pytest.MonkeyPatch) 
 def test_tf32_setting_reaches_runtime_tensorrt_and_backend(
     tf32: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = providers(monkeypatch, tf32=tf32)
-    assert asked["CUDAExecutionProvider"]["use_tf32"] == str(int(tf32))
+    options_of = providers(monkeypatch, tf32=tf32)
+    assert options_of["CUDAExecutionProvider"]["use_tf32"] == str(int(tf32))
     config = model_config(case_of(None, "fp32"), structs.replace(DEPLOYMENT, tf32=tf32), native=True)
     (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
     assert accelerator.name == "cuda"
     assert accelerator.parameters["use_tf32"] == str(int(tf32))
     assert set(accelerator.parameters) <= set(KNOWN["execution_providers"]["CUDAExecutionProvider"])
-    # TensorRT has no option for it, and is told by the environment.
+    # TensorRT has no option for it, but an environment variable.
     assert not any("tf32" in name for name in KNOWN["execution_providers"]["TensorrtExecutionProvider"])
     providers(monkeypatch, "trt", tf32=tf32)
     assert os.environ.get("NVIDIA_TF32_OVERRIDE") == (None if tf32 else "0")
@@ -119,8 +119,8 @@ def test_provider_gets_deployment_setting(
     setting: str, option: str, asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes: dict[str, Any] = {setting: asked}
-    told = providers(monkeypatch, **changes)["CUDAExecutionProvider"]
-    assert told.get(option) == ("1" if asked else None)
+    options = providers(monkeypatch, **changes)["CUDAExecutionProvider"]
+    assert options.get(option) == ("1" if asked else None)
     assert option in KNOWN["execution_providers"]["CUDAExecutionProvider"]
 
 
@@ -142,11 +142,11 @@ def test_backend_parameters_are_known_to_backend(precision: str) -> None:
 @pytest.mark.contract
 @pytest.mark.parametrize("provider", ["CUDA", "Tensorrt"])
 def test_option_list_matches_installed_onnxruntime_gpu(provider: str) -> None:
-    found = importlib.util.find_spec("onnxruntime")
-    assert found is not None
-    assert found.origin is not None
+    spec = importlib.util.find_spec("onnxruntime")
+    assert spec is not None
+    assert spec.origin is not None
     name = f"libonnxruntime_providers_{provider.lower()}.so"
-    library = Path(found.origin).parent / "capi" / name
+    library = Path(spec.origin).parent / "capi" / name
     if not library.is_file():
         pytest.skip(f"needs onnxruntime-gpu, which has {name}: install the extra `gpu`")
     content = library.read_bytes()

@@ -67,6 +67,6 @@ def test_pytorch_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
         "current_stream",
         lambda device: SimpleNamespace(synchronize=lambda: waited.append(device)),
     )
-    with tf32_products(allowed=True):  # what the runtime sets is as it was afterwards
+    with tf32_products(allowed=True):  # undoes the runtime's settings afterwards
         runtime.load(Path("model.pt"), {**SETTINGS, "device": "cuda"})([torch.ones(1)])
     assert waited == ["cuda:1"], "that of the instance's own GPU"

@@ -23,11 +23,11 @@ from fixtures.spec import Case, Deployment, Model, Samples, Tensor, Weights
 
 MOST = 8
 DEPLOYMENT = Deployment(MOST, 1, (MOST,), 2_000_000, False, warmup=False)
-FORMATS = {one.mnemonic: one for one in all_formats()}
+FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
 
 
 class Small(nn.Module):
-    """Two inputs and two outputs of several types, of which one is no contiguous tensor."""
+    """Two inputs and two outputs of several types; one output is not contiguous."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ def built(request: pytest.FixtureRequest, server_of_models: tuple[Server, Path])
 
 
 def on_tensors(built: BuiltModel) -> Any:
-    """The build's runtime as it is opened on a GPU, here on the CPU."""
+    """The build's runtime, opened on the CPU as on a GPU."""
     settings = runtimes.runtime_settings(built.case, DEPLOYMENT)
     settings |= {"device": "cpu", "device_id": "0", "tensors": "torch"}
     return runtimes.load_runtime(built.case.format.runtime).load(built.artifact, settings)
@@ -86,7 +86,7 @@ def test_runtime_takes_and_returns_device_tensors(built: BuiltModel, rows: int) 
     expected = built.case.model.run(NETWORK, inputs)
     tensors = on_tensors(built)([torch.from_numpy(values) for values in inputs.values()])
     assert all(isinstance(tensor, torch.Tensor) for tensor in tensors)
-    # As the conversion test runs it in process, on a GPU too.
+    # The conversion test runs it like this, on a GPU too.
     arrays = runtimes.through_the_host(on_tensors(built), "cpu")(list(inputs.values()))
     assert all(isinstance(array, np.ndarray) for array in arrays)
     for tensor, array, values in zip(tensors, arrays, expected.values(), strict=True):
@@ -95,7 +95,7 @@ def test_runtime_takes_and_returns_device_tensors(built: BuiltModel, rows: int) 
 
 
 def test_inputs_may_be_views_and_outputs_persist(built: BuiltModel) -> None:
-    """Pointers know no strides, and a reused buffer would change an answer before it is sent."""
+    """Pointers have no strides, and reusing a buffer would change an answer before Triton sends it."""
     predict, inputs = on_tensors(built), inputs_of(4)
     turned = [
         torch.from_numpy(np.ascontiguousarray(values[..., ::-1])).flip(-1) for values in inputs.values()
@@ -113,7 +113,7 @@ def test_inputs_may_be_views_and_outputs_persist(built: BuiltModel) -> None:
 @pytest.mark.parametrize("built", ["ts-trace"], indirect=True)
 @pytest.mark.parametrize("tf32", [True, False])
 def test_pytorch_products_follow_tf32_setting(built: BuiltModel, tf32: bool) -> None:
-    """Its own default is TF32 for the former alone."""
+    """PyTorch's default is TF32 for convolutions only."""
     settings = runtimes.runtime_settings(built.case, structs.replace(DEPLOYMENT, tf32=tf32))
     with tf32_products(allowed=not tf32):
         runtimes.load_runtime("pytorch.py").load(
@@ -127,7 +127,7 @@ def test_pytorch_products_follow_tf32_setting(built: BuiltModel, tf32: bool) -> 
 
 @pytest.fixture(scope="module")
 def served(built: BuiltModel, server_of_models: tuple[Server, Path]) -> Server:
-    """The build on Triton's Python backend, which hands its tensors over by DLPack."""
+    """The build on Triton's Python backend, which passes tensors by DLPack."""
     config = model_config(built.case, DEPLOYMENT, native=False)
     config.parameters["tensors"].string_value = "torch"
     config.parameters["FORCE_CPU_ONLY_INPUT_TENSORS"].string_value = "no"

@@ -1,4 +1,4 @@
-"""The TensorRT runtime on pointers of tensors, with a stand-in that computes at these addresses."""
+"""The TensorRT runtime on pointers to tensors, with a stand-in that computes at these addresses."""
 
 import ctypes
 import json
@@ -23,7 +23,7 @@ NAMES: dict[str, Any] = {"x": np.float32, "word": np.int64, "sum": np.float32, "
 
 
 class Context:
-    """An execution context: `sum` is that of x by rows, `twice` is the double of word."""
+    """An execution context: `sum` is x summed over rows, `twice` is the double of word."""
 
     def __init__(self) -> None:
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -70,7 +70,7 @@ class Engine:
 
 
 class Stream:
-    """A stream that notes what is waited for."""
+    """A stream that notes its waits."""
 
     cuda_stream = 7
 
@@ -133,14 +133,14 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleN
 
 @pytest.mark.parametrize("version", LISTED)
 def test_stand_in_names_are_in_tensorrt_bindings(version: str, runtime: SimpleNamespace) -> None:
-    played = {
+    stand_ins = {
         "tensorrt": vars(sys.modules["tensorrt"]),
         "IExecutionContext": vars(Context),
         "ICudaEngine": {**vars(Engine), "create_execution_context": None},
         "Runtime": ("deserialize_cuda_engine",),
         "TensorIOMode": ("INPUT",),
     }
-    for kind, names in played.items():
+    for kind, names in stand_ins.items():
         assert {name for name in names if not name.startswith("_")} <= set(LISTED[version][kind]), kind
 
 
@@ -170,7 +170,7 @@ def test_engine_waits_for_inputs_and_outputs(runtime: SimpleNamespace) -> None:
 
 
 def test_engine_is_loaded_for_its_gpu(runtime: SimpleNamespace) -> None:
-    """TensorRT uses the current GPU: on the first, the second GPU's tensors would be out of reach."""
+    """TensorRT uses the current GPU: the first one could not reach the second one's tensors."""
     runtime.module.load(runtime.artifact, {"device_id": "1"})
     assert runtime.device["of the engine"] == "cuda:1"
 

@@ -10,7 +10,7 @@ WORDS = 12
 
 
 def _save(path: Path, graph: str, **weights: np.ndarray) -> Path:
-    """Write a graph, in the text form of onnx.parser."""
+    """Write a graph, given in the syntax of onnx.parser."""
     from onnx import numpy_helper, parser, save_model
 
     header = '<ir_version: 9, opset_import: ["" : 13, "ai.onnx.ml" : 2]>'
@@ -40,7 +40,7 @@ def convolution(path: Path) -> Path:
 
 
 def apart(path: Path) -> Path:
-    """The network of `linear`, its weights in a file of their own."""
+    """The network of `linear`, with its weights in another file."""
     import onnx
 
     model = onnx.load(str(linear(path)))
@@ -56,8 +56,8 @@ def apart(path: Path) -> Path:
 
 
 def tokens(path: Path) -> Path:
-    """input_ids and attention_mask, [batch, any] each, to attention over a text's words, [batch, any, 8];
-    masked words get the smallest number, as in Hugging Face's exports."""
+    """input_ids and attention_mask, [batch, length] each, to attention over a text's words,
+    [batch, length, 8]; masked words get the smallest number, as in Hugging Face's exports."""
     graph = """(int64[batch, length] input_ids, int64[batch, length] attention_mask) => (float[batch, length, 8] states) {
         words = Gather(table, input_ids)
         turned = Transpose<perm = [0, 2, 1]>(words)
@@ -89,20 +89,20 @@ def single(path: Path, operator: str) -> Path:
 def through(path: Path, operator: str, *shape: int, dtype: str = "float", **settings: Any) -> Path:
     """x, [batch, ...], through one operator to y of the same shape."""
     axes = ", ".join(map(str, ("batch", *shape)))
-    given = ", ".join(f"{name} = {value}" for name, value in settings.items())
-    called = f"{operator}<{given}>" if given else operator
+    attributes = ", ".join(f"{name} = {value}" for name, value in settings.items())
+    called = f"{operator}<{attributes}>" if attributes else operator
     return _save(path, f"({dtype}[{axes}] x) => (float[{axes}] y) {{ y = {called}(x) }}")
 
 
 def categories(path: Path) -> Path:
-    """text, [batch, 1], to ones at the place of its digit; any other text is refused."""
+    """text, [batch, 1], to the one-hot code of its digit, [batch, 1, 10]; refuses any other text."""
     digits = ", ".join(f'"{digit}"' for digit in range(10))
     encoder = f"ai.onnx.ml.OneHotEncoder<cats_strings = [{digits}], zeros = 0>"
     return _save(path, f"(string[batch, 1] text) => (float[batch, 1, 10] ones) {{ ones = {encoder}(text) }}")
 
 
 def without_batch(path: Path) -> Path:
-    """x, [3, 4] as a whole, to the scores of three things in two classes."""
+    """x, [3, 4] without a batch, to the scores of three rows in two classes."""
     graph = "(float[3, 4] x) => (float[3, 2] scores) { scores = MatMul(x, weights) }"
     return _save(path, graph, weights=_random(4, 2))
 
@@ -119,7 +119,7 @@ def classifier(path: Path) -> Path:
 
 
 def steps_first(path: Path) -> Path:
-    """pictures, [1, 1, 2, width], to steps, [width, 1, 3]: the first axis of the output is no batch."""
+    """pictures, [1, 1, 2, width], to steps, [width, 1, 3], whose first axis is no batch."""
     graph = """(float[1, 1, 2, width] pictures) => (float[width, 1, 3] steps) {
         turned = Transpose<perm = [3, 0, 1, 2]>(pictures)
         columns = Squeeze(turned, two)
@@ -129,8 +129,8 @@ def steps_first(path: Path) -> Path:
 
 
 def picks(path: Path) -> Path:
-    """which, [batch, 5] of INT32, picks from a table of 40 rows once it is INT64, and flag, [batch, 1], from
-    one of 2 that the graph computes."""
+    """which, [batch, 5] of INT32, cast to INT64, picks from a table of 40 rows, and flag, [batch, 1], from one
+    of 2 that the graph computes."""
     graph = """(int32[batch, 5] which, int64[batch, 1] flag) => (float[batch, 5] y) {
         index = Cast<to = 7>(which)
         rows = Gather(table, index)
@@ -152,13 +152,13 @@ def probable(path: Path) -> Path:
 
 
 def normalised(path: Path, locale: str) -> Path:
-    """word, [1] of texts, in lower case by the rules of a locale."""
+    """word, a text [1], in lower case by the rules of a locale."""
     operator = f'StringNormalizer<case_change_action = "LOWER", locale = "{locale}">'
     return _save(path, f"(string[1] word) => (string[1] low) {{ low = {operator}(word) }}")
 
 
 def words(path: Path) -> Path:
-    """word, [batch, 1] of texts, to 1 for yes, -1 for nö and 0 for any other, and to the text itself."""
+    """word, texts [batch, 1], to 1 for yes, -1 for nö and 0 for any other, and to the text itself."""
     meaning = 'keys_strings = ["yes", "nö"], values_floats = [1.0, -1.0], default_float = 0.0'
     graph = f"""(string[batch, 1] word) => (float[batch, 1] meaning, string[batch, 1] said) {{
         meaning = ai.onnx.ml.LabelEncoder<{meaning}>(word)
@@ -168,7 +168,7 @@ def words(path: Path) -> Path:
 
 
 def rows(folder: Path, count: int) -> Path:
-    """So many samples for `linear`, a file each."""
+    """`count` samples for `linear`, a file each."""
     folder.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(1)
     for number in range(count):
@@ -177,7 +177,7 @@ def rows(folder: Path, count: int) -> Path:
 
 
 def texts(folder: Path, count: int) -> Path:
-    """So many samples for `tokens`, of two lengths that a mask makes one."""
+    """`count` samples for `tokens`, of two lengths that a mask pads to one."""
     generator = np.random.default_rng(1)
     for name in ("input_ids", "attention_mask"):
         (folder / name).mkdir(parents=True)

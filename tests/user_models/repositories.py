@@ -1,4 +1,4 @@
-"""Little model repositories of Triton's Python backend, as a user may have them."""
+"""Small model repositories for Triton's Python backend, as a user may have them."""
 
 import hashlib
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ class TritonPythonModel:
         self.sums[key] = values + (0 if start.reshape(-1)[0] else self.sums.get(key, 0))
         return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", self.sums[key])])
 """
-"""Adds up what each sequence has sent."""
+"""Adds up the inputs of each sequence."""
 COUNTING_DOWN = """
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -84,7 +84,7 @@ class TritonPythonModel:
                 sender.send(response)
         return None
 """
-"""Answers a request with all numbers below that of its input, in a sequence of its own of one step each."""
+"""Answers a request with all numbers below its input, one in each step of a sequence of its own."""
 COMPLETING = (
     _CODE.format(formula="values + 1")
     + """
@@ -117,7 +117,7 @@ def code(formula: str) -> str:
 def config(
     dtype: str = "FP32", dims: str = "4", batch: int = 4, more: str = 'backend: "python"', answer: str = ""
 ) -> str:
-    """A config.pbtxt with the input IN and the output OUT of one type, and of one shape without `answer`."""
+    """A config.pbtxt with the input IN and the output OUT of one type, and of one shape but for `answer`."""
     entry = f"[{{ name: '%s', data_type: TYPE_{dtype}, dims: [ %s ] }}]"
     tensors = f"input {entry % ('IN', dims)}\noutput {entry % ('OUT', answer or dims)}"
     return f"max_batch_size: {batch}\n{tensors}\n{more}\n"
@@ -138,7 +138,7 @@ def write_model(
 
 
 def contents(root: Path) -> dict[str, str]:
-    """Every file and folder below a folder, with the digest of what is in it."""
+    """Every file and folder below a folder, files with their digest."""
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
         for path in root.rglob("*")

@@ -22,9 +22,9 @@ IDS = ("cat", "more/dog")
 
 
 def scores(text: str, output: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """What a metric gives each sample, for a network of this one output."""
-    found = metric_of(text, None, [Tensor("y", "FP32", output.shape[1:])])
-    return found.metric.score({"y": output}, labels, {"y": output})
+    """A metric's score of each sample, for a network with one output."""
+    label_metric = metric_of(text, None, [Tensor("y", "FP32", output.shape[1:])])
+    return label_metric.metric.score({"y": output}, labels, {"y": output})
 
 
 def random(*shape: int) -> np.ndarray:
@@ -44,9 +44,9 @@ def test_top_k_matches_torchmetrics_accuracy(count: int) -> None:
     expected = multiclass_accuracy(
         torch.from_numpy(output), torch.from_numpy(labels), 7, average="micro", top_k=count
     )
-    found = scores(f"top-{count}", output, labels)
-    assert found.shape == (200,)
-    assert found.mean() == pytest.approx(float(expected))
+    per_sample = scores(f"top-{count}", output, labels)
+    assert per_sample.shape == (200,)
+    assert per_sample.mean() == pytest.approx(float(expected))
 
 
 def test_f1_of_whole_dataset_is_distributed_over_samples() -> None:
@@ -54,12 +54,12 @@ def test_f1_of_whole_dataset_is_distributed_over_samples() -> None:
     from torchmetrics.functional.classification import multiclass_f1_score
 
     output, labels = random(300, 5), classes(4, 300)
-    output[:, 4] = -9  # a class that neither is nor is decided
+    output[:, 4] = -9  # a class that is neither labelled nor decided
     labels[:200] = output[:200].argmax(axis=1)
     expected = multiclass_f1_score(torch.from_numpy(output), torch.from_numpy(labels), 5, average="macro")
-    found = scores("f1", output, labels)
-    assert found.mean() == pytest.approx(float(expected), abs=1e-6)
-    assert found[:200].mean() > found[200:].mean()
+    per_sample = scores("f1", output, labels)
+    assert per_sample.mean() == pytest.approx(float(expected), abs=1e-6)
+    assert per_sample[:200].mean() > per_sample[200:].mean()
 
 
 @pytest.mark.parametrize(
@@ -102,27 +102,27 @@ def test_errors_are_per_sample_and_lower_is_better() -> None:
 
 def test_output_and_settings_of_metric_can_be_named() -> None:
     outputs = [Tensor("y", "FP32", (3,)), Tensor("z", "FP32", (2, 4, 4))]
-    found = metric_of("dice@z:include_background=true,average=micro", None, outputs)
-    assert found.output == "z"
+    label_metric = metric_of("dice@z:include_background=true,average=micro", None, outputs)
+    assert label_metric.output == "z"
     half = random(1, 2, 4, 4)
     right = half.argmax(axis=1)
     right[0, :2] = 1 - right[0, :2]
-    assert found.metric.score({"z": half}, right, {}) == pytest.approx([0.5])
+    assert label_metric.metric.score({"z": half}, right, {}) == pytest.approx([0.5])
 
 
 def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> None:
-    """Without config.pbtxt its outputs are known once it is loaded, and the metric with them."""
+    """Without config.pbtxt, only loading the model shows its outputs, and so the metric's output."""
     write_model(tmp_path / "bare", "mine", code("values"), None)
     write_model(tmp_path / "whole", "mine", code("values"), config())
     (bare,), (whole,) = models_in(tmp_path / "bare", ""), models_in(tmp_path / "whole", "")
-    given = GivenLabels(tmp_path / "labels.csv", "top-1", 0.75)
-    known = with_labels(declared(whole), given)
-    before = with_labels(declared(bare), given)
+    given_labels = GivenLabels(tmp_path / "labels.csv", "top-1", 0.75)
+    known = with_labels(declared(whole), given_labels)
+    before = with_labels(declared(bare), given_labels)
     assert whole.config is not None
-    loaded = with_labels(with_config(before, whole.config), given)
+    loaded = with_labels(with_config(before, whole.config), given_labels)
     rows = np.eye(4, dtype=np.float32)
-    samples = Samples(list("abcd"), lambda chosen: {"IN": rows[list(chosen)]}, np.array([0, 1, 2, 0]))
-    for model, asked, passes in (
+    samples = Samples(list("abcd"), lambda indices: {"IN": rows[list(indices)]}, np.array([0, 1, 2, 0]))
+    for model, limits, passes in (
         (known, {}, True),
         (loaded, {}, True),
         (loaded, {"top-1": Limit(0.8, "us")}, False),
@@ -130,10 +130,10 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
         assert model.found_as is not None
         case = Case(CPU, model, model.found_as, None, "")
         served = evaluate_in_process("served", model, lambda inputs: {"OUT": inputs["IN"]}, samples, 3)
-        ledger = served_ledger(case, samples, served, asked)
-        assert [score_text(one) for one in ledger.scores] == ["top-1 75.0 % served"]
+        ledger = served_ledger(case, samples, served, limits)
+        assert [score_text(entry) for entry in ledger.scores] == ["top-1 75.0 % served"]
         assert (ledger.passed, len(ledger_failures(ledger))) == (passes, 0 if passes else 1)
-    assert [one.name for one in before.metrics] == ["top-1"]
+    assert [entry.name for entry in before.metrics] == ["top-1"]
 
 
 # --- files --------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_file_that_does_not_label_the_samples_is_refused(
     assert raised.value.fix
 
 
-# --- what is refused ----------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

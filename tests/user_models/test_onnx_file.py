@@ -42,16 +42,18 @@ def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
 
 def score(model: Model, run: Any) -> float:
     """The model's one metric for all evaluation samples: the share of decisions equal to the reference's, or
-    the mean error where nothing is decided."""
+    the mean error if it decides nothing."""
     samples = model.samples("evaluation", None, None)
     inputs = samples.load(range(len(samples)))
-    kept, expected = (model.keep(one) for one in (run(inputs), model.run(model.load(None).network, inputs)))
+    outputs, expected = (
+        model.keep(arrays) for arrays in (run(inputs), model.run(model.load(None).network, inputs))
+    )
     (metric,) = model.metrics
-    return float(metric.score(kept, None, expected).mean())
+    return float(metric.score(outputs, None, expected).mean())
 
 
 def linear(folder: Path, samples: int | None = None, **given: Any) -> Model:
-    """The linear network, with so many samples, or made-up ones."""
+    """The linear network, with a number of samples, or with made-up ones."""
     rows = None if samples is None else networks.rows(folder / "samples", samples)
     return model_of("mine", GivenNetwork(networks.linear(folder / "net.onnx"), rows, **given))
 
@@ -59,7 +61,7 @@ def linear(folder: Path, samples: int | None = None, **given: Any) -> Model:
 def test_interface_is_from_file_and_lengths_from_samples(tmp_path: Path) -> None:
     path = networks.tokens(tmp_path / "model.onnx")
     model = model_of("mine", GivenNetwork(path, networks.texts(tmp_path / "samples", 4)))
-    assert [(one.name, one.dtype, one.shape) for one in (*model.inputs, *model.outputs)] == [
+    assert [(tensor.name, tensor.dtype, tensor.shape) for tensor in (*model.inputs, *model.outputs)] == [
         ("input_ids", "INT64", (9,)),
         ("attention_mask", "INT64", (9,)),
         ("states", "FP32", (9, 8)),
@@ -78,17 +80,19 @@ def test_tokenizer_folder_accepts_texts(tmp_path: Path) -> None:
 def test_invented_inputs_are_valid_and_announced(
     tmp_path: Path,
 ) -> None:
-    given = GivenNetwork(networks.tokens(tmp_path / "model.onnx"))
-    model = model_of("mine", given)
+    given_network = GivenNetwork(networks.tokens(tmp_path / "model.onnx"))
+    model = model_of("mine", given_network)
     samples = model.samples("evaluation", None, None)
     inputs = samples.load(range(len(samples)))
     assert inputs["input_ids"].max() < networks.WORDS
     assert len(np.unique(inputs["input_ids"])) > networks.WORDS / 2
     assert np.isfinite(model.run(model.load(None).network, inputs)["states"]).all()
     assert samples.are_made_up
-    assert all("made up" in text for text in (description(model, given), model.load(None).origin))
-    assert model.excluded["onnx-int8"] in description(model, given)
-    assert not [one for one in cases_of(CPU) if one.model is model and one.precision == "int8"]
+    assert all("made up" in text for text in (description(model, given_network), model.load(None).origin))
+    assert model.excluded["onnx-int8"] in description(model, given_network)
+    assert not [
+        candidate for candidate in cases_of(CPU) if candidate.model is model and candidate.precision == "int8"
+    ]
 
 
 # --- INT8 ---------------------------------------------------------------------------------------------------
@@ -145,7 +149,7 @@ def test_fixed_batch_of_one_disables_batching(
 ) -> None:
     model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx", batch=batch)))
     config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
-    assert [list(one.dims) for one in (*config.input, *config.output)] == dims
+    assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == dims
     assert (config.max_batch_size == 0) is (matrix_of(model, CPU).batches == (1,)) is (batch == 1)
     assert config.HasField("dynamic_batching") is (batch != 1)
 
@@ -159,15 +163,15 @@ def test_triton_warms_up_only_if_zeros_are_valid(
     assert bool(config.model_warmup) is is_warmed_up
 
 
-# --- what it is held to -------------------------------------------------------------------------------------
+# --- limits -------------------------------------------------------------------------------------------------
 
 
 def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
     usual, wide = linear(tmp_path), linear(tmp_path, tolerance=0.25)
     for same_file in (False, True):
         of_usual, limits = (
-            output_limits(case(one), None, {"scores": 10}, 10, None, same_file=same_file)
-            for one in (usual, wide)
+            output_limits(case(each_model), None, {"scores": 10}, 10, None, same_file=same_file)
+            for each_model in (usual, wide)
         )
         assert (limits.near.element, limits.mean["scores"]) == (0.25, 0.25)
         assert "--tolerance" in limits.source
@@ -203,7 +207,7 @@ def decided(path: Path) -> tuple[str, Any]:
 
 
 def test_decisions_come_from_classes_signs_or_halves(tmp_path: Path) -> None:
-    """A detector's boxes along their axis are no classes, and the zeros of a ReLU have no sign."""
+    """The boxes along a detector's axis are no classes, and a ReLU's zeros have no sign."""
     name, decisions = decided(networks.linear(tmp_path / "scores.onnx"))
     assert (name, decisions.shape) == ("agreement", (2, 1))
     for operator, shape in (("Relu", (1, 8, 8)), ("Neg", (6, 20)), ("Neg", (2, 8, 8))):
@@ -227,13 +231,15 @@ def test_undecided_output_is_scored_by_relative_error(tmp_path: Path) -> None:
 
 
 def parity_of(model: Model, precision: str, off: float) -> Parity:
-    """What the comparison says of a conversion whose outputs are all off by a factor."""
+    """The comparison of a conversion whose outputs are all off by a factor."""
     samples = model.samples("evaluation", None, None)
     network = model.load(None).network
 
     def stage(name: str, factor: float) -> Stage:
         def run(inputs: Any) -> Any:
-            return {one: values * np.float32(factor) for one, values in model.run(network, inputs).items()}
+            return {
+                output: values * np.float32(factor) for output, values in model.run(network, inputs).items()
+            }
 
         return evaluate_in_process(name, model, run, samples, 32, with_outputs=True)
 
@@ -247,7 +253,7 @@ def test_unconverted_file_is_marked_as_same_file(tmp_path: Path) -> None:
     assert (quantised.passed, quantised.same_file) == (False, False)
 
 
-# --- what is refused ----------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
 def no_onnx(folder: Path) -> GivenNetwork:

@@ -23,7 +23,7 @@ MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]
 
 
 def grids(folder: Path, count: int) -> Path:
-    """So many samples for the network without batches, a file each."""
+    """`count` samples for the network without batches, a file each."""
     folder.mkdir()
     for number, values in enumerate(np.random.default_rng(1).standard_normal((count, 3, 4))):
         np.save(folder / f"{number:02d}.npy", values.astype(np.float32))
@@ -55,7 +55,7 @@ def built(model: Model, folder: Path) -> BuiltModel:
 
 
 def served(model: Model, folder: Path, inputs: Any) -> Any:
-    """The answers of a Triton to some rows, each asked for alone."""
+    """Triton's answers to rows that it gets one by one."""
     build = built(model, folder / "repos")
     with serve(Choice("embedded"), build.folder.parent, folder / "log", device="cpu") as server:
         server.load(build, matrix_of(model, CPU).deployment, "online")
@@ -65,21 +65,21 @@ def served(model: Model, folder: Path, inputs: Any) -> Any:
             )
             for row in range(len(next(iter(inputs.values()))))
         ]
-    return {name: np.concatenate([one[name] for one in answers]) for name in answers[0]}
+    return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
 
 
 def test_network_without_batch_axis_takes_whole_inputs(tmp_path: Path) -> None:
     model = without_batches(tmp_path)
-    assert [(one.name, one.shape) for one in (*model.inputs, *model.outputs)] == [
+    assert [(tensor.name, tensor.shape) for tensor in (*model.inputs, *model.outputs)] == [
         ("x", (3, 4)),
         ("scores", (3, 2)),
     ]
     config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
     assert config.max_batch_size == 0
     assert not config.HasField("dynamic_batching")
-    assert [list(one.dims) for one in (*config.input, *config.output)] == [[3, 4], [3, 2]]
-    given = GivenNetwork(tmp_path / "net.onnx", tmp_path / "samples")
-    assert "no batches" in description(model, given)
+    assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == [[3, 4], [3, 2]]
+    given_network = GivenNetwork(tmp_path / "net.onnx", tmp_path / "samples")
+    assert "no batches" in description(model, given_network)
     assert "TensorRT" in model.excluded["trt"]
 
 
@@ -97,27 +97,27 @@ def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
     model = of_texts(tmp_path)
     assert "openvino" in model.excluded, "it has no texts"
     inputs = model.samples("evaluation", None, None).load(range(len(TEXTS)))
-    said = [[text.encode()] for (text,) in TEXTS.tolist()]
+    texts = [[text.encode()] for (text,) in TEXTS.tolist()]
     for answers in (
         model.run(model.load(None).network, inputs),
         converted(model, tmp_path / "exact.onnx")(inputs),
         served(model, tmp_path, inputs),
     ):
         assert answers["meaning"].tolist() == MEANINGS
-        assert answers["said"].tolist() == said
+        assert answers["said"].tolist() == texts
     with in_process(built(model, tmp_path / "repos"), matrix_of(model, CPU).deployment, inputs) as worker:
         worker.wait_ready()
         assert worker.batches_per_s(2, 0.01, 1) > 0
 
 
 def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
-    """As the label of a classifier of scikit-learn. The file stays as it is: the configuration reshapes."""
+    """As a scikit-learn classifier's label. The file is not changed: the configuration reshapes."""
     path = networks.classifier(tmp_path / "net.onnx")
     model = model_of("mine", GivenNetwork(path))
     config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
-    label = next(one for one in config.output if one.name == "label")
+    label = next(tensor for tensor in config.output if tensor.name == "label")
     assert (list(label.dims), label.HasField("reshape"), list(label.reshape.shape)) == ([1], True, [])
-    assert [one.HasField("reshape") for one in config.input] == [False, True]
+    assert [tensor.HasField("reshape") for tensor in config.input] == [False, True]
     inputs = model.samples("evaluation", None, None).load([0, 1, 2])
     expected = model.run(model.load(None).network, inputs)
     assert expected["label"].shape == (3, 1)
@@ -130,7 +130,7 @@ def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
 def test_batch_axis_missing_in_an_output_disables_batching(tmp_path: Path) -> None:
     model = model_of("mine", GivenNetwork(networks.steps_first(tmp_path / "net.onnx")))
     assert not model.batched
-    assert [(one.name, one.shape) for one in (*model.inputs, *model.outputs)] == [
+    assert [(tensor.name, tensor.shape) for tensor in (*model.inputs, *model.outputs)] == [
         ("pictures", (1, 1, 2, 16)),
         ("steps", (16, 1, 3)),
     ]

@@ -12,7 +12,7 @@ from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, writ
 
 
 def found_in(root: Path) -> dict[str, FoundModel]:
-    return {one.name: one for one in models_in(root, "--repository")}
+    return {model.name: model for model in models_in(root, "--repository")}
 
 
 def test_folder_with_configuration_or_version_is_a_model(tmp_path: Path) -> None:
@@ -49,10 +49,10 @@ def test_damaged_configuration_is_a_problem_of_its_model(tmp_path: Path) -> None
     write_model(tmp_path, "doubler", code("2 * values"), config())
     write_model(tmp_path, "torn", code("values"), config() + "input [ {")
 
-    found = found_in(tmp_path)
+    models = found_in(tmp_path)
 
-    assert not found["doubler"].problem
-    assert str(tmp_path / "torn" / "config.pbtxt") in found["torn"].problem
+    assert not models["doubler"].problem
+    assert str(tmp_path / "torn" / "config.pbtxt") in models["torn"].problem
 
 
 def test_called_models_come_from_configuration_code_and_samples(tmp_path: Path) -> None:
@@ -61,15 +61,15 @@ def test_called_models_come_from_configuration_code_and_samples(tmp_path: Path) 
     write_model(tmp_path, "caller", CALLING, config())
     write_model(tmp_path, "chain", None, config(more=ENSEMBLE.replace("doubler", "caller")))
     write_model(tmp_path, "told", code("values"), config(more=parameter))
-    found = found_in(tmp_path)
+    models = found_in(tmp_path)
 
-    assert {name: called_by(one, found) for name, one in found.items()} == {
+    assert {name: called_by(model, models) for name, model in models.items()} == {
         "caller": ["doubler"],
         "chain": ["doubler", "caller"],
         "doubler": [],
         "told": ["doubler", "caller"],
     }
-    assert called_by(found["doubler"], found, ["told"]) == ["caller", "told"]
+    assert called_by(models["doubler"], models, ["told"]) == ["caller", "told"]
 
 
 def test_configuration_describes_requests(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_load_points_reach_largest_batch(batch: int, largest: int, tmp_path: Pat
 def test_gpu_model_is_not_for_a_cpu(tmp_path: Path) -> None:
     on_gpu = 'backend: "python" instance_group [{ kind: KIND_GPU }]'
     write_model(tmp_path, "on-gpu", code("values"), config(more=on_gpu))
-    found = found_in(tmp_path)["on-gpu"]
+    model = found_in(tmp_path)["on-gpu"]
 
-    assert why_not_here(found, "cpu")
-    assert why_not_here(found, "cuda") is None
+    assert why_not_here(model, "cpu")
+    assert why_not_here(model, "cuda") is None

@@ -124,7 +124,7 @@ def test_tokenizer_pads_texts_to_one_length(tmp_path: Path) -> None:
 
 
 def write_tokenizer(folder: Path) -> None:
-    """A tokenizer of two words, as Hugging Face's library writes it."""
+    """Write a tokenizer of two words, as Hugging Face's library does."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -25,12 +25,12 @@ MODELS = {
     "right": "2 * values",
     "long": "2 * values * np.float32(1.0001 if values.shape[1] == 9 else 1)",
 }
-"""What the models compute in the new repository: one of them another thing of the longest samples."""
+"""The new repository's formulas: `long` gives wrong answers for the longest samples."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Requests of three lengths, as perf_analyzer takes them."""
+    """Requests of three lengths, in perf_analyzer's form."""
     place = tmp_path_factory.mktemp("samples")
     data = [
         {"IN": {"content": [number + step / 10 for step in range(length)], "shape": [length]}}
@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_samples_are_grouped_by_shape_most_frequent_first(folder: Path) -> None:
     samples = read_samples(folder, (VARIABLE,), several=True)
 
-    assert [len(one) for one in (samples, *samples.others)] == [3, 2, 1]
+    assert [len(group) for group in (samples, *samples.others)] == [3, 2, 1]
     assert samples.load([2])["IN"].tolist() == [pytest.approx([3.0, 3.1, 3.2, 3.3])]
     assert list(samples.others[0].ids) == ["x-0002", "x-0005"]
     with pytest.raises(InputError):
@@ -61,27 +61,27 @@ def test_only_single_requests_mix_shapes(folder: Path, tmp_path: Path) -> None:
 
     assert sorted(lengths(1)) == sorted(LENGTHS)
     assert set(lengths(2)) == {4}
-    assert sorted(len(one.ids) for one in other_data(model, samples)) == [1, 2]
+    assert sorted(len(group.ids) for group in other_data(model, samples)) == [1, 2]
 
 
 @pytest.fixture(scope="module")
 def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run that compares both models, and measures one."""
+    """A run that compares both models with the old repository's, and measures one."""
     root = tmp_path_factory.mktemp("repositories")
     for name, formula in MODELS.items():
         write_model(root / "new", name, code(formula), CONFIG)
         write_model(root / "old", name, code("2 * values"), CONFIG)
-    given = [word for name in MODELS for word in ("--samples", f"{name}={folder}")]
+    sample_options = [word for name in MODELS for word in ("--samples", f"{name}={folder}")]
     points = ("--batches", "1,2", "--point-budget-s", "5", "--triton", "embedded")
-    chosen = ("-k", "same_answer_as_the_other or declared or (right and offline)")
+    selection = ("-k", "same_answer_as_the_other or declared or (right and offline)")
     repositories = ("--repository", str(root / "new"), "--against", str(root / "old"))
     results = tmp_path_factory.mktemp("results")
-    return suite(*repositories, *given, *points, *chosen, "-v", results=results)
+    return suite(*repositories, *sample_options, *points, *selection, "-v", results=results)
 
 
 def test_wrong_answer_for_one_shape_is_found(run: Run) -> None:
     wrong = {
-        name: next(one.wrong for one in run.record(f"cpu-{name}-asis").gates if one.gate == "other")
+        name: next(gate.wrong for gate in run.record(f"cpu-{name}-asis").gates if gate.gate == "other")
         for name in MODELS
     }
 
@@ -92,9 +92,9 @@ def test_wrong_answer_for_one_shape_is_found(run: Run) -> None:
 def test_load_has_samples_of_all_shapes(run: Run) -> None:
     loads = run.record("cpu-right-asis").loads
     assert len(loads) == 2, run.text
-    one, two = loads
+    single, pair = loads
 
-    assert (one.batch, one.samples) == (1, len(LENGTHS)), run.text
-    assert (two.batch, two.samples) == (2, LENGTHS.count(4))
-    assert one.answers is not None
-    assert one.answers.wrong == 0
+    assert (single.batch, single.samples) == (1, len(LENGTHS)), run.text
+    assert (pair.batch, pair.samples) == (2, LENGTHS.count(4))
+    assert single.answers is not None
+    assert single.answers.wrong == 0

@@ -1,4 +1,4 @@
-"""A network for the runs that any model will do for, and a run of a model of PyTorch."""
+"""A network for runs that can use any model, and a run of a PyTorch model."""
 
 import re
 from pathlib import Path
@@ -22,8 +22,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def biopsy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of the model of docs/own-model.md, as fixtures.new writes it, in a folder that has nothing
-    else."""
+    """The file of the model of docs/own-model.md, as fixtures.new writes it, alone in a folder."""
     file = tmp_path_factory.mktemp("mine") / "biopsy.py"
     assert new.main(["biopsy", "--to", str(file)]) == 0
     return file
@@ -31,8 +30,8 @@ def biopsy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def first(biopsy: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of the page's selection of this model, where it lies, that begins with nothing, with every report
-    that pytest's own plugins make of it."""
+    """A run of the page's selection of this model, with fresh folders and every report of pytest's own
+    plugins."""
     folder = tmp_path_factory.mktemp("first")
     results = folder / "results"
     results.mkdir()

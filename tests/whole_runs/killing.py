@@ -1,7 +1,6 @@
-"""A pytest plugin for runs that are to lose their server: it kills the real one, once, in the middle of a
-stage.
+"""A pytest plugin that kills the real server of a run, once, in the middle of a stage.
 
-The variable that KILLED names says in which: `load`, in the third pass under load, or `accuracy`, before the
+The variable that KILLED names has the stage: `load`, the third pass under load, or `accuracy`, before the
 evaluation through the server.
 """
 
@@ -19,28 +18,28 @@ KILLED = "KILLED_AT"
 
 
 def kill(server: Server) -> None:
-    """Kill Triton, but not the guard that it runs under."""
+    """Kill Triton, but not its guard."""
     for process in psutil.Process(server.pid).children():
         if process.name() == "tritonserver":
             process.kill()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    asked = os.environ[KILLED]
+    stage = os.environ[KILLED]
     take, evaluate = perf_analyzer.take, proving.evaluate_through_server
     passes = evaluations = 0
 
     def kill_and_take(job: Any, window_s: float) -> Any:
         nonlocal passes
         passes += 1
-        if asked == "load" and passes == 3:
+        if stage == "load" and passes == 3:
             kill(job.server)
         return take(job, window_s)
 
     def kill_and_evaluate(server: Server, *arguments: Any, **options: Any) -> Any:
         nonlocal evaluations
         evaluations += 1
-        if asked == "accuracy" and evaluations == 1:
+        if stage == "accuracy" and evaluations == 1:
             kill(server)
         return evaluate(server, *arguments, **options)
 

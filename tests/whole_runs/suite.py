@@ -11,13 +11,13 @@ from reports.record.schema import Record
 ROOT = Path(__file__).parents[2]
 ONNX = "cpu-resnet50-micro-onnx-fp32"
 TRACE = "cpu-resnet50-micro-ts-trace-fp32"
-"""A case that is converted in a tenth of the time of ONNX. On busy cores PyTorch's threads wait for each
-other, so no load is measured of it."""
+"""A case that converts in a tenth of ONNX's time. No test measures its load, as PyTorch's threads wait for
+each other on busy cores."""
 GIVEN = "cpu-classifier-onnx-fp32"
-"""The case of an ONNX file that a run is given. Its conversion is a copy and it needs no framework, so that a
-run of it takes a third of one with PyTorch."""
+"""The case of a user's ONNX file. Its conversion is a copy and it needs no framework, so that a run of it
+takes a third of one with PyTorch."""
 BIOPSY = "cpu-biopsy-onnx-fp32"
-"""The case of the run `first`: a model's own file, converted from PyTorch."""
+"""The case of the run `first`: a user's own model, converted from PyTorch."""
 FAST = ("--point-budget-s", "0.5", "--batches", "1,8", "--concurrencies", "4")
 
 
@@ -27,7 +27,7 @@ class Run:
 
     status: int
     text: str
-    """What it printed, errors included."""
+    """Its output, errors included."""
     results: Path
     """The folder of its records."""
 
@@ -37,8 +37,7 @@ class Run:
 
 
 def command(*arguments: str, repos: Path | None = None, results: Path | None = None) -> list[str]:
-    """The command line of a run with these options; where no folders are given, its records are the
-    checkout's own."""
+    """The command line of a run with these options; without folders it uses the checkout's own."""
     places = [] if repos is None else ["--model-repos", str(repos)]
     places += [] if results is None else ["--results", str(results)]
     return [sys.executable, "-m", "pytest", "benchmarks", "-p", "no:cacheprovider", *places, *arguments]

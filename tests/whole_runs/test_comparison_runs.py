@@ -1,4 +1,4 @@
-"""Comparisons in whole runs. Verdicts hold on a busy machine too."""
+"""Comparisons in whole runs, with verdicts that hold on a busy machine too."""
 
 import shutil
 import subprocess
@@ -22,21 +22,21 @@ def repos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def against_commit(given: tuple[str, ...], repos: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run against the commit."""
+    """A run against the last commit."""
     options = (*given, *POINT, "--against", "HEAD", "--point-budget-s", "4")
     return suite(*options, repos=repos, results=tmp_path_factory.mktemp("results"))
 
 
 @pytest.fixture
 def slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    """Options of a run whose runtime sleeps for 40 ms in each request, many times what the model takes: a
-    pass lasts for several latencies, and it takes eight pairs of passes to show it."""
-    own = (RUNTIMES / "onnx.py").read_text()
-    slow = own.replace("= session.run(", "= __import__('time').sleep(0.04) or session.run(")
-    assert slow != own
+    """Options of a run whose runtime sleeps for 40 ms in each request, many times the model's own time: a
+    pass lasts several latencies, and eight pairs of passes show the difference."""
+    source = (RUNTIMES / "onnx.py").read_text()
+    slower_source = source.replace("= session.run(", "= __import__('time').sleep(0.04) or session.run(")
+    assert slower_source != source
     runtimes = tmp_path / "runtimes"
     shutil.copytree(RUNTIMES, runtimes)
-    (runtimes / "onnx.py").write_text(slow)
+    (runtimes / "onnx.py").write_text(slower_source)
     (tmp_path / "slower.py").write_text(
         "from pathlib import Path\nfrom fixtures.build import runtimes\n"
         f"runtimes.RUNTIMES = Path({str(runtimes)!r})\n"
@@ -46,17 +46,17 @@ def slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
 
 
 def test_run_against_commit_builds_and_shows_ratio(against_commit: Run, repos: Path) -> None:
-    # A busy machine may favour one of two that are alike.
+    # A busy machine may favour one of two equal sides.
     assert against_commit.status in (0, STATUS["speed"]), against_commit.text
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
     folder = repos / ".against" / commit / "model_repos" / "cpu" / GIVEN
     assert (folder / "config.pbtxt").is_file()
-    one = against_commit.record(GIVEN).loads[0].comparison
-    assert one is not None
-    assert one.reference == f"HEAD ({commit[:7]})"
-    assert comparison_text(one) in against_commit.text
+    comparison = against_commit.record(GIVEN).loads[0].comparison
+    assert comparison is not None
+    assert comparison.reference == f"HEAD ({commit[:7]})"
+    assert comparison_text(comparison) in against_commit.text
     assert "Verdict" in against_commit.text
 
 
@@ -66,6 +66,6 @@ def test_slower_runtime_fails_the_run(
     options = (*given, *POINT, *slower, "--against", str(repos), "--point-budget-s", "60")
     done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
     assert done.status == STATUS["speed"], done.text
-    found = done.record(GIVEN).loads[0].comparison
-    assert found is not None
-    assert found.verdict == "slower", "it is on record"
+    comparison = done.record(GIVEN).loads[0].comparison
+    assert comparison is not None
+    assert comparison.verdict == "slower", "it is on record"

@@ -9,7 +9,7 @@ from tests.user_models import networks
 from tests.whole_runs.suite import GIVEN, suite
 
 INT8 = GIVEN.replace("fp32", "int8")
-"""The case beside it, which is calibrated with samples."""
+"""The case in INT8, calibrated with samples."""
 PAIR = ("-k", "onnx and conversion and (fp32 or int8)")
 LARGE_MACHINE = """
 from fixtures.host import machine
@@ -21,7 +21,7 @@ machine.cores, converting._WORKER_BYTES = lambda: 2, 1
 
 @pytest.fixture
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for plugins of a run that a test starts; what that run starts does not know of it."""
+    """A folder for plugins of the runs that a test starts."""
     folder = tmp_path / "plugins"
     folder.mkdir()
     monkeypatch.setenv("PYTHONPATH", str(folder))

@@ -16,20 +16,20 @@ def below(pid: int) -> list[psutil.Process]:
 
 
 def segments_of(processes: list[psutil.Process]) -> set[tuple[Path, int]]:
-    """The segments of shared memory that processes have mapped, each with its inode: the next run on the
-    machine, which may have waited for this one to end, gives its own the same names."""
-    found: set[tuple[Path, int]] = set()
+    """The shared-memory segments that processes have mapped, each with its inode: another run, which may
+    start as soon as this one ends, uses the same names."""
+    segments: set[tuple[Path, int]] = set()
     for process in processes:
         try:
             lines = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
         except OSError:
             continue
-        found.update(
+        segments.update(
             (Path(line[line.index("/dev/shm/") :]), int(line.split()[4]))
             for line in lines
             if "/dev/shm/" in line
         )
-    return {one for one in found if is_there(*one)}
+    return {segment for segment in segments if is_there(*segment)}
 
 
 def is_there(path: Path, inode: int) -> bool:
@@ -52,7 +52,7 @@ def test_ended_run_leaves_no_process_and_keeps_measurements(
         run = subprocess.Popen(
             command(
                 *(*given, "-v", "-k", f"{GIVEN} and (accuracy or online)", *FAST[4:]),
-                # It is in the middle of its passes when it is ended.
+                # The signal comes in the middle of its passes.
                 *("--precision-target", "0.01", "--point-budget-s", "60"),
                 repos=tmp_path / "repos",
                 results=tmp_path,
@@ -80,9 +80,9 @@ def test_ended_run_leaves_no_process_and_keeps_measurements(
     run.wait(timeout=300)
     _, alive = psutil.wait_procs(started, timeout=120)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
-    found = Run(run.returncode, log.read_text(), tmp_path).record(GIVEN)
-    assert found.accuracy is not None
-    (load,) = found.loads
+    record = Run(run.returncode, log.read_text(), tmp_path).record(GIVEN)
+    assert record.accuracy is not None
+    (load,) = record.loads
     assert load.marks[0].code == "unfinished"
     assert len(load.passes) > 1
     assert not [path.name for path, inode in segments if is_there(path, inode)]

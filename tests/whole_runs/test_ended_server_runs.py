@@ -11,13 +11,12 @@ pytestmark = pytest.mark.campaign
 
 
 def killed_run(where: str, selection: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run of two cases, the stages of the selection alone, in which the first server that gets there is
-    killed."""
+    """A run of the selected stages of two cases, in which the first server to reach a stage is killed."""
     monkeypatch.setenv(KILLED, where)
     repos = Path(__file__).parents[2] / "model_repos"
-    of_cases = f"resnet50-micro and not tf and (ts-trace or onnx) and fp32 and ({selection})"
+    cases = f"resnet50-micro and not tf and (ts-trace or onnx) and fp32 and ({selection})"
     plugin = ("-p", "tests.whole_runs.killing")
-    return suite(*plugin, "-k", of_cases, *FAST, repos=repos, results=folder / "results")
+    return suite(*plugin, "-k", cases, *FAST, repos=repos, results=folder / "results")
 
 
 @pytest.mark.parametrize("where", ["load", "accuracy"])

@@ -13,8 +13,8 @@ TEXTS = 24
 
 
 def export(folder: Path) -> list[str]:
-    """A BERT of random weights as Hugging Face's folders have it, its axes dynamic, its weights apart; and
-    texts, of which it returns the classes that the framework's own model finds, as names with labels."""
+    """Write a BERT of random weights in a folder as Hugging Face's, with dynamic axes and external weights,
+    and texts. Returns the lines of the labels: each text's name and the class that the framework finds."""
     import numpy as np
     import torch
     from transformers import BertConfig, BertForSequenceClassification
@@ -50,7 +50,7 @@ def export(folder: Path) -> list[str]:
     with quietly():
         torch.onnx.export(
             network,
-            (ids, ids.clone()),  # of one tensor twice the exporter makes one input
+            (ids, ids.clone()),  # the exporter makes a tensor that comes twice one input
             str(folder / "model.onnx"),
             input_names=["input_ids", "attention_mask"],
             output_names=["logits"],
@@ -61,15 +61,15 @@ def export(folder: Path) -> list[str]:
         )
     generator = np.random.default_rng(0)
     numbers = [generator.integers(1, 3, size=generator.integers(1, 16)).tolist() for _ in range(TEXTS)]
-    lines = [" ".join(" ab"[number] for number in one) for one in numbers]
+    lines = [" ".join(" ab"[number] for number in indices) for indices in numbers]
     (folder / "texts").mkdir()
     (folder / "texts" / "text.txt").write_text("\n".join(lines) + "\n")
-    found = []
-    for place, one in enumerate(numbers, 1):
-        row = torch.tensor([one])
+    labels = []
+    for place, indices in enumerate(numbers, 1):
+        row = torch.tensor([indices])
         with torch.inference_mode():
-            found.append(f"text-{place:04d},{int(network(row, torch.ones_like(row)).argmax())}")
-    return found
+            labels.append(f"text-{place:04d},{int(network(row, torch.ones_like(row)).argmax())}")
+    return labels
 
 
 @pytest.mark.campaign
@@ -91,8 +91,7 @@ def test_exported_folder_is_measured_with_texts_and_labels(tmp_path: Path) -> No
     assert record.accuracy is not None
     top_1, agreement = record.accuracy.scores
     assert (top_1.metric, agreement.metric) == ("top-1", "agreement")
-    # The labels are what the framework finds in each text alone: padded and in batches it has to find the
-    # same.
+    # The labels are the framework's for each text alone: padded and batched texts must get the same.
     assert top_1.served == 1.0
     assert top_1.limits[0].value == 0.95
     assert record.loads

@@ -36,8 +36,8 @@ class Model(MLModel):
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The gRPC endpoint of an MLServer from PyPI, with a model that doubles and one that counts its requests
-    too."""
+    """The gRPC endpoint of an MLServer from PyPI, with a model that doubles and one that also adds its number
+    of requests."""
     folder = tmp_path_factory.mktemp("mlserver")
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     subprocess.run([folder / "venv" / "bin" / "pip", "install", "--quiet", "mlserver==1.7.1"], check=True)
@@ -50,15 +50,15 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         (folder / name / f"runtime_{name}.py").write_text(MODEL)
         tensors = {"datatype": "FP32", "shape": [-1, 4]}
         metadata = {"inputs": [{"name": "X", **tensors}], "outputs": [{"name": "Y", **tensors}]}
-        said = {"name": name, "implementation": f"runtime_{name}.Model", **metadata}
-        (folder / name / "model-settings.json").write_text(json.dumps(said))
+        settings_of_model = {"name": name, "implementation": f"runtime_{name}.Model", **metadata}
+        (folder / name / "model-settings.json").write_text(json.dumps(settings_of_model))
     command = [str(folder / "venv" / "bin" / "mlserver"), "start", str(folder)]
     paths = ":".join(str(folder / name) for name in ("doubler", "counter"))
-    found = f"127.0.0.1:{ports.grpc}"
+    endpoint = f"127.0.0.1:{ports.grpc}"
 
     def is_ready() -> bool:
         try:
-            connect(found).client.close()
+            connect(endpoint).client.close()
         except SetupError:
             return False
         return True
@@ -67,19 +67,19 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         environment = {"PYTHONPATH": paths, "PATH": "/usr/bin:/bin", "HOME": str(folder)}
         with guarded(command, environment=environment, output=log, grace_s=5.0):
             wait_until(is_ready, said=(folder / "log").read_text)
-            yield found
+            yield endpoint
 
 
 @pytest.mark.contract
 def test_other_server_is_tested_within_its_features(address: str, tmp_path: Path) -> None:
-    found = suite("--repository", "remote", "--triton", address, "-v", results=tmp_path)
-    right, wrong = found.record("remote-doubler-asis"), found.record("remote-counter-asis")
+    run = suite("--repository", "remote", "--triton", address, "-v", results=tmp_path)
+    right, wrong = run.record("remote-doubler-asis"), run.record("remote-counter-asis")
 
-    assert found.status == 12, found.text  # the counter's answers are wrong
+    assert run.status == 12, run.text  # the counter's answers are wrong
     assert right.serving is not None
     assert (right.serving.kind, right.serving.triton) == ("remote", "mlserver 1.7.1")
     assert right.machine.is_client
     gates = {"repeated", "in-flight", "batches", "transports", "declared"}
-    assert {one.gate for one in right.gates if not one.wrong} == gates
-    assert "repeated" in {one.gate for one in wrong.gates if one.wrong}
+    assert {gate.gate for gate in right.gates if not gate.wrong} == gates
+    assert "repeated" in {gate.gate for gate in wrong.gates if gate.wrong}
     assert not right.loads, "perf_analyzer needs what the server does not give"

@@ -1,4 +1,4 @@
-"""A model written by fixtures.new is the example of the page, and what the page changes in it passes."""
+"""The model that fixtures.new writes is the page's example, and passes with the page's changes."""
 
 import importlib
 import re
@@ -38,7 +38,7 @@ def python_of(page: str) -> list[str]:
 
 
 def test_page_shows_code_and_score_of_new_model(page: str, biopsy: Path) -> None:
-    """The score in the text of the limit is the one that the page shows."""
+    """The page shows the score that the text of the limit states."""
     shown_there, _ = python_of(page)
     (stated,) = re.findall(r"reaches ([\d.]+) %", shown_there)
 
@@ -50,7 +50,7 @@ def test_page_shows_code_and_score_of_new_model(page: str, biopsy: Path) -> None
 def test_own_network_passes_when_edited_as_documented(
     page: str, biopsy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its labels are its own decisions, so that each is right."""
+    """Its labels are its own decisions, so all are right."""
     (tmp_path / "net.py").write_text(NETWORK)
     monkeypatch.syspath_prepend(tmp_path)
     network = importlib.import_module("net").Net().eval()
@@ -62,9 +62,9 @@ def test_own_network_passes_when_edited_as_documented(
     text = text.replace("import torch\n", "import torch\n    from net import Net\n", 1)
     text = re.sub(r"self\.layers = .+", "self.layers = Net()", text).replace("layers[0]", "layers.body[0]")
     _, functions = python_of(page)
-    own = {function.partition("(")[0]: function for function in functions.strip().split("\n\n\n")}
-    text = "\n\n\n".join(own.pop(part.partition("(")[0], part) for part in text.split("\n\n\n"))
-    assert not own
+    replacements = {function.partition("(")[0]: function for function in functions.strip().split("\n\n\n")}
+    text = "\n\n\n".join(replacements.pop(part.partition("(")[0], part) for part in text.split("\n\n\n"))
+    assert not replacements
     (tmp_path / "digits.py").write_text(text)
     selected = (
         "--models",
@@ -77,6 +77,6 @@ def test_own_network_passes_when_edited_as_documented(
 
     assert done.status == 0, done.text
     for name in ("onnx", "ts-trace", "pt2"):
-        found = publishable(done.record(f"cpu-biopsy-{name}-fp32"))
-        assert not found.no_speed
-        assert len(found.loads) == 2
+        record = publishable(done.record(f"cpu-biopsy-{name}-fp32"))
+        assert not record.no_speed
+        assert len(record.loads) == 2

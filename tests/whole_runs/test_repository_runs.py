@@ -19,7 +19,7 @@ FAST = ("--point-budget-s", "0.5", "--batches", "2", "--triton", "embedded")
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with an ensemble of sound models, and one that adds what the request before has sent."""
+    """A repository with an ensemble of sound models, and a model that adds the mean of the request before."""
     root = tmp_path_factory.mktemp("repository")
     write_model(root, "doubler", code("2 * values"), config())
     write_model(root, "chain", None, config(more=ENSEMBLE))
@@ -33,10 +33,10 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of the ensemble and the leaking model at one load point, with one gate beside."""
-    chosen = "(chain or leaking) and (offline or same_answer_again)"
+    """A run of the ensemble and the leaking model with one load point and one gate."""
+    selection = "(chain or leaking) and (offline or same_answer_again)"
     results = tmp_path_factory.mktemp("results")
-    return suite("-v", "--repository", str(repository), "-k", chosen, *FAST, results=results)
+    return suite("-v", "--repository", str(repository), "-k", selection, *FAST, results=results)
 
 
 def test_leaking_model_shows_no_speed_unlike_right_one(run: Run) -> None:
@@ -80,7 +80,7 @@ def test_repository_is_not_written_to(run: Run, repository: Path) -> None:
 def test_labels_give_scores_and_fail_a_wrong_model(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Both give the same answers whenever they are asked, so that nothing else finds the second."""
+    """Both always give the same answers, so only labels find the wrong one."""
     root = tmp_path_factory.mktemp("labelled")
     write_model(root / "models", "right", code("2 * values"), config())
     write_model(root / "models", "reversed", code("values[:, ::-1]"), config())
@@ -88,20 +88,22 @@ def test_labels_give_scores_and_fail_a_wrong_model(
     (root / "samples").mkdir()
     for place, largest in enumerate(classes):
         np.save(root / "samples" / f"{place:02d}.npy", np.eye(4, dtype=np.float32)[largest])
-    (root / "labels.csv").write_text("".join(f"{place:02d},{one}\n" for place, one in enumerate(classes)))
+    (root / "labels.csv").write_text("".join(f"{place:02d},{value}\n" for place, value in enumerate(classes)))
     options = ("--samples", str(root / "samples"), "--labels", str(root / "labels.csv"))
-    chosen = ("--metric", "top-1", "--floor", "0.9", "-k", "accuracy", "--triton", "embedded")
-    found = suite("-v", "--repository", str(root / "models"), *options, *chosen, results=root / "results")
+    settings = ("--metric", "top-1", "--floor", "0.9", "-k", "accuracy", "--triton", "embedded")
+    finished = suite(
+        "-v", "--repository", str(root / "models"), *options, *settings, results=root / "results"
+    )
 
-    assert found.status == 12, found.text
+    assert finished.status == 12, finished.text
     for name, score in (("right", 1.0), ("reversed", 0.0)):
-        record = found.record(f"cpu-{name}-asis")
+        record = finished.record(f"cpu-{name}-asis")
         assert record.accuracy is not None
         assert record.accuracy.samples == 12
-        assert [one.served for one in record.accuracy.scores] == [score]
+        assert [value.served for value in record.accuracy.scores] == [score]
         assert record.accuracy.passed == (name == "right")
-    assert "is below its floor" in found.text
-    assert "No throughput is shown" in publishable(found.record("cpu-reversed-asis")).no_speed
+    assert "is below its floor" in finished.text
+    assert "No throughput is shown" in publishable(finished.record("cpu-reversed-asis")).no_speed
 
 
 WARMED = """backend: "python"
@@ -111,8 +113,7 @@ model_warmup { name: "one" batch_size: 2
 
 
 def test_ineffective_warm_up_is_found(tmp_path: Path) -> None:
-    """A model that sleeps at one of the two requests of its warm-up is warm, one that sleeps at the next is
-    not."""
+    """A model that sleeps in a request of its warm-up is warm; one that sleeps in the next request is not."""
     for name, slow in (("warm", 2), ("cold", 3)):
         sleeping = code("self.after_a_sleep(values)") + (
             "\n    asked = 0\n\n    def after_a_sleep(self, values):\n        self.asked += 1\n        if "
@@ -121,10 +122,10 @@ def test_ineffective_warm_up_is_found(tmp_path: Path) -> None:
         )
         write_model(tmp_path / "models", name, sleeping, config(more=WARMED))
     options = ("--repository", str(tmp_path / "models"), "-k", "warm_up", "--triton", "embedded", "-v")
-    found = suite(*options, results=tmp_path / "results")
+    finished = suite(*options, results=tmp_path / "results")
 
-    assert found.status == 10, found.text
-    warm, cold = (found.record(f"cpu-{name}-asis").warm_up for name in ("warm", "cold"))
+    assert finished.status == 10, finished.text
+    warm, cold = (finished.record(f"cpu-{name}-asis").warm_up for name in ("warm", "cold"))
     assert warm is not None
     assert cold is not None
     assert (warm.passed, warm.batch) == (True, 2)  # a busy machine may take a second look at it
@@ -139,13 +140,13 @@ def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: py
         server.load_as_found(repository / "doubler")
         results = tmp_path_factory.mktemp("results")
         options = ("--repository", "remote", "--triton", server.address, "--batches", "2", "-v")
-        found = suite(*options, "--point-budget-s", "0.5", "-k", "offline or reload", results=results)
+        finished = suite(*options, "--point-budget-s", "0.5", "-k", "offline or reload", results=results)
         log_text = log.read_text()
         assert server.client.is_model_ready("doubler")
 
-    assert found.status == 0, found.text
-    record = found.record("remote-doubler-asis")
+    assert finished.status == 0, finished.text
+    record = finished.record("remote-doubler-asis")
     assert record.loads
     assert record.machine.is_client, "nobody says what hardware the server has"
-    assert "not asked to load models anew" in found.text
+    assert "not asked to load models anew" in finished.text
     assert log_text.count("loading: doubler:1") == 1

@@ -28,13 +28,13 @@ class TritonPythonModel:
     def answer(self, values):
         return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", values + values.dtype.type(self.added))])
 """
-"""Gets faster with each instance, and with nothing else."""
+"""Only more instances make it faster."""
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that sleeps, one whose second instance answers otherwise, and an ensemble of the first, which
-    takes one sample a request: there is nothing to choose but how many instances it has."""
+    """A model that sleeps, one whose second instance gives other answers, and an ensemble of the first. It
+    takes one sample a request, so the search can only vary its instances."""
     root = tmp_path_factory.mktemp("repository")
     write_model(root, "doubler", SLEEPING.replace("ADDED", "1"), f"# mine\n{config(batch=1)}")
     by_instance = 'int(args["model_instance_name"].endswith("_1"))'
@@ -55,28 +55,28 @@ def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def found_of(run: Run, model: str) -> Search:
-    found = publishable(run.record(f"cpu-{model}-asis")).search
-    assert found is not None
-    assert found.verdict == "within"
-    return found
+    search = publishable(run.record(f"cpu-{model}-asis")).search
+    assert search is not None
+    assert search.verdict == "within"
+    return search
 
 
 def test_proposal_is_a_diff_of_the_slow_model(run: Run) -> None:
-    found = found_of(run, "chain")
+    search = found_of(run, "chain")
 
-    assert found.varied == "doubler"
-    assert found.deployment.instances == 2
-    assert found.lead is not None
-    assert found.lead.value > 1.3, "than by its own settings"
-    assert found.load.answers is not None
-    assert found.load.answers.wrong == 0 < found.load.answers.verified
-    assert [one.model for one in found.load.composing] == (["doubler"])
-    beside = run.results / "cpu" / found.config
-    assert found.diff == beside.with_suffix(".diff").read_text()
-    assert found.diff in run.text
-    assert "# mine" in beside.read_text()
-    proposed = text_format.Parse(beside.read_text(), ModelConfig())
-    assert [one.count for one in proposed.instance_group] == [2]
+    assert search.varied == "doubler"
+    assert search.deployment.instances == 2
+    assert search.lead is not None
+    assert search.lead.value > 1.3, "than by its own settings"
+    assert search.load.answers is not None
+    assert search.load.answers.wrong == 0 < search.load.answers.verified
+    assert [entry.model for entry in search.load.composing] == (["doubler"])
+    config_file = run.results / "cpu" / search.config
+    assert search.diff == config_file.with_suffix(".diff").read_text()
+    assert search.diff in run.text
+    assert "# mine" in config_file.read_text()
+    proposed = text_format.Parse(config_file.read_text(), ModelConfig())
+    assert [entry.count for entry in proposed.instance_group] == [2]
 
 
 def test_settings_that_change_answers_are_left_out(run: Run) -> None:

@@ -26,24 +26,24 @@ def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], tmp_path: 
     )
 
     assert done.status == 0, done.text
-    found = done.record(GIVEN).search
-    assert found is not None
-    assert (found.budget_ms, found.percentile, found.verdict) == (10_000, "p99", "within")
-    assert found.configurations == 2
-    assert found.passes >= 8 + 6
-    assert found.accuracy is not None
-    assert found.accuracy.passed
-    assert found.accuracy.samples == 64
-    assert found.load.throughput_per_s.value > 0
-    assert found.load.answers is not None
-    assert found.load.answers.verified > 0
-    assert found.deployment == Deployment(32, 1, (4, 8), 100, cuda_graphs=False, warmup=True)
-    assert found_text(found) in done.text
-    assert f"`{found.config}`" in done.text, "the summary says where the configuration is"
+    search = done.record(GIVEN).search
+    assert search is not None
+    assert (search.budget_ms, search.percentile, search.verdict) == (10_000, "p99", "within")
+    assert search.configurations == 2
+    assert search.passes >= 8 + 6
+    assert search.accuracy is not None
+    assert search.accuracy.passed
+    assert search.accuracy.samples == 64
+    assert search.load.throughput_per_s.value > 0
+    assert search.load.answers is not None
+    assert search.load.answers.verified > 0
+    assert search.deployment == Deployment(32, 1, (4, 8), 100, cuda_graphs=False, warmup=True)
+    assert found_text(search) in done.text
+    assert f"`{search.config}`" in done.text, "the summary says where the configuration is"
 
-    text = (tmp_path / "cpu" / found.config).read_text()
+    text = (tmp_path / "cpu" / search.config).read_text()
     config = text_format.Parse(text, model_config_pb2.ModelConfig())
-    assert config.HasField("dynamic_batching") == (found.load.scenario == "online")
+    assert config.HasField("dynamic_batching") == (search.load.scenario == "online")
     models = tmp_path / "taken" / GIVEN
     shutil.copytree(tmp_path / "repos" / "cpu" / GIVEN, models)
     (models / "config.pbtxt").write_text(text)
@@ -66,7 +66,7 @@ def test_impossible_budget_fails_with_lowest_latency(given: tuple[str, ...], tmp
     )
 
     assert done.status == STATUS["speed"]
-    found = done.record(GIVEN).search
-    assert found is not None
-    assert (found.verdict, found.accuracy, found.config) == ("beyond", None, "")
+    search = done.record(GIVEN).search
+    assert search is not None
+    assert (search.verdict, search.accuracy, search.config) == ("beyond", None, "")
     assert not stale.exists()

@@ -1,4 +1,4 @@
-"""A whole run that soaks a leaking user model."""
+"""A whole run soaks a user's leaking model."""
 
 from pathlib import Path
 
@@ -20,6 +20,6 @@ def test_leaking_model_fails_with_recorded_size(tmp_path: Path) -> None:
     assert done.status == 11, done.text
     (record,) = files.read_all(tmp_path / "results")
     assert record.soak is not None
-    (leak,) = [one for one in record.soak.growth if one.verdict == "failed"]
+    (leak,) = [growth for growth in record.soak.growth if growth.verdict == "failed"]
     assert leak.what == "memory of its stubs"
     assert leak.slope.high > 1024

@@ -1,4 +1,4 @@
-"""Wrong usage ends with one readable error and its exit status, without measurements."""
+"""Wrong usage ends with one readable error and its exit status."""
 
 import re
 from pathlib import Path
@@ -14,8 +14,8 @@ from tests.whole_runs.suite import GIVEN, suite
 def test_worse_model_fails_gate_and_shows_no_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classifier, "WEIGHTS", np.array([[1, -1], [1, -1], [1, -1], [-1, 1]], np.float32))
     case = "cpu-left-onnx-fp32"
-    chosen = ("-k", f"{case} and (conversion or accuracy or b001-c001)", "--point-budget-s", "0.5")
-    done = suite(*classifier.write_two(tmp_path), *chosen, repos=tmp_path / "repos", results=tmp_path)
+    selection = ("-k", f"{case} and (conversion or accuracy or b001-c001)", "--point-budget-s", "0.5")
+    done = suite(*classifier.write_two(tmp_path), *selection, repos=tmp_path / "repos", results=tmp_path)
     assert done.status == STATUS["accuracy"]
     assert re.search(r"served accuracy [\d.]+ % is below its floor of 98\.0 %", done.text)
     assert done.record(case).loads
