@@ -203,10 +203,8 @@ Remembering = Callable[[np.ndarray | None], np.ndarray]
 """Returns what a model adds to its answer, from the request's optional input or None."""
 
 
-def optional_gate(
-    monkeypatch: pytest.MonkeyPatch, more: Remembering, *, refuses_from: int = 99
-) -> AnswerGate:
-    """The result for a model that refuses requests without its optional input MORE from `refuses_from` on."""
+def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> AnswerGate:
+    """The result for a model with the optional input MORE."""
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
     source = served_model()
     data = LoadData(source.job.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
@@ -214,14 +212,13 @@ def optional_gate(
 
     def send(_job: Any, requests: Any) -> list[Reply]:
         replies = []
-        for number, request in enumerate(requests):
+        for request in requests:
             contents = [np.frombuffer(source, np.float32) for source in request.raw_input_contents]
             answer = 2 * contents[0] + more(contents[1] if len(contents) == 2 else None)
             response = service_pb2.ModelInferResponse(model_name="toy")
             response.outputs.add(name="OUT", datatype="FP32", shape=[1, 4])
             response.raw_output_contents.append(answer.astype(np.float32).tobytes())
-            is_refused = number >= refuses_from and len(contents) == 1
-            replies.append(Reply(None, "no MORE") if is_refused else Reply(response))
+            replies.append(Reply(response))
         return replies
 
     monkeypatch.setattr(repeat_checks, "ask", Server().ask)

@@ -8,7 +8,6 @@ from fixtures.accuracy.compare_answers import Closeness
 from fixtures.spec import Arrays
 
 COUNT = 12
-IDS = [f"row-{n}" for n in range(COUNT)]
 NEAR = Closeness(0.02, 0.1, 0.98)
 """The widest limits of a model served as found, with integers that a few ties may change."""
 Fault = Callable[[Arrays], Arrays]

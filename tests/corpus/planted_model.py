@@ -19,8 +19,6 @@ Arrays = dict[str, np.ndarray]
 _WEIGHTS = np.random.default_rng(1).standard_normal((16, 256)).astype(np.float32) / 4
 _MESSAGES = 4
 """Messages of a decoupled model to a request."""
-_PARTS = 1000
-"""Random faults are so many times finer than a request."""
 
 
 class TritonPythonModel:
