@@ -119,19 +119,19 @@ def _add(merged: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path,
             _copy(merged, file, path, destination)
 
 
-def contradictions(one: Record, other: Record) -> list[str]:
+def contradictions(record: Record, other: Record) -> list[str]:
     """Why two records of a case cannot be joined: another build or setup, or two figures of one thing."""
-    parts = ("deployment.", "build.", *(["serving."] if one.serving and other.serving else []))
-    if settings := _differing(one, other, parts):
+    parts = ("deployment.", "build.", *(["serving."] if record.serving and other.serving else []))
+    if settings := _differing(record, other, parts):
         return [f"differ in {settings}. Measure the case again with one setup, or leave one out."]
-    first, second = measurements(one), measurements(other)
+    first, second = measurements(record), measurements(other)
     # A deterministic model's measurements may be equal in all but their origin.
     conflicts = [
         " ".join(str(part) for part in key if part != "")
         for key in first.keys() & second.keys()
         if key[0] != "starts" and structs.replace(first[key], origin=second[key].origin) != second[key]
     ]
-    conflicts += ["price_per_hour"] * (len({one.price_per_hour, other.price_per_hour} - {None}) > 1)
+    conflicts += ["price_per_hour"] * (len({record.price_per_hour, other.price_per_hour} - {None}) > 1)
     return [f"have different figures of {name}. Leave one of the files out." for name in sorted(conflicts)]
 
 

@@ -205,7 +205,7 @@ def worse_steps(series: Sequence[Series], within: int, known: str | None) -> lis
     ]
 
 
-def step_text(one: Series, step: Step) -> str:
+def step_text(series: Series, step: Step) -> str:
     """`between a1b2c3d4e and b2c3d4e5f: -3.1 % (-3.9 to -2.2)`, and what else changed, if anything."""
     before, after = step.before, step.after
     between = f"between {_commit(before)} and {_commit(after)}"
@@ -215,7 +215,7 @@ def step_text(one: Series, step: Step) -> str:
     remark = "" if before.build == after.build else "; the build is another"
     if before.triton != after.triton:
         remark = f"; Triton {before.triton} became {after.triton}"
-    return f"{between}: {one.followed.changes.text_with_interval(step.change)}{remark}"
+    return f"{between}: {series.followed.changes.text_with_interval(step.change)}{remark}"
 
 
 def _commit(row: Row) -> str:

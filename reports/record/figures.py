@@ -63,7 +63,9 @@ def of_load(load: schema.Load) -> Figures:
     for name, value in load.latency_ms.items():
         figures |= bounds(f"latency_{name}", "_ms", value)
     figures |= {f"{name}_ms": value for name, value in load.components_ms.items()}
-    figures |= _known(**{f"certified_{name}_ms": one.bound_ms for name, one in load.certified.items()})
+    figures |= _known(
+        **{f"certified_{name}_ms": percentile.bound_ms for name, percentile in load.certified.items()}
+    )
     figures |= _known(slip_ms=load.slip_ms, marks=" ".join(mark.code for mark in load.marks) or None)
     if load.gpu is not None:
         figures |= {f"gpu_{name}": value for name, value in _plain(load.gpu).items()}
@@ -71,30 +73,30 @@ def of_load(load: schema.Load) -> Figures:
         figures |= bounds("repeated_sample_ratio", "", load.repeated_speed)
     if (budget := load.budget) is not None:
         figures |= {f"budget_{budget.percentile}_ms": budget.budget_ms, "budget_verdict": budget.verdict}
-    if (one := load.comparison) is not None:
-        figures |= ratio_bounds("comparison_ratio", one.ratio)
-        figures |= ratio_bounds("comparison_p99_ratio", one.p99_ratio) if one.p99_ratio else {}
-        figures |= {"comparison_method": one.method, "comparison_verdict": one.verdict}
+    if (comparison := load.comparison) is not None:
+        figures |= ratio_bounds("comparison_ratio", comparison.ratio)
+        figures |= ratio_bounds("comparison_p99_ratio", comparison.p99_ratio) if comparison.p99_ratio else {}
+        figures |= {"comparison_method": comparison.method, "comparison_verdict": comparison.verdict}
     return figures | {name: value for name, value in _plain(load).items() if name not in figures}
 
 
-def of_efficiency(found: Sequence[schema.Efficiency]) -> Figures:
+def of_efficiency(measurements: Sequence[schema.Efficiency]) -> Figures:
     """The efficiency of each scenario: `offline_in_process_ratio`, served over in process, and so on."""
     figures: Figures = {}
-    for efficiency in found:
+    for efficiency in measurements:
         figures |= ratio_bounds(f"{efficiency.scenario}_in_process_ratio", efficiency.ratio)
         figures |= bounds(f"{efficiency.scenario}_in_process", "_per_s", efficiency.in_process_per_s)
     return figures
 
 
-def of_against(found: schema.BesideOther) -> Figures:
+def of_against(beside: schema.BesideOther) -> Figures:
     """Start-up time and memory here and on the other server, and the number of new warnings."""
     return _known(
-        ready_s=ready_s(found.here),
-        reference_ready_s=ready_s(found.there),
-        memory_bytes=memory_bytes(found.here),
-        reference_memory_bytes=memory_bytes(found.there),
-        new_warnings=len(found.warnings),
+        ready_s=ready_s(beside.here),
+        reference_ready_s=ready_s(beside.there),
+        memory_bytes=memory_bytes(beside.here),
+        reference_memory_bytes=memory_bytes(beside.there),
+        new_warnings=len(beside.warnings),
     )
 
 

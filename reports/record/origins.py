@@ -41,8 +41,10 @@ def measurements(record: Record) -> dict[Key, Any]:
 
 def origins_of(record: Record) -> list[Origin]:
     """The origins of the record's measurements, each once, the earliest run first."""
-    origins = {one.origin for one in measurements(record).values() if one.origin is not None}
-    return sorted(origins, key=lambda one: (one.started, one.run, one.host, one.gpu_uuids))
+    origins = {
+        measurement.origin for measurement in measurements(record).values() if measurement.origin is not None
+    }
+    return sorted(origins, key=lambda origin: (origin.started, origin.run, origin.host, origin.gpu_uuids))
 
 
 def machine_digest(machine: Machine) -> str:

@@ -288,10 +288,12 @@ class OutputDifference(Struct, frozen=True):
     compared_limit: Number = 0.0
 
 
-def within_limits(one: OutputDifference) -> bool:
+def within_limits(difference: OutputDifference) -> bool:
     """Whether the mean and the largest difference, and the share of compared rows, keep their limits."""
     return (
-        one.largest <= one.largest_limit and one.mean <= one.mean_limit and one.compared >= one.compared_limit
+        difference.largest <= difference.largest_limit
+        and difference.mean <= difference.mean_limit
+        and difference.compared >= difference.compared_limit
     )
 
 
@@ -338,9 +340,9 @@ class Disagreement(Struct, frozen=True):
     agreement_limit: Number | None
 
 
-def agrees(one: Disagreement) -> bool:
+def agrees(disagreement: Disagreement) -> bool:
     """Whether two stages decide alike as often as they must."""
-    return one.agreement_limit is None or one.agreement >= one.agreement_limit
+    return disagreement.agreement_limit is None or disagreement.agreement >= disagreement.agreement_limit
 
 
 class Limit(Struct, frozen=True):
@@ -783,9 +785,9 @@ class Search(Struct, frozen=True):
     """The winner's changes to that model's config.pbtxt; empty if nothing is better."""
 
 
-def verdict_of(one: Comparison | Search) -> Verdict:
+def verdict_of(result: Comparison | Search) -> Verdict:
     """The verdict: whether a build is not slower than the other, or a configuration keeps its budget."""
-    return _VERDICTS[one.verdict]
+    return _VERDICTS[result.verdict]
 
 
 USED: Mapping[str, Literal["bytes", "number"]] = {

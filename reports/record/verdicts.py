@@ -27,17 +27,17 @@ def too_wide(to: str = "") -> str:
     return f"ratio to {to} {_TOO_WIDE}" if to else f"ratio {_TOO_WIDE}"
 
 
-def comparison_text(one: schema.Comparison) -> str:
+def comparison_text(comparison: schema.Comparison) -> str:
     """The ratio with its interval, and the verdict: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
-    if not RATIO.is_shown(one.ratio):
-        return f"{too_wide(one.reference)}: {comparison_verdict(one)}"
-    ratio = RATIO.text_with_interval(one.ratio, 1 - one.allowed_slowdown)
-    return f"ratio {ratio} to {one.reference}: {comparison_verdict(one)}"
+    if not RATIO.is_shown(comparison.ratio):
+        return f"{too_wide(comparison.reference)}: {comparison_verdict(comparison)}"
+    ratio = RATIO.text_with_interval(comparison.ratio, 1 - comparison.allowed_slowdown)
+    return f"ratio {ratio} to {comparison.reference}: {comparison_verdict(comparison)}"
 
 
-def comparison_verdict(one: schema.Comparison) -> str:
+def comparison_verdict(comparison: schema.Comparison) -> str:
     """The verdict, or the time that one would take."""
-    return _speed_verdict(one) + ("; p99 longer" if one.p99_is_longer else "")
+    return _speed_verdict(comparison) + ("; p99 longer" if comparison.p99_is_longer else "")
 
 
 def _speed_verdict(comparison: schema.Comparison) -> str:
@@ -78,9 +78,9 @@ def loads_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
     return min(here_s, default=0.0) > max(_DEARER * longest_s, longest_s + _LEAST_S)
 
 
-def costs(found: schema.BesideOther) -> Iterator[tuple[str, bool]]:
+def costs(beside: schema.BesideOther) -> Iterator[tuple[str, bool]]:
     """Start-up and memory compared with those of the model to be replaced, and whether they are far more."""
-    here, there = found.here, found.there
+    here, there = beside.here, beside.there
     mine_s, theirs_s = ready_s(here), ready_s(there)
     if mine_s is not None and theirs_s is not None:
         is_far_more = len(here.loads_s) >= MOST_LOADS and loads_slower(here.loads_s, there.loads_s)
@@ -92,9 +92,9 @@ def costs(found: schema.BesideOther) -> Iterator[tuple[str, bool]]:
             yield f"{SIZE.text(mine / 2**20)} of {label}, and {SIZE.text(theirs / 2**20)} there", is_far_more
 
 
-def costlier(found: schema.BesideOther) -> list[str]:
+def costlier(beside: schema.BesideOther) -> list[str]:
     """The costs that are far above those of the model to be replaced."""
-    return [text for text, is_far_more in costs(found) if is_far_more]
+    return [text for text, is_far_more in costs(beside) if is_far_more]
 
 
 BUDGET_WORDS: Mapping[schema.Verdict, str] = {
@@ -105,14 +105,14 @@ BUDGET_WORDS: Mapping[schema.Verdict, str] = {
 """A latency's relation to its budget, by the verdict."""
 
 
-def p99_text(one: schema.Comparison) -> str:
+def p99_text(comparison: schema.Comparison) -> str:
     """How much longer the p99 latency is than the other build's, if that is shown; else empty."""
-    if not one.p99_is_longer or one.p99_ratio is None:
+    if not comparison.p99_is_longer or comparison.p99_ratio is None:
         return ""
-    limit = 1 / (1 - one.allowed_slowdown)
-    ratio = f"ratio {RATIO.text_with_interval(one.p99_ratio, limit)} to {one.reference}"
-    shown = ratio if RATIO.is_shown(one.p99_ratio) else too_wide(one.reference)
-    return f"p99 {shown}: longer than a slow-down of {GIVEN_SHARE.text(one.allowed_slowdown)} makes it"
+    limit = 1 / (1 - comparison.allowed_slowdown)
+    ratio = f"ratio {RATIO.text_with_interval(comparison.p99_ratio, limit)} to {comparison.reference}"
+    shown = ratio if RATIO.is_shown(comparison.p99_ratio) else too_wide(comparison.reference)
+    return f"p99 {shown}: longer than a slow-down of {GIVEN_SHARE.text(comparison.allowed_slowdown)} makes it"
 
 
 def point_budget_text(load: schema.Load) -> str:
@@ -146,16 +146,16 @@ CERTIFIED_BY = "LoadGen's early stopping"
 """The rule for the bound of a certified percentile."""
 
 
-def certified_text(name: str, one: schema.CertifiedPercentile) -> str:
+def certified_text(name: str, percentile: schema.CertifiedPercentile) -> str:
     """`p99 at most 11.204 ms at 99 % confidence (LoadGen's early stopping)`, or the missing requests."""
-    if one.bound_ms is None:
-        return f"{name} not certified: {certified_cell(one)}"
-    confidence = GIVEN_SHARE.text(one.confidence)
-    return f"{name} at most {LATENCY.text(one.bound_ms)} at {confidence} confidence ({CERTIFIED_BY})"
+    if percentile.bound_ms is None:
+        return f"{name} not certified: {certified_cell(percentile)}"
+    confidence = GIVEN_SHARE.text(percentile.confidence)
+    return f"{name} at most {LATENCY.text(percentile.bound_ms)} at {confidence} confidence ({CERTIFIED_BY})"
 
 
-def certified_cell(one: schema.CertifiedPercentile | None) -> str:
+def certified_cell(percentile: schema.CertifiedPercentile | None) -> str:
     """The bound for a column whose heading has the rest, or the missing requests; `-` if unknown."""
-    if one is None or one.bound_ms is not None:
-        return LATENCY.cell(one.bound_ms if one else None)
-    return f"{COUNT.text(one.requests_missing)} requests too few"
+    if percentile is None or percentile.bound_ms is not None:
+        return LATENCY.cell(percentile.bound_ms if percentile else None)
+    return f"{COUNT.text(percentile.requests_missing)} requests too few"

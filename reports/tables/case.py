@@ -144,8 +144,8 @@ _GATES: Sequence[Column[AnswerGate]] = (
 )
 
 
-def gates_table(found: Sequence[AnswerGate]) -> Table:
-    return table(_GATES, correctness.gates_in_order(found))
+def gates_table(gates: Sequence[AnswerGate]) -> Table:
+    return table(_GATES, correctness.gates_in_order(gates))
 
 
 # --- the served configuration, by the names that NVIDIA published ------------------------------------------

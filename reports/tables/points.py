@@ -264,15 +264,15 @@ _COMPARISON: Sequence[Column[_Compared]] = (
 )
 
 
-def speed_cell(found: schema.Comparison) -> Cell:
+def speed_cell(comparison: schema.Comparison) -> Cell:
     """The speed over the other's."""
-    return figure(RATIO, found.ratio, "interval", 1 - found.allowed_slowdown)
+    return figure(RATIO, comparison.ratio, "interval", 1 - comparison.allowed_slowdown)
 
 
-def p99_cell(found: schema.Comparison) -> Cell | None:
+def p99_cell(comparison: schema.Comparison) -> Cell | None:
     """The p99 latency over the other's, if it is known."""
-    limit = 1 / (1 - found.allowed_slowdown)
-    return figure(RATIO, found.p99_ratio, "interval", limit) if found.p99_ratio else None
+    limit = 1 / (1 - comparison.allowed_slowdown)
+    return figure(RATIO, comparison.p99_ratio, "interval", limit) if comparison.p99_ratio else None
 
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:

@@ -74,15 +74,15 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
     return table(columns, rows, name=lambda case: name_of(case.record), marks=_marks, notes=notes)
 
 
-def summary_columns(found: Sequence[Best]) -> Sequence[Column[Best]]:
+def summary_columns(rows: Sequence[Best]) -> Sequence[Column[Best]]:
     """The columns, and their meanings for these cases. Add a line here for a new column."""
-    loads = [row.load for row in found if row.load]
+    loads = [row.load for row in rows if row.load]
     unbounded = ""
     if any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms):
         unbounded = f", with a {_OPEN} where the requests were too few for an upper bound of it"
     levels = confidence_levels(loads)
     best_meaning = f"the best of a case's load points, ± half the width of its {levels} confidence interval"
-    records = [row.record for row in found]
+    records = [row.record for row in rows]
     names = " or ".join(reference_names(records, records))
     turns_meaning = (
         f"over {names} of the same model, each at its best, measured in turns, with its 95 % interval"

@@ -185,15 +185,15 @@ def wrong_answers(load: schema.Load) -> str:
     return wrong_text(load.answers, "under load")
 
 
-def wrong_text(found: schema.VerifiedAnswers | None, where: str) -> str:
+def wrong_text(answers: schema.VerifiedAnswers | None, where: str) -> str:
     """The wrong answers, given `where`; empty if there are none, or none was checked."""
-    if found is None or not found.wrong:
+    if answers is None or not answers.wrong:
         return ""
-    text = f"{COUNT.text(found.wrong)} of {COUNT.text(found.verified)} answers {where} are wrong"
-    first = found.first_wrong
+    text = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.verified)} answers {where} are wrong"
+    first = answers.first_wrong
     if first is None:
         return text
-    wrong = f"{first.output} is {first.given}, and {first.expected} {found.held_to}"
+    wrong = f"{first.output} is {first.given}, and {first.expected} {answers.held_to}"
     return f"{text}, the first to sample {first.sample}: {wrong}"
 
 
@@ -218,70 +218,72 @@ def verified_answers(loads: Sequence[schema.Load]) -> str:
     return f"{text}, none was wrong: {bound}."
 
 
-def conversation_text(found: schema.Conversation) -> str:
-    sent = f"{found.requests} requests"
-    if found.kind == "sequence":
-        sent = f"a sequence of {sent}{', alone as the model takes one at a time' if found.alone else ''}"
-    text = f"{COUNT.text(found.answers)} answers to {sent}"
-    return f"{text}, {'the same again' if found.passed else found.difference}"
+def conversation_text(conversation: schema.Conversation) -> str:
+    sent = f"{conversation.requests} requests"
+    if conversation.kind == "sequence":
+        sent = (
+            f"a sequence of {sent}{', alone as the model takes one at a time' if conversation.alone else ''}"
+        )
+    text = f"{COUNT.text(conversation.answers)} answers to {sent}"
+    return f"{text}, {'the same again' if conversation.passed else conversation.difference}"
 
 
-def conversation_failure(found: schema.Conversation | None) -> str:
+def conversation_failure(conversation: schema.Conversation | None) -> str:
     """The difference between two rounds of the same requests; empty if there is none."""
-    if found is None or found.passed:
+    if conversation is None or conversation.passed:
         return ""
-    return f"answers depend on more than what is asked: {found.difference}"
+    return f"answers depend on more than what is asked: {conversation.difference}"
 
 
-def same_answers_text(found: schema.SameAnswers) -> str:
+def same_answers_text(same: schema.SameAnswers) -> str:
     """How far answers to one sample differ, however it is sent."""
-    size = apart_text(found)
-    if found.passed:
-        return f"answers to one sample differ by {size} at most, however it is sent{remarks(found)}"
-    gap = "no numbers" if found.relative_difference is None and found.agreement == 1 else f"{size} apart"
+    size = apart_text(same)
+    if same.passed:
+        return f"answers to one sample differ by {size} at most, however it is sent{remarks(same)}"
+    gap = "no numbers" if same.relative_difference is None and same.agreement == 1 else f"{size} apart"
     return (
         "answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "
-        f"{found.sample} are {gap}"
+        f"{same.sample} are {gap}"
     )
 
 
-def remarks(found: schema.SameAnswers) -> str:
+def remarks(same: schema.SameAnswers) -> str:
     """Remarks on passing answers: noisy, not all compared, or all alike; may be empty."""
     texts = []
-    if found.relative_difference is not None and found.relative_difference > NOISY:
+    if same.relative_difference is not None and same.relative_difference > NOISY:
         texts.append(f"noisy: most models stay below {NOISY:g}")
-    if found.left_out:
+    if same.left_out:
         texts.append(
-            f"{COUNT.text(found.left_out)} compared by their integers alone, as a few of these differ"
+            f"{COUNT.text(same.left_out)} compared by their integers alone, as a few of these differ"
         )
-    if not found.tells_apart:
+    if not same.tells_apart:
         texts.append(ALL_ALIKE)
     return f" ({'; '.join(texts)})" if texts else ""
 
 
-def apart_text(found: schema.SameAnswers) -> str:
+def apart_text(same: schema.SameAnswers) -> str:
     """The difference of answers to one sample: `3e-07 of the spread`, or `0.12 % of the elements`."""
-    if found.relative_difference is not None:
-        return f"{RELATIVE_ERROR.text(found.relative_difference)} of the spread"
-    return f"{AGREEMENT.text(1 - found.agreement)} of the elements"
+    if same.relative_difference is not None:
+        return f"{RELATIVE_ERROR.text(same.relative_difference)} of the spread"
+    return f"{AGREEMENT.text(1 - same.agreement)} of the elements"
 
 
 # --- gates ---
 
 
-def gate_text(found: schema.AnswerGate) -> str:
-    same = found.same
-    if same is None or found.wrong:
-        return found.tried
+def gate_text(gate: schema.AnswerGate) -> str:
+    same = gate.same
+    if same is None or gate.wrong:
+        return gate.tried
     how = "by" if same.relative_difference is not None else "in"
-    return f"{found.tried}, answers differ {how} at most {apart_text(same)}{remarks(same)}"
+    return f"{gate.tried}, answers differ {how} at most {apart_text(same)}{remarks(same)}"
 
 
-def gate_failures(found: Sequence[schema.AnswerGate]) -> list[str]:
+def gate_failures(gates: Sequence[schema.AnswerGate]) -> list[str]:
     """A sentence for each gate that did not pass, in the order of GATES."""
-    return [f"{result.wrong} (gate {result.gate})" for result in gates_in_order(found) if result.wrong]
+    return [f"{result.wrong} (gate {result.gate})" for result in gates_in_order(gates) if result.wrong]
 
 
-def gates_in_order(found: Sequence[schema.AnswerGate]) -> list[schema.AnswerGate]:
+def gates_in_order(gates: Sequence[schema.AnswerGate]) -> list[schema.AnswerGate]:
     names = list(schema.GATES)
-    return sorted(found, key=lambda result: names.index(result.gate) if result.gate in names else len(names))
+    return sorted(gates, key=lambda result: names.index(result.gate) if result.gate in names else len(names))

@@ -70,9 +70,9 @@ def read_all(results: Path, *, anonymous: bool = False) -> list[Publishable]:
     return of_files(files.read_folder(results).all(), anonymous=anonymous)
 
 
-def of_files(found: Mapping[Path, Record], *, anonymous: bool = False) -> list[Publishable]:
+def of_files(records: Mapping[Path, Record], *, anonymous: bool = False) -> list[Publishable]:
     """The records of several files as a reader may see them."""
-    return [publishable(without_names(record) if anonymous else record) for record in found.values()]
+    return [publishable(without_names(record) if anonymous else record) for record in records.values()]
 
 
 def _why_no_speed(record: Record) -> str:

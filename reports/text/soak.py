@@ -62,20 +62,25 @@ def speed_text(soak: Soak) -> str:
     return f"speed at the end {RATIO.text_with_interval(soak.end_over_begin, 1.0)} of the beginning"
 
 
-def growth_text(one: Growth) -> str:
+def growth_text(growth: Growth) -> str:
     """The growth with its interval: `1,034 B a request (1,029 to 1,041)`."""
-    return GROWTH[one.unit, one.per].text_with_interval(one.slope)
+    return GROWTH[growth.unit, growth.per].text_with_interval(growth.slope)
 
 
 def confidence_text(soak: Soak) -> str:
     return " or ".join(dict.fromkeys(GIVEN_SHARE.text(resource.slope.confidence) for resource in soak.growth))
 
 
-def time_until_text(one: Growth, soak: Soak) -> str:
+def time_until_text(growth: Growth, soak: Soak) -> str:
     """How long until 1 GiB more is used at this rate; `-` if nothing grows, or for a hidden speed."""
-    if one.unit != "bytes" or one.per != "request" or soak.requests_per_s is None or one.slope.low <= 0:
+    if (
+        growth.unit != "bytes"
+        or growth.per != "request"
+        or soak.requests_per_s is None
+        or growth.slope.low <= 0
+    ):
         return NOTHING
-    hours = _GIB / (one.slope.value * soak.requests_per_s) / 3600
+    hours = _GIB / (growth.slope.value * soak.requests_per_s) / 3600
     return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:,.1f} days"
 
 

@@ -110,15 +110,15 @@ def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -
 # --- in process and at the peak ----------------------------------------------------------------------------
 
 
-def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
+def efficiency_text(measurements: Sequence[Efficiency], precision: str) -> str:
     """`97 % of in process (95 to 99), 41 % of the machine's FP32 peak of 180 GFLOP/s, 1.41 (1.36 to 1.47)
     times cpu-resnet50-onnx-fp32`, after the scenario if there are several."""
-    several = len(found) > 1
+    several = len(measurements) > 1
     return "; ".join(
         f"{efficiency.scenario} " * several
         + ", ".join(_parts(efficiency, precision))
         + mark_codes(efficiency.marks)
-        for efficiency in found
+        for efficiency in measurements
     )
 
 
@@ -139,21 +139,21 @@ def _parts(efficiency: Efficiency, precision: str) -> list[str]:
     return parts
 
 
-def warm_up_text(found: WarmUp) -> str:
+def warm_up_text(warm_up: WarmUp) -> str:
     """The first request after a load, and the slowest of those after it."""
-    first, later = LATENCY.text(found.first_ms[-1]), LATENCY.text(found.later_ms[-1])
-    again = "" if found.passed else f"; slow after each of {len(found.first_ms)} loads"
-    text = f"first request of batch {found.batch} after a load {first}"
+    first, later = LATENCY.text(warm_up.first_ms[-1]), LATENCY.text(warm_up.later_ms[-1])
+    again = "" if warm_up.passed else f"; slow after each of {len(warm_up.first_ms)} loads"
+    text = f"first request of batch {warm_up.batch} after a load {first}"
     return f"{text}, the slowest of the next twenty {later}{again}"
 
 
-def fraction_of_peak(one: Efficiency) -> float | None:
+def fraction_of_peak(efficiency: Efficiency) -> float | None:
     """Operations per second over those of the peak; None if unknown, or if an interval is too wide."""
-    if one.flops_per_inference is None or one.peak_flops_per_s is None:
+    if efficiency.flops_per_inference is None or efficiency.peak_flops_per_s is None:
         return None
-    if not all(map(SHARE_OF_SPEED.is_shown, (one.served_per_s, one.peak_flops_per_s))):
+    if not all(map(SHARE_OF_SPEED.is_shown, (efficiency.served_per_s, efficiency.peak_flops_per_s))):
         return None
-    return one.served_per_s.value * one.flops_per_inference / one.peak_flops_per_s.value
+    return efficiency.served_per_s.value * efficiency.flops_per_inference / efficiency.peak_flops_per_s.value
 
 
 _LIBRARIES = {
