@@ -65,11 +65,9 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
 def _check_output(output: Path, destination: Path, inputs: Iterable[Path]) -> None:
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
-    for path in inputs:
-        if path.is_dir() and destination.is_relative_to(os.path.realpath(path)):
-            raise files.RecordError(
-                f"{output}: lies in {path}, which is to be merged. Give another --output."
-            )
+    for arg in inputs:
+        if arg.is_dir() and destination.is_relative_to(os.path.realpath(arg)):
+            raise files.RecordError(f"{output}: lies in {arg}, which is to be merged. Give another --output.")
 
 
 def _paths_by_case(inputs: Iterable[Path]) -> dict[str, list[Path]]:
@@ -90,9 +88,8 @@ def _add(merged: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path,
             raise files.RecordError(f"{path}: holds the case {case_name}. Give it that name, or take it out.")
         target = record.case.target  # a table of one target must not mix two machines
         other_path, other = merged.first.setdefault(target, (path, record))
-        if other.machine != record.machine and (
-            settings := _differing(other, record, ("machine.", "versions."))
-        ):
+        parts = ("machine.", "versions.")
+        if other.machine != record.machine and (settings := _differing(other, record, parts)):
             merged.problems.append(
                 f"target {target}: two machines: {other_path} and {path} differ in {settings}. Merge each "
                 f"machine's into a folder of its own; {commands.tool('reports', 'compare')} sets them side "
@@ -150,9 +147,7 @@ def joined(earlier: Record, later: Record) -> Record:
     measured = measurements(earlier) | measurements(later)
     changes: dict[str, Any] = {name: measured.get((name,)) for name in SINGLE}
     changes |= {name: tuple(measured[key] for key in sorted(measured) if key[0] == name) for name in SEVERAL}
-    ledger = max(
-        later, earlier, key=lambda record: (record.accuracy is not None, record.accuracy_missing or "")
-    )
+    ledger = max(later, earlier, key=lambda one: (one.accuracy is not None, one.accuracy_missing or ""))
     uuids = {*earlier.machine.gpu_uuids, *later.machine.gpu_uuids}
     return structs.replace(
         later,

@@ -131,10 +131,9 @@ _WORKER_GIB = 4
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two workers more than cores, if memory suffices: on 2 cores, 4 take 397 s where 3 take 441, since tests
-    wait for servers."""
+    """One worker more than cores, if memory suffices: tests wait for servers nearly a third of the time."""
     cores, memory = psutil.cpu_count() or 1, psutil.virtual_memory().total
-    return max(1, min(cores + 2, round(memory / 2**30 / _WORKER_GIB)))
+    return max(1, min(cores + 1, round(memory / 2**30 / _WORKER_GIB)))
 
 
 _ASKED_FOR = ("campaign", "contract")
