@@ -13,7 +13,7 @@ from fixtures.measure.job import Job
 from fixtures.measure.measurement import Measurement, Outcome, outcomes
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.spec import LoadPoint
-from reports.record.schema import Comparison
+from reports.record.schema import Comparison, VerifiedAnswers
 from tests import toy
 from tests.toy import LoadGenerator
 
@@ -113,6 +113,28 @@ def test_speed_of_one_load_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> Non
     assert calls[0] == "load"
     assert calls.count("load") == anew.passes // 8
     assert by_load(1000, monkeypatch)[0].verdict == "slower", "a single load"
+
+
+def test_wrong_answer_of_an_earlier_load_stays_on_record() -> None:
+    """The first run of a point is the one that is always verified: it warms up the first load."""
+    wrong = VerifiedAnswers(9, 1, 9, 0.1)
+    load = LoadGenerator(
+        lambda _job, _number: 20.0, changes=lambda _job, number: {} if number else {"answers": wrong}
+    )
+    job = toy.job(LoadPoint("offline", 1, 1), "mine")
+    state = point_state.against(point_state.begin(job), job.server, "theirs", OTHER)
+    plan = MeasuringPlan(budget_s=600)
+    states = sweep.measure(
+        [state],
+        plan,
+        is_done=lambda one: len(one.mine.passes) > sweep.PAIRS_OF_A_LOAD,
+        take=load.take,
+        load_anew=lambda: None,
+        clock=lambda: 0.0,
+    )
+    outcome = outcomes(states, plan)[job.point]
+    assert isinstance(outcome, Measurement)
+    assert outcome.load.answers == wrong
 
 
 def test_failing_other_build_is_an_error_of_the_point() -> None:
