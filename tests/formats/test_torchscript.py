@@ -39,6 +39,19 @@ def test_only_artifact_has_channels_last_convolution_weights(
     assert network.conv.weight.is_contiguous()
 
 
+@pytest.mark.parametrize("tf32", [True, False])
+def test_trace_records_whether_convolutions_use_tf32(
+    tf32: bool, job: ConversionJob, network: Small, tmp_path: Path
+) -> None:
+    """No setting at run time changes a trace. Without TF32, channels last would be slower on a GPU."""
+    TRACE.convert(dataclasses.replace(job, network=network, tf32=tf32), tmp_path / "model.pt")
+    graph = torch.jit.load(str(tmp_path / "model.pt")).inlined_graph
+    (convolution,) = graph.findAllNodes("aten::_convolution")
+    _, weight, *_, allow_tf32 = (value.toIValue() for value in convolution.inputs())
+    assert allow_tf32 is tf32
+    assert weight.is_contiguous(memory_format=torch.channels_last) is tf32
+
+
 @pytest.mark.parametrize("model", TRACED, ids=lambda value: value.name)
 def test_trace_computes_on_its_loading_device(model: Model, tmp_path: Path) -> None:
     """With a recorded device an instance on a second GPU would compute on the first, or fail."""
