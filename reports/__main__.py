@@ -251,8 +251,8 @@ def _merge(options: argparse.Namespace) -> int:
 
 
 def _published(options: argparse.Namespace) -> int:
+    from reports.published import match
     from reports.published.comparison import document
-    from reports.published.matching import match
 
     records, status = _chosen(options)
     print_as(options.format, document([match(record) for record in records]))

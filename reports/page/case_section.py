@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from reports import plots
+from reports.published import match
 from reports.published.comparison import legend, section
-from reports.published.matching import match
 from reports.record import files, per_sample, safe_open
 from reports.record.per_sample import Sample, SampleScores
 from reports.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SIZE, THROUGHPUT

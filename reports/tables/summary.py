@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from reports.published.matching import published_ratio
+from reports.published import published_ratio
 from reports.record.quantities import LATENCY, METRICS, RATIO, THROUGHPUT
 from reports.record.schema import Efficiency, Estimate, Load, Machine, Mark, Record, Score, Serving, case_id
 from reports.tables.points import Point, cost_cell, price_sentence
