@@ -1,11 +1,10 @@
 """All blocks of one case: its configuration, its load points, the cost of serving, a search, a soak."""
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from reports.published import names_of
-from reports.record.quantities import COUNT, DURATION, GROWTH, LATENCY, SCORE, SIZE
-from reports.record.schema import GATES, REMOTE, AnswerGate, Growth, LoadSetting, Record, Soak
+from reports.record.quantities import COUNT, DURATION, LATENCY, SCORE
+from reports.record.schema import GATES, REMOTE, AnswerGate, LoadSetting, Record
 from reports.tables.against import against_section
 from reports.tables.points import (
     budget_table,
@@ -16,11 +15,11 @@ from reports.tables.points import (
     points_table,
     resources_table,
 )
-from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table, table_of_texts
+from reports.tables.soak import soak_section
+from reports.tables.table import Block, Bullets, Column, Heading, Table, table, table_of_texts
 from reports.text import correctness, labels
 from reports.text.inline import as_is, text
 from reports.text.publishable import Publishable, name_of
-from reports.text.soak import VERDICT_WORDS, confidence_text, length_text, speed_text, time_until_text
 from reports.text.speed import search_paragraph, warm_up_text
 
 
@@ -74,58 +73,6 @@ def _engine(record: Publishable) -> str:
     if record.case.format == "tf-trt":
         return "TF-TRT"
     return " ".join(filter(None, (record.build.engine, labels.accelerator(record.case))))
-
-
-# --- what grew in a soak -----------------------------------------------------------------------------------
-
-
-class _Grown(NamedTuple):
-    record: Publishable
-    soak: Soak
-    growth: Growth
-
-    def used(self, value: float) -> Cell:
-        if self.growth.unit == "bytes":
-            return figure(SIZE, value / 2**20, with_unit=True)
-        return Cell(COUNT.text(value), value)
-
-
-def _growth(row: _Grown) -> Cell:
-    quantity = GROWTH[row.growth.unit, row.growth.per]
-    return figure(quantity, row.growth.slope, "interval", with_unit=True)
-
-
-_SOAK: Sequence[Column[_Grown]] = (
-    Column("Case", lambda row: f"`{name_of(row.record)}`"),
-    Column("What", lambda row: f"{row.growth.what}, by {row.growth.per.replace('_', ' ')}"),
-    Column("At first", lambda row: row.used(row.growth.first), is_right=True),
-    Column("At last", lambda row: row.used(row.growth.last), is_right=True),
-    Column("Growth", _growth, is_right=True),
-    Column("1 GiB more in", lambda row: time_until_text(row.growth, row.soak), is_right=True),
-    Column("Verdict", lambda row: VERDICT_WORDS[row.growth.verdict]),
-)
-
-
-def soak_table(records: Sequence[Publishable]) -> Table:
-    soaks = [(record, record.soak) for record in records if record.soak is not None]
-    return table(_SOAK, [_Grown(record, soak, growth) for record, soak in soaks for growth in soak.growth])
-
-
-def soak_section(record: Publishable) -> list[Block]:
-    """Heading, table and notes of one case; empty if there was no soak."""
-    soak = record.soak
-    if soak is None:
-        return []
-    how = (
-        "What was used is read between passes, with no request in flight; growth is of the second half of "
-        f"the requests, of the last two thirds of the loadings, with its {confidence_text(soak)} interval."
-    )
-    sentences = [
-        f"{labels.full_point(soak)}: {length_text(soak)}. {how if soak.growth else 'Nothing was watched.'}",
-        speed_text(soak),
-        *soak.not_watched,
-    ]
-    return [Heading("Soak", 4), soak_table([record]), " ".join(map(labels.sentence, filter(None, sentences)))]
 
 
 # --- the results of the gates ------------------------------------------------------------------------------

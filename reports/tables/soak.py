@@ -1,13 +1,18 @@
-"""Sentences on a soak: what grows, by how much, how soon it uses 1 GiB more, and whether speed drops."""
+"""A soak in sentences and as a table: what grows, by how much, how soon it uses 1 GiB more, and whether speed
+drops."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, NOTHING, RATIO
+from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, NOTHING, RATIO, SIZE
 from reports.record.schema import Growth, Soak, Verdict
 from reports.record.verdicts import too_wide
+from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
+from reports.text import labels
+from reports.text.publishable import Publishable, name_of
 
 _GIB = 2.0**30
-VERDICT_WORDS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "not shown": "not shown"}
+_VERDICTS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "not shown": "not shown"}
 
 
 def leaks(soak: Soak) -> list[str]:
@@ -67,10 +72,6 @@ def growth_text(growth: Growth) -> str:
     return GROWTH[growth.unit, growth.per].text_with_interval(growth.slope)
 
 
-def confidence_text(soak: Soak) -> str:
-    return " or ".join(dict.fromkeys(GIVEN_SHARE.text(resource.slope.confidence) for resource in soak.growth))
-
-
 def time_until_text(growth: Growth, soak: Soak) -> str:
     """How long until 1 GiB more is used at this rate; `-` if nothing grows, or for a hidden speed."""
     if (
@@ -87,3 +88,56 @@ def time_until_text(growth: Growth, soak: Soak) -> str:
 def _until(growth: Growth, soak: Soak) -> str:
     time = time_until_text(growth, soak)
     return "" if time == NOTHING else f", 1 GiB in {time} at this rate"
+
+
+# --- as a table ---------------------------------------------------------------------------------------------
+
+
+class _Grown(NamedTuple):
+    record: Publishable
+    soak: Soak
+    growth: Growth
+
+    @property
+    def slope(self) -> Cell:
+        quantity = GROWTH[self.growth.unit, self.growth.per]
+        return figure(quantity, self.growth.slope, "interval", with_unit=True)
+
+    def used(self, value: float) -> Cell:
+        if self.growth.unit == "bytes":
+            return figure(SIZE, value / 2**20, with_unit=True)
+        return Cell(COUNT.text(value), value)
+
+
+_SOAK: Sequence[Column[_Grown]] = (
+    Column("Case", lambda row: f"`{name_of(row.record)}`"),
+    Column("What", lambda row: f"{row.growth.what}, by {row.growth.per.replace('_', ' ')}"),
+    Column("At first", lambda row: row.used(row.growth.first), is_right=True),
+    Column("At last", lambda row: row.used(row.growth.last), is_right=True),
+    Column("Growth", lambda row: row.slope, is_right=True),
+    Column("1 GiB more in", lambda row: time_until_text(row.growth, row.soak), is_right=True),
+    Column("Verdict", lambda row: _VERDICTS[row.growth.verdict]),
+)
+
+
+def soak_table(records: Sequence[Publishable]) -> Table:
+    soaks = [(record, record.soak) for record in records if record.soak is not None]
+    return table(_SOAK, [_Grown(record, soak, growth) for record, soak in soaks for growth in soak.growth])
+
+
+def soak_section(record: Publishable) -> list[Block]:
+    """Heading, table and notes of one case; empty if there was no soak."""
+    soak = record.soak
+    if soak is None:
+        return []
+    levels = " or ".join(dict.fromkeys(GIVEN_SHARE.text(growth.slope.confidence) for growth in soak.growth))
+    how = (
+        "What was used is read between passes, with no request in flight; growth is of the second half of "
+        f"the requests, of the last two thirds of the loadings, with its {levels} interval."
+    )
+    sentences = [
+        f"{labels.full_point(soak)}: {length_text(soak)}. {how if soak.growth else 'Nothing was watched.'}",
+        speed_text(soak),
+        *soak.not_watched,
+    ]
+    return [Heading("Soak", 4), soak_table([record]), " ".join(map(labels.sentence, filter(None, sentences)))]
