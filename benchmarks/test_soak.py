@@ -5,8 +5,8 @@ import pytest
 from fixtures.errors import AccuracyError, NotAvailableError, ProofError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from reports.text.correctness import wrong_text
 from reports.tables.soak import leaks, soak_text, unknown
+from reports.text.correctness import wrong_text
 
 
 @pytest.mark.load

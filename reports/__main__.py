@@ -267,12 +267,12 @@ def _readme(options: argparse.Namespace) -> int:
     try:
         text = readme.text_of(file)
         records = read_all(options.results, anonymous=not options.hosts)
-        synced, names = readme.sync(text, records, folder), readme.drifted(text, records, folder)
-        pictures = readme.pictures(synced, records, Path(os.path.realpath(file)).parent)
+        synced, names, pictures = readme.sync(text, records, folder)
     except readme.ReadmeError as error:
         raise UsageError(f"{file}: {error}") from error
-    stale = [picture for picture in pictures if not picture.is_in_step()]
-    differing = [*names, *(os.path.relpath(picture.path) for picture in stale)]
+    beside = Path(os.path.realpath(file)).parent
+    stale = [picture for picture in pictures if not picture.is_in_step(beside)]
+    differing = [*names, *(os.path.relpath(beside / picture.path) for picture in stale)]
     if not differing:
         print(f"{file}: in step with the records")
         return 0
@@ -285,7 +285,7 @@ def _readme(options: argparse.Namespace) -> int:
         print(f"Write it: {commands.tool('reports', command)}")
         return 1
     for picture in stale:
-        picture.write()
+        picture.write(beside)
     if names:
         atomic.write_given(file, synced.encode())
     print(f"{file}: wrote {', '.join(differing)}")

@@ -16,8 +16,8 @@ from reports.record.sanitize import visible
 from reports.record.schema import Accuracy, Disagreement, Load, OutputDifference, Record, Score
 from reports.tables.against import against_section
 from reports.tables.case import gates_table, scenario_section
-from reports.tables.soak import soak_section
 from reports.tables.points import efficiency_section, points_of
+from reports.tables.soak import soak_section
 from reports.tables.summary import machine_blocks, serving_blocks
 from reports.tables.table import Block, Cell, Column, Table, figure, table
 from reports.text import correctness

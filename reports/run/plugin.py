@@ -14,9 +14,9 @@ from reports.record.commands import with_fix
 from reports.record.sanitize import one_line, visible
 from reports.run.outcomes import Failure, Outcomes, status_of, status_sentence, worst_first
 from reports.tables.against import against_table, upgrade_sentence
-from reports.tables.soak import soak_table
 from reports.tables.points import budget_table, comparison_table
 from reports.tables.rendering import markdown, terminal_text
+from reports.tables.soak import soak_table
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block, Bullets, Heading, Table
 from reports.text import labels
