@@ -487,11 +487,8 @@ def _at(points: Sequence[Point]) -> tuple[list[float], list[float]]:
 
 def _reach(estimates: Sequence[Estimate]) -> tuple[list[float], list[float]]:
     """The widths of the intervals on either side, for error bars."""
-    below, above = (
-        [estimate.value - estimate.low for estimate in estimates],
-        [estimate.high - estimate.value for estimate in estimates],
-    )
-    return [max(width, 0.0) for width in below], [max(width, 0.0) for width in above]
+    below = [max(estimate.value - estimate.low, 0.0) for estimate in estimates]
+    return below, [max(estimate.high - estimate.value, 0.0) for estimate in estimates]
 
 
 def _round_ticks(axis: Any) -> None:
