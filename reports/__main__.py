@@ -114,8 +114,7 @@ def _html(options: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import track
 
-    from reports.page.case_section import section_of
-    from reports.page.html import page
+    from reports.page.html import page, section_of
 
     records, status = _chosen(options)
     sections, damaged = [], []

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from reports.published import names_of
-from reports.record.quantities import COUNT, DURATION, LATENCY, SCORE
-from reports.record.schema import GATES, REMOTE, AnswerGate, LoadSetting, Record
+from reports.record.quantities import DURATION, LATENCY, SCORE
+from reports.record.schema import REMOTE, LoadSetting, Record
 from reports.tables.against import against_section
 from reports.tables.points import (
     budget_table,
@@ -16,7 +16,7 @@ from reports.tables.points import (
     resources_table,
 )
 from reports.tables.soak import soak_section
-from reports.tables.table import Block, Bullets, Column, Heading, Table, table, table_of_texts
+from reports.tables.table import Block, Bullets, Heading, Table, table_of_texts
 from reports.text import correctness, labels
 from reports.text.inline import as_is, text
 from reports.text.publishable import Publishable, name_of
@@ -73,26 +73,6 @@ def _engine(record: Publishable) -> str:
     if record.case.format == "tf-trt":
         return "TF-TRT"
     return " ".join(filter(None, (record.build.engine, labels.accelerator(record.case))))
-
-
-# --- the results of the gates ------------------------------------------------------------------------------
-
-
-def _apart(gate: AnswerGate) -> str | None:
-    return correctness.apart_text(gate.same) + correctness.remarks(gate.same) if gate.same else None
-
-
-_GATES: Sequence[Column[AnswerGate]] = (
-    Column("Without labels", lambda row: GATES.get(row.gate, row.gate)),
-    Column("Tried", lambda row: row.tried),
-    Column("Requests", lambda row: row.requests, COUNT),
-    Column("Apart at most", _apart, is_right=True),
-    Column("Verdict", lambda row: row.wrong or "passed"),
-)
-
-
-def gates_table(gates: Sequence[AnswerGate]) -> Table:
-    return table(_GATES, correctness.gates_in_order(gates))
 
 
 # --- the served configuration, by the names that NVIDIA published ------------------------------------------
