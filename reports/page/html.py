@@ -29,20 +29,10 @@ from reports.tables.rendering import below, html
 from reports.tables.soak import soak_section
 from reports.tables.summary import machine_blocks, machine_text, serving_blocks, summary_table
 from reports.tables.table import Block, Column, table
+from reports.text import speed
 from reports.text.correctness import main_score, metric_text, tightest_text, unmeasured, unscored
 from reports.text.labels import confidence_levels, full_point, grouped, kind_of_device, point, several_gpus
 from reports.text.publishable import Publishable, name_of
-from reports.text.speed import (
-    beside_reference,
-    best_load,
-    cost,
-    format_name,
-    group_of,
-    ranked,
-    ranks,
-    reference,
-    search_paragraph,
-)
 
 
 class Status(NamedTuple):
@@ -102,8 +92,8 @@ class Answer:
 
 def answers(records: Sequence[Publishable]) -> list[Answer]:
     """An answer for each model and kind of machine, in the order of the records."""
-    rank_by_name = ranks(records)
-    return [_answer(group, rank_by_name) for group in grouped(ranked(records), group_of).values()]
+    rank_by_name = speed.ranks(records)
+    return [_answer(group, rank_by_name) for group in grouped(speed.ranked(records), speed.group_of).values()]
 
 
 def _answer(group: Sequence[Publishable], rank_by_name: Mapping[str, int]) -> Answer:
@@ -137,13 +127,13 @@ def _answer(group: Sequence[Publishable], rank_by_name: Mapping[str, int]) -> An
 
 
 def _choice(record: Publishable, equal: int, usable: int, group: Sequence[Publishable]) -> DeployOption:
-    best, score = best_load(record), main_score(record)
+    best, score = speed.best_load(record), main_score(record)
     right = [unscored(record)]
     if score is not None:
         right = [f"{score.metric} {metric_text(score, score.served)}", tightest_text(score)]
     return DeployOption(
         name_of(record),
-        format_name(record),
+        speed.format_name(record),
         _why(record, equal, usable, group),
         status_of(record),
         list(filter(None, right)),
@@ -155,11 +145,11 @@ def _choice(record: Publishable, equal: int, usable: int, group: Sequence[Publis
 def _why(record: Publishable, equal: int, usable: int, group: Sequence[Publishable]) -> str:
     if usable == 1:
         return "the only one with a speed to show"
-    beside = reference(record)
+    beside = speed.reference(record)
     if beside is not None and beside.reference == case_id(record.case):
         return "no other is shown to be faster"
     remark = f"; not shown to be faster or slower than the other{'s' * (equal > 2)}" if equal > 1 else ""
-    return beside_reference(record, group) + remark
+    return speed.beside_reference(record, group) + remark
 
 
 def _speed(best: Load) -> list[str]:
@@ -172,7 +162,7 @@ def _speed(best: Load) -> list[str]:
 
 def _cost(record: Publishable, best: Load) -> list[str]:
     """Money, energy, and the share of the speed in process that serving leaves, each if known."""
-    price = cost(record, best)
+    price = speed.cost(record, best)
     energy = best.gpu.energy_j_per_1000 if best.gpu else None
     lines = [f"{COST.cell(price.per_million)} per million {price.of}"] if price else []
     lines += [f"{ENERGY.text(energy)} per 1,000 inferences"] if energy is not None else []
@@ -237,7 +227,7 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
         ],
         "curve": _curve(record),
         "efficiency": efficiency_section(record),
-        "search": search_paragraph(record),
+        "search": speed.search_paragraph(record),
         "worst_of_search": search and _worst(per_sample.of_search(record, results), search.accuracy),
         "soak": soak_section(record),
         "against": against_section(record),
@@ -352,9 +342,8 @@ _BAR = "The bar behind a speed is its part of the fastest of the same model on t
 def _shares(records: Sequence[Publishable]) -> dict[str, float]:
     """The best throughput of each case over the best of its model on the same hardware, in percent."""
     shares: dict[str, float] = {}
-    for group in grouped(records, group_of).values():
-        speeds = {
-            name_of(record): best.throughput_per_s.value for record in group if (best := best_load(record))
-        }
-        shares |= {name: 100 * speed / (max(speeds.values()) or 1) for name, speed in speeds.items()}
+    for group in grouped(records, speed.group_of).values():
+        loads = {name_of(record): speed.best_load(record) for record in group}
+        speeds = {name: best.throughput_per_s.value for name, best in loads.items() if best}
+        shares |= {name: 100 * own / (max(speeds.values()) or 1) for name, own in speeds.items()}
     return shares

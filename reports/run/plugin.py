@@ -75,15 +75,11 @@ class HistoryKeeper:
             terminalreporter.write_line(f"add them once that is mended: {add_command}")
 
 
-def outcomes_of(config: pytest.Config) -> Outcomes:
-    return config.stash[_OUTCOMES]
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
-    outcomes = outcomes_of(config)
+    outcomes = config.stash[_OUTCOMES]
     records, outcomes.unreadable = written_records(terminalreporter)
     show_summary(terminalreporter, records, outcomes.unreadable)
     outcomes.status = status_of(exitstatus, outcomes)
@@ -140,7 +136,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
         atomic.make_folder(Path(path).parent)  # pytest-benchmark does not make it
     yield
     if not hasattr(session.config, "workerinput"):
-        outcomes = outcomes_of(session.config)
+        outcomes = session.config.stash[_OUTCOMES]
         session.exitstatus = outcomes.status = status_of(session.exitstatus, outcomes)
 
 

@@ -5,16 +5,8 @@ from collections.abc import Collection, Sequence
 from reports.published import names_of
 from reports.record.quantities import DURATION, LATENCY, SCORE
 from reports.record.schema import REMOTE, LoadSetting, Record
+from reports.tables import points
 from reports.tables.against import against_section
-from reports.tables.points import (
-    budget_table,
-    certified_table,
-    comparison_table,
-    composing_table,
-    efficiency_section,
-    points_table,
-    resources_table,
-)
 from reports.tables.soak import soak_section
 from reports.tables.table import Block, Bullets, Heading, Table, table_of_texts
 from reports.text import correctness, labels
@@ -30,7 +22,7 @@ def case_section(record: Publishable) -> list[Block]:
         blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
     else:
         blocks = [block for scenario in ("offline", "online") for block in scenario_section(record, scenario)]
-    blocks += [*efficiency_section(record), *against_section(record)]
+    blocks += [*points.efficiency_section(record), *against_section(record)]
     if paragraph := search_paragraph(record):
         blocks += [Heading("Within a latency budget", 4), paragraph]
     return [*blocks, *soak_section(record)]
@@ -43,14 +35,14 @@ def scenario_section(record: Publishable, scenario: str) -> list[Block]:
         configuration_list(record, scenario),
         parameters_table(record, scenario),
         f"{_batching(record, scenario)} Latencies are in milliseconds.",
-        points_table(record, scenario),
-        certified_table(record, scenario),
-        composing_table(record, scenario),
-        resources_table(record, scenario),
+        points.points_table(record, scenario),
+        points.certified_table(record, scenario),
+        points.composing_table(record, scenario),
+        points.resources_table(record, scenario),
     ]
-    if budgets := budget_table([record], scenario):
+    if budgets := points.budget_table([record], scenario):
         blocks += ["Latency budgets:", budgets]
-    if not record.no_speed and (compared := comparison_table([record], scenario)):
+    if not record.no_speed and (compared := points.comparison_table([record], scenario)):
         blocks += ["Compared with another build, by throughput, or at a request rate by latency:", compared]
     return blocks
 
@@ -63,8 +55,8 @@ def _batching(record: Publishable, scenario: str) -> str:
             "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
             "preferred batch sizes do not apply."
         )
-    points: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
-    sizes = sorted({setting.batch for setting in points if setting.scenario == "online"}) or [1]
+    settings: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
+    sizes = sorted({setting.batch for setting in settings if setting.scenario == "online"}) or [1]
     how = "By the model's own settings" if record.build.as_found else "Dynamic batching"
     return f"{how}; client batch size {', '.join(map(str, sizes))}."
 

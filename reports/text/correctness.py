@@ -94,10 +94,6 @@ def has_random_weights(record: schema.Record) -> bool:
     return record.build.weights.startswith("random")
 
 
-def stage_failures(record: schema.Record) -> list[str]:
-    return [f"{failure.stage} failed: {failure.what}" for failure in record.failures]
-
-
 def unscored(record: schema.Record) -> str:
     """The words in place of a missing score."""
     if any(failure.stage == "accuracy" for failure in record.failures):
