@@ -449,10 +449,8 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
     for number, (name, line) in enumerate(curve.lines.items()):
         colour, marker, dashes = f"C{number % 5}", "os^Dv"[number % 5], ["-", "--", "-.", ":"][number % 4]
         axes.plot(*_at(line), dashes, marker=marker, color=colour, label=visible(name))
-        for fill, dots in (
-            (colour, [dot for dot in line if not dot.is_marked]),
-            (paper, [dot for dot in line if dot.is_marked]),
-        ):
+        for is_marked, fill in ((False, colour), (True, paper)):
+            dots = [dot for dot in line if dot.is_marked == is_marked]
             latency, throughput = [dot.latency_ms for dot in dots], [dot.throughput_per_s for dot in dots]
             look: dict[str, Any] = {"marker": marker, "markerfacecolor": fill, "linestyle": "none"}
             axes.errorbar(*_at(dots), _reach(latency), _reach(throughput), color=colour, elinewidth=1, **look)

@@ -4,7 +4,7 @@ drops."""
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, NOTHING, RATIO, SIZE
+from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, RATIO, SIZE
 from reports.record.schema import Growth, Soak, Verdict
 from reports.record.verdicts import too_wide
 from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
@@ -18,7 +18,8 @@ _VERDICTS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "not 
 def leaks(soak: Soak) -> list[str]:
     """A sentence for each leak that is shown."""
     return [
-        f"{resource.what} grows by {growth_text(resource)}{_until(resource, soak)}"
+        f"{resource.what} grows by {growth_text(resource)}"
+        + (f", 1 GiB in {time} at this rate" if (time := time_until_text(resource, soak)) else "")
         for resource in soak.growth
         if resource.verdict == "failed"
     ]
@@ -73,21 +74,16 @@ def growth_text(growth: Growth) -> str:
 
 
 def time_until_text(growth: Growth, soak: Soak) -> str:
-    """How long until 1 GiB more is used at this rate; `-` if nothing grows, or for a hidden speed."""
+    """How long until 1 GiB more is used at this rate; empty if nothing grows, or for a hidden speed."""
     if (
         growth.unit != "bytes"
         or growth.per != "request"
         or soak.requests_per_s is None
         or growth.slope.low <= 0
     ):
-        return NOTHING
+        return ""
     hours = _GIB / (growth.slope.value * soak.requests_per_s) / 3600
     return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:,.1f} days"
-
-
-def _until(growth: Growth, soak: Soak) -> str:
-    time = time_until_text(growth, soak)
-    return "" if time == NOTHING else f", 1 GiB in {time} at this rate"
 
 
 # --- as a table ---------------------------------------------------------------------------------------------
@@ -115,7 +111,7 @@ _SOAK: Sequence[Column[_Grown]] = (
     Column("At first", lambda row: row.used(row.growth.first), is_right=True),
     Column("At last", lambda row: row.used(row.growth.last), is_right=True),
     Column("Growth", lambda row: row.slope, is_right=True),
-    Column("1 GiB more in", lambda row: time_until_text(row.growth, row.soak), is_right=True),
+    Column("1 GiB more in", lambda row: time_until_text(row.growth, row.soak) or None, is_right=True),
     Column("Verdict", lambda row: _VERDICTS[row.growth.verdict]),
 )
 
