@@ -247,28 +247,25 @@ class _Compared(NamedTuple):
 _COMPARISON: Sequence[Column[_Compared]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("At", lambda row: full_point(row.at)),
-    Column("Speed, ratio", lambda row: speed_cell(row.found) if row.found else None, RATIO, is_right=False),
+    Column("Speed, ratio", lambda row: speed_cell(row.found), RATIO, is_right=False),
     Column("To", lambda row: row.reference),
-    Column(
-        "P99, ratio",
-        lambda row: p99_cell(row.found) if row.found else None,
-        RATIO,
-        is_optional=True,
-        is_right=False,
-    ),
+    Column("P99, ratio", lambda row: p99_cell(row.found), RATIO, is_optional=True, is_right=False),
     Column("Verdict", lambda row: comparison_verdict(row.found) if row.found else row.record.no_speed),
 )
 
 
-def speed_cell(comparison: schema.Comparison) -> Cell:
-    """The speed over the other's."""
+def speed_cell(comparison: schema.Comparison | None) -> Cell | None:
+    """The speed over the other's; None without a comparison."""
+    if comparison is None:
+        return None
     return figure(RATIO, comparison.ratio, "interval", 1 - comparison.allowed_slowdown)
 
 
-def p99_cell(comparison: schema.Comparison) -> Cell | None:
-    """The p99 latency over the other's, if it is known."""
-    limit = 1 / (1 - comparison.allowed_slowdown)
-    return figure(RATIO, comparison.p99_ratio, "interval", limit) if comparison.p99_ratio else None
+def p99_cell(comparison: schema.Comparison | None) -> Cell | None:
+    """The p99 latency over the other's; None if it is not known."""
+    if comparison is None or comparison.p99_ratio is None:
+        return None
+    return figure(RATIO, comparison.p99_ratio, "interval", 1 / (1 - comparison.allowed_slowdown))
 
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
