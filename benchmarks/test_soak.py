@@ -5,8 +5,8 @@ import pytest
 from fixtures.errors import AccuracyError, NotAvailableError, ProofError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
+from reports.tables.soak import leaks, soak_text, unknown
 from reports.text.correctness import wrong_text
-from reports.text.soak import leaks, soak_text, unknown
 
 
 @pytest.mark.load

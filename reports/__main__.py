@@ -1,10 +1,11 @@
 """The command line of the reports: `tritonproof report` or `python -m reports`, then a command.
 
-A command is a parser in `_parser` and a function, which returns the exit status and imports what no other
-command needs.
+A command is a function, whose docstring is its help, which returns the exit status and imports what no other
+command needs, and a parser of its options in `_parser`.
 """
 
 import argparse
+import inspect
 import io
 import itertools
 import json
@@ -12,7 +13,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +86,8 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Publishable], int]:
     )
     chosen = [record for record in records if options.k in name_of(record)]
     if not chosen:
-        raise _no_case(options, options.results, map(name_of, records))
+        raise sources.no_case(options.results, options.k, map(name_of, records))
     return chosen, status
-
-
-def _no_case(options: argparse.Namespace, folder: Path, names: Iterable[str]) -> UsageError:
-    known = ", ".join(dict.fromkeys(names))
-    return UsageError(f"{folder}: no case has {options.k!r} in its name. There are: {known}")
 
 
 def _themes(options: argparse.Namespace) -> Sequence[Theme]:
@@ -99,6 +95,7 @@ def _themes(options: argparse.Namespace) -> Sequence[Theme]:
 
 
 def _tables(options: argparse.Namespace) -> int:
+    """Print a summary of all cases, then the tables of each case, grouped by target."""
     records, status = _chosen(options)
     blocks: list[Block] = [Heading("Summary", 1), *summary(records)]
     for target, group in itertools.groupby(records, key=lambda record: record.case.target):
@@ -111,11 +108,13 @@ def _tables(options: argparse.Namespace) -> int:
 
 
 def _html(options: argparse.Namespace) -> int:
+    """Write all records as one HTML page. It needs no network and no other file: which configuration to
+    deploy, all cases to filter and sort, and of each case its tables, worst samples, configuration and
+    machine."""
     from rich.console import Console
     from rich.progress import track
 
-    from reports.page.case_section import section_of
-    from reports.page.html import page
+    from reports.page.html import page, section_of
 
     records, status = _chosen(options)
     sections, damaged = [], []
@@ -135,6 +134,7 @@ def _html(options: argparse.Namespace) -> int:
 
 
 def _plots(options: argparse.Namespace) -> int:
+    """Draw the plots of each case and those of all cases side by side. Prints the names of the files."""
     records, status = _chosen(options)
     groups = [(name_of(record), [record]) for record in records] + (
         [("", records)] if len(records) > 1 else []
@@ -151,12 +151,17 @@ def _plots(options: argparse.Namespace) -> int:
 
 
 def _csv(options: argparse.Namespace) -> int:
+    """Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit."""
     records, status = _chosen(options)
     print(csv_text(export.load_points(records)), end="")
     return status
 
 
 def _export(options: argparse.Namespace) -> int:
+    """Print the records as JSON for a service that tracks benchmarks. It is read by Bencher's adapter `json`,
+    or by github-action-benchmark's tools `customBiggerIsBetter` (throughput, scores) and
+    `customSmallerIsBetter` (p99 latency, errors). A case that has not passed is exported without its speed
+    and named on standard error."""
     records, status = _chosen(options)
     print(json.dumps(export.FORMATS[options.format](records), indent=2))
     _name_left_out(records)
@@ -171,6 +176,8 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    """Print what changed from A to B, and from A to every further argument. That is the setup, the accuracy
+    sample by sample, and the speed as a ratio with its interval."""
     from reports.compare.changes import compare, exit_status
     from reports.compare.document import document
 
@@ -188,6 +195,9 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _trend(options: argparse.Namespace) -> int:
+    """Show how the figures changed over time, and between which commits. The table has the throughput, p99
+    latency, served / in process ratio and accuracy of every case, separately for each machine, with the
+    lasting changes (steps) that were found."""
     from reports import trend
 
     folder = options.history or history.folder_of(options.results)
@@ -204,7 +214,7 @@ def _trend(options: argparse.Namespace) -> int:
             "other machines measured."
         )
     if not chosen:
-        raise _no_case(options, folder, (series.case for series in all_series))
+        raise sources.no_case(folder, options.k, (series.case for series in all_series))
     print(trend.table(chosen))
     for theme in _themes(options) if options.output is not None else ():
         svg_file = options.output / f"trend-{theme}.svg"
@@ -239,6 +249,9 @@ def _add(folder: Path, additions: Sequence[Path]) -> int:
 
 
 def _merge(options: argparse.Namespace) -> int:
+    """Join the records of several machines or CI jobs in a new folder, with the files that belong to them.
+    Parts of one case become one record. Nothing is written where they contradict each other: a target on
+    different machines, a case with two builds, or different figures of the same thing."""
     from reports.merge import merge
 
     result = merge(options.records, options.output, anonymous=options.anonymous)
@@ -251,8 +264,11 @@ def _merge(options: argparse.Namespace) -> int:
 
 
 def _published(options: argparse.Namespace) -> int:
+    """Compare the records with the figures that NVIDIA published. These are of the same model, format,
+    accelerator, precision and load points, on a case's own GPU if there are any, else on every GPU. Settings
+    that differ are named."""
+    from reports.published import match
     from reports.published.comparison import document
-    from reports.published.matching import match
 
     records, status = _chosen(options)
     print_as(options.format, document([match(record) for record in records]))
@@ -262,17 +278,19 @@ def _published(options: argparse.Namespace) -> int:
 
 
 def _readme(options: argparse.Namespace) -> int:
+    """Write tables and plots between the markers of a markdown file. Nothing else
+    in the file changes."""
     file: Path = options.file
     folder = readme.link_to(options.plots, file) if options.plots else None
     try:
         text = readme.text_of(file)
         records = read_all(options.results, anonymous=not options.hosts)
-        synced, names = readme.sync(text, records, folder), readme.drifted(text, records, folder)
-        pictures = readme.pictures(synced, records, Path(os.path.realpath(file)).parent)
+        synced, names, pictures = readme.sync(text, records, folder)
     except readme.ReadmeError as error:
         raise UsageError(f"{file}: {error}") from error
-    stale = [picture for picture in pictures if not picture.is_in_step()]
-    differing = [*names, *(os.path.relpath(picture.path) for picture in stale)]
+    beside = Path(os.path.realpath(file)).parent
+    stale = [picture for picture in pictures if not picture.is_in_step(beside)]
+    differing = [*names, *(os.path.relpath(beside / picture.path) for picture in stale)]
     if not differing:
         print(f"{file}: in step with the records")
         return 0
@@ -285,7 +303,7 @@ def _readme(options: argparse.Namespace) -> int:
         print(f"Write it: {commands.tool('reports', command)}")
         return 1
     for picture in stale:
-        picture.write()
+        picture.write(beside)
     if names:
         atomic.write_given(file, synced.encode())
     print(f"{file}: wrote {', '.join(differing)}")
@@ -351,63 +369,40 @@ def _parser() -> Parser:
     )
     subparsers = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
 
-    def add(
-        run: Callable[[argparse.Namespace], int], shared: str, about: str, **texts: Any
-    ) -> Callable[..., Any]:
-        """Add a command with its function's name; the first sentence of `about` is its line in the list of
-        commands. Returns the function that adds options of its own."""
-        first_sentence = about.partition(". ")[0].removesuffix(".").replace("\n", " ")
-        summary_line = first_sentence[0].lower() + first_sentence[1:]
-        command = subparsers.add_parser(
-            run.__name__.removeprefix("_"), help=summary_line, description=about, **texts
-        )
-        for name in shared.split():
-            command.add_argument(name, **_SHARED[name])
+    def add(run: Callable[[argparse.Namespace], int], shared: str, **texts: Any) -> Callable[..., Any]:
+        """Add a command with its function's name and docstring, whose first sentence is its line in the list
+        of commands. Returns the function that adds options of its own."""
+        name, about = run.__name__.removeprefix("_"), inspect.getdoc(run) or ""
+        first_sentence = " ".join(about.split()).partition(". ")[0].removesuffix(".")
+        summary_line = first_sentence[:1].lower() + first_sentence[1:]
+        command = subparsers.add_parser(name, help=summary_line, description=about, **texts)
+        for flag in shared.split():
+            command.add_argument(flag, **_SHARED[flag])
         command.set_defaults(run=run)
         return command.add_argument
 
-    about = "Print a summary of all cases, then the tables of each case, grouped by target."
-    add(_tables, "--results -k --anonymous --format", about)
+    add(_tables, "--results -k --anonymous --format")
 
-    about = (
-        "Write all records as one HTML page. It needs no network and no other file: which configuration to "
-        "deploy, all cases to filter and sort, and of each case its tables, worst samples, configuration and "
-        "machine."
-    )
-    option = add(_html, "--results -k --anonymous", about)
+    option = add(_html, "--results -k --anonymous")
     note = "the file to write (default: %(default)s)"
     option("--output", type=path, default=Path("report.html"), metavar="FILE", help=note)
 
-    about = "Draw the plots of each case and those of all cases side by side. Prints the names of the files."
-    option = add(_plots, "--results -k --anonymous --theme", about)
+    option = add(_plots, "--results -k --anonymous --theme")
     note = "the folder for the pictures (default: %(default)s)"
     option("--output", type=path, default=Path(readme.PLOTS), metavar="DIR", help=note)
     option("--format", choices=("svg", "png"), default="svg", help="the kind of file (default: %(default)s)")
     note = "draw a line at this latency (default: the budget of the case's search, if it had one)"
     option("--latency-budget-ms", type=_milliseconds, metavar="MS", help=note)
 
-    about = (
-        "Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit."
-    )
-    add(_csv, "--results -k --anonymous", about)
+    add(_csv, "--results -k --anonymous")
 
-    about = (
-        "Print the records as JSON for a service that tracks benchmarks. It is read by Bencher's adapter "
-        "`json`, or by github-action-benchmark's tools `customBiggerIsBetter` (throughput, scores) and "
-        "`customSmallerIsBetter` (p99 latency, errors). A case that has not passed is exported without its "
-        "speed and named on standard error."
-    )
-    option = add(_export, "--results -k --anonymous", about)
+    option = add(_export, "--results -k --anonymous")
     note = f"what reads it: {' or '.join(export.FORMATS)}"
     option("--format", required=True, choices=export.FORMATS, metavar="FORMAT", help=note)
 
-    about = (
-        "Print what changed from A to B, and from A to every further argument. That is the setup, the "
-        "accuracy sample by sample, and the speed as a ratio with its interval."
-    )
     published = commands.tool("reports", "published")
     epilog = f"To compare the records with NVIDIA's published figures: {published}"
-    option = add(_compare, "-k --format", about, epilog=epilog)
+    option = add(_compare, "-k --format", epilog=epilog)
     note = "folders of records, or single record files; A is what the others are compared with"
     option("records", type=path, nargs="*", metavar="A B", help=note)
     note = (
@@ -419,12 +414,7 @@ def _parser() -> Parser:
     note = "how much slower a point may be before it counts as slower (default: 0)"
     option("--allow-slowdown", type=_percent, default=0.0, metavar="PERCENT", help=note)
 
-    about = (
-        "Show how the figures changed over time, and between which commits. The table has the throughput, "
-        "p99 latency, served / in process ratio and accuracy of every case, separately for each machine, "
-        "with the lasting changes (steps) that were found."
-    )
-    option = add(_trend, "--results -k --history --theme", about)
+    option = add(_trend, "--results -k --history --theme")
     note = "first add the measurements of records or histories of other machines or CI jobs, each once"
     option("--add", type=path, nargs="+", default=[], metavar="FOLDER", help=note)
     option("--output", type=path, metavar="DIR", help="also draw the history, as DIR/trend-{light,dark}.svg")
@@ -443,33 +433,20 @@ def _parser() -> Parser:
     note = "--fail-on ignores the steps up to this commit, which have been accepted"
     option("--known", metavar="COMMIT", help=note)
 
-    about = (
-        "Join the records of several machines or CI jobs in a new folder, with the files that belong to "
-        "them. Parts of one case become one record. Nothing is written where they contradict each other: a "
-        "target on different machines, a case with two builds, or different figures of the same thing."
-    )
-    option = add(_merge, "--anonymous", about)
+    option = add(_merge, "--anonymous")
     option("records", type=path, nargs="+", metavar="A", help="folders of records, or single record files")
     note = "the folder to write, which has to be new or empty"
     option("--output", type=path, required=True, metavar="DIR", help=note)
 
-    about = (
-        "Compare the records with the figures that NVIDIA published. These are of the same model, format, "
-        "accelerator, precision and load points, on a case's own GPU if there are any, else on every GPU. "
-        "Settings that differ are named."
-    )
-    add(_published, "--results -k --anonymous --format", about)
+    add(_published, "--results -k --anonymous --format")
 
-    about = (
-        "Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes."
-    )
     epilog = (
         "A region lies between two lines of markers:\n\n<!-- tritonproof:summary -->\n<!-- "
         f"/tritonproof:summary -->\n\nMarkers:\n{readme.overview()}\n\nA plot draws the latency budget with "
         "which its marker ends, such as 10ms, or\nelse the budget of the case's search."
     )
     lines = argparse.RawDescriptionHelpFormatter
-    option = add(_readme, "--results", about, epilog=epilog, formatter_class=lines)
+    option = add(_readme, "--results", epilog=epilog, formatter_class=lines)
     note = "the markdown file (default: %(default)s)"
     option("file", nargs="?", type=path, default=Path("README.md"), metavar="FILE", help=note)
     note = "write nothing, show what differs, and exit with status 1 if anything does"

@@ -28,17 +28,15 @@ def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
 
 def _rows(record: Publishable) -> list[dict[str, Any]]:
     case = _case(record)
-    measured = [
-        *(
-            _origin(record, point.origin) | point.measured | {"why_no_speed": record.no_speed}
-            for point in record.hidden
-        ),
-        *(
-            _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
-            for load in record.loads
-        ),
+    rows = [
+        _origin(record, point.origin) | point.measured | {"why_no_speed": record.no_speed}
+        for point in record.hidden
     ]
-    return [case | {name: value for name, value in row.items() if value is not None} for row in measured]
+    rows += [
+        _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
+        for load in record.loads
+    ]
+    return [case | {name: value for name, value in row.items() if value is not None} for row in rows]
 
 
 def _origin(record: Publishable, origin: schema.Origin | None) -> dict[str, Any]:
@@ -85,10 +83,8 @@ def _beside(record: Publishable, load: schema.Load) -> dict[str, Any]:
     for measurement in record.efficiency:
         if schema.place(load) == (measurement.scenario, measurement.batch, measurement.concurrency, 0.0, ""):
             fields |= bounds("in_process", "_per_s", measurement.in_process_per_s)
-            fields |= {
-                "in_process_batch": measurement.in_process_batch,
-                **ratio_bounds("in_process_ratio", measurement.ratio),
-            }
+            fields["in_process_batch"] = measurement.in_process_batch
+            fields |= ratio_bounds("in_process_ratio", measurement.ratio)
             fields["fraction_of_peak"] = fraction_of_peak(measurement)
             if measurement.beside is not None:
                 fields["reference_format"] = measurement.beside.reference
@@ -162,10 +158,8 @@ def _scores(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]
 
 
 def _entry(name: str, unit: str, estimate: schema.Estimate, extra: str) -> dict[str, Any]:
-    interval = (
-        f"{estimate.low:g} or more" if estimate.open_above else f"{estimate.low:g} to {estimate.high:g}"
-    )
-    entry = {"name": name, "unit": unit, "value": estimate.value, "range": interval}
+    end = "or more" if estimate.open_above else f"to {estimate.high:g}"
+    entry = {"name": name, "unit": unit, "value": estimate.value, "range": f"{estimate.low:g} {end}"}
     return entry | {"extra": extra} if extra else entry
 
 

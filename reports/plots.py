@@ -449,10 +449,8 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
     for number, (name, line) in enumerate(curve.lines.items()):
         colour, marker, dashes = f"C{number % 5}", "os^Dv"[number % 5], ["-", "--", "-.", ":"][number % 4]
         axes.plot(*_at(line), dashes, marker=marker, color=colour, label=visible(name))
-        for fill, dots in (
-            (colour, [dot for dot in line if not dot.is_marked]),
-            (paper, [dot for dot in line if dot.is_marked]),
-        ):
+        for is_marked, fill in ((False, colour), (True, paper)):
+            dots = [dot for dot in line if dot.is_marked == is_marked]
             latency, throughput = [dot.latency_ms for dot in dots], [dot.throughput_per_s for dot in dots]
             look: dict[str, Any] = {"marker": marker, "markerfacecolor": fill, "linestyle": "none"}
             axes.errorbar(*_at(dots), _reach(latency), _reach(throughput), color=colour, elinewidth=1, **look)
@@ -487,11 +485,8 @@ def _at(points: Sequence[Point]) -> tuple[list[float], list[float]]:
 
 def _reach(estimates: Sequence[Estimate]) -> tuple[list[float], list[float]]:
     """The widths of the intervals on either side, for error bars."""
-    below, above = (
-        [estimate.value - estimate.low for estimate in estimates],
-        [estimate.high - estimate.value for estimate in estimates],
-    )
-    return [max(width, 0.0) for width in below], [max(width, 0.0) for width in above]
+    below = [max(estimate.value - estimate.low, 0.0) for estimate in estimates]
+    return below, [max(estimate.high - estimate.value, 0.0) for estimate in estimates]
 
 
 def _round_ticks(axis: Any) -> None:

@@ -180,19 +180,20 @@ class PictureFile(NamedTuple):
     """A plot of some records, in one theme, as an SVG file."""
 
     path: Path
+    """From the folder of the text that shows it."""
     chart: plots.Chart
     theme: Theme
 
-    def is_in_step(self) -> bool:
+    def is_in_step(self, beside: Path) -> bool:
         """Whether the file is whole and shows what its records say."""
         try:
-            text = safe_open.content(self.path).decode(errors="replace")
+            text = safe_open.content(beside / self.path).decode(errors="replace")
         except OSError:
             return False
         return plots.digest_of(text) == self.chart.digest(self.theme)
 
-    def write(self) -> None:
-        files.replace(self.path, plots.draw(self.chart, self.theme))
+    def write(self, beside: Path) -> None:
+        files.replace(beside / self.path, plots.draw(self.chart, self.theme))
 
 
 def picture_name(
@@ -208,35 +209,24 @@ def link_to(folder: Path, file: Path) -> str:
     return quote(os.path.relpath(os.path.realpath(folder), Path(os.path.realpath(file)).parent))
 
 
-def _picture(region: "Region", records: Sequence[Publishable], folder: str | None) -> str:
-    """HTML that shows the picture in the reader's theme, with its gist as alternative text; or a sentence on
-    why there is none."""
-    asked, image = region.asked, _SHOWN.search(region.body)
+def _picture(
+    region: "Region", records: Sequence[Publishable], folder: str | None
+) -> tuple[str, list[PictureFile]]:
+    """HTML that shows the picture in the reader's theme, with its gist as alternative text, and its files,
+    relative to the text's; or a sentence on why there is none."""
+    asked, image = region.asked, _SHOWN.search(region.match["body"])
     try:
         chart = plots.chart(asked.plot, records, asked.budget_ms)
     except NothingToShowError as error:
-        return markdown([str(error)])
+        return markdown([str(error)]), []
     link = (image["folder"] if image else PLOTS) if folder is None else folder
-    light, dark = (picture_name(asked.plot, asked.case, theme, asked.budget_ms) for theme in plots.THEMES)
-    return (
-        f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="{link}/{dark}">\n'
-        f'  <img alt="{html.escape(chart.alternative)}" src="{link}/{light}">\n</picture>'
+    names = [picture_name(asked.plot, asked.case, theme, asked.budget_ms) for theme in plots.THEMES]
+    shown = (
+        f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="{link}/{names[1]}">\n'
+        f'  <img alt="{html.escape(chart.alternative)}" src="{link}/{names[0]}">\n</picture>'
     )
-
-
-def pictures(text: str, records: Sequence[Publishable], beside: Path) -> list[PictureFile]:
-    """The pictures that a text in step with `records` shows, once each; `beside` is the text's folder."""
-    by_path = {}
-    for region in _regions(text, records):
-        image, asked = _SHOWN.search(region.body), region.asked
-        if not image or asked.kind != "plot":
-            continue
-        folder = unquote(image["folder"])
-        chart = plots.chart(asked.plot, _records(region, records), asked.budget_ms)
-        for theme in plots.THEMES:
-            path = beside / folder / picture_name(asked.plot, asked.case, theme, asked.budget_ms)
-            by_path[path] = PictureFile(path, chart, theme)
-    return list(by_path.values())
+    paths = [Path(unquote(link)) / name for name in names]
+    return shown, [PictureFile(path, chart, theme) for path, theme in zip(paths, plots.THEMES, strict=True)]
 
 
 # --- regions -----------------------------------------------------------------------------------------------
@@ -253,20 +243,23 @@ _CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
 """Code within a line. In it, and after a backslash, a marker is plain text."""
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(NamedTuple):
     """One marked region of a text."""
 
-    name: str
-    """The text of its marker after `tritonproof:`."""
     asked: Ask
+    match: re.Match[str]
     line: int
     """The line of the opening marker, counted from 1."""
-    opening: str
-    end: str
-    """The line end of the file."""
-    body: str
-    closing: str
+
+    @property
+    def name(self) -> str:
+        """The text of its marker after `tritonproof:`."""
+        return self.match["name"]
+
+    def filled(self, text: str) -> str:
+        """The region with another text, with the line ends of the file, between two empty lines."""
+        lines = "".join(f"{line}{self.match['end']}" for line in ("", *text.split("\n"), ""))
+        return f"{self.match['opening']}{lines}{self.match['closing']}"
 
 
 def text_of(file: Path) -> str:
@@ -277,10 +270,35 @@ def text_of(file: Path) -> str:
         raise ReadmeError(f"not UTF-8 text ({error.reason} at byte {error.start})") from error
 
 
-def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -> str:
+class Synced(NamedTuple):
+    """A text whose regions show what the records say."""
+
+    text: str
+    drifted: list[str]
+    """The names of the regions that differed, in their order."""
+    pictures: list[PictureFile]
+    """The pictures that the text shows, by their paths from its folder, once each."""
+
+
+def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -> Synced:
     """`text` with every region rendered anew; raises ReadmeError if that is not possible. `folder` links to
     the pictures; without it a region with a picture keeps its folder, and any other uses PLOTS."""
-    return _rewritten(_split(text, records), lambda region: _body(region, records, folder))
+    parts: list[str] = []
+    drifted: list[str] = []
+    pictures: dict[Path, PictureFile] = {}
+    for part in _split(text, records):
+        if isinstance(part, str) or part.name in FOREIGN:
+            parts.append(part if isinstance(part, str) else part.match[0])
+            continue
+        chosen = _records(part, records)
+        if part.asked.plot:
+            body, drawn = _picture(part, chosen, folder)
+            pictures |= {picture.path: picture for picture in drawn}
+        else:
+            body = _text(part.asked, chosen)
+        parts.append(part.filled(body))
+        drifted += [part.name] * (parts[-1] != part.match[0])
+    return Synced("".join(parts), drifted, [*pictures.values()])
 
 
 def with_region(text: str, name: str, body: str) -> str:
@@ -289,14 +307,10 @@ def with_region(text: str, name: str, body: str) -> str:
     if not any(isinstance(part, Region) and part.name == name for part in parts):
         markers = f"<!-- tritonproof:{name} --> and <!-- /tritonproof:{name} -->"
         raise ReadmeError(f"no markers of {name}. Paste {markers}, a line each")
-    return _rewritten(parts, lambda region: _framed(region, body) if region.name == name else region.body)
-
-
-def drifted(text: str, records: Sequence[Publishable], folder: str | None = None) -> list[str]:
-    """The names of the regions that differ from the records, in the order of the text."""
-    return [
-        region.name for region in _regions(text, records) if region.body != _body(region, records, folder)
-    ]
+    return "".join(
+        part if isinstance(part, str) else part.filled(body) if part.name == name else part.match[0]
+        for part in parts
+    )
 
 
 def difference(text: str, synced: str, limit: int = 40) -> str:
@@ -305,16 +319,6 @@ def difference(text: str, synced: str, limit: int = 40) -> str:
     lines = list(diff)
     rest = [f"... and {len(lines) - limit} more lines"] if len(lines) > limit else []
     return "\n".join(lines[:limit] + rest)
-
-
-def _rewritten(parts: Sequence[str | Region], body: Callable[[Region], str]) -> str:
-    return "".join(
-        part if isinstance(part, str) else f"{part.opening}{body(part)}{part.closing}" for part in parts
-    )
-
-
-def _regions(text: str, records: Sequence[Publishable]) -> list[Region]:
-    return [part for part in _split(text, records) if isinstance(part, Region)]
 
 
 def _split(text: str, records: Sequence[Publishable]) -> list[str | Region]:
@@ -334,12 +338,11 @@ def _split(text: str, records: Sequence[Publishable]) -> list[str | Region]:
 
 def _region(match: re.Match[str]) -> Region:
     _without_markers(match.string, match.start("body"), match.end("body"))
-    name, line = match["name"], _line(match.string, match.start())
+    line = _line(match.string, match.start())
     try:
-        asked = asked_by(name)
+        return Region(asked_by(match["name"]), match, line)
     except ValueError as error:
         raise ReadmeError(f"line {line}: {error}") from error
-    return Region(name, asked, line, match["opening"], match["end"], match["body"], match["closing"])
 
 
 def _without_markers(text: str, start: int, end: int) -> str:
@@ -359,25 +362,15 @@ def _line(text: str, place: int) -> int:
     return text.count("\n", 0, place) + 1
 
 
-def _body(region: Region, records: Sequence[Publishable], folder: str | None) -> str:
-    """The text between the markers, made from the records."""
-    if region.name in FOREIGN:
-        return region.body
-    asked, chosen = region.asked, _records(region, records)
-    if asked.plot:
-        return _framed(region, _picture(region, chosen, folder))
+def _text(asked: Ask, records: Sequence[Publishable]) -> str:
+    """What a marker other than a plot's asks for, as markdown."""
     if asked.case:
         shows, blocks_of_case = OF_CASE[asked.kind]
-        blocks = blocks_of_case(chosen[0])
+        blocks = blocks_of_case(records[0])
     else:
         shows, blocks_of_all = OF_ALL[asked.kind]
-        blocks = blocks_of_all(chosen)
-    return _framed(region, markdown(blocks) or f"Nothing has been measured to show {shows}.")
-
-
-def _framed(region: Region, text: str) -> str:
-    """The text with the line ends of the file, between two empty lines."""
-    return "".join(f"{line}{region.end}" for line in ("", *text.split("\n"), ""))
+        blocks = blocks_of_all(records)
+    return markdown(blocks) or f"Nothing has been measured to show {shows}."
 
 
 def _records(region: Region, records: Sequence[Publishable]) -> Sequence[Publishable]:

@@ -1,6 +1,6 @@
 """The arguments of `compare` and `trend --add`: folders of records or single records, with their files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,11 +68,15 @@ def _source(argument: Path, source_letter: str, substring: str) -> Source:
         records[name] = stored
     chosen = {name: stored for name, stored in records.items() if substring in name}
     if not chosen:
-        raise RecordError(
-            f"{argument}: no case has {substring!r} in its name. There are: {', '.join(records)}"
-        )
+        raise no_case(argument, substring, records)
     unreadable = [error for path, error in contents.unreadable.items() if substring in path.stem]
     return Source(str(argument), source_letter, argument.is_file(), chosen, unreadable)
+
+
+def no_case(where: Path, substring: str, names: Iterable[str]) -> RecordError:
+    """The error of a substring that is in no case's name."""
+    known = ", ".join(dict.fromkeys(names))
+    return RecordError(f"{where}: no case has {substring!r} in its name. There are: {known}")
 
 
 def record_files(argument: Path) -> list[Path]:

@@ -1,14 +1,12 @@
 """Records beside the figures that NVIDIA published: a section per case, with a table per published GPU."""
 
-import itertools
 from collections.abc import Iterable, Sequence, Set
-from typing import NamedTuple
 
+from reports import published
 from reports.compare.changes import setting_text
-from reports.published import matching
 from reports.record import commands
 from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
-from reports.record.schema import Estimate, Load, Record
+from reports.record.schema import Estimate, Record
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 from reports.text.inline import code
 from reports.text.labels import confidence_levels, device, full_point, grouped, sequence_length
@@ -18,7 +16,7 @@ _SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concu
 """What a scenario sweeps, and the option of the benchmarks that sets it."""
 
 
-def document(matches: Sequence[matching.Match]) -> list[Block]:
+def document(matches: Sequence[published.Match]) -> list[Block]:
     blocks: list[Block] = [Heading("Measured beside published", 1)]
     compared = [match for match in matches if match.rows]
     if compared:
@@ -30,7 +28,7 @@ def document(matches: Sequence[matching.Match]) -> list[Block]:
     return blocks
 
 
-def legend(matches: Sequence[matching.Match]) -> str:
+def legend(matches: Sequence[published.Match]) -> str:
     levels = confidence_levels([load for match in matches for load in match.record.loads])
     interval = f"{levels} interval" if levels else "interval"
     return (
@@ -41,36 +39,31 @@ def legend(matches: Sequence[matching.Match]) -> str:
     )
 
 
-def section(match: matching.Match) -> list[Block]:
+def section(match: published.Match) -> list[Block]:
     record, rows = match.record, match.rows
     if record.no_speed:
         return [record.no_speed]
     labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
     intro = f"Measured on {device(record)}; published on {labels}."
-    if not matching.is_same_gpu(record, rows[0]):
+    if not published.is_same_gpu(record, rows[0]):
         intro += " It is other hardware, and the ratios hold that too."
     by_gpu = grouped(rows, lambda row: row["gpu"])
     tables = [block for group in by_gpu.values() for block in _of_gpu(record, group)]
     return [intro, *tables, *_unmatched(match)]
 
 
-class _Pair(NamedTuple):
-    load: Load
-    row: matching.PublishedRow
-
-
-def _ratio(measured: Estimate | None, published: float | None) -> Estimate | None:
-    return matching.over_published(measured, published) if measured and published else None
+def _ratio(measured: Estimate | None, reference: float | None) -> Estimate | None:
+    return published.over_published(measured, reference) if measured and reference else None
 
 
 def _as_published(value: float | None) -> Cell | None:
     return None if value is None else Cell(f"{value:g}", value)
 
 
-def _of_latency(name: str) -> list[Column[_Pair]]:
+def _of_latency(name: str) -> list[Column[published.Pair]]:
     title = name.capitalize()
 
-    def ratio(pair: _Pair) -> Estimate | None:
+    def ratio(pair: published.Pair) -> Estimate | None:
         return _ratio(pair.load.latency_ms.get(name), pair.row[f"latency_{name}_ms"])
 
     return [
@@ -80,7 +73,7 @@ def _of_latency(name: str) -> list[Column[_Pair]]:
     ]
 
 
-_COLUMNS: Sequence[Column[_Pair]] = (
+_COLUMNS: Sequence[Column[published.Pair]] = (
     Column("Load point", lambda pair: full_point(pair.load)),
     Column("Inferences/second", lambda pair: pair.load.throughput_per_s, THROUGHPUT, is_starred=True),
     Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
@@ -95,12 +88,12 @@ _COLUMNS: Sequence[Column[_Pair]] = (
 )
 
 
-def _of_gpu(record: Publishable, rows: Sequence[matching.PublishedRow]) -> list[Block]:
+def _of_gpu(record: Publishable, rows: Sequence[published.PublishedRow]) -> list[Block]:
     """Heading, differences and table for one published GPU; empty without pairs."""
-    row, pairs = rows[0], list(itertools.starmap(_Pair, matching.pairs(record, rows)))
-    if not pairs:
+    row, points = rows[0], published.pairs(record, rows)
+    if not points:
         return []
-    lines = [f"Differs: {_all_differences(record, [pair.row for pair in pairs])}"]
+    lines = [f"Differs: {_all_differences(record, [pair.row for pair in points])}"]
     if row["sequence_length"]:
         measured = sequence_length(record).replace("-", "not recorded")
         lines.append(f"Sequence length: {measured}, published {row['sequence_length']}")
@@ -108,13 +101,13 @@ def _of_gpu(record: Publishable, rows: Sequence[matching.PublishedRow]) -> list[
         if score.metric == row["metric"]:
             served = SCORE.text(score.served)
             lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
-    points = table(
-        _COLUMNS, pairs, name=lambda pair: full_point(pair.load), marks=lambda pair: pair.load.marks
+    shown = table(
+        _COLUMNS, points, name=lambda pair: full_point(pair.load), marks=lambda pair: pair.load.marks
     )
-    return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), points]
+    return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), shown]
 
 
-def _all_differences(record: Record, rows: Sequence[matching.PublishedRow]) -> str:
+def _all_differences(record: Record, rows: Sequence[published.PublishedRow]) -> str:
     """The differences of all rows, each once; of two scenarios, a difference in only one says so."""
     scenarios_of: dict[str, set[str]] = {}
     for row in rows:
@@ -128,7 +121,7 @@ def _all_differences(record: Record, rows: Sequence[matching.PublishedRow]) -> s
     return "; ".join(parts) or "nothing that both sides state"
 
 
-def not_compared(matches: Sequence[matching.Match]) -> list[str]:
+def not_compared(matches: Sequence[published.Match]) -> list[str]:
     """A line for each reason why cases have no published counterpart, with their names."""
     by_reason = grouped((match for match in matches if match.missing), lambda match: match.missing)
     return [
@@ -137,10 +130,10 @@ def not_compared(matches: Sequence[matching.Match]) -> list[str]:
     ]
 
 
-def _unmatched(match: matching.Match) -> list[str]:
+def _unmatched(match: published.Match) -> list[str]:
     """A line on points only measured, and one on points only published with the command to measure them."""
     record = match.record
-    measured, figures = set(matching.measured_points(record)), set(map(matching.point_of, match.rows))
+    measured, figures = set(published.measured_points(record)), set(map(published.point_of, match.rows))
     lines = [] if measured & figures else ["No load point was both measured and published."]
     if alone := measured - figures:
         lines.append(f"{_counted(alone, 'measured')} not published: {_listed(alone)}.")
@@ -150,21 +143,21 @@ def _unmatched(match: matching.Match) -> list[str]:
     return lines
 
 
-def _counted(points: Set[matching.PointKey], kind: str) -> str:
+def _counted(points: Set[published.PointKey], kind: str) -> str:
     return f"1 {kind} point was" if len(points) == 1 else f"{len(points)} {kind} points were"
 
 
-def _listed(points: Set[matching.PointKey]) -> str:
+def _listed(points: Set[published.PointKey]) -> str:
     sweeps = ((scenario, axis, _sizes(points, scenario)) for scenario, (axis, _) in _SWEEPS.items())
     return "; ".join(f"{scenario}, {axis} {sizes}" for scenario, axis, sizes in sweeps if sizes)
 
 
-def _sizes(points: Iterable[matching.PointKey], scenario: str) -> str:
+def _sizes(points: Iterable[published.PointKey], scenario: str) -> str:
     place = 1 if scenario == "offline" else 2  # of the batch size, and of the concurrency
     return ",".join(map(str, sorted({point[place] for point in points if point[0] == scenario})))
 
 
-def _how(record: Record, figures: Set[matching.PointKey], alone: Set[matching.PointKey]) -> str:
+def _how(record: Record, figures: Set[published.PointKey], alone: Set[published.PointKey]) -> str:
     """How to measure published points: anew if they need a larger batch than the deployment takes."""
     largest = max((batch for _, batch, _ in alone), default=0)
     grows = largest > record.deployment.max_batch_size
@@ -187,10 +180,10 @@ _SETTINGS = {
 """Settings that both sides may state, and the scenarios they act in: offline, the dynamic batcher is off."""
 
 
-def differences(record: Record, row: matching.PublishedRow) -> list[str]:
+def differences(record: Record, row: published.PublishedRow) -> list[str]:
     """The differences, measured first; a setting that the source leaves out is none."""
     parts = []
-    if not matching.is_same_gpu(record, row):
+    if not published.is_same_gpu(record, row):
         parts.append(f"hardware {device(record)}, published {row['gpu_label']}")
     if record.serving and record.serving.backend == "python":
         parts.append("Triton's Python backend, published the format's own")

@@ -29,10 +29,14 @@ def too_wide(to: str = "") -> str:
 
 def comparison_text(comparison: schema.Comparison) -> str:
     """The ratio with its interval, and the verdict: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
-    if not RATIO.is_shown(comparison.ratio):
-        return f"{too_wide(comparison.reference)}: {comparison_verdict(comparison)}"
-    ratio = RATIO.text_with_interval(comparison.ratio, 1 - comparison.allowed_slowdown)
-    return f"ratio {ratio} to {comparison.reference}: {comparison_verdict(comparison)}"
+    ratio = _ratio_text(comparison.ratio, comparison.reference, 1 - comparison.allowed_slowdown)
+    return f"{ratio}: {comparison_verdict(comparison)}"
+
+
+def _ratio_text(ratio: schema.Estimate, to: str, limit: float) -> str:
+    if not RATIO.is_shown(ratio):
+        return too_wide(to)
+    return f"ratio {RATIO.text_with_interval(ratio, limit)} to {to}"
 
 
 def comparison_verdict(comparison: schema.Comparison) -> str:
@@ -109,10 +113,9 @@ def p99_text(comparison: schema.Comparison) -> str:
     """How much longer the p99 latency is than the other build's, if that is shown; else empty."""
     if not comparison.p99_is_longer or comparison.p99_ratio is None:
         return ""
-    limit = 1 / (1 - comparison.allowed_slowdown)
-    ratio = f"ratio {RATIO.text_with_interval(comparison.p99_ratio, limit)} to {comparison.reference}"
-    shown = ratio if RATIO.is_shown(comparison.p99_ratio) else too_wide(comparison.reference)
-    return f"p99 {shown}: longer than a slow-down of {GIVEN_SHARE.text(comparison.allowed_slowdown)} makes it"
+    allowed = comparison.allowed_slowdown
+    ratio = _ratio_text(comparison.p99_ratio, comparison.reference, 1 / (1 - allowed))
+    return f"p99 {ratio}: longer than a slow-down of {GIVEN_SHARE.text(allowed)} makes it"
 
 
 def point_budget_text(load: schema.Load) -> str:

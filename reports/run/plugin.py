@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 
 from reports import history
-from reports.record import atomic, commands, files
+from reports.record import atomic, commands, files, sanitize
 from reports.record.commands import with_fix
-from reports.record.sanitize import visible
-from reports.run import job_summary
-from reports.run.outcomes import Outcomes, status_of, status_sentence, worst_first
+from reports.record.sanitize import one_line, visible
+from reports.run.outcomes import Failure, Outcomes, status_of, status_sentence, worst_first
 from reports.tables.against import against_table, upgrade_sentence
-from reports.tables.case import soak_table
 from reports.tables.points import budget_table, comparison_table
 from reports.tables.rendering import markdown, terminal_text
-from reports.tables.summary import summary
-from reports.tables.table import Block, Table
+from reports.tables.soak import soak_table
+from reports.tables.summary import machine_blocks, summary
+from reports.tables.table import Block, Bullets, Heading, Table
+from reports.text import labels
+from reports.text.inline import bold, code, joined
 from reports.text.publishable import Publishable, publishable
 
 _OUTCOMES = pytest.StashKey[Outcomes]()
@@ -74,22 +75,18 @@ class HistoryKeeper:
             terminalreporter.write_line(f"add them once that is mended: {add_command}")
 
 
-def outcomes_of(config: pytest.Config) -> Outcomes:
-    return config.stash[_OUTCOMES]
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
-    outcomes = outcomes_of(config)
+    outcomes = config.stash[_OUTCOMES]
     records, outcomes.unreadable = written_records(terminalreporter)
     show_summary(terminalreporter, records, outcomes.unreadable)
     outcomes.status = status_of(exitstatus, outcomes)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         root = Path(os.environ.get("GITHUB_WORKSPACE", config.rootpath))
         for failure in worst_first(outcomes.failures):
-            terminalreporter.write_line(job_summary.annotation(failure, config.rootpath, root))
+            terminalreporter.write_line(annotation(failure, config.rootpath, root))
     was_ended = outcomes.status == pytest.ExitCode.INTERRUPTED
     if outcomes.failures or outcomes.passed or outcomes.skipped or was_ended:
         _write_job_summary(config, outcomes, records, terminalreporter)
@@ -112,12 +109,19 @@ def _upgrade_sentence(outcomes: Outcomes, records: Sequence[Publishable]) -> str
 def _write_job_summary(
     config: pytest.Config, outcomes: Outcomes, records: Sequence[Publishable], terminalreporter: Any
 ) -> None:
+    """Write the summary to the file of the option, else append it to the one that GitHub names, if any."""
     further: list[Block] = [*further_tables(config, records)]
     if _compares_repositories(config.option):
         further.insert(0, _upgrade_sentence(outcomes, records))
-    content = job_summary.summary(outcomes, records, further)
+    content = job_summary(outcomes, records, further)
     try:
-        job_summary.write(content, config.option.summary, os.environ.get("GITHUB_STEP_SUMMARY"))
+        if config.option.summary is not None:
+            atomic.write_given(Path(config.option.summary), content.encode())
+        elif by_github := os.environ.get("GITHUB_STEP_SUMMARY"):
+            path = Path(by_github)
+            room = _LARGEST_BYTES - (path.stat().st_size if path.exists() else 0)
+            with path.open("ab") as file:
+                file.write(cut(content, room).encode())
     except OSError as error:
         sentence = f"the summary cannot be written: {with_fix(error)}"
         if config.option.summary is None:
@@ -132,7 +136,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
         atomic.make_folder(Path(path).parent)  # pytest-benchmark does not make it
     yield
     if not hasattr(session.config, "workerinput"):
-        outcomes = outcomes_of(session.config)
+        outcomes = session.config.stash[_OUTCOMES]
         session.exitstatus = outcomes.status = status_of(session.exitstatus, outcomes)
 
 
@@ -191,3 +195,57 @@ def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: S
     tables = commands.tool("reports", f"tables --results {folders[0]}")
     terminalreporter.write_line("")
     terminalreporter.write_line(f"records: {', '.join(folders)}; all tables: {tables}")
+
+
+# --- what continuous integration gets ----------------------------------------------------------------------
+
+_LARGEST_BYTES = 1024 * 1024
+"""GitHub refuses a larger summary of one step, and then shows none of it."""
+
+
+def cut(content: str, largest_bytes: int) -> str:
+    """The text, or the first lines that fit and a last one that says so."""
+    note = b"\nCut here: the rest does not fit into a job summary. It is in the log.\n"
+    encoded, room = content.encode(), largest_bytes - len(note)
+    if len(encoded) <= largest_bytes:
+        return content
+    return (encoded[: encoded.rfind(b"\n", 0, room) + 1] + note).decode() if room >= 0 else ""
+
+
+def job_summary(outcomes: Outcomes, records: Sequence[Publishable], further: Sequence[Block] = ()) -> str:
+    """The run as markdown: how it ended, what failed and why, its tables, and what was skipped."""
+    failed, skipped = len(outcomes.failures), outcomes.skipped.total()
+    counts = {"failed": failed, "passed": outcomes.passed, "skipped": skipped}
+    title = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    blocks: list[Block] = [
+        Heading(f"tritonproof: {title or 'no test has ended'}", 2),
+        labels.sentence(status_sentence(outcomes)),
+        Bullets([_line(failure) for failure in worst_first(outcomes.failures)]),
+        *(summary(records) if records else []),
+        *further,
+        *(machine_blocks(records) if records else []),
+        Bullets([f"Not in the tables: {problem}" for problem in outcomes.unreadable]),
+        Bullets([f"{count} skipped: {reason}" for reason, count in outcomes.skipped.most_common()]),
+    ]
+    return markdown(blocks) + "\n"
+
+
+def _line(failure: Failure) -> str:
+    lines = "; ".join(line.strip() for line in failure.sentence.splitlines() if line.strip())
+    return joined([bold(failure.kind), code(failure.name), lines], ": ")
+
+
+def annotation(failure: Failure, rootpath: Path, workspace: Path) -> str:
+    """GitHub's workflow command for an error, with the test's place if that is in the repository and not in
+    the suite of an action."""
+    properties = {"title": f"{failure.kind}: {failure.name}"}
+    if failure.file is not None and (path := rootpath / failure.file).is_relative_to(workspace):
+        properties = {"file": str(path.relative_to(workspace)), "line": str(failure.line)} | properties
+    escaped = {key: _escape(one_line(value)) for key, value in properties.items()}
+    listed = [f"{key}={value.replace(':', '%3A').replace(',', '%2C')}" for key, value in escaped.items()]
+    return f"::error {','.join(listed)}::{_escape(failure.sentence)}"
+
+
+def _escape(value: str) -> str:
+    """The text as GitHub's runner reads it back; it shows some thousand characters of an annotation."""
+    return sanitize.cut(visible(value), 4000).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

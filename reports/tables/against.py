@@ -85,16 +85,14 @@ def _apart(row: _Beside) -> str | None:
 
 
 def _least_ratio(row: _Beside) -> Cell | None:
-    lowest = min(_compared(row.record), key=lambda comparison: comparison.ratio.value, default=None)
-    return speed_cell(lowest) if lowest else None
+    return speed_cell(min(_compared(row.record), key=lambda compared: compared.ratio.value, default=None))
 
 
 def _largest_p99(row: _Beside) -> Cell | None:
-    known = [comparison for comparison in _compared(row.record) if comparison.p99_ratio]
-    largest = max(
-        known, key=lambda comparison: comparison.p99_ratio.value if comparison.p99_ratio else 0, default=None
-    )
-    return p99_cell(largest) if largest else None
+    def p99(comparison: Comparison) -> float:
+        return comparison.p99_ratio.value if comparison.p99_ratio else 0.0
+
+    return p99_cell(max(_compared(row.record), key=p99, default=None))
 
 
 def _mib(used_bytes: float | None) -> Cell | None:

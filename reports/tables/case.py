@@ -1,26 +1,17 @@
 """All blocks of one case: its configuration, its load points, the cost of serving, a search, a soak."""
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from reports.published import names_of
-from reports.record.quantities import COUNT, DURATION, GROWTH, LATENCY, SCORE, SIZE
-from reports.record.schema import GATES, REMOTE, AnswerGate, Growth, LoadSetting, Record, Soak
+from reports.record.quantities import DURATION, LATENCY, SCORE
+from reports.record.schema import REMOTE, LoadSetting, Record
+from reports.tables import points
 from reports.tables.against import against_section
-from reports.tables.points import (
-    budget_table,
-    certified_table,
-    comparison_table,
-    composing_table,
-    efficiency_section,
-    points_table,
-    resources_table,
-)
-from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table, table_of_texts
+from reports.tables.soak import soak_section
+from reports.tables.table import Block, Bullets, Heading, Table, table_of_texts
 from reports.text import correctness, labels
 from reports.text.inline import as_is, text
 from reports.text.publishable import Publishable, name_of
-from reports.text.soak import VERDICT_WORDS, confidence_text, length_text, speed_text, time_until_text
 from reports.text.speed import search_paragraph, warm_up_text
 
 
@@ -31,7 +22,7 @@ def case_section(record: Publishable) -> list[Block]:
         blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
     else:
         blocks = [block for scenario in ("offline", "online") for block in scenario_section(record, scenario)]
-    blocks += [*efficiency_section(record), *against_section(record)]
+    blocks += [*points.efficiency_section(record), *against_section(record)]
     if paragraph := search_paragraph(record):
         blocks += [Heading("Within a latency budget", 4), paragraph]
     return [*blocks, *soak_section(record)]
@@ -44,14 +35,14 @@ def scenario_section(record: Publishable, scenario: str) -> list[Block]:
         configuration_list(record, scenario),
         parameters_table(record, scenario),
         f"{_batching(record, scenario)} Latencies are in milliseconds.",
-        points_table(record, scenario),
-        certified_table(record, scenario),
-        composing_table(record, scenario),
-        resources_table(record, scenario),
+        points.points_table(record, scenario),
+        points.certified_table(record, scenario),
+        points.composing_table(record, scenario),
+        points.resources_table(record, scenario),
     ]
-    if budgets := budget_table([record], scenario):
+    if budgets := points.budget_table([record], scenario):
         blocks += ["Latency budgets:", budgets]
-    if not record.no_speed and (compared := comparison_table([record], scenario)):
+    if not record.no_speed and (compared := points.comparison_table([record], scenario)):
         blocks += ["Compared with another build, by throughput, or at a request rate by latency:", compared]
     return blocks
 
@@ -64,8 +55,8 @@ def _batching(record: Publishable, scenario: str) -> str:
             "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
             "preferred batch sizes do not apply."
         )
-    points: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
-    sizes = sorted({setting.batch for setting in points if setting.scenario == "online"}) or [1]
+    settings: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
+    sizes = sorted({setting.batch for setting in settings if setting.scenario == "online"}) or [1]
     how = "By the model's own settings" if record.build.as_found else "Dynamic batching"
     return f"{how}; client batch size {', '.join(map(str, sizes))}."
 
@@ -74,78 +65,6 @@ def _engine(record: Publishable) -> str:
     if record.case.format == "tf-trt":
         return "TF-TRT"
     return " ".join(filter(None, (record.build.engine, labels.accelerator(record.case))))
-
-
-# --- what grew in a soak -----------------------------------------------------------------------------------
-
-
-class _Grown(NamedTuple):
-    record: Publishable
-    soak: Soak
-    growth: Growth
-
-    def used(self, value: float) -> Cell:
-        if self.growth.unit == "bytes":
-            return figure(SIZE, value / 2**20, with_unit=True)
-        return Cell(COUNT.text(value), value)
-
-
-def _growth(row: _Grown) -> Cell:
-    quantity = GROWTH[row.growth.unit, row.growth.per]
-    return figure(quantity, row.growth.slope, "interval", with_unit=True)
-
-
-_SOAK: Sequence[Column[_Grown]] = (
-    Column("Case", lambda row: f"`{name_of(row.record)}`"),
-    Column("What", lambda row: f"{row.growth.what}, by {row.growth.per.replace('_', ' ')}"),
-    Column("At first", lambda row: row.used(row.growth.first), is_right=True),
-    Column("At last", lambda row: row.used(row.growth.last), is_right=True),
-    Column("Growth", _growth, is_right=True),
-    Column("1 GiB more in", lambda row: time_until_text(row.growth, row.soak), is_right=True),
-    Column("Verdict", lambda row: VERDICT_WORDS[row.growth.verdict]),
-)
-
-
-def soak_table(records: Sequence[Publishable]) -> Table:
-    soaks = [(record, record.soak) for record in records if record.soak is not None]
-    return table(_SOAK, [_Grown(record, soak, growth) for record, soak in soaks for growth in soak.growth])
-
-
-def soak_section(record: Publishable) -> list[Block]:
-    """Heading, table and notes of one case; empty if there was no soak."""
-    soak = record.soak
-    if soak is None:
-        return []
-    how = (
-        "What was used is read between passes, with no request in flight; growth is of the second half of "
-        f"the requests, of the last two thirds of the loadings, with its {confidence_text(soak)} interval."
-    )
-    sentences = [
-        f"{labels.full_point(soak)}: {length_text(soak)}. {how if soak.growth else 'Nothing was watched.'}",
-        speed_text(soak),
-        *soak.not_watched,
-    ]
-    return [Heading("Soak", 4), soak_table([record]), " ".join(map(labels.sentence, filter(None, sentences)))]
-
-
-# --- the results of the gates ------------------------------------------------------------------------------
-
-
-def _apart(gate: AnswerGate) -> str | None:
-    return correctness.apart_text(gate.same) + correctness.remarks(gate.same) if gate.same else None
-
-
-_GATES: Sequence[Column[AnswerGate]] = (
-    Column("Without labels", lambda row: GATES.get(row.gate, row.gate)),
-    Column("Tried", lambda row: row.tried),
-    Column("Requests", lambda row: row.requests, COUNT),
-    Column("Apart at most", _apart, is_right=True),
-    Column("Verdict", lambda row: row.wrong or "passed"),
-)
-
-
-def gates_table(gates: Sequence[AnswerGate]) -> Table:
-    return table(_GATES, correctness.gates_in_order(gates))
 
 
 # --- the served configuration, by the names that NVIDIA published ------------------------------------------

@@ -115,12 +115,10 @@ _AT: Column[Point] = Column("Load point", lambda row: point(row.load))
 def cost_cell(at: Point) -> Cell:
     """The cost of a million inferences at a load point; `-` without a price."""
     load_cost = cost(at.record, at.load)
-    if load_cost is None:
-        return figure(COST, None)
-    cell = figure(COST, load_cost.per_million)
-    return (
-        cell if load_cost.of == "correct inferences" else dataclasses.replace(cell, text=f"{cell.text} (any)")
-    )
+    cell = figure(COST, load_cost.per_million if load_cost else None)
+    if load_cost is None or load_cost.of == "correct inferences":
+        return cell
+    return dataclasses.replace(cell, text=f"{cell.text} (any)")
 
 
 RESOURCES: Sequence[Column[Point]] = (
@@ -194,11 +192,8 @@ _COMPOSING: Sequence[Column[_Called]] = (
 
 
 def composing_table(record: Publishable, scenario: str) -> Table:
-    called = [
-        _Called(load_point.load, model)
-        for load_point in points_of(record, scenario)
-        for model in load_point.load.composing
-    ]
+    rows = points_of(record, scenario)
+    called = [_Called(row.load, model) for row in rows for model in row.load.composing]
     note = (
         "Called models: the mean of a request, by the server's statistics. What is called at the same time "
         "adds up to more than the request takes."
@@ -229,12 +224,13 @@ _BUDGETS: Sequence[Column[_Kept]] = (
 
 
 def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
-    points = (Point(record, load) for record in records for load in record.loads)
-    chosen = [load_point for load_point in points if scenario in (None, load_point.load.scenario)]
-    return table(
-        _BUDGETS,
-        [_Kept(*load_point, load_point.load.budget) for load_point in chosen if load_point.load.budget],
-    )
+    kept = [
+        _Kept(record, load, load.budget)
+        for record in records
+        for load in record.loads
+        if load.budget and scenario in (None, load.scenario)
+    ]
+    return table(_BUDGETS, kept)
 
 
 # --- beside another build ----------------------------------------------------------------------------------
@@ -251,28 +247,25 @@ class _Compared(NamedTuple):
 _COMPARISON: Sequence[Column[_Compared]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("At", lambda row: full_point(row.at)),
-    Column("Speed, ratio", lambda row: speed_cell(row.found) if row.found else None, RATIO, is_right=False),
+    Column("Speed, ratio", lambda row: speed_cell(row.found), RATIO, is_right=False),
     Column("To", lambda row: row.reference),
-    Column(
-        "P99, ratio",
-        lambda row: p99_cell(row.found) if row.found else None,
-        RATIO,
-        is_optional=True,
-        is_right=False,
-    ),
+    Column("P99, ratio", lambda row: p99_cell(row.found), RATIO, is_optional=True, is_right=False),
     Column("Verdict", lambda row: comparison_verdict(row.found) if row.found else row.record.no_speed),
 )
 
 
-def speed_cell(comparison: schema.Comparison) -> Cell:
-    """The speed over the other's."""
+def speed_cell(comparison: schema.Comparison | None) -> Cell | None:
+    """The speed over the other's; None without a comparison."""
+    if comparison is None:
+        return None
     return figure(RATIO, comparison.ratio, "interval", 1 - comparison.allowed_slowdown)
 
 
-def p99_cell(comparison: schema.Comparison) -> Cell | None:
-    """The p99 latency over the other's, if it is known."""
-    limit = 1 / (1 - comparison.allowed_slowdown)
-    return figure(RATIO, comparison.p99_ratio, "interval", limit) if comparison.p99_ratio else None
+def p99_cell(comparison: schema.Comparison | None) -> Cell | None:
+    """The p99 latency over the other's; None if it is not known."""
+    if comparison is None or comparison.p99_ratio is None:
+        return None
+    return figure(RATIO, comparison.p99_ratio, "interval", 1 / (1 - comparison.allowed_slowdown))
 
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
@@ -280,19 +273,18 @@ def comparison_table(records: Sequence[Publishable], scenario: str | None = None
     its verdict, and no ratio."""
     rows: list[_Compared] = []
     for record in records:
-        compared = ((load_point, load_point.comparison) for load_point in record.loads)
         rows += [
-            _Compared(record, load_point, comparison.reference, comparison)
-            for load_point, comparison in compared
-            if comparison
+            _Compared(record, load, load.comparison.reference, load.comparison)
+            for load in record.loads
+            if load.comparison
         ]
         rows += [
-            _Compared(record, load_point, load_point.compared_with, None)
-            for load_point in record.hidden
-            if load_point.compared_with
+            _Compared(record, hidden, hidden.compared_with, None)
+            for hidden in record.hidden
+            if hidden.compared_with
         ]
-    chosen = [comparison for comparison in rows if scenario in (None, comparison.at.scenario)]
-    return table(_COMPARISON, chosen, notes=[_HOLM] if any(comparison.found for comparison in chosen) else [])
+    chosen = [row for row in rows if scenario in (None, row.at.scenario)]
+    return table(_COMPARISON, chosen, notes=[_HOLM] if any(row.found for row in chosen) else [])
 
 
 _HOLM = (

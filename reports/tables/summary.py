@@ -6,34 +6,14 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from reports.published.matching import published_ratio
+from reports.published import published_ratio
 from reports.record.quantities import LATENCY, METRICS, RATIO, THROUGHPUT
 from reports.record.schema import Efficiency, Estimate, Load, Machine, Mark, Record, Score, Serving, case_id
 from reports.tables.points import Point, cost_cell, price_sentence
 from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
-from reports.text import correctness
+from reports.text import correctness, labels, speed
 from reports.text.inline import as_is, text
-from reports.text.labels import (
-    confidence_levels,
-    format_text,
-    grouped,
-    kind_of_device,
-    measured_text,
-    point,
-    sentence,
-    server_name,
-    size,
-)
 from reports.text.publishable import Publishable, name_of
-from reports.text.speed import (
-    best_load,
-    ranked,
-    ranks,
-    reference,
-    reference_names,
-    search_paragraph,
-    version_note,
-)
 
 
 class Best(NamedTuple):
@@ -47,23 +27,23 @@ class Best(NamedTuple):
 
 def summary(records: Sequence[Publishable]) -> list[Block]:
     """A table per target with a row per case, and notes on its columns, its servers and what needs care."""
-    targets = grouped(records, lambda record: record.case.target)
+    targets = labels.grouped(records, lambda record: record.case.target)
     if len(targets) == 1:
         return [summary_table(records)]
     blocks: list[Block] = []
     for target, group in targets.items():
-        blocks += [f"Target `{target}`, {kind_of_device(group[0])}:", summary_table(group)]
+        blocks += [f"Target `{target}`, {labels.kind_of_device(group[0])}:", summary_table(group)]
     return blocks
 
 
 def summary_table(of_target: Sequence[Publishable]) -> Table:
-    records = ranked(of_target)
-    rank_by_name = ranks(records)
+    records = speed.ranked(of_target)
+    rank_by_name = speed.ranks(records)
     rows = [
-        Best(case, correctness.main_score(case), best_load(case), rank_by_name.get(name_of(case)))
+        Best(case, correctness.main_score(case), speed.best_load(case), rank_by_name.get(name_of(case)))
         for case in records
     ]
-    searches = ((name_of(case), search_paragraph(case)) for case in records)
+    searches = ((name_of(case), speed.search_paragraph(case)) for case in records)
     is_priced = any(cost_cell(Point(case.record, case.load)).value for case in rows if case.load)
     notes = [
         *(f"`{name}`: {paragraph}" for name, paragraph in searches if paragraph),
@@ -80,17 +60,17 @@ def summary_columns(rows: Sequence[Best]) -> Sequence[Column[Best]]:
     unbounded = ""
     if any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms):
         unbounded = f", with a {_OPEN} where the requests were too few for an upper bound of it"
-    levels = confidence_levels(loads)
+    levels = labels.confidence_levels(loads)
     best_meaning = f"the best of a case's load points, ± half the width of its {levels} confidence interval"
     records = [row.record for row in rows]
-    names = " or ".join(reference_names(records, records))
+    names = " or ".join(speed.reference_names(records, records))
     turns_meaning = (
         f"over {names} of the same model, each at its best, measured in turns, with its 95 % interval"
     )
     optional = functools.partial(Column[Best], is_optional=True)
     return (
         Column("Model", lambda row: row.record.case.model, narrow="Model"),
-        Column("Format", lambda row: format_text(row.record), narrow="Format"),
+        Column("Format", lambda row: labels.format_text(row.record), narrow="Format"),
         Column("Precision", lambda row: row.record.case.precision.upper(), narrow=""),
         Column("Accuracy", _accuracy, narrow="Accuracy"),
         optional("Floor", _floor),
@@ -140,7 +120,7 @@ def _rate(row: Best) -> Estimate | None:
 
 
 def _at(row: Best) -> str | None:
-    return point(row.load) if row.load else None
+    return labels.point(row.load) if row.load else None
 
 
 def _p99(row: Best) -> Cell | None:
@@ -156,7 +136,7 @@ def _rank(row: Best) -> Cell | None:
 
 
 def _to_reference(row: Best) -> Cell | None:
-    beside = reference(row.record)
+    beside = speed.reference(row.record)
     if beside is None:
         return None
     cell = figure(RATIO, beside.ratio, "interval")
@@ -176,10 +156,9 @@ def _in_process(row: Best) -> Efficiency | None:
     """The comparison with the artifact in process at the case's best point, else at another."""
     if row.load is None:
         return None
-    at_best = [
-        measurement for measurement in row.record.efficiency if _where(measurement) == _where(row.load)
-    ]
-    return next(iter((*at_best, *row.record.efficiency)), None)
+    measured = row.record.efficiency
+    at_best = [each for each in measured if _where(each) == _where(row.load)]
+    return next(iter((*at_best, *measured)), None)
 
 
 def _to_in_process(row: Best) -> Cell | None:
@@ -188,9 +167,9 @@ def _to_in_process(row: Best) -> Cell | None:
     if compared is None or row.load is None:
         return None
     cell, where = figure(RATIO, compared.ratio, "interval"), _where(compared)
-    return (
-        cell if where == _where(row.load) else dataclasses.replace(cell, text=f"{cell.text}, {size(*where)}")
-    )
+    if where == _where(row.load):
+        return cell
+    return dataclasses.replace(cell, text=f"{cell.text}, {labels.size(*where)}")
 
 
 def _cost(row: Best) -> Cell | None:
@@ -200,11 +179,11 @@ def _cost(row: Best) -> Cell | None:
 def _marks(row: Best) -> list[Mark]:
     """What a reader should know about a case beyond its cells. A sentence is its own code."""
     record, sentences = row.record, []
-    if record.no_speed and (record.hidden or not search_paragraph(record)):
+    if record.no_speed and (record.hidden or not speed.search_paragraph(record)):
         sentences.append(record.no_speed)
     if row.score is None and correctness.has_random_weights(record):
         sentences.append(f"{correctness.unmeasured(record)}.")
-    sentences += filter(None, [version_note(record)])
+    sentences += filter(None, [speed.version_note(record)])
     measured = [source.marks for source in (row.load, _in_process(row)) if source is not None]
     return [*(Mark(remark, remark) for remark in sentences), *itertools.chain(*measured)]
 
@@ -214,8 +193,8 @@ def _marks(row: Best) -> list[Mark]:
 
 def machine_blocks(records: Sequence[Record]) -> list[Block]:
     """The machine, the GPUs and the runs that the records come from, by case if there were several."""
-    stamps = grouped(records, lambda record: machine_text(record.machine))
-    gpus = grouped(records, lambda record: tuple(record.machine.gpu_uuids))
+    stamps = labels.grouped(records, lambda record: machine_text(record.machine))
+    gpus = labels.grouped(records, lambda record: tuple(record.machine.gpu_uuids))
     alone = f" Used was {_uuids(next(iter(gpus)))}." if len(gpus) == 1 and any(gpus) else ""
     blocks: list[Block]
     if len(stamps) == 1:
@@ -224,7 +203,7 @@ def machine_blocks(records: Sequence[Record]) -> list[Block]:
         blocks = ["Measured on more than one machine or set of versions:", _by_case(stamps), alone.strip()]
     if any(gpus) and not alone:
         blocks += ["Used were:", _by_case({_uuids(uuids): group for uuids, group in gpus.items()})]
-    if origins := measured_text(records):
+    if origins := labels.measured_text(records):
         preposition = "at " if origins.startswith("commit") else ""  # no host precedes it
         blocks.append(f"Measured {preposition}{origins}.")
     return blocks
@@ -232,9 +211,9 @@ def machine_blocks(records: Sequence[Record]) -> list[Block]:
 
 def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
     """The server and backend that answered, by case if there were several."""
-    servers = grouped(records, lambda record: _serving(record.serving))
+    servers = labels.grouped(records, lambda record: _serving(record.serving))
     if len(servers) == 1:
-        return [sentence(next(iter(servers)))]
+        return [labels.sentence(next(iter(servers)))]
     return ["Served in more than one way:", _by_case(servers)]
 
 
@@ -265,5 +244,7 @@ def _serving(serving: Serving | None) -> str:
     digest = f"@{serving.image_digest}" if serving.image_digest else ""
     image = f", {serving.image}{digest}" if serving.image else ""
     versions = ", ".join(f"{name} {version}" for name, version in serving.versions.items())
-    served = f"served by {server_name(serving.triton)} ({serving.kind}{image}), {serving.backend} backend"
+    served = (
+        f"served by {labels.server_name(serving.triton)} ({serving.kind}{image}), {serving.backend} backend"
+    )
     return f"{served}; in the server {versions}" if versions else served

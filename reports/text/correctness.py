@@ -94,10 +94,6 @@ def has_random_weights(record: schema.Record) -> bool:
     return record.build.weights.startswith("random")
 
 
-def stage_failures(record: schema.Record) -> list[str]:
-    return [f"{failure.stage} failed: {failure.what}" for failure in record.failures]
-
-
 def unscored(record: schema.Record) -> str:
     """The words in place of a missing score."""
     if any(failure.stage == "accuracy" for failure in record.failures):
@@ -221,9 +217,8 @@ def verified_answers(loads: Sequence[schema.Load]) -> str:
 def conversation_text(conversation: schema.Conversation) -> str:
     sent = f"{conversation.requests} requests"
     if conversation.kind == "sequence":
-        sent = (
-            f"a sequence of {sent}{', alone as the model takes one at a time' if conversation.alone else ''}"
-        )
+        alone = ", alone as the model takes one at a time" if conversation.alone else ""
+        sent = f"a sequence of {sent}{alone}"
     text = f"{COUNT.text(conversation.answers)} answers to {sent}"
     return f"{text}, {'the same again' if conversation.passed else conversation.difference}"
 

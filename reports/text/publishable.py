@@ -83,7 +83,7 @@ def _why_no_speed(record: Record) -> str:
 def _failures(record: Record) -> list[str]:
     """The reasons to hide a record's speed, as parts of a sentence."""
     if record.failures:
-        return correctness.stage_failures(record)
+        return [f"{failure.stage} failed: {failure.what}" for failure in record.failures]
     accuracy = record.accuracy
     answers = [
         f"{failure} ({full_point(load)})"

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import structs
 
+from reports.record import schema
 from reports.record.quantities import (
     DURATION,
     INTEGER_WORK_RATE,
@@ -18,19 +19,6 @@ from reports.record.quantities import (
     SHARE_OF_SPEED,
     THROUGHPUT,
     WORK_RATE,
-)
-from reports.record.schema import (
-    BesideReference,
-    Deployment,
-    Efficiency,
-    Estimate,
-    Load,
-    Machine,
-    Record,
-    Search,
-    Serving,
-    WarmUp,
-    verdict_of,
 )
 from reports.record.verdicts import BUDGET_WORDS, mark_codes, too_wide
 from reports.text.correctness import main_score
@@ -53,7 +41,7 @@ def format_name(record: Publishable) -> str:
     return f"{format_text(record)} {record.case.precision.upper()}"
 
 
-def reference(record: Publishable) -> BesideReference | None:
+def reference(record: Publishable) -> schema.BesideReference | None:
     """The best speed over that of the model's reference format, in turns; None if there is none."""
     return next((entry.beside for entry in record.efficiency if entry.beside is not None), None)
 
@@ -83,7 +71,7 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     return rank_of
 
 
-def best_load(record: Publishable) -> Load | None:
+def best_load(record: Publishable) -> schema.Load | None:
     """The point of the highest throughput, if shown, without the mark of a wide interval."""
     best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
     if best is None:
@@ -110,7 +98,7 @@ def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -
 # --- in process and at the peak ----------------------------------------------------------------------------
 
 
-def efficiency_text(measurements: Sequence[Efficiency], precision: str) -> str:
+def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -> str:
     """`97 % of in process (95 to 99), 41 % of the machine's FP32 peak of 180 GFLOP/s, 1.41 (1.36 to 1.47)
     times cpu-resnet50-onnx-fp32`, after the scenario if there are several."""
     several = len(measurements) > 1
@@ -122,7 +110,7 @@ def efficiency_text(measurements: Sequence[Efficiency], precision: str) -> str:
     )
 
 
-def _parts(efficiency: Efficiency, precision: str) -> list[str]:
+def _parts(efficiency: schema.Efficiency, precision: str) -> list[str]:
     parts = [too_wide("in process")]
     if SHARE_OF_SPEED.is_shown(efficiency.ratio):
         share, _, interval = SHARE_OF_SPEED.text_with_interval(efficiency.ratio).partition(" (")
@@ -139,7 +127,7 @@ def _parts(efficiency: Efficiency, precision: str) -> list[str]:
     return parts
 
 
-def warm_up_text(warm_up: WarmUp) -> str:
+def warm_up_text(warm_up: schema.WarmUp) -> str:
     """The first request after a load, and the slowest of those after it."""
     first, later = LATENCY.text(warm_up.first_ms[-1]), LATENCY.text(warm_up.later_ms[-1])
     again = "" if warm_up.passed else f"; slow after each of {len(warm_up.first_ms)} loads"
@@ -147,7 +135,7 @@ def warm_up_text(warm_up: WarmUp) -> str:
     return f"{text}, the slowest of the next twenty {later}{again}"
 
 
-def fraction_of_peak(efficiency: Efficiency) -> float | None:
+def fraction_of_peak(efficiency: schema.Efficiency) -> float | None:
     """Operations per second over those of the peak; None if unknown, or if an interval is too wide."""
     if efficiency.flops_per_inference is None or efficiency.peak_flops_per_s is None:
         return None
@@ -165,7 +153,7 @@ _LIBRARIES = {
 """Each native backend's library: its name, and its PyPI distributions, the first as in Serving.versions."""
 
 
-def version_note(record: Record) -> str:
+def version_note(record: schema.Record) -> str:
     """Why the ratio to in process does not show serving alone: the native backend has another version of its
     library than this machine's runtime, or an unknown one. Empty if equal, or for the suite's runtimes."""
     serving = record.serving
@@ -176,7 +164,7 @@ def version_note(record: Record) -> str:
     return " ".join(filter(None, notes))
 
 
-def _version_note(backend: str, serving: Serving, machine: Machine) -> str:
+def _version_note(backend: str, serving: schema.Serving, machine: schema.Machine) -> str:
     label, *distributions = _LIBRARIES[backend]
     served = serving.versions.get(distributions[0])
     local = next((machine.versions[name] for name in distributions if name in machine.versions), None)
@@ -208,7 +196,7 @@ class Cost:
     """correct inferences: they pay for the wrong ones; inferences: all."""
 
 
-def cost(record: Publishable, load: Load) -> Cost | None:
+def cost(record: Publishable, load: schema.Load) -> Cost | None:
     """What a million inferences cost at a load point; None without a price. The share of correct ones is the
     served score of the first metric, unless that is an error or missing. The price is per hour, so the
     fastest point is the cheapest."""
@@ -225,7 +213,7 @@ def search_paragraph(record: Publishable) -> str:
     search = record.search
     if search is None:
         return ""
-    if verdict_of(search) == "failed":
+    if schema.verdict_of(search) == "failed":
         return sentence(beyond_text(search))
     if record.no_winner:
         return record.no_winner
@@ -234,7 +222,7 @@ def search_paragraph(record: Publishable) -> str:
     return f"{found_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
 
 
-def proposal_text(search: Search) -> str:
+def proposal_text(search: schema.Search) -> str:
     """The change to a repository model's config.pbtxt, and where the time of its requests goes then."""
     times = [
         f"{called.model}: {LATENCY.text(called.queue_ms)} queued and "
@@ -247,7 +235,7 @@ def proposal_text(search: Search) -> str:
     return "\n".join([*times, change, search.diff.rstrip()])
 
 
-def found_text(search: Search) -> str:
+def found_text(search: schema.Search) -> str:
     lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
     if search.load.request_rate_per_s is not None:
         settings = settings_text(search.load.scenario, search.deployment)
@@ -256,7 +244,7 @@ def found_text(search: Search) -> str:
     return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead}"
 
 
-def rate_text(search: Search) -> str:
+def rate_text(search: schema.Search) -> str:
     """The highest rate, the percentile from the schedule, and the goodput."""
     rate = REQUEST_RATE.cell(search.load.request_rate_per_s)
     text = f"{rate} requests/s, {search.load.arrivals}, with {budget_text(search)} from when each was due"
@@ -265,12 +253,12 @@ def rate_text(search: Search) -> str:
     return f"{text}, goodput {THROUGHPUT.text_with_interval(search.goodput_per_s)}"
 
 
-def _tried_text(search: Search) -> str:
+def _tried_text(search: schema.Search) -> str:
     configurations = counted(search.configurations, "configuration")
     return configurations if not search.rates else f"{configurations} at {counted(search.rates, 'rate')}"
 
 
-def beyond_text(search: Search) -> str:
+def beyond_text(search: schema.Search) -> str:
     """Why there is no winner: the lowest latency that any configuration reached."""
     latency = search.load.latency_ms[search.percentile]
     budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.budget_ms)}"
@@ -284,14 +272,14 @@ def beyond_text(search: Search) -> str:
     )
 
 
-def budget_text(search: Search) -> str:
+def budget_text(search: schema.Search) -> str:
     """The percentile with its interval, and the verdict on the budget."""
     latency = search.load.latency_ms[search.percentile]
     measured = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)}"
-    return f"{measured} {BUDGET_WORDS[verdict_of(search)]} {LATENCY_BUDGET.text(search.budget_ms)}"
+    return f"{measured} {BUDGET_WORDS[schema.verdict_of(search)]} {LATENCY_BUDGET.text(search.budget_ms)}"
 
 
-def winner_text(search: Search) -> str:
+def winner_text(search: schema.Search) -> str:
     load, settings = search.load, settings_text(search.load.scenario, search.deployment)
     if load.request_rate_per_s is not None:
         return f"{load.scenario}, {schedule(load)}, {settings}"
@@ -299,7 +287,7 @@ def winner_text(search: Search) -> str:
     return f"{load.scenario}, {batch}concurrency {load.concurrency}, {settings}"
 
 
-def settings_text(scenario: str, deployment: Deployment) -> str:
+def settings_text(scenario: str, deployment: schema.Deployment) -> str:
     """The settings that a search varies; static batching has neither preferred sizes nor a delay."""
     parts = [counted(deployment.instances, "instance")]
     if scenario == "online":
@@ -310,7 +298,7 @@ def settings_text(scenario: str, deployment: Deployment) -> str:
     return ", ".join(parts)
 
 
-def lead_text(lead: Estimate | None, other: str = "the runner-up") -> str:
+def lead_text(lead: schema.Estimate | None, other: str = "the runner-up") -> str:
     """How much faster the winner is than the other proven configuration."""
     if lead is None:
         return "no other configuration kept the budget"

@@ -10,8 +10,7 @@ import pytest
 from fixtures.formats import all_formats
 from fixtures.models import all_models
 from reports import published
-from reports.published import column_of, names_of
-from reports.published.matching import PublishedRow, served_as
+from reports.published import PublishedRow, column_of, names_of, served_as
 from reports.record.schema import COMPONENTS, Artifact, Case, Deployment, Load, Record
 from reports.tables.case import configuration_list, parameters_table
 from reports.tables.points import points_table

@@ -50,7 +50,7 @@ def region(name: str) -> str:
 
 def body(name: str) -> str:
     """The text that `sync` writes into a region."""
-    return readme.sync(region(name), SEEN).partition("-->\n\n")[2].partition("\n\n<!--")[0]
+    return readme.sync(region(name), SEEN).text.partition("-->\n\n")[2].partition("\n\n<!--")[0]
 
 
 def outside(text: str) -> list[str]:
@@ -129,7 +129,7 @@ def test_unmeasured_region_is_a_sentence(name: str) -> None:
 @pytest.mark.parametrize("kind", ["offline", "online", "efficiency", "use"])
 def test_wrong_case_shows_reason_in_place_of_speed(kind: str) -> None:
     wrong = publishable(samples.swept(accuracy=samples.failed_accuracy()))
-    assert wrong.no_speed in readme.sync(region(f"{kind} {CASE}"), [wrong])
+    assert wrong.no_speed in readme.sync(region(f"{kind} {CASE}"), [wrong]).text
 
 
 def test_every_marker_in_help_renders() -> None:
@@ -141,19 +141,19 @@ def test_every_marker_in_help_renders() -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_text_outside_regions_stays_and_sync_is_idempotent(end: str) -> None:
-    synced = readme.sync(PAGE.replace("\n", end), SEEN)
+    synced = readme.sync(PAGE.replace("\n", end), SEEN).text
     assert outside(synced.replace("\r\n", "\n")) == outside(PAGE)
     assert synced.count("\n") == synced.count(end)
     assert "what was here" not in synced
-    assert readme.sync(synced, SEEN) == synced
-    assert readme.drifted(synced, SEEN) == []
+    assert readme.sync(synced, SEEN).text == synced
+    assert readme.sync(synced, SEEN).drifted == []
 
 
 def test_drifted_regions_are_named() -> None:
-    synced = readme.sync(PAGE, SEEN)
-    assert readme.drifted(PAGE, SEEN) == ["machine", "summary", f"case {CASE}"]
-    assert readme.drifted(synced.replace("#### Offline", "#### Off"), SEEN) == [f"case {CASE}"]
-    assert readme.drifted(synced.replace("GiB memory", "GB memory"), SEEN) == ["machine"]
+    synced = readme.sync(PAGE, SEEN).text
+    assert readme.sync(PAGE, SEEN).drifted == ["machine", "summary", f"case {CASE}"]
+    assert readme.sync(synced.replace("#### Offline", "#### Off"), SEEN).drifted == [f"case {CASE}"]
+    assert readme.sync(synced.replace("GiB memory", "GB memory"), SEEN).drifted == ["machine"]
 
 
 CLOSED = "<!-- /tritonproof:summary -->\n"
@@ -207,8 +207,8 @@ def test_marker_in_record_text_is_escaped(said: str) -> None:
     machine = structs.replace(sample.machine, cpu=said, gpu=None)
     record = publishable(structs.replace(sample, machine=machine))
     for name in ("machine", "summary", f"case {case_id(record.case)}"):
-        synced = readme.sync(region(name), [record])
-        assert readme.sync(synced, [record]) == synced
+        synced = readme.sync(region(name), [record]).text
+        assert readme.sync(synced, [record]).text == synced
 
 
 # --- pictures and the command ------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_command_writes_page_and_pictures_once(sync_page: Reports, page: Path) -
     assert page.read_text() == before
     result = sync_page()
     assert (result.status, result.err) == (0, "")
-    assert page.read_text() == readme.sync(before, SEEN)
+    assert page.read_text() == readme.sync(before, SEEN).text
     assert sorted(linked(page)) == sorted((page.parent / "plots").iterdir())
     status = page.stat()
     assert sync_page("--check").status == sync_page().status == 0

@@ -9,7 +9,7 @@ import pytest
 from fixtures.soak.under_load import keep_loaded, load_again, load_in_vain, record_entry, write_failing
 from fixtures.soak.usage import MEMORY, Per, Usage, usage_of, watch
 from reports.record.schema import Soak
-from reports.text.soak import soak_text
+from reports.tables.soak import soak_text
 from tests.soak.leaking import LEAKS, served
 
 pytestmark = pytest.mark.campaign

@@ -8,10 +8,10 @@ from msgspec import structs
 
 from reports.record import files
 from reports.record.schema import VerifiedAnswers, WrongAnswer
-from reports.tables.case import case_section, soak_table
+from reports.tables.case import case_section
 from reports.tables.rendering import html
+from reports.tables.soak import leaks, soak_table, soak_text
 from reports.text.publishable import publishable
-from reports.text.soak import leaks, soak_text
 from tests import samples
 from tests.helpers import as_markdown
 from tests.page.pages import page_of

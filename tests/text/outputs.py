@@ -11,7 +11,7 @@ import pytest
 from reports import plots, readme
 from reports.record import files
 from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Record, Soak, case_id
-from reports.run import job_summary, plugin
+from reports.run import plugin
 from reports.run.outcomes import Outcomes
 from tests import samples
 from tests.conftest import Reports
@@ -134,7 +134,7 @@ def job(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
     records, _ = plugin.written_records(reporter)
     further = plugin.further_tables(reporter.config, records)
-    return job_summary.summary(Outcomes(passed=1), records, further)
+    return plugin.job_summary(Outcomes(passed=1), records, further)
 
 
 OUTPUTS: dict[str, Output] = {

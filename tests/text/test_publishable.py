@@ -11,7 +11,7 @@ from msgspec import structs
 
 from reports.record import files
 from reports.record.schema import Estimate, Record, case_id
-from reports.run import job_summary, plugin
+from reports.run import plugin
 from reports.run.outcomes import Outcomes
 from reports.text.publishable import publishable
 from tests import samples
@@ -152,4 +152,4 @@ def test_missing_or_damaged_record_is_named_in_summary(damage: str, tmp_path: Pa
     records, wrong = plugin.written_records(reporter)
     plugin.show_summary(reporter, records, wrong)
     assert any(str(path) in line for line in reporter.lines)
-    assert str(path) in job_summary.summary(Outcomes(passed=1, unreadable=wrong), [])
+    assert str(path) in plugin.job_summary(Outcomes(passed=1, unreadable=wrong), [])
