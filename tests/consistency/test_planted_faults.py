@@ -46,7 +46,10 @@ FAULTS = {
         "if len(x) > 1: out = out + 0.001 * x.mean(axis=0)",
     ),
     "batches of three alone": ({"batches"}, "if len(x) == 3: out = out * np.float32(1.001)"),
-    "a leak of a thousandth of the answer before": ({"repeated"}, "out = out + np.float32(0.001 * before)"),
+    "a leak of a thousandth of the answer before": (
+        {"repeated", "malformed"},
+        "out = out + np.float32(0.001 * before)",
+    ),
     "the answer to the request before": (
         {"repeated"},
         "kept['out'], out = out, (kept.get('out') if len(kept.get('out', [])) == len(x) else out)",
@@ -56,7 +59,8 @@ FAULTS = {
     "NaN": ({"declared"}, "out[:, 2] = np.nan"),
     "a batch size that fails": ({"largest-batch"}, "assert len(x) != 3, 'three'"),
 }
-"""Faults by name: the gates that have to find each, and its code."""
+"""Faults by name: those of the tried gates that have to find each, and its code. `declared` and `malformed` are
+tried with every fault."""
 
 
 @pytest.fixture
@@ -109,15 +113,13 @@ def test_sound_model_passes_every_gate(served_with: Load) -> None:
 def test_fault_is_found_by_its_gate(name: str, served_with: Load) -> None:
     gates, fault = FAULTS[name]
     served = served_with(fault)
-    find = gates_of(served, ask_alone(served))
+    tried = {*gates, "declared", "malformed"}
 
-    results = {gate: find[gate]() for gate in {*gates, "declared", "malformed"}}
+    results = {gate: find() for gate, find in gates_of(served, ask_alone(served)).items() if gate in tried}
 
-    assert {gate for gate in gates if results[gate].wrong} == gates
-    if gates == {"declared"}:
+    assert {gate for gate, result in results.items() if result.wrong} == gates
+    if "declared" in gates:
         assert served.job.model.outputs[0].name in results["declared"].wrong
-    else:
-        assert not results["declared"].wrong, "an answer alone is finite and of its shape"
 
 
 def test_fault_in_server_made_batch_is_found_in_flight(

@@ -130,6 +130,10 @@ def test_commands_run_existing_environments() -> None:
     assert commands == {("tox", "run", "-e", name) for name in ("benchmarks", "tests")}
 
 
+def test_every_run_of_the_benchmarks_is_checked() -> None:
+    assert len(RUNS) == sum(script.count("-e benchmarks") for script in scripts()) > 0
+
+
 @pytest.mark.parametrize("arguments", sorted({selection(words) for words in RUNS}), ids=lambda args: args[1])
 def test_commands_select_tests_by_existing_options(arguments: tuple[str, ...], collect: Collect) -> None:
     collected = collect(*arguments)

@@ -152,7 +152,7 @@ def test_saved_model_is_frozen_with_outputs_in_requested_order(
 @pytest.mark.skipif(bool(machine.gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")
 def test_tensorflow_without_gpu_is_an_error(tmp_path: Path) -> None:
     runtime = runtimes.load_runtime("tf_savedmodel.py")
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="TensorFlow finds 0 GPUs and no GPU 0"):
         runtime.load(tmp_path, SETTINGS | {"device": "cuda"})
 
 

@@ -41,7 +41,8 @@ def test_known_service_time_is_measured(timed: Timed, shape: str) -> None:
     rate, latency_ms = load.throughput_per_s, load.latency_ms["avg"].value
     truth_per_s = timed.busy_rate_per_s(shape, load.requests)
     # On a busy machine the server's own rate leaves out gaps longer than any request.
-    assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.2 * truth_per_s)
+    allowed_per_s = np.clip(rate.high - rate.low, 0.2 * truth_per_s, 0.4 * truth_per_s)
+    assert abs(rate.value - truth_per_s) < allowed_per_s
     assert rate.value * latency_ms / 1e3 == pytest.approx(8, rel=0.2), "Little's law"
     assert sum(load.components_ms.values()) == pytest.approx(latency_ms)
     assert rate.low <= 1e3 / mean_ms * 1.05, "no faster than the server can be"
@@ -97,8 +98,10 @@ def test_known_speed_is_found_within_2_percent_when_idle(timed: Timed, shape: st
 
     rate, latency_ms = load.throughput_per_s, load.latency_ms["avg"].value
     truth_per_s = timed.busy_rate_per_s(shape, load.requests)
-    # Twice the 95 % interval; a right estimate is outside once in a thousand times.
-    assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.02 * truth_per_s)
+    # Twice the 95 % interval, beyond which a right estimate lies once in a thousand times. The interval may be
+    # wide, as that of a drifting server, but the truth is that of the same requests.
+    allowed_per_s = np.clip(rate.high - rate.low, 0.02 * truth_per_s, 0.05 * truth_per_s)
+    assert abs(rate.value - truth_per_s) < allowed_per_s
     assert rate.value * latency_ms / 1e3 == pytest.approx(8, rel=0.05), "Little's law"
 
 

@@ -231,3 +231,13 @@ def test_closed_output_does_not_fail_the_run(is_live: bool, reporter: types.Simp
     progress.rest()
 
     os.close(write_end)
+
+
+def test_forgotten_narrator_ends_its_thread() -> None:
+    earlier = set(threading.enumerate())
+    progress = Narrator(2, live=False, tick_s=0.01)
+    (thread,) = set(threading.enumerate()) - earlier
+
+    del progress
+    thread.join(60)
+    assert not thread.is_alive()

@@ -270,9 +270,13 @@ QUESTIONS: Mapping[str, Callable[[Server], object]] = {
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_unresponsive_server_is_given_up(question: str, answering: Callable[..., Server]) -> None:
-    ended, answered = threading.Event(), threading.Event()
-    stalled = answering(**{question: lambda: ended.wait(HANG_S) and None})
-    server = dataclasses.replace(stalled, limits=Limits(answer_s=0.2, unload_s=0.2))
+    reached, ended, answered = threading.Event(), threading.Event(), threading.Event()
+
+    def stall() -> None:
+        reached.set()
+        ended.wait(HANG_S)
+
+    server = dataclasses.replace(answering(**{question: stall}), limits=Limits(answer_s=0.2, unload_s=0.2))
 
     def ask() -> None:
         with contextlib.suppress(ProofError, InferenceServerException):
@@ -282,6 +286,7 @@ def test_unresponsive_server_is_given_up(question: str, answering: Callable[...,
     threading.Thread(target=ask, daemon=True).start()
     try:
         assert answered.wait(HANG_S)
+        assert reached.is_set()
     finally:
         ended.set()
 

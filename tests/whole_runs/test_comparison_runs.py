@@ -1,14 +1,13 @@
 """Comparisons in whole runs, with verdicts that hold on a busy machine too."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from fixtures.build.runtimes import RUNTIMES
 from reports.record.verdicts import comparison_text
 from reports.run.outcomes import STATUS
+from tests.whole_runs.conftest import Slowed
 from tests.whole_runs.suite import GIVEN, ROOT, Run, suite
 
 POINT = ("-v", "-k", f"{GIVEN} and b001-c004", "--concurrencies", "4")
@@ -27,24 +26,6 @@ def against_commit(given: tuple[str, ...], repos: Path, tmp_path_factory: pytest
     return suite(*options, repos=repos, results=tmp_path_factory.mktemp("results"))
 
 
-@pytest.fixture
-def slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    """Options of a run whose runtime sleeps for 40 ms in each request, many times the model's own time: a
-    pass lasts several latencies, and eight pairs of passes show the difference."""
-    source = (RUNTIMES / "onnx.py").read_text()
-    slower_source = source.replace("= session.run(", "= __import__('time').sleep(0.04) or session.run(")
-    assert slower_source != source
-    runtimes = tmp_path / "runtimes"
-    shutil.copytree(RUNTIMES, runtimes)
-    (runtimes / "onnx.py").write_text(slower_source)
-    (tmp_path / "slower.py").write_text(
-        "from pathlib import Path\nfrom fixtures.build import runtimes\n"
-        f"runtimes.RUNTIMES = Path({str(runtimes)!r})\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
-    return ("-p", "slower")
-
-
 def test_run_against_commit_builds_and_shows_ratio(against_commit: Run, repos: Path) -> None:
     # A busy machine may favour one of two equal sides.
     assert against_commit.status in (0, STATUS["speed"]), against_commit.text
@@ -61,9 +42,10 @@ def test_run_against_commit_builds_and_shows_ratio(against_commit: Run, repos: P
 
 
 def test_slower_runtime_fails_the_run(
-    given: tuple[str, ...], against_commit: Run, repos: Path, slower: tuple[str, ...], tmp_path: Path
+    given: tuple[str, ...], against_commit: Run, repos: Path, slowed: Slowed, tmp_path: Path
 ) -> None:
-    options = (*given, *POINT, *slower, "--against", str(repos), "--point-budget-s", "60")
+    # Many times the model's own time: a pass lasts several latencies, and eight pairs show the difference.
+    options = (*given, *POINT, *slowed(0.04), "--against", str(repos), "--point-budget-s", "60")
     done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
     assert done.status == STATUS["speed"], done.text
     comparison = done.record(GIVEN).loads[0].comparison

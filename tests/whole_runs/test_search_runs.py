@@ -11,16 +11,20 @@ from fixtures.serve.server_spec import Choice
 from fixtures.spec import Deployment
 from reports.run.outcomes import STATUS
 from reports.text.speed import found_text
+from tests.whole_runs.conftest import Slowed
 from tests.whole_runs.suite import GIVEN, suite
 
+SLEEP_S = 0.004
+"""Seconds that each request sleeps, so that the searches' loads leave the cores to other tests."""
 SMALL = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")
 
 
-def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], tmp_path: Path) -> None:
+def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Slowed, tmp_path: Path) -> None:
     # Any machine keeps a budget of ten seconds, however busy it is.
     done = suite(
         *(*given, "-v", "-k", f"{GIVEN} and search", "--latency-budget-ms", "10000", *SMALL),
         *("--deployment", "instances=1,preferred_batch_sizes=4+8,max_queue_delay_us=100"),
+        *slowed(SLEEP_S),
         repos=tmp_path / "repos",
         results=tmp_path,
     )
@@ -52,7 +56,9 @@ def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], tmp_path: 
         assert server.client.is_model_ready(GIVEN)
 
 
-def test_impossible_budget_fails_with_lowest_latency(given: tuple[str, ...], tmp_path: Path) -> None:
+def test_impossible_budget_fails_with_lowest_latency(
+    given: tuple[str, ...], slowed: Slowed, tmp_path: Path
+) -> None:
     stale = tmp_path / "cpu" / f"{GIVEN}.search" / "config.pbtxt"
     stale.parent.mkdir(parents=True)
     stale.write_text("of another search")
@@ -61,6 +67,7 @@ def test_impossible_budget_fails_with_lowest_latency(given: tuple[str, ...], tmp
         *(*given, "-k", f"{GIVEN} and search", "--latency-budget-ms", "0.01", "--latency-percentile", "90"),
         *("--batches", "1", "--concurrencies", "1", "--point-budget-s", "0.5"),
         *("--deployment", "instances=1,preferred_batch_sizes=4+8,max_queue_delay_us=0"),
+        *slowed(SLEEP_S),
         repos=tmp_path / "repos",
         results=tmp_path,
     )
