@@ -15,8 +15,8 @@ from reports.text.correctness import gate_text, wrong_answers
 
 _KERNELS_DIFFER = ("in-flight", "batches")
 """The gates in which the server computes samples in batches of other sizes than alone."""
-_OF_HALVES = 0.01
-"""How far answers of half precision may be apart there, as a share of the spread: ten ulps of FP16."""
+_FP16_DIFFERENCE = 0.01
+"""The largest difference there that FP16 arithmetic explains, as a share of the spread: ten ulps."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def prove_speed(
     def prove() -> None:
         measured = run.measure(point, recorder.loads)
         if failure := wrong_answers(measured.load):
-            raise run.wrong(failure)
+            raise run.accuracy_error(failure)
         recorder.figure(entry(benchmark, measured))
         if failures := speed_failures(measured.load):
             raise SpeedError("; ".join(failures))
@@ -53,12 +53,13 @@ def prove_gate(run: CaseRun, recorder: Recorder) -> Callable[[str], None]:
         if not gate_result.wrong:
             return
         apart = None if gate_result.same is None else gate_result.same.relative_difference
-        if run.as_found and gate in _KERNELS_DIFFER and apart is not None and apart <= _OF_HALVES:
+        if run.as_found and gate in _KERNELS_DIFFER and apart is not None and apart <= _FP16_DIFFERENCE:
             fix = (
-                "its rows depend on the rows beside them, unless it computes in less than FP32 inside and "
-                f"rounds them to FP32 at its end: if so, say --tolerance {run.case.model.name}={_OF_HALVES:g}"
+                "either a row's answer depends on the rows batched with it, which is a fault, or the model "
+                "computes in FP16 and returns FP32; in that case allow it: --tolerance "
+                f"{run.case.model.name}={_FP16_DIFFERENCE:g}"
             )
             raise AccuracyError(gate_result.wrong, where=shown or None, fix=fix)
-        raise run.wrong(gate_result.wrong, where=shown or None)
+        raise run.accuracy_error(gate_result.wrong, where=shown or None)
 
     return prove

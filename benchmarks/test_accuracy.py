@@ -19,6 +19,6 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     recorder.samples(evaluation.samples)
     recorder.figure("; ".join([*map(score_text, ledger.scores), same_answers_text(same)]))
     if failures := ledger_failures(ledger):
-        raise run.wrong("; ".join(failures))
+        raise run.accuracy_error("; ".join(failures))
     if evaluation.missing:
         pytest.skip(evaluation.missing)

@@ -11,7 +11,7 @@ from reports.text.correctness import conversation_failure, conversation_text
 @pytest.mark.stage("conversation")
 def test_conversation(run: CaseRun, recorder: Recorder) -> None:
     """The same messages get the same answers again, also in turns with another sequence's messages."""
-    serving, conversation = run.conversation()
+    serving, conversation = run.converse()
     recorder.keep(serving, conversation=conversation)
     recorder.figure(conversation_text(conversation))
     if failure := conversation_failure(conversation):

@@ -25,4 +25,4 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
         where = f"tolerance: {case.tolerance(run.deployment.tf32).source}"
         if case.model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"
-        raise run.wrong(failure, where=where)
+        raise run.accuracy_error(failure, where=where)

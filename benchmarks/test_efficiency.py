@@ -11,6 +11,6 @@ from reports.text.speed import efficiency_text
 @pytest.mark.stage("efficiency")
 def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     """Measures the ratio of served to in-process throughput, in turns, and the fraction of the peak."""
-    deployed, efficiencies = run.efficiency()
+    deployed, efficiencies = run.measure_efficiency()
     recorder.keep(deployed.serving, efficiency=tuple(efficiencies))
     recorder.figure(efficiency_text(efficiencies, run.case.precision))

@@ -14,7 +14,7 @@ from fixtures.accuracy.precision_cost import measure_cost
 from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.host.cpu import CpuTime
 from fixtures.measure.estimates import Timeline
-from fixtures.measure.job import Job, Run
+from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.load_data import LoadData
 from fixtures.measure.stopping import WINDOWS
 from fixtures.spec import (
@@ -180,7 +180,7 @@ def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> Job:
     return Job(cast(Any, None), name, model(), point, "none", data, request_s)
 
 
-def run_of(timeline: Timeline, **changes: Any) -> Run:
+def run_of(timeline: Timeline, **changes: Any) -> GeneratorRun:
     """A run with these timestamps on an otherwise idle machine."""
     window_s = changes.get("next_window_s", 0.12)
     elapsed_s = WINDOWS * window_s + 0.1
@@ -190,7 +190,7 @@ def run_of(timeline: Timeline, **changes: Any) -> Run:
         "elapsed_s": elapsed_s,
         "next_window_s": window_s,
     }
-    return Run(timeline, **(defaults | changes))
+    return GeneratorRun(timeline, **(defaults | changes))
 
 
 def closed_loop(latencies_s: np.ndarray, length_s: float) -> Timeline:
@@ -238,7 +238,7 @@ class LoadGenerator:
     def __post_init__(self) -> None:
         self._generator = np.random.default_rng(self.seed)
 
-    def take(self, job: Job, window_s: float) -> Run:
+    def take(self, job: Job, window_s: float) -> GeneratorRun:
         number = sum((name, point) == (job.name, job.point) for name, point, _ in self.calls)
         self.calls.append((job.name, job.point, window_s))
         mean_s = self.mean_ms(job, number) / 1e3

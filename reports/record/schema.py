@@ -44,7 +44,7 @@ Scenario = Annotated[str, Meta(pattern=r"\A(offline|online)\Z")]
 """offline (static batching, one request in flight) or online (dynamic batching, batch 1)."""
 Name = Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]+\Z")]
 """A word of the suite, such as the name of a percentile."""
-_MOST_LOADS = Meta(max_length=500)
+_MOST_ENTRIES = Meta(max_length=500)
 """Several times the longest sweep; a page of thousands of load points would take minutes."""
 
 Verdict = Literal["passed", "failed", "not shown"]
@@ -844,7 +844,7 @@ class Soak(Struct, frozen=True):
     requests: Count
     passes: Count
     """The passes of the load generator; after each the use was read, with no request in flight."""
-    growth: Annotated[tuple[Growth, ...], _MOST_LOADS]
+    growth: Annotated[tuple[Growth, ...], _MOST_ENTRIES]
     """Of requests, then of loadings, then of failed loadings."""
     loadings: Count = 0
     """Unloads and loads of the model after the load."""
@@ -880,7 +880,7 @@ class Record(Struct, frozen=True):
     gates: tuple[AnswerGate, ...] = ()
     """The gates that need no ground truth, in the order of their names."""
     starts: tuple[Start, ...] = ()
-    loads: Annotated[tuple[Load, ...], _MOST_LOADS] = ()
+    loads: Annotated[tuple[Load, ...], _MOST_ENTRIES] = ()
     efficiency: tuple[Efficiency, ...] = ()
     """At the best load point of each scenario; for a micro model at the best of all."""
     search: Search | None = None

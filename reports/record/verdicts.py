@@ -66,9 +66,9 @@ def _about(seconds: float) -> str:
     return f"about {math.ceil(seconds)} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
 
 
-MOST_LOADS = 5
-"""How often each of two servers loads its model, in turns. All loads of one have to be slow: of two equal
-servers, one's loads are all slower by chance once in 252 times, and a quarter slower far less often."""
+MOST_LOADINGS = 5
+"""How often each of two servers loads its model, in turns. Start-up counts as slower only if every loading
+here is: of equal servers, one is so by chance once in 252 times, and by a quarter far less often."""
 _DEARER = 1.25
 """The factor from which start-up or memory counts as far beyond the other's."""
 _LEAST_S, _LEAST_BYTES = 0.1, 64 * 2.0**20
@@ -76,7 +76,7 @@ _LEAST_S, _LEAST_BYTES = 0.1, 64 * 2.0**20
 thread."""
 
 
-def loads_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
+def loading_is_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
     """Whether each load took far longer than the other's longest."""
     longest_s = max(there_s, default=math.inf)
     return min(here_s, default=0.0) > max(_DEARER * longest_s, longest_s + _LEAST_S)
@@ -87,7 +87,7 @@ def costs(beside: schema.BesideOther) -> Iterator[tuple[str, bool]]:
     here, there = beside.here, beside.there
     mine_s, theirs_s = ready_s(here), ready_s(there)
     if mine_s is not None and theirs_s is not None:
-        is_far_more = len(here.loads_s) >= MOST_LOADS and loads_slower(here.loads_s, there.loads_s)
+        is_far_more = len(here.loads_s) >= MOST_LOADINGS and loading_is_slower(here.loads_s, there.loads_s)
         yield f"ready in {DURATION.text(mine_s)}, and {DURATION.text(theirs_s)} there", is_far_more
     for label, bytes_of in (("memory", memory_bytes), ("GPU memory", gpu_memory_bytes)):
         mine, theirs = bytes_of(here), bytes_of(there)

@@ -24,7 +24,7 @@ from fixtures.spec import Arrays, Case, Samples
 from reports.record import files, per_sample
 from reports.record.per_sample import Part
 from reports.record.schema import Accuracy, Limit, Search
-from tests import samples as records
+from tests import examples as records
 from tests import toy
 
 

@@ -36,7 +36,7 @@ def in_pairs(
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
     job = toy.job(LoadPoint("offline", 1, 1), "mine")
-    state = point_state.against(point_state.begin(job), job.server, "theirs", OTHER)
+    state = point_state.with_other_build(point_state.begin(job), job.server, "theirs", OTHER)
     plan = plan or MeasuringPlan(budget_s=60)
     return outcomes(sweep.measure([state], plan, take=load.take), plan)[job.point], load
 
@@ -63,7 +63,7 @@ def test_order_within_a_pair_is_random() -> None:
 def test_both_builds_of_a_pair_share_windows() -> None:
     _, load = in_pairs(80.0)
     counted = {window_s for _, _, window_s in load.calls[-16:]}
-    assert len(counted) == 1, "long enough for requests of the slower one"
+    assert len(counted) == 1, "both have windows that are long enough for the slower one"
 
 
 def test_slowdown_against_other_build_is_found() -> None:
@@ -76,7 +76,7 @@ def test_slowdown_against_other_build_is_found() -> None:
 def test_spent_budget_reports_remaining_seconds() -> None:
     one = compared(in_pairs(20 * 0.97, MeasuringPlan(budget_s=7.0))[0])
     assert one.verdict == "not shown"
-    assert one.passes == 12, "of 0.6 s each"
+    assert one.passes == 12  # of 0.6 s each
     assert one.seconds_to_settle is not None
     assert one.seconds_to_settle > 0
 
@@ -101,7 +101,7 @@ def by_load(pairs_of_a_load: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Comp
         return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if job.name == "mine" else 1.0)
 
     job = toy.job(LoadPoint("offline", 1, 1), "mine")
-    state = point_state.against(point_state.begin(job), job.server, "theirs", OTHER)
+    state = point_state.with_other_build(point_state.begin(job), job.server, "theirs", OTHER)
     plan, take = MeasuringPlan(budget_s=600), LoadGenerator(mean_ms).take
     states = sweep.measure([state], plan, take=take, load_anew=load_anew, clock=lambda: 0.0)
     return compared(outcomes(states, plan)[job.point]), calls
@@ -112,7 +112,9 @@ def test_speed_of_one_load_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> Non
     assert anew.verdict == "not slower"
     assert calls[0] == "load"
     assert calls.count("load") == anew.passes // 8
-    assert by_load(1000, monkeypatch)[0].verdict == "slower", "a single load"
+    assert by_load(1000, monkeypatch)[0].verdict == "slower", (
+        "with one loading the 6 % of chance look like a slow-down"
+    )
 
 
 def test_wrong_answer_of_an_earlier_load_stays_on_record() -> None:
@@ -122,7 +124,7 @@ def test_wrong_answer_of_an_earlier_load_stays_on_record() -> None:
         lambda _job, _number: 20.0, changes=lambda _job, number: {} if number else {"answers": wrong}
     )
     job = toy.job(LoadPoint("offline", 1, 1), "mine")
-    state = point_state.against(point_state.begin(job), job.server, "theirs", OTHER)
+    state = point_state.with_other_build(point_state.begin(job), job.server, "theirs", OTHER)
     plan = MeasuringPlan(budget_s=600)
     states = sweep.measure(
         [state],

@@ -6,7 +6,7 @@ import pytest
 from fixtures.against.comparison import OtherBuild, compare_pairs, is_settled, with_p99
 from reports.record.schema import Comparison
 from reports.record.verdicts import speed_failures
-from tests import samples
+from tests import examples
 
 REQUESTS, PAIRS = 150, 100
 OTHER = OtherBuild("itself", 0.03, points=4)
@@ -39,7 +39,7 @@ def test_longer_tail_fails_despite_equal_speed() -> None:
 
     assert {comparison.verdict for comparison in comparisons} == {"not slower"}
     assert sum(comparison.p99_is_longer for comparison in comparisons) >= 18
-    (failure,) = speed_failures(samples.load("online", 4, 100.0, comparison=comparisons[0]))
+    (failure,) = speed_failures(examples.load("online", 4, 100.0, comparison=comparisons[0]))
     assert "p99" in failure
 
 

@@ -39,7 +39,9 @@ def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Compar
         sample = {model.inputs[0].name: np.ones((1, 4), np.float32)}
         data = stack.enter_context(input_data(model, samples_of(sample), folder))
         job = Job(servers[0], name, model, point, "system", data.below(servers[0].scratch))
-        state = point_state.against(point_state.begin(job), servers[1], name, OtherBuild("the other", 0.03))
+        state = point_state.with_other_build(
+            point_state.begin(job), servers[1], name, OtherBuild("the other", 0.03)
+        )
         plan = MeasuringPlan(budget_s=120.0)
         outcome = outcomes(sweep.measure([state], plan), plan)[point]
     assert isinstance(outcome, Measurement), outcome

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reports.record import files
-from tests import samples
+from tests import examples
 from tests.conftest import Reports
 
 KINDS: dict[str, Callable[[Path], object]] = {
@@ -19,7 +19,7 @@ KINDS: dict[str, Callable[[Path], object]] = {
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder of one record."""
-    return samples.store(tmp_path / "results", samples.record(loads=()))
+    return examples.store(tmp_path / "results", examples.record(loads=()))
 
 
 def words_of(command: str, results: Path) -> list[object]:

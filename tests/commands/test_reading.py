@@ -9,11 +9,11 @@ from fixtures.fleet.groups import earlier_durations
 from reports.record import files
 from reports.record.commands import UNREADABLE
 from reports.record.schema import case_id
-from tests import samples
+from tests import examples
 from tests.conftest import Reports
 
-WHOLE = samples.measured_at(samples.origin(), samples.record())
-OTHER = samples.random_weights()
+WHOLE = examples.measured_at(examples.origin(), examples.record())
+OTHER = examples.random_weights()
 PAGE = "report.html"
 SHOWING: dict[str, Callable[[Path], list[object]]] = {
     "tables": lambda results: ["tables", "--results", results],
@@ -46,8 +46,8 @@ READING = SHOWING | WRITING
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of two records, and another with the first of them for comparison."""
     monkeypatch.chdir(tmp_path)
-    samples.store(tmp_path / "other", WHOLE)
-    return samples.store(tmp_path / "results", WHOLE, OTHER)
+    examples.store(tmp_path / "other", WHOLE)
+    return examples.store(tmp_path / "results", WHOLE, OTHER)
 
 
 # --- damaged records ---------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_folder_with_unreadable_parts_is_refused(
     if is_link:
         place.symlink_to(results.parent / "other" / "a40")
     else:
-        files.write(samples.record(loads=()), place)
+        files.write(examples.record(loads=()), place)
 
     assert refused(*READING[reader](results)).startswith(f"error: {place}: ")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reports.record.schema import Record
-from tests import samples as sample
+from tests import examples as sample
 
 
 @pytest.fixture

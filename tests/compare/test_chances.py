@@ -12,7 +12,7 @@ from reports.record.ratio import (
     unpaired_chance,
     unpaired_ratio,
 )
-from tests import samples
+from tests import examples
 
 MINE, THEIRS = [9.0, 9.4, 8.9, 9.2, 9.1], [10.0, 10.3, 9.8, 10.1]
 
@@ -68,8 +68,8 @@ def test_holm_correction_decides_several_chances() -> None:
 
 
 def test_speed_is_throughput_or_inverse_latency_at_a_rate() -> None:
-    load = samples.load("online", 2, 100.0)
-    at_a_rate = samples.load("online", 0, 100.0, request_rate_per_s=50.0, arrivals="poisson")
+    load = examples.load("online", 2, 100.0)
+    at_a_rate = examples.load("online", 0, 100.0, request_rate_per_s=50.0, arrivals="poisson")
 
     assert speeds(load) == [99.0, 100.0, 101.0]
     assert speeds(at_a_rate) == pytest.approx([1 / 2.0312] * 3)

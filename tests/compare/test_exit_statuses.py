@@ -9,7 +9,7 @@ from msgspec import structs
 
 from reports.__main__ import main
 from reports.record.schema import Record
-from tests import samples as sample
+from tests import examples as sample
 from tests.compare.test_records import point, store_samples, with_machine
 
 WORSE = ("--fail-on", "worse")

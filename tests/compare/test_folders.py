@@ -8,7 +8,7 @@ from msgspec import structs
 
 from reports.record import files, per_sample
 from reports.record.schema import Case
-from tests import samples as sample
+from tests import examples as sample
 from tests.compare.test_records import CASE, store_samples
 
 

@@ -11,7 +11,7 @@ from reports import sources
 from reports.compare.changes import CaseChange, compare
 from reports.record import per_sample, schema
 from reports.record.schema import Load, Record, Serving
-from tests import samples as sample
+from tests import examples as sample
 
 CASE = "a40-resnet50-onnx-trt-fp16"
 IDS = tuple(f"digit-{number:04d}" for number in range(500))

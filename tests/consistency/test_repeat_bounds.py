@@ -15,7 +15,7 @@ from fixtures.consistency.repeat_bounds import (
 )
 from fixtures.spec import Arrays
 from reports.record.schema import SameAnswers
-from tests import samples
+from tests import examples
 from tests.consistency.wrong_rows import CLASSES, FAULTS, NEAR, Fault
 
 COUNT = 20
@@ -284,7 +284,7 @@ def test_worst_of_several_transports_counts() -> None:
 @pytest.mark.parametrize(("before", "same"), [(True, False), (False, True), (True, True)])
 def test_failed_same_answers_fail_the_ledger(before: bool, same: bool) -> None:
     """A failed ledger stays failed."""
-    ledger = samples.accuracy() if before else samples.failed_accuracy()
+    ledger = examples.accuracy() if before else examples.failed_accuracy()
     answers = SameAnswers(8, 40, 1e-6, 1.0, passed=same, sample="" if same else "row-5")
 
     result = with_same_answers(ledger, answers)

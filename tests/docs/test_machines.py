@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from reports.record import files
-from tests import samples
+from tests import examples
 from tests.docs.test_docs import environments
 from tests.helpers import Collect
 
@@ -106,7 +106,7 @@ def test_merge_job_joins_records_of_all_jobs(service: str, jobs: int, tmp_path: 
         folder = tmp_path / "reports" / "results"
     formats = ("onnx", "trt", "ts-trace")[:jobs]
     for number, mnemonic in enumerate(formats):
-        record = samples.record(case=samples.Case("a40", "resnet50", mnemonic, None, "fp16"))
+        record = examples.record(case=examples.Case("a40", "resnet50", mnemonic, None, "fp16"))
         results = folder if service == "github" and jobs == 1 else folder / f"a40-{number + 1}of{jobs}"
         files.write(record, files.path_of(record.case, results))
     shutil.copytree(

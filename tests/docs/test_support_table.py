@@ -9,7 +9,7 @@ from docs import support_table
 from fixtures.models import all_models
 from reports.record.schema import Case, Record, Serving
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ def row(table: str, model: str, format_: str) -> list[str]:
 def proof(**changes: object) -> Record:
     """A correct record of ResNet50 at micro size, served by the suite's runtime on a CPU."""
     case = Case("cpu", "resnet50-micro", "onnx", None, "fp32")
-    return samples.record(case=case, **changes)
+    return examples.record(case=case, **changes)
 
 
 def test_nothing_runs_without_records() -> None:
@@ -40,7 +40,7 @@ def test_record_proves_only_its_cell() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param({"accuracy": samples.failed_accuracy()}, id="wrong"),
+        pytest.param({"accuracy": examples.failed_accuracy()}, id="wrong"),
         pytest.param({"serving": None}, id="never served"),
         pytest.param({"serving": Serving("local", "2.51.0", "onnxruntime", "system")}, id="another server"),
     ],

@@ -20,7 +20,7 @@ from fixtures.efficiency.interleaved import Turns, is_done, mean_of, take_turns
 from fixtures.errors import NotAvailableError
 from fixtures.host.cpu import CpuTime
 from fixtures.host.targets import EVERY_TARGET
-from fixtures.measure.job import Job, Run
+from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.launch import serve
@@ -28,12 +28,12 @@ from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from reports.record.schema import Estimate, Load
 from reports.text.publishable import publishable
-from tests import samples, toy
+from tests import examples, toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 
 POINT = LoadPoint("offline", 1, 1)
 QUICK = MeasuringPlan(budget_s=0.1)
-RECORD = samples.record()
+RECORD = examples.record()
 
 # --- the turns ----------------------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ def measure(
     generator = generator or toy.LoadGenerator()
     windows: list[float] = []
 
-    def take(job: Job, window_s: float) -> Run:
+    def take(job: Job, window_s: float) -> GeneratorRun:
         windows.append(window_s)
         return generator.take(job, 0.12)
 
@@ -139,7 +139,7 @@ def test_every_in_process_mode_is_warmed_and_recorded(
     ways: tuple[str, ...], figures: tuple[float | None, ...]
 ) -> None:
     turns, _windows = measure(worker=Process(compiled_after=1, ways=ways))
-    entry = interleaved.record_entry(turns, samples.load("offline", 1, 1.0), 2, 1, None)
+    entry = interleaved.record_entry(turns, examples.load("offline", 1, 1.0), 2, 1, None)
     speeds = (entry.in_process_per_s, entry.serial_per_s, entry.resident_per_s)
     assert tuple(speed and pytest.approx(speed.value) for speed in speeds) == figures
 
@@ -184,7 +184,7 @@ def test_slower_served_model_is_measured_slower(make_build: MakeBuild, tmp_path:
 
 def test_best_point_is_fastest_closed_loop() -> None:
     def at(rate: float, request_rate_per_s: float | None = None) -> Load:
-        return structs.replace(samples.load("offline", 8, rate), request_rate_per_s=request_rate_per_s)
+        return structs.replace(examples.load("offline", 8, rate), request_rate_per_s=request_rate_per_s)
 
     loads = [at(5), at(7), at(6), at(9, request_rate_per_s=9)]
     assert best_of(loads) is loads[1]
@@ -195,7 +195,7 @@ def test_best_point_is_fastest_closed_loop() -> None:
 
 def test_micro_model_has_one_best_point() -> None:
     """A full model has a best point of each scenario."""
-    offline, online = samples.load("offline", 8, 5.0), samples.load("online", 16, 7.0)
+    offline, online = examples.load("offline", 8, 5.0), examples.load("online", 16, 7.0)
     full, micro = toy.case(), toy.case(toy.model(micro=True))
     assert best_points(full, [online, offline]) == [offline, online]
     assert best_points(micro, [online, offline]) == [online]
@@ -214,17 +214,17 @@ def test_in_process_batch_matches_server_batching(
     scenario: str, size: int, preferred: tuple[int, ...], expected: int
 ) -> None:
     deployment = structs.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
-    assert batch_in_process(samples.load(scenario, size, 1.0), deployment) == expected
+    assert batch_in_process(examples.load(scenario, size, 1.0), deployment) == expected
 
 
 @pytest.mark.parametrize(
     ("changes", "loads", "reference"),
     [
         ({}, True, True),
-        ({"conversion": samples.failed_conversion()}, True, False),
+        ({"conversion": examples.failed_conversion()}, True, False),
         ({"conversion": None}, True, False),
-        ({"accuracy": samples.failed_accuracy()}, True, False),
-        ({"failures": (samples.stage_failure(),)}, True, False),
+        ({"accuracy": examples.failed_accuracy()}, True, False),
+        ({"failures": (examples.stage_failure(),)}, True, False),
         ({"loads": ()}, False, False),
         ({"machine": structs.replace(RECORD.machine, cores=3)}, False, False),
         ({"build": structs.replace(RECORD.build, digest="77aa")}, False, False),
@@ -264,7 +264,7 @@ def test_reference_is_published_format_or_onnx_fp32(name: str, reference: str) -
 def test_turns_are_summarized_by_geometric_means() -> None:
     turns, peak = Turns((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
     entry = interleaved.record_entry(
-        turns, samples.load("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True
+        turns, examples.load("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True
     )
     assert entry.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
     assert entry.peak_flops_per_s == Estimate(4e9, 2e9, 8e9), "of both GPUs"
@@ -273,7 +273,7 @@ def test_turns_are_summarized_by_geometric_means() -> None:
 
 def marks_of(taken: Turns, measured_per_s: float | None = None) -> list[str]:
     """The marks of turns beside a load point of the same speed, or of the given one."""
-    load = samples.load("offline", 1, measured_per_s or taken.served_per_s[0])
+    load = examples.load("offline", 1, measured_per_s or taken.served_per_s[0])
     entry = interleaved.record_entry(taken, load, 2, 1, None)
     record = publishable(structs.replace(RECORD, efficiency=(entry,)))
     return [mark.code for efficiency in record.efficiency for mark in efficiency.marks]
@@ -307,14 +307,14 @@ def test_ratio_of_niced_run_is_marked(nice: int, codes: list[str]) -> None:
 
 def test_serving_cost_is_per_request() -> None:
     """8 inferences take 100 ms through the server and 80 ms in process."""
-    served_per_s, in_process_per_s = samples.estimate(80.0), samples.estimate(100.0)
-    efficiency = samples.efficiency(
+    served_per_s, in_process_per_s = examples.estimate(80.0), examples.estimate(100.0)
+    efficiency = examples.efficiency(
         "offline", 8, served_per_s=served_per_s, in_process_per_s=in_process_per_s
     )
     assert efficiency.serving_cost_ms == pytest.approx(20.0)
 
 
 def test_unproven_case_shows_no_efficiency() -> None:
-    efficiency = (samples.efficiency(),)
-    assert publishable(samples.record(efficiency=efficiency)).efficiency
-    assert not publishable(samples.record(efficiency=efficiency, conversion=None)).efficiency
+    efficiency = (examples.efficiency(),)
+    assert publishable(examples.record(efficiency=efficiency)).efficiency
+    assert not publishable(examples.record(efficiency=efficiency, conversion=None)).efficiency

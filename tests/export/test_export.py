@@ -11,14 +11,14 @@ from reports.record import files
 from reports.record.figures import of_accuracy, of_load, of_search
 from reports.record.schema import GpuUse, Record
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 from tests.conftest import Reports
 
-ERROR = samples.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
+ERROR = examples.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
 
 
 def case_with(*loads: object, **changes: object) -> Record:
-    return samples.record(loads=loads, **changes)
+    return examples.record(loads=loads, **changes)
 
 
 def named(entries: list[dict[str, object]]) -> dict[str, dict[str, object]]:
@@ -29,9 +29,9 @@ def named(entries: list[dict[str, object]]) -> dict[str, dict[str, object]]:
 
 def test_points_of_scenarios_and_rates_have_unique_names() -> None:
     loads = [
-        samples.load("offline", 1, 100.0),
-        samples.load("online", 1, 100.0),
-        samples.load("online", 0, 100.0, request_rate_per_s=120.0, arrivals="poisson"),
+        examples.load("offline", 1, 100.0),
+        examples.load("online", 1, 100.0),
+        examples.load("online", 0, 100.0, request_rate_per_s=120.0, arrivals="poisson"),
     ]
     names = list(named(bigger_is_better([publishable(case_with(*loads))])))
     assert names[1:] == [
@@ -42,7 +42,7 @@ def test_points_of_scenarios_and_rates_have_unique_names() -> None:
 
 
 def test_smaller_is_better_export_has_latency_and_errors() -> None:
-    record = case_with(samples.load("offline", 8, 1500.0), accuracy=samples.accuracy(ERROR))
+    record = case_with(examples.load("offline", 8, 1500.0), accuracy=examples.accuracy(ERROR))
     entries = named(smaller_is_better([publishable(record)]))
     assert entries["a40-resnet50-onnx-trt-fp16 mel MSE"]["value"] == 6e-13, "however small"
     p99 = entries["a40-resnet50-onnx-trt-fp16 offline b008-c001 p99"]
@@ -51,7 +51,7 @@ def test_smaller_is_better_export_has_latency_and_errors() -> None:
 
 
 def test_failed_case_is_exported_without_speed_and_named(tmp_path: Path, reports: Reports) -> None:
-    failed = samples.record(accuracy=samples.failed_accuracy())
+    failed = examples.record(accuracy=examples.failed_accuracy())
     files.write(failed, files.path_of(failed.case, tmp_path))
     _, out, err = reports("export", "--format", "customBiggerIsBetter", "--results", tmp_path)
     (score,) = json.loads(out)
@@ -61,7 +61,7 @@ def test_failed_case_is_exported_without_speed_and_named(tmp_path: Path, reports
 
 def test_unmeasured_score_is_not_exported() -> None:
     assert all(
-        "latency" in measures for measures in bencher([publishable(samples.random_weights())]).values()
+        "latency" in measures for measures in bencher([publishable(examples.random_weights())]).values()
     )
 
 
@@ -69,7 +69,7 @@ def test_unmeasured_score_is_not_exported() -> None:
 
 
 def test_accuracy_figures_have_the_tightest_limit() -> None:
-    figures = of_accuracy(samples.accuracy(samples.score(), ERROR))
+    figures = of_accuracy(examples.accuracy(examples.score(), ERROR))
     assert (figures["top-1_floor_percent"], figures["top-1_served_percent"]) == (95.9, 96.25)
     assert figures["mel_MSE_served"] == 6e-13
     assert "mel_MSE_ceiling" in figures
@@ -77,12 +77,12 @@ def test_accuracy_figures_have_the_tightest_limit() -> None:
 
 
 def test_comparison_and_gpu_figures_appear_only_if_measured() -> None:
-    ratio = samples.estimate(0.94)
-    load = samples.load(
+    ratio = examples.estimate(0.94)
+    load = examples.load(
         "offline",
         8,
         1500.0,
-        comparison=samples.comparison(ratio=ratio),
+        comparison=examples.comparison(ratio=ratio),
         gpu=GpuUse(0.9, None, 120.0, None, None),
     )
     figures = of_load(load)
@@ -91,14 +91,14 @@ def test_comparison_and_gpu_figures_appear_only_if_measured() -> None:
     assert figures["gpu_power_w"] == 120.0
     assert "gpu_memory_mib" not in figures
     assert not [
-        name for name in of_load(samples.load("offline", 8, 1500.0)) if "gpu" in name or "_ratio" in name
+        name for name in of_load(examples.load("offline", 8, 1500.0)) if "gpu" in name or "_ratio" in name
     ]
 
 
 def test_search_exports_winner_and_its_accuracy() -> None:
-    search = samples.search(load=samples.load("offline", 8, 1500.0))
+    search = examples.search(load=examples.load("offline", 8, 1500.0))
     figures = of_search(search)
     assert (figures["latency_budget_ms"], figures["budget_verdict"]) == (10.0, "within")
     assert (figures["preferred_batch_sizes"], figures["throughput_per_s"]) == ("64 128", 1500.0)
     assert "top-1_served_percent" not in figures
-    assert "top-1_served_percent" in of_search(structs.replace(search, accuracy=samples.accuracy()))
+    assert "top-1_served_percent" in of_search(structs.replace(search, accuracy=examples.accuracy()))

@@ -15,7 +15,7 @@ from fixtures.plugin.stages import parameters_of, stage_of
 from fixtures.run import record_file
 from reports.record import files
 from reports.record.schema import Origin, Start
-from tests.samples import accuracy, load, record
+from tests.examples import accuracy, load, record
 
 SLEEP_S, DIES_IN, FAILS_IN, TRACE = (
     "STAND_IN_SLEEP_S",
@@ -78,5 +78,5 @@ def _record(item: pytest.Item) -> Path:
     else:
         record_file.update(fresh, results, lambda stored: stored)
     path = files.path_of(fresh.case, results)
-    record_file.keep(path.with_suffix(files.CONFIG_SUFFIX), "name: ''\n")
+    record_file.write_if_changed(path.with_suffix(files.CONFIG_SUFFIX), "name: ''\n")
     return path.relative_to(results)

@@ -14,7 +14,7 @@ from fixtures.plugin.fleet import keep, records_of, report_from
 from fixtures.run import record_file
 from reports.record import files
 from reports.record.schema import Start
-from tests.samples import load, record
+from tests.examples import load, record
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from fixtures.fleet.groups import (
 from fixtures.plugin.stages import as_grouped
 from reports.record import files
 from reports.record.schema import Case, Record
-from tests import samples
+from tests import examples
 from tests.helpers import Collect
 
 ONNX = Case("a40", "resnet50", "onnx", None, "fp16")
@@ -40,7 +40,7 @@ def results(tmp_path: Path) -> Path:
     seconds = {ONNX: 30.0, TRT: 10.0, MICRO: 1.0}
     written(
         tmp_path,
-        *(samples.record(case=case, stage_seconds={"offline": seconds[case]}) for case in seconds),
+        *(examples.record(case=case, stage_seconds={"offline": seconds[case]}) for case in seconds),
     )
     (tmp_path / "a40" / "a40-bert-dist4l-trt-fp16.json").write_text("{")
     return tmp_path
@@ -78,9 +78,9 @@ def test_conversion_counts_once_per_case(tmp_path: Path, collect: Collect) -> No
     tests = as_grouped(collect("--target", "cpu", "-k", "resnet50-micro and onnx and fp32").selected)
     case = Case("cpu", "resnet50-micro", "onnx", None, "fp32")
     seconds = {test.stage: 1.0 for test in tests if test.stage}
-    build = structs.replace(samples.record().build, build_time_s=1000.0)
+    build = structs.replace(examples.record().build, build_time_s=1000.0)
     known = earlier_durations(
-        written(tmp_path, samples.record(case=case, build=build, stage_seconds=seconds))
+        written(tmp_path, examples.record(case=case, build=build, stage_seconds=seconds))
     )
 
     (group,) = groups_by_case(tests, known)

@@ -27,7 +27,7 @@ from reports.record.files import RecordError
 from reports.tables.case import case_section
 from reports.tables.summary import machine_blocks, summary
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 from tests.fuzz import damage
 from tests.fuzz.limits import bounded, check_refusal
 from tests.helpers import as_markdown
@@ -110,7 +110,7 @@ HEAD = b"".join(pickle.dumps(value, protocol=2) for value in HEAD_VALUES)
 PARSERS = {
     "record": Parser(
         "case.json",
-        lambda path: files.write(structs.replace(complete(), accuracy=samples.accuracy()), path),
+        lambda path: files.write(structs.replace(complete(), accuracy=examples.accuracy()), path),
         damage.json_of,
         read_record,
     ),

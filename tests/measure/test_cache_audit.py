@@ -18,7 +18,7 @@ from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from reports.record.schema import Estimate
-from tests import samples as records
+from tests import examples as records
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 

@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.errors import ProofError
 from fixtures.measure import estimates, perf_analyzer
-from fixtures.measure.job import Job, Run
+from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import window_for
 from fixtures.spec import LoadPoint, Model, Tensor
@@ -20,14 +20,14 @@ from tests.measure.generator import LATENCY_MS, Generator, option, server_of
 
 ONLINE = LoadPoint("online", 1, 4)
 WINDOW_S = 0.12
-Take = Callable[..., Run]
+Take = Callable[..., GeneratorRun]
 
 
 @pytest.fixture
 def run(tmp_path: Path, generator: Generator) -> Take:
     """One good run on the toy model."""
 
-    def run(point: LoadPoint = ONLINE, model: Model | None = None, **changes: Any) -> Run:
+    def run(point: LoadPoint = ONLINE, model: Model | None = None, **changes: Any) -> GeneratorRun:
         toy_model = model or toy.model()
         server = changes.pop("server", server_of(tmp_path))
         with input_data(toy_model, toy.samples(), None) as data:

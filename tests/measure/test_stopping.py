@@ -58,7 +58,7 @@ def test_point_ends_on_narrow_interval_or_spent_budget(
     ("found", "done"),
     [(side(*[10] * 10), False), (side(*[10] * 12), True), (side(10, 10, elapsed_s=100), False)],
 )
-def test_proof_spends_whole_budget(found: Measured, done: bool) -> None:
+def test_proof_ends_once_enough_passes_spent_its_budget(found: Measured, done: bool) -> None:
     assert stopping.until_spent(6.0)(PointState(found)) is done
 
 

@@ -15,7 +15,7 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.spec import LoadPoint
 from reports.record import schema
 from reports.record.schema import Load
-from tests import samples, toy
+from tests import examples, toy
 from tests.toy import LATENCY_MS, LoadGenerator
 
 ONLINE = LoadPoint("online", 1, 4)
@@ -70,7 +70,7 @@ def test_point_speed_comes_from_timestamps() -> None:
     assert sum(each.duration_s for each in load.passes) == pytest.approx(load.duration_s, abs=1e-3)
 
 
-def test_rate_is_measured() -> None:
+def test_request_rate_gives_its_throughput_and_no_slip() -> None:
     load = one(LoadGenerator(lambda _job, _number: 2.0), LoadPoint("online", 1, 0, 200.0, "constant"))
 
     assert load.throughput_per_s.value == pytest.approx(200, rel=0.1)
@@ -81,7 +81,7 @@ def test_rate_is_measured() -> None:
 @pytest.mark.parametrize("factor", [0.5, 1, 2])
 def test_components_are_shares_of_average_latency(factor: float) -> None:
     load_run = toy.run_of(toy.closed_loop(np.full((1, 20), 0.01), 0.1))
-    shares = components([load_run], samples.estimate(7.0 * factor))
+    shares = components([load_run], examples.estimate(7.0 * factor))
 
     assert tuple(shares) == schema.COMPONENTS
     assert sum(shares.values()) == pytest.approx(7.0 * factor)

@@ -15,7 +15,7 @@ from fixtures.measure.estimates import Steady
 from fixtures.models import all_models
 from fixtures.spec import Case
 from reports.record.schema import COMPONENTS, CpuUse, Serving
-from tests import samples
+from tests import examples
 from tests.user_models import networks
 
 WELL = CpuUse(cores=4, load_generator=0.3, server=2.5, others=0.1, stolen=0.0)
@@ -121,7 +121,7 @@ def test_missed_schedule_is_marked(
     completed: tuple[float, ...], slip_ms: float, latency_ms: float, found: list[str]
 ) -> None:
     marks = validity.marks_of_schedule(
-        [part(count) for count in completed], slip_ms, samples.estimate(latency_ms)
+        [part(count) for count in completed], slip_ms, examples.estimate(latency_ms)
     )
     assert [mark.code for mark in marks] == found
 

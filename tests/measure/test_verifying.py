@@ -20,7 +20,7 @@ from fixtures.measure.verifying import together, verify, verifying
 from fixtures.serve.server import Server
 from fixtures.spec import Arrays, LoadPoint
 from reports.text.publishable import publishable
-from tests import samples, toy
+from tests import examples, toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.consistency.wrong_rows import FAULTS, Fault
 from tests.consistency.wrong_rows import NEAR as WIDE
@@ -233,6 +233,6 @@ def test_wrong_answer_under_load_hides_speed(job: Job) -> None:
     assert load.samples == 20
     assert load.answers is not None
     assert 0 < load.answers.wrong < load.answers.verified, "some samples have the right answer"
-    assert publishable(samples.record(loads=(load,))).loads == ()
+    assert publishable(examples.record(loads=(load,))).loads == ()
     right = structs.replace(load, answers=structs.replace(load.answers, wrong=0, first_wrong=None))
-    assert publishable(samples.record(loads=(right,))).loads == (right,)
+    assert publishable(examples.record(loads=(right,))).loads == (right,)

@@ -13,16 +13,16 @@ from reports.merge import merge
 from reports.record import files, per_sample
 from reports.record.files import RecordError
 from reports.record.schema import Case, Record, Serving, Start
-from tests import samples
+from tests import examples
 from tests.helpers import closed
 
 CASE = "a40-resnet50-onnx-trt-fp16"
-WHOLE = samples.measured_at(
-    samples.origin(),
-    samples.record(
-        gates=(samples.gate(),),
+WHOLE = examples.measured_at(
+    examples.origin(),
+    examples.record(
+        gates=(examples.gate(),),
         starts=(Start("offline", 1.0, 2.0, 3.0), Start("online", 1.5, 2.5, 3.5)),
-        search=samples.search(accuracy=samples.accuracy()),
+        search=examples.search(accuracy=examples.accuracy()),
         price_per_hour=2.5,
         stage_seconds={"offline": 3.0, "online": 4.0},
     ),
@@ -40,7 +40,7 @@ def on(target: str) -> Record:
 def shards(folder: Path, *parts: dict[str, Any]) -> list[Path]:
     """A folder for each part, with the whole record and these fields changed."""
     return [
-        samples.store(folder / f"job-{n}", structs.replace(WHOLE, **changes))
+        examples.store(folder / f"job-{n}", structs.replace(WHOLE, **changes))
         for n, changes in enumerate(parts)
     ]
 
@@ -65,7 +65,7 @@ def refused(tmp_path: Path) -> Callable[..., str]:
 
 
 def test_records_of_three_machines_arrive_with_their_files(tmp_path: Path) -> None:
-    folders = [samples.store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
+    folders = [examples.store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
     files.replace(folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt", b"instances")
     (folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.server.log").write_text("started")
     expected = {name: data for folder in folders for name, data in content(folder).items()}
@@ -103,7 +103,7 @@ def test_parts_of_a_case_merge_in_any_order(tmp_path: Path) -> None:
 
 def test_later_record_replaces_earlier_results(tmp_path: Path) -> None:
     old = {"loads": WHOLE.loads[:3], "updated": "2026-03-01T00:00:00+00:00"}
-    starts = (Start("offline", 9.0, 9.0, 9.0, samples.origin(run=2)),)
+    starts = (Start("offline", 9.0, 9.0, 9.0, examples.origin(run=2)),)
     build = structs.replace(WHOLE.build, build_time_s=1.0)
     new = {"loads": WHOLE.loads[3:], "starts": starts, "build": build, "updated": "2026-03-02T00:00:00+00:00"}
     first, second = shards(tmp_path, new, old)
@@ -121,7 +121,7 @@ def test_later_record_replaces_earlier_results(tmp_path: Path) -> None:
 
 def test_equal_figures_of_two_runs_merge(tmp_path: Path) -> None:
     assert WHOLE.conversion
-    again = structs.replace(WHOLE.conversion, origin=samples.origin("node2", 2))
+    again = structs.replace(WHOLE.conversion, origin=examples.origin("node2", 2))
     merge(shards(tmp_path, {"loads": WHOLE.loads[:3]}, {"conversion": again}), tmp_path / "out")
     assert len(files.read_all(tmp_path / "out")[0].loads) == 5
 
@@ -140,7 +140,7 @@ def test_reason_for_missing_metric_follows_the_ledger(tmp_path: Path) -> None:
 
 def test_left_out_files_are_named(tmp_path: Path) -> None:
     (shard,) = shards(tmp_path, {})
-    old = samples.store(shard / "a40", WHOLE) / "a40"
+    old = examples.store(shard / "a40", WHOLE) / "a40"
     old = old.rename(shard / "a40" / "superseded") / f"{CASE}.json"
     (shard / "a40" / "other.server.log").write_text("started")
     (shard / "a40" / f".{CASE}.json.lock").touch()
@@ -149,7 +149,7 @@ def test_left_out_files_are_named(tmp_path: Path) -> None:
 
 
 def test_link_given_directly_is_followed(tmp_path: Path) -> None:
-    (shard,), other = shards(tmp_path, {}), samples.store(tmp_path / "b", on("t4"))
+    (shard,), other = shards(tmp_path, {}), examples.store(tmp_path / "b", on("t4"))
     (shard / "a40" / LOGS).write_text("started")
     (tmp_path / "folder").symlink_to(other)
     (tmp_path / "record.json").symlink_to(files.path_of(WHOLE.case, shard))
@@ -172,10 +172,13 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
         "serving.versions.torch none 2.5.0",
     ),
     "machine": ({"machine": structs.replace(WHOLE.machine, cores=32)}, "machine.cores 16 32"),
-    "point": ({"loads": (samples.load("offline", 8, 1001.0, origin=samples.origin()),)}, "loads offline 8 1"),
-    "accuracy": ({"accuracy": samples.accuracy(samples=400, origin=samples.origin())}, "accuracy"),
-    "conversion": ({"conversion": samples.failed_conversion()}, "conversion"),
-    "search": ({"search": samples.search(budget_ms=20.0)}, "search"),
+    "point": (
+        {"loads": (examples.load("offline", 8, 1001.0, origin=examples.origin()),)},
+        "loads offline 8 1",
+    ),
+    "accuracy": ({"accuracy": examples.accuracy(samples=400, origin=examples.origin())}, "accuracy"),
+    "conversion": ({"conversion": examples.failed_conversion()}, "conversion"),
+    "search": ({"search": examples.search(budget_ms=20.0)}, "search"),
     "price": ({"price_per_hour": 3.0}, "price_per_hour"),
 }
 
@@ -230,7 +233,7 @@ def test_output_must_be_new_or_empty(there: str, tmp_path: Path, refused: Callab
     if there == "a file":
         out.write_text("notes")
     else:
-        samples.store(out, WHOLE)
+        examples.store(out, WHOLE)
     assert "--output" in refused(shard)
     (tmp_path / "empty").mkdir()
     merge([shard], tmp_path / "empty")
@@ -259,7 +262,7 @@ def test_links_and_special_files_stop_the_merge(
 
 @pytest.mark.parametrize("suffix", [".json", ".samples.json", ".search/samples.json"])
 def test_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Callable[..., str]) -> None:
-    folders = [samples.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
+    folders = [examples.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
     damaged = folders[1] / "t4" / f"t4-resnet50-onnx-trt-fp16{suffix}"
     files.replace(damaged, b'{"case": ')
     assert str(damaged) in refused(*folders)

@@ -6,7 +6,7 @@ from pathlib import Path
 from reports.page.html import page, section_of
 from reports.record.schema import Record
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 
 
 def page_of(results: Path, *records: Record) -> str:
@@ -15,7 +15,7 @@ def page_of(results: Path, *records: Record) -> str:
 
 def unmeasured(**changes: object) -> Record:
     """A case without load points, so that nothing is drawn."""
-    return samples.record(loads=(), **changes)
+    return examples.record(loads=(), **changes)
 
 
 def words(html: str) -> str:

@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
 from reports.record.schema import Case
-from tests import samples
+from tests import examples
 from tests.helpers import wait_until
 from tests.page.pages import page_of
 
@@ -41,15 +41,15 @@ ALL = [FAST, FAILED, SLOW]
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of three cases as a file: a fast one, a slow one, and one that failed."""
     cases = [
-        samples.swept(case=Case("a40", "resnet50", "onnx", None, "fp16")),
-        samples.record(
+        examples.swept(case=Case("a40", "resnet50", "onnx", None, "fp16")),
+        examples.record(
             case=Case("cpu", "fastpitch", "onnx", None, "fp32"),
-            accuracy=samples.failed_accuracy(),
+            accuracy=examples.failed_accuracy(),
         ),
-        samples.record(
+        examples.record(
             case=Case("cpu", "nnunet", "ts-trace", None, "fp32"),
-            build=samples.random_weights().build,
-            loads=(samples.load("offline", 1, 9.5),),
+            build=examples.random_weights().build,
+            loads=(examples.load("offline", 1, 9.5),),
         ),
     ]
     folder = tmp_path_factory.mktemp("page")

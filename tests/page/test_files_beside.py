@@ -11,7 +11,7 @@ from fixtures.run import record_file
 from reports.record import files, per_sample
 from reports.record.per_sample import Part, Sample, SampleScores
 from reports.record.schema import Record
-from tests import samples
+from tests import examples
 from tests.conftest import Reports
 from tests.page.pages import page_of, unmeasured, words
 
@@ -48,11 +48,11 @@ def test_worst_samples_are_shown_only_for_the_same_build(
 def test_configurations_are_shown_without_control_characters(
     tmp_path: Path,
 ) -> None:
-    path = files.path_of(samples.record().case, tmp_path)
-    record_file.keep(path.with_suffix(files.CONFIG_SUFFIX), 'name: "\x1b[2Jown"')
+    path = files.path_of(examples.record().case, tmp_path)
+    record_file.write_if_changed(path.with_suffix(files.CONFIG_SUFFIX), 'name: "\x1b[2Jown"')
     name = record_file.write_config(path, 'name: "winner"')
 
-    html = page_of(tmp_path, unmeasured(search=samples.search(config=name)))
+    html = page_of(tmp_path, unmeasured(search=examples.search(config=name)))
 
     assert "\x1b" not in html
     assert r"name: &#34;\x1b[2Jown&#34;" in html
@@ -65,7 +65,7 @@ CONFIG = "a40-resnet50-onnx-trt-fp16.search/config.pbtxt"
 
 def searched(config: str = CONFIG) -> Record:
     """A case whose search names this file for its winner's configuration."""
-    return unmeasured(search=samples.search(config=config, accuracy=samples.accuracy()))
+    return unmeasured(search=examples.search(config=config, accuracy=examples.accuracy()))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_record_cannot_show_other_files(name: str, tmp_path: Path) -> None:
     secret.write_text(SECRET)
     results = tmp_path / "results"
     record = searched(name.format(secret))
-    (samples.store(results, record) / "a40" / "secret").write_text(SECRET)
+    (examples.store(results, record) / "a40" / "secret").write_text(SECRET)
     (results / "a40" / "x.search").mkdir()
 
     assert SECRET not in page_of(results, record)
@@ -97,7 +97,7 @@ def test_irregular_file_beside_a_record_is_refused(
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text(SECRET)
-    results = samples.store(tmp_path / "results", searched())
+    results = examples.store(tmp_path / "results", searched())
     path = files.path_of(searched().case, results)
     if suffix == ".json":
         path.rename(secret)
@@ -114,7 +114,7 @@ def test_irregular_file_beside_a_record_is_refused(
 
 @pytest.mark.parametrize("name", ["config.pbtxt", "samples.json"])
 def test_linked_folder_beside_record_is_not_followed(name: str, tmp_path: Path) -> None:
-    results = samples.store(tmp_path / "results", searched())
+    results = examples.store(tmp_path / "results", searched())
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / name).write_text(SECRET)
@@ -125,7 +125,7 @@ def test_linked_folder_beside_record_is_not_followed(name: str, tmp_path: Path) 
 
 
 def test_oversized_configuration_is_refused(tmp_path: Path) -> None:
-    path = files.path_of(samples.record().case, tmp_path).with_suffix(files.CONFIG_SUFFIX)
+    path = files.path_of(examples.record().case, tmp_path).with_suffix(files.CONFIG_SUFFIX)
     path.parent.mkdir()
     with path.open("wb") as file:
         file.truncate(2**20 + 1)
@@ -136,8 +136,10 @@ def test_oversized_configuration_is_refused(tmp_path: Path) -> None:
 
 def test_results_folder_may_be_a_link(tmp_path: Path, reports: Reports) -> None:
     record = unmeasured()
-    results = samples.store(tmp_path / "results", record)
-    record_file.keep(files.path_of(record.case, results).with_suffix(files.CONFIG_SUFFIX), 'name: "own"')
+    results = examples.store(tmp_path / "results", record)
+    record_file.write_if_changed(
+        files.path_of(record.case, results).with_suffix(files.CONFIG_SUFFIX), 'name: "own"'
+    )
     (tmp_path / "link").symlink_to(results)
     output = tmp_path / "page.html"
 

@@ -17,7 +17,7 @@ from reports.record import files, per_sample
 from reports.record.per_sample import Part, Sample, SampleScores
 from reports.record.schema import Case, Mark, Record, SameAnswers, VerifiedAnswers, case_id
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 from tests.conftest import Reports
 from tests.page.pages import page_of, unmeasured, words
 from tests.text.test_speed import AS_FAST, FAST, ONNX, SLOW
@@ -46,12 +46,12 @@ RIGHT, WRONG = "a40-resnet50-onnx-trt-fp16", "a40-resnet50-ts-trace-fp16"
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of a case with a curve, and of one that failed."""
-    failed = samples.swept(
+    failed = examples.swept(
         case=Case("a40", "resnet50", "ts-trace", None, "fp16"),
-        accuracy=samples.failed_accuracy(),
-        efficiency=(samples.efficiency(),),
+        accuracy=examples.failed_accuracy(),
+        efficiency=(examples.efficiency(),),
     )
-    return page_of(tmp_path_factory.mktemp("results"), samples.swept(), failed)
+    return page_of(tmp_path_factory.mktemp("results"), examples.swept(), failed)
 
 
 def test_answers_precede_summary_and_cases(whole: str) -> None:
@@ -86,13 +86,13 @@ def test_curve_is_drawn_once_in_colours_of_both_themes(whole: str) -> None:
 
 
 def test_bar_is_share_of_fastest_of_its_model(tmp_path: Path) -> None:
-    slow = samples.record(
-        case=Case("a40", "resnet50", "onnx", None, "fp16"), loads=(samples.load("offline", 8, 50.0),)
+    slow = examples.record(
+        case=Case("a40", "resnet50", "onnx", None, "fp16"), loads=(examples.load("offline", 8, 50.0),)
     )
-    other = samples.record(
-        case=Case("a40", "bert", "onnx", None, "fp16"), loads=(samples.load("offline", 8, 1.0),)
+    other = examples.record(
+        case=Case("a40", "bert", "onnx", None, "fp16"), loads=(examples.load("offline", 8, 1.0),)
     )
-    fast = samples.record(loads=(samples.load("offline", 8, 200.0),))
+    fast = examples.record(loads=(examples.load("offline", 8, 200.0),))
 
     shares = [
         cell["style"] for cell in Elements(page_of(tmp_path, fast, slow, other)).of("td") if "style" in cell
@@ -101,31 +101,31 @@ def test_bar_is_share_of_fastest_of_its_model(tmp_path: Path) -> None:
     assert sorted(map(str, shares)) == ["--share: 100.0%", "--share: 100.0%", "--share: 25.0%"]
 
 
-POINT = samples.load("offline", 8, 1573.6, samples=63, answers=VerifiedAnswers(4100, 0, 520, 0.5))
+POINT = examples.load("offline", 8, 1573.6, samples=63, answers=VerifiedAnswers(4100, 0, 520, 0.5))
 SAME = SameAnswers(16, 96, 2e-7, 1.0, passed=True)
 APART = structs.replace(SAME, relative_difference=0.3, passed=False, sample="digit-0007")
-FOUND = samples.search(load=samples.load("online", 16, 4321.0), accuracy=samples.accuracy())
+FOUND = examples.search(load=examples.load("online", 16, 4321.0), accuracy=examples.accuracy())
 
 
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        (samples.record(loads=(POINT,)), ["1573.6 (1542.1 to 1605.1)", " 63 4100 "]),
-        (samples.record(loads=()), ["top-1 96.4 % 96.4 % 96.25 % floor 95.9 % framework less 0.5 % kept"]),
-        (samples.record(loads=()), ["converted and served 1 1 0 99.80 % 99.00 % digit-0007"]),
+        (examples.record(loads=(POINT,)), ["1573.6 (1542.1 to 1605.1)", " 63 4100 "]),
+        (examples.record(loads=()), ["top-1 96.4 % 96.4 % 96.25 % floor 95.9 % framework less 0.5 % kept"]),
+        (examples.record(loads=()), ["converted and served 1 1 0 99.80 % 99.00 % digit-0007"]),
         (
-            unmeasured(accuracy=samples.failed_accuracy()),
+            unmeasured(accuracy=examples.failed_accuracy()),
             ["floor 94.0 % published not kept", "1 not proven"],
         ),
-        (unmeasured(accuracy=samples.accuracy(same_answers=SAME)), ["2e-07"]),
-        (unmeasured(accuracy=samples.accuracy(same_answers=APART, passed=False)), ["digit-0007 are 0.3"]),
-        (structs.replace(samples.random_weights(), loads=()), ["1 accuracy not measured"]),
+        (unmeasured(accuracy=examples.accuracy(same_answers=SAME)), ["2e-07"]),
+        (unmeasured(accuracy=examples.accuracy(same_answers=APART, passed=False)), ["digit-0007 are 0.3"]),
+        (structs.replace(examples.random_weights(), loads=()), ["1 accuracy not measured"]),
         (unmeasured(accuracy=None, search=FOUND), ["1 search only", "4,321.0 infer/s with p99 2.126 ms"]),
         (
-            samples.record(loads=(structs.replace(POINT, marks=(Mark("cpu-shared", "0.7 cores"),)),)),
+            examples.record(loads=(structs.replace(POINT, marks=(Mark("cpu-shared", "0.7 cores"),)),)),
             ["a: 0.7 cores", "batch 8: 0.7 cores"],
         ),
-        (samples.record(), ["Beside NVIDIA A40", "Ratios are measured over published"]),
+        (examples.record(), ["Beside NVIDIA A40", "Ratios are measured over published"]),
     ],
     ids=[
         *("intervals", "a limit", "samples that differ", "not kept", "the same answers", "answers apart"),
@@ -165,20 +165,20 @@ def test_only_own_script_may_run(whole: str) -> None:
 
 
 def test_text_from_files_is_escaped(tmp_path: Path) -> None:
-    load = samples.load("offline", 1, 100.0, marks=(Mark("cpu-shared", EVIL), Mark(EVIL, EVIL)))
+    load = examples.load("offline", 1, 100.0, marks=(Mark("cpu-shared", EVIL), Mark(EVIL, EVIL)))
     machine = structs.replace(
-        samples.record().machine, cpu=EVIL, gpu=EVIL, system=EVIL, versions={EVIL: EVIL}
+        examples.record().machine, cpu=EVIL, gpu=EVIL, system=EVIL, versions={EVIL: EVIL}
     )
-    record = samples.record(
+    record = examples.record(
         machine=machine,
-        build=structs.replace(samples.record().build, weights=EVIL, format=EVIL, engine=EVIL),
-        accuracy=samples.accuracy(samples.score(metric=EVIL), samples=2),
+        build=structs.replace(examples.record().build, weights=EVIL, format=EVIL, engine=EVIL),
+        accuracy=examples.accuracy(examples.score(metric=EVIL), samples=2),
         loads=(load,),
     )
     sample = Sample(EVIL, EVIL, (Part("text", EVIL, EVIL), Part("image", EVIL, f'"{EVIL}')))
     sample_scores = SampleScores(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
     per_sample.write(sample_scores, per_sample.path_of(record.case, tmp_path))
-    record_file.keep(files.path_of(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL)
+    record_file.write_if_changed(files.path_of(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL)
 
     html = page_of(tmp_path, record)
 
@@ -191,7 +191,7 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
 
 def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None:
     other = unmeasured(case=Case("cpu", "bert-dist4l", "onnx", None, "fp32"))
-    results, output = samples.store(tmp_path, unmeasured(), other), tmp_path / "report.html"
+    results, output = examples.store(tmp_path, unmeasured(), other), tmp_path / "report.html"
 
     result = reports("html", "--results", results, "-k", "bert", "--output", output)
 
@@ -204,7 +204,7 @@ def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None
 
 def test_damaged_samples_file_is_named(tmp_path: Path, reports: Reports) -> None:
     record = unmeasured()
-    results, output = samples.store(tmp_path, record), tmp_path / "report.html"
+    results, output = examples.store(tmp_path, record), tmp_path / "report.html"
     path = per_sample.path_of(record.case, tmp_path)
     path.write_text('{"schema": 1}')
 
@@ -215,7 +215,7 @@ def test_damaged_samples_file_is_named(tmp_path: Path, reports: Reports) -> None
     assert not output.exists()
 
 
-FAILED = structs.replace(FAST, accuracy=samples.failed_accuracy())
+FAILED = structs.replace(FAST, accuracy=examples.failed_accuracy())
 UNMEASURED = structs.replace(ONNX, loads=(), efficiency=())
 ONNX_ALONE, FAST_ALONE, SLOW_ALONE = (structs.replace(record, efficiency=()) for record in (ONNX, FAST, SLOW))
 

@@ -9,16 +9,16 @@ import pytest
 
 from reports.__main__ import main
 from reports.record.schema import Case
-from tests import samples
+from tests import examples
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder with a proven case and a failed one."""
-    wrong = samples.record(
-        case=Case("a40", "resnet50", "onnx", None, "fp32"), accuracy=samples.failed_accuracy()
+    wrong = examples.record(
+        case=Case("a40", "resnet50", "onnx", None, "fp32"), accuracy=examples.failed_accuracy()
     )
-    return samples.store(tmp_path / "results", samples.swept(), wrong)
+    return examples.store(tmp_path / "results", examples.swept(), wrong)
 
 
 @pytest.fixture

@@ -9,17 +9,17 @@ from msgspec import structs
 from reports import plots
 from reports.record.schema import Mark, Record
 from reports.text.publishable import publishable
-from tests import samples
-from tests.samples import estimate
+from tests import examples
+from tests.examples import estimate
 
 CURVE = "throughput-latency"
 
 
 def searched(**changes: object) -> Record:
     """A swept case with a search that found a point within its budget."""
-    fields = {"budget_ms": 25.0, "percentile": "p95", "accuracy": samples.accuracy()}
-    load = samples.load("online", 48, 2750.0)
-    return samples.swept(search=samples.search(load=load, **(fields | changes)))
+    fields = {"budget_ms": 25.0, "percentile": "p95", "accuracy": examples.accuracy()}
+    load = examples.load("online", 48, 2750.0)
+    return examples.swept(search=examples.search(load=load, **(fields | changes)))
 
 
 def chart_of(name: str, *records: Record, budget_ms: float | None = None) -> plots.Chart:
@@ -54,25 +54,27 @@ def texts_of(svg: str) -> list[str]:
 
 
 def test_available_plots_depend_on_number_of_cases() -> None:
-    assert [*plots.available([publishable(samples.swept())])] == ["accuracy-ledger", CURVE]
-    both = [publishable(samples.swept()), publishable(samples.random_weights())]
+    assert [*plots.available([publishable(examples.swept())])] == ["accuracy-ledger", CURVE]
+    both = [publishable(examples.swept()), publishable(examples.random_weights())]
     assert [*plots.available(both)] == ["accuracy-ledger", "best-throughput"]
 
 
 def test_wrong_case_shows_accuracy_but_no_speed() -> None:
-    wrong = samples.swept(accuracy=samples.failed_accuracy())
+    wrong = examples.swept(accuracy=examples.failed_accuracy())
     row = rows_of("accuracy-ledger", wrong)["onnx-trt-fp16"]
     assert row.limit == pytest.approx(94.0)
     assert row.values["served"].value == pytest.approx(93.1)
     assert row.text.endswith(": fails")
     assert [*plots.available([publishable(wrong)])] == ["accuracy-ledger"]
-    assert not rows_of("best-throughput", wrong, samples.random_weights())["onnx-trt-fp16"].values
+    assert not rows_of("best-throughput", wrong, examples.random_weights())["onnx-trt-fp16"].values
 
 
 def test_curve_joins_points_by_load() -> None:
-    (points,) = curve_of(samples.swept()).lines.values()
+    (points,) = curve_of(examples.swept()).lines.values()
     measured = {
-        load.concurrency: load.throughput_per_s for load in samples.swept().loads if load.scenario == "online"
+        load.concurrency: load.throughput_per_s
+        for load in examples.swept().loads
+        if load.scenario == "online"
     }
     assert {point.size: point.throughput_per_s for point in points} == measured
     assert [point.size for point in points] == sorted(measured)
@@ -80,11 +82,11 @@ def test_curve_joins_points_by_load() -> None:
 
 def test_rates_and_client_batches_are_separate_lines() -> None:
     rates = tuple(
-        samples.load("online", 0, rate, request_rate_per_s=rate, arrivals="poisson")
+        examples.load("online", 0, rate, request_rate_per_s=rate, arrivals="poisson")
         for rate in (500.0, 900.0)
     )
-    batches = tuple(samples.load("online", size, 900.0 + size, batch=4) for size in (8, 16))
-    lines = curve_of(samples.swept(loads=(*samples.swept().loads, *rates, *batches))).lines
+    batches = tuple(examples.load("online", size, 900.0 + size, batch=4) for size in (8, 16))
+    lines = curve_of(examples.swept(loads=(*examples.swept().loads, *rates, *batches))).lines
     assert {name: len(points) for name, points in lines.items()} == {
         "concurrency": 6,
         "poisson rate": 2,
@@ -95,8 +97,8 @@ def test_rates_and_client_batches_are_separate_lines() -> None:
 @pytest.mark.parametrize(
     ("record", "given", "expected"),
     [
-        (samples.swept(), None, ("p99", None)),
-        (samples.swept(), 10.0, ("p99", 10.0)),
+        (examples.swept(), None, ("p99", None)),
+        (examples.swept(), 10.0, ("p99", 10.0)),
         (searched(), None, ("p95", 25.0)),
         (searched(), 10.0, ("p95", 10.0)),
     ],
@@ -116,7 +118,7 @@ def test_budget_is_that_of_search_unless_given(
         ({}, True),
         ({"verdict": "not shown"}, True),
         ({"verdict": "beyond"}, False),
-        ({"accuracy": samples.failed_accuracy()}, False),
+        ({"accuracy": examples.failed_accuracy()}, False),
         ({"accuracy": None}, False),
     ],
 )
@@ -125,9 +127,9 @@ def test_search_winner_is_shown_only_if_proven(changes: dict[str, object], is_sh
 
 
 def test_marked_point_is_hollow_except_for_wide_interval() -> None:
-    first = samples.load("online", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
-    second = samples.load("online", 2, 15.0, marks=(Mark("cpu-shared", "busy"),))
-    chart = chart_of(CURVE, samples.record(loads=(first, second)))
+    first = examples.load("online", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
+    second = examples.load("online", 2, 15.0, marks=(Mark("cpu-shared", "busy"),))
+    chart = chart_of(CURVE, examples.record(loads=(first, second)))
     assert isinstance(chart.panels, plots.Curve)
     (points,) = chart.panels.lines.values()
     assert [point.is_marked for point in points] == [False, True]
@@ -135,11 +137,11 @@ def test_marked_point_is_hollow_except_for_wide_interval() -> None:
 
 
 def test_several_cases_show_only_first_metric() -> None:
-    error = samples.score(
+    error = examples.score(
         metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=0.0121, limits=()
     )
-    two = samples.record(accuracy=samples.accuracy(samples.score(), error))
-    alone, several = panels_of("accuracy-ledger", two), panels_of("accuracy-ledger", two, samples.swept())
+    two = examples.record(accuracy=examples.accuracy(examples.score(), error))
+    alone, several = panels_of("accuracy-ledger", two), panels_of("accuracy-ledger", two, examples.swept())
     axes = ["top-1, % (higher is better)", "mel MSE (lower is better)"]
     assert [panel.axis for panel in alone] == axes
     assert [panel.axis for panel in several] == axes[:1]
@@ -150,18 +152,18 @@ def test_picture_is_independent_of_matplotlib_settings() -> None:
     mpl.rcParams["axes.linewidth"] = 7
     before = dict(mpl.rcParams)
     try:
-        thick = svg_of(CURVE, samples.swept())
+        thick = svg_of(CURVE, examples.swept())
         assert dict(mpl.rcParams) == before
     finally:
         mpl.rcdefaults()
-    assert thick == svg_of(CURVE, samples.swept())
+    assert thick == svg_of(CURVE, examples.swept())
 
 
 def test_digest_covers_everything_drawn() -> None:
-    chart = chart_of(CURVE, samples.swept())
-    digest = plots.digest_of(svg_of(CURVE, samples.swept()))
+    chart = chart_of(CURVE, examples.swept())
+    digest = plots.digest_of(svg_of(CURVE, examples.swept()))
     assert digest == chart.digest("light")
     assert digest != chart.digest("dark")
-    first, *rest = reversed(samples.swept().loads)
-    other = samples.swept(loads=(structs.replace(first, throughput_per_s=estimate(421)), *rest))
+    first, *rest = reversed(examples.swept().loads)
+    other = examples.swept(loads=(structs.replace(first, throughput_per_s=estimate(421)), *rest))
     assert chart_of(CURVE, other).digest("light") != digest

@@ -28,9 +28,9 @@ from fixtures.host.origin import origin
 from fixtures.measure.measurement import Measurement
 from fixtures.plugin.recorder import Recorder
 from reports.record.schema import Start
-from tests import samples
+from tests import examples
 
-RECORD = samples.record(conversion=None, accuracy=None, loads=())
+RECORD = examples.record(conversion=None, accuracy=None, loads=())
 
 @pytest.fixture
 def recorder(request, settings):
@@ -42,17 +42,17 @@ def server():
 
 def test_conversion(recorder):
     for _ in range(2):
-        recorder.keep(None, conversion=samples.record().conversion)
+        recorder.keep(None, conversion=examples.record().conversion)
     recorder.figure("all agree")
 
 def test_accuracy(recorder):
-    recorder.keep(RECORD.serving, accuracy=samples.failed_accuracy())
+    recorder.keep(RECORD.serving, accuracy=examples.failed_accuracy())
     raise AccuracyError("top-1 93.1 % is below 94 %", where="here, now")
 
 @pytest.mark.load
 @pytest.mark.stage("online")
 def test_online(point, recorder, entry, benchmark):
-    load = samples.load("online", point.concurrency, 200.0)
+    load = examples.load("online", point.concurrency, 200.0)
     deployed = SimpleNamespace(serving=RECORD.serving, start=Start("online", 1.0, 1.0, 1.0))
     recorder.loads(deployed, [load])
     recorder.figure(entry(benchmark, Measurement(load, [0.01, 0.02, 0.03])))

@@ -13,7 +13,7 @@ import pytest
 from fixtures.consistency.served import ServedModel
 from reports.record.schema import GATES, AnswerGate, Load, VerifiedAnswers
 from reports.run.outcomes import STATUS
-from tests import samples
+from tests import examples
 from tests.consistency.answering_servers import Memory, with_memory
 from tests.helpers import ROOT, WITHOUT, Collect
 
@@ -25,7 +25,7 @@ TEST = """
     from benchmarks.test_answers import *
     from benchmarks.test_online import test_online
     from fixtures.consistency.served import ask_alone
-    from tests import samples
+    from tests import examples
     from tests.plugin.test_gating import SEEN
 
     @pytest.fixture(scope="session")
@@ -172,7 +172,7 @@ def test_recording_accepts_an_empty_answers_folder(collect: Collect, tmp_path: P
     assert collected.status == 0, collected.text
 
 
-SLOWER = {"comparison": samples.comparison(passes=16, chance=0.0001)}
+SLOWER = {"comparison": examples.comparison(passes=16, chance=0.0001)}
 WRONG = {"answers": VerifiedAnswers(100, 1, 10, 1.0)}
 
 
@@ -188,6 +188,6 @@ WRONG = {"answers": VerifiedAnswers(100, 1, 10, 1.0)}
 def test_wrong_answers_fail_a_load_point_at_any_speed(
     seen: Seen, tmp_path: Path, changes: dict[str, Any], status: int
 ) -> None:
-    seen.load = samples.load("online", 4, 1000.0, **changes)
+    seen.load = examples.load("online", 4, 1000.0, **changes)
 
     assert run(seen, tmp_path, "-k", f"{CASE} and online", "--concurrencies", "4") == status

@@ -8,7 +8,7 @@ import pytest
 from fixtures.host.origin import own_run
 from reports.record import files
 from reports.text.publishable import Publishable, publishable
-from tests import samples
+from tests import examples
 from tests.helpers import ROOT, run_pytest_here
 
 BENCHMARKS = """\
@@ -20,9 +20,9 @@ from fixtures.host.origin import origin
 from fixtures.plugin.recorder import Recorder, run_of
 from fixtures.plugin.stages import stage_of
 from reports.record.schema import Start
-from tests import samples
+from tests import examples
 
-RECORD = samples.record(conversion=None, accuracy=None, loads=(), gates=())
+RECORD = examples.record(conversion=None, accuracy=None, loads=(), gates=())
 FAILURES = {
     "nan": AccuracyError("NaN for 3 of 26 samples", where="output OUTPUT__0"),
     "bug": ZeroDivisionError("division by zero"),
@@ -46,23 +46,23 @@ def stages():
 
 @pytest.mark.stage("conversion")
 def test_conversion(recorder):
-    recorder.keep(None, conversion=samples.record().conversion)
+    recorder.keep(None, conversion=examples.record().conversion)
 
 @pytest.mark.stage("accuracy")
 def test_accuracy(stages, recorder):
     fail_in("test")
-    recorder.keep(RECORD.serving, accuracy=samples.accuracy())
+    recorder.keep(RECORD.serving, accuracy=examples.accuracy())
     fail_in("end")
 
 @pytest.mark.stage("answers")
 def test_same_answer_again(recorder):
     fail_in("answers")
-    recorder.keep(RECORD.serving, gates=(samples.gate(),))
+    recorder.keep(RECORD.serving, gates=(examples.gate(),))
 
 @pytest.mark.stage("offline")
 def test_offline(recorder):
     deployed = SimpleNamespace(serving=RECORD.serving, start=Start("offline", 1.0, 1.0, 1.0))
-    recorder.loads(deployed, [samples.load("offline", 8, 200.0)])
+    recorder.loads(deployed, [examples.load("offline", 8, 200.0)])
 """
 
 Run = Callable[..., Publishable]
@@ -85,7 +85,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         monkeypatch.setenv("FAILS", fails)
         own_run.cache_clear()  # a process has one run otherwise
         run_pytest_here("benchmarks", *options, "--results", str(results), *arguments)
-        return publishable(files.read(files.path_of(samples.record().case, results)))
+        return publishable(files.read(files.path_of(examples.record().case, results)))
 
     return once
 

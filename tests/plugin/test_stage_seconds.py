@@ -14,10 +14,10 @@ from fixtures.host.targets import CPU
 from fixtures.plugin import recorder
 from fixtures.plugin.options import SETTINGS
 from reports.record import files
-from tests import samples
+from tests import examples
 
 CASE = next(iter(cases_of(CPU)))
-RECORD = samples.record(case=CASE.key)
+RECORD = examples.record(case=CASE.key)
 
 
 @pytest.fixture

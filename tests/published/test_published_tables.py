@@ -15,7 +15,7 @@ from reports.record.schema import COMPONENTS, Artifact, Case, Deployment, Load, 
 from reports.tables.case import configuration_list, parameters_table
 from reports.tables.points import points_table
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 from tests.helpers import as_markdown, cells
 
 MODELS = ("resnet50", "nnunet", "resnet50-tf", "bert-dist4l", "fastpitch")
@@ -83,10 +83,10 @@ def measured(rows: list[PublishedRow]) -> Record:
     inputs = {tensor.name: tensor.shape for tensor in model.inputs}
     changes: dict[str, Any] = {}
     if row["score_percent"]:
-        score = samples.score(metric=row["metric"], served=row["score_percent"] / 100, limits=())
-        changes = {"accuracy": samples.accuracy(score)}
+        score = examples.score(metric=row["metric"], served=row["score_percent"] / 100, limits=())
+        changes = {"accuracy": examples.accuracy(score)}
     sizes = tuple(map(int, (row["preferred_batch_sizes"] or "").split()))
-    return samples.record(
+    return examples.record(
         case=Case(row["gpu"], row["model"], format_, accelerator, precision),
         build=Artifact("0f3c", "checkpoint", 1.0, 1.0, model_format.label, model_format.engine, inputs),
         deployment=Deployment(
@@ -99,14 +99,14 @@ def measured(rows: list[PublishedRow]) -> Record:
 
 def point(row: PublishedRow) -> Load:
     names = ("p50", "p90", "p95", "p99", "avg")
-    return samples.load(
+    return examples.load(
         row["scenario"],
         0,
         row["throughput_per_s"],
         batch=row["batch"],
         concurrency=row["concurrency"],
         latency_ms={
-            name: samples.estimate(row[f"latency_{name}_ms"]) for name in names if row[f"latency_{name}_ms"]
+            name: examples.estimate(row[f"latency_{name}_ms"]) for name in names if row[f"latency_{name}_ms"]
         },
         components_ms={name: row[f"{name}_ms"] for name in COMPONENTS if row[f"{name}_ms"] is not None},
     )
@@ -124,7 +124,7 @@ def test_columns_match_the_source_of_the_model(model: str, scenario: str) -> Non
     parts = {"offline": LATENCIES, "online": f"{PARTS} | {LATENCIES}"}[scenario]
     expected = BERT if model == "bert-dist4l" else f"{first[model]} | Inferences/second | {parts}"
     for name in (model, f"{model}-micro"):
-        record = samples.record(case=Case("a40", name, "onnx", "trt", "fp16"))
+        record = examples.record(case=Case("a40", name, "onnx", "trt", "fp16"))
         assert " | ".join(table_of(record, scenario)[0]) == expected
 
 

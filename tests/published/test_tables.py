@@ -12,11 +12,11 @@ from reports.published.comparison import differences, document, section
 from reports.record.schema import Case, Deployment, Estimate, Load, Record, Serving
 from reports.tables.table import Bullets, Table
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
 ALIKE = "a40 resnet50 onnx trt fp16"
-load = samples.load
+load = examples.load
 
 
 def case_on(name: str, *loads: Load, **changes: Any) -> Record:
@@ -25,11 +25,11 @@ def case_on(name: str, *loads: Load, **changes: Any) -> Record:
     gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
     fields: dict[str, Any] = {
         "case": Case(target, model, format_, None if accelerator == "-" else accelerator, precision),
-        "machine": structs.replace(samples.record().machine, gpu=gpu),
+        "machine": structs.replace(examples.record().machine, gpu=gpu),
         "serving": NATIVE,
         "loads": loads or (load("offline", 8, 1000),),
     }
-    return samples.record(**(fields | changes))
+    return examples.record(**(fields | changes))
 
 
 def beside(record: Record) -> list[tuple[Load, PublishedRow]]:
@@ -44,7 +44,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def latencies(**values: float) -> dict[str, Estimate]:
-    return {name: samples.estimate(value) for name, value in values.items()}
+    return {name: examples.estimate(value) for name, value in values.items()}
 
 
 def test_every_published_row_matches_one_case() -> None:
@@ -165,7 +165,7 @@ def deployed(batch: int, instances: int, sizes: tuple[int, ...], delay: int, gra
     return Deployment(batch, instances, sizes, delay, cuda_graphs=graphs, warmup=True)
 
 
-PYTHON = {"serving": samples.record().serving, "build": samples.random_weights().build, "accuracy": None}
+PYTHON = {"serving": examples.record().serving, "build": examples.random_weights().build, "accuracy": None}
 
 
 @pytest.mark.parametrize(

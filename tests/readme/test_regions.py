@@ -15,14 +15,14 @@ from reports.tables.case import case_section, configuration_list, parameters_tab
 from reports.tables.points import points_table
 from reports.tables.summary import machine_blocks, summary
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 from tests.conftest import Reports
 from tests.helpers import as_markdown
 
-SWEPT = samples.swept()
-CASE, OTHER = case_id(SWEPT.case), case_id(samples.random_weights().case)
-RECORDS = [SWEPT, samples.random_weights()]
-SEEN = samples.seen(*RECORDS)
+SWEPT = examples.swept()
+CASE, OTHER = case_id(SWEPT.case), case_id(examples.random_weights().case)
+RECORDS = [SWEPT, examples.random_weights()]
+SEEN = examples.seen(*RECORDS)
 
 PAGE = f"""\
 # A model   \t
@@ -66,7 +66,7 @@ def outside(text: str) -> list[str]:
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder with the records."""
-    return samples.store(tmp_path / "results", *RECORDS)
+    return examples.store(tmp_path / "results", *RECORDS)
 
 
 def page_in(folder: Path) -> Path:
@@ -87,7 +87,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a page and its pictures, written by the command."""
     folder = tmp_path_factory.mktemp("drawn")
     page = page_in(folder)
-    assert main(["readme", str(page), "--results", str(samples.store(folder / "results", *RECORDS))]) == 0
+    assert main(["readme", str(page), "--results", str(examples.store(folder / "results", *RECORDS))]) == 0
     return page.parent
 
 
@@ -128,7 +128,7 @@ def test_unmeasured_region_is_a_sentence(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["offline", "online", "efficiency", "use"])
 def test_wrong_case_shows_reason_in_place_of_speed(kind: str) -> None:
-    wrong = publishable(samples.swept(accuracy=samples.failed_accuracy()))
+    wrong = publishable(examples.swept(accuracy=examples.failed_accuracy()))
     assert wrong.no_speed in readme.sync(region(f"{kind} {CASE}"), [wrong]).text
 
 
@@ -203,7 +203,7 @@ def test_missing_records_are_an_error() -> None:
     ["<!-- /tritonproof:summary -->", "`is <!-- /tritonproof:summary -->`", "\\<!-- tritonproof:x -->"],
 )
 def test_marker_in_record_text_is_escaped(said: str) -> None:
-    sample = samples.record(accuracy=samples.accuracy(samples.score(metric=said)))
+    sample = examples.record(accuracy=examples.accuracy(examples.score(metric=said)))
     machine = structs.replace(sample.machine, cpu=said, gpu=None)
     record = publishable(structs.replace(sample, machine=machine))
     for name in ("machine", "summary", f"case {case_id(record.case)}"):
@@ -264,7 +264,7 @@ def test_check_finds_outdated_picture(damage: str, sync_page: Reports, written: 
     if damage == "missing":
         picture.unlink()
     else:
-        others = samples.seen(samples.swept(loads=SWEPT.loads[:3]), RECORDS[1])
+        others = examples.seen(examples.swept(loads=SWEPT.loads[:3]), RECORDS[1])
         contents = {
             "other records": plots.draw(plots.chart("best-throughput", others), "light").decode(),
             "broken off": text[:2000],

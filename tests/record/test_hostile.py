@@ -13,7 +13,7 @@ from msgspec import structs
 from reports.__main__ import main
 from reports.record import files
 from reports.record.schema import AnswerGate, OutputDifference, Record, SameAnswers
-from tests import samples
+from tests import examples
 from tests.conftest import Reports
 from tests.record.test_record import complete
 
@@ -175,7 +175,7 @@ def test_each_command_refuses_hostile_record_by_file(
 @pytest.mark.parametrize("of", ["cpu", "gpu"])
 def test_control_characters_are_shown_escaped(of: str, tmp_path: Path, reports: Reports) -> None:
     text = "\x1b]0;owned\x07 CPU \u202egnp.exe \x9b31m red\r\n::error::x"
-    stored(tmp_path / "results", ("machine", of), json.dumps(text), samples.record())
+    stored(tmp_path / "results", ("machine", of), json.dumps(text), examples.record())
     as_json = ("tables", "--results", tmp_path / "results", "--format", "json")
     for command in (*commands(tmp_path / "results", tmp_path)[:6], as_json):
         status, out, err = reports(*command)
@@ -192,7 +192,7 @@ NAMES = ["a\x1b[31mb", "a\n::error::b", "a\tb", "a\udce9b"]
 def test_forged_file_name_is_refused_on_one_line(
     place: str, name: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    results = samples.store(tmp_path / "results", samples.record())
+    results = examples.store(tmp_path / "results", examples.record())
     path = results / place.format(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{}")

@@ -11,7 +11,7 @@ from reports.merge import merge
 from reports.record import files
 from reports.record.origins import measurements
 from reports.record.schema import Record, Start, WarmUp
-from tests import samples
+from tests import examples
 
 HOST, UUID = "secret-host", "GPU-5ec2e70d-1111-2222-3333-444455556666"
 README = Path("reports/readme")
@@ -19,22 +19,22 @@ README = Path("reports/readme")
 
 def measured(host: str = HOST, uuid: str = UUID, run: int = 1) -> Record:
     """The sample record with every field that may name a machine."""
-    record = samples.record()
-    search = samples.search(accuracy=samples.accuracy())
-    origin = samples.origin(host, run, uuid)
+    record = examples.record()
+    search = examples.search(accuracy=examples.accuracy())
+    origin = examples.origin(host, run, uuid)
     whole = structs.replace(
         record,
-        gates=(samples.gate(),),
+        gates=(examples.gate(),),
         starts=(Start("offline", 0.4, 2.5, 12.5),),
         search=search,
         warm_up=WarmUp(1, (2.0,), (3.0,), passed=True, origin=origin),
     )
-    return samples.measured_at(origin, whole)
+    return examples.measured_at(origin, whole)
 
 
 @pytest.fixture
 def one_machine(tmp_path: Path) -> Path:
-    return samples.store(tmp_path / "one", measured())
+    return examples.store(tmp_path / "one", measured())
 
 
 COMMANDS = [

@@ -20,32 +20,32 @@ from reports.record.schema import (
     Soak,
     Start,
 )
-from tests import samples
+from tests import examples
 
 Keys = tuple[str | int, ...]
 
 
 def complete() -> Record:
     """The sample record with every optional field set."""
-    first, *others = samples.record().loads
+    first, *others = examples.record().loads
     whole = structs.replace(
-        samples.wrong_under_load(first),
+        examples.wrong_under_load(first),
         budget=LatencyBudget("p99", 1.5, "agreed in May", "failed"),
         cpu=CpuUse(16, 0.4, 12.5, 0.1, 0.0),
         gpu=GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
-        comparison=samples.comparison(),
-        marks=samples.marks("a pass was repeated: 1"),
+        comparison=examples.comparison(),
+        marks=examples.marks("a pass was repeated: 1"),
         certified={
             "p99": CertifiedPercentile(2.1, 2.4, 1500, 0),
             "p99.9": CertifiedPercentile(2.6, None, 1500, 5136),
         },
     )
-    record = samples.record()
+    record = examples.record()
     growth = Growth(
-        "memory of its stubs", "bytes", "request", samples.estimate(1034.0), 6e7, 3.7e8, 150_000, "failed"
+        "memory of its stubs", "bytes", "request", examples.estimate(1034.0), 6e7, 3.7e8, 150_000, "failed"
     )
     assert record.serving is not None
-    return samples.record(
+    return examples.record(
         machine=structs.replace(record.machine, gpu_uuids=("GPU-1", "GPU-2")),
         serving=structs.replace(
             record.serving,
@@ -54,15 +54,15 @@ def complete() -> Record:
             versions={"torch": "2.5.0a0"},
         ),
         build=structs.replace(record.build, inputs={"INPUT__0": (3, 224, 224)}),
-        gates=(samples.gate(),),
+        gates=(examples.gate(),),
         soak=Soak(
-            "online", 1, 16, 600.0, 300_000, 119, (growth,), 24, ("a reason",), samples.estimate(0.93), 500.0
+            "online", 1, 16, 600.0, 300_000, 119, (growth,), 24, ("a reason",), examples.estimate(0.93), 500.0
         ),
         price_per_hour=3.6,
         loads=(whole, *others),
         starts=(Start("offline", 0.4, 2.5, 12.5),),
-        efficiency=(samples.efficiency(),),
-        search=samples.search(load=first, accuracy=samples.accuracy()),
+        efficiency=(examples.efficiency(),),
+        search=examples.search(load=first, accuracy=examples.accuracy()),
     )
 
 
@@ -78,8 +78,8 @@ def path(tmp_path: Path) -> Path:
     "record",
     [
         complete(),
-        samples.record(conversion=None, accuracy=None, loads=()),
-        samples.measured_at(samples.origin(), complete()),
+        examples.record(conversion=None, accuracy=None, loads=()),
+        examples.measured_at(examples.origin(), complete()),
     ],
 )
 def test_record_round_trips(record: Record, tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_record_round_trips(record: Record, tmp_path: Path) -> None:
 
 
 def test_records_are_read_in_name_order(tmp_path: Path) -> None:
-    samples.store(tmp_path, samples.random_weights(), samples.record())
+    examples.store(tmp_path, examples.random_weights(), examples.record())
     (tmp_path / "a40" / ".superseded.json").write_text("not a record")
-    assert files.read_all(tmp_path) == [samples.record(), samples.random_weights()]
+    assert files.read_all(tmp_path) == [examples.record(), examples.random_weights()]
     assert files.read_all(tmp_path / "nowhere") == []
 
 
@@ -135,7 +135,7 @@ def test_every_missing_required_key_is_named(path: Path) -> None:
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_nonfinite_number_is_not_written(number: float, path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        files.write(samples.record(loads=(samples.load("offline", 1, number),)), path)
+        files.write(examples.record(loads=(examples.load("offline", 1, number),)), path)
     assert files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]
 
@@ -150,7 +150,7 @@ def test_interrupted_write_keeps_old_file(step: str, path: Path, monkeypatch: py
 
     monkeypatch.setattr(step, full)
     with pytest.raises(OSError, match="No space left"):
-        files.write(samples.random_weights(), path)
+        files.write(examples.random_weights(), path)
     assert contents == [complete()]
     assert files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]

@@ -4,12 +4,12 @@ from typing import Any
 
 from reports.record.schema import Comparison, Estimate, LatencyBudget
 from reports.record.verdicts import comparison_text, comparison_verdict, speed_failures, too_wide
-from tests import samples
+from tests import examples
 
 
 def comparison(**changes: Any) -> Comparison:
     """A build shown to be slower than the allowed 3 %, at the only point of its run."""
-    return samples.comparison(**({"passes": 16, "chance": 0.0001} | changes))
+    return examples.comparison(**({"passes": 16, "chance": 0.0001} | changes))
 
 
 def test_wide_ratio_is_omitted_but_verdict_is_shown() -> None:
@@ -38,7 +38,7 @@ def test_point_fails_for_each_shown_regression() -> None:
 
     def failures(compared: Comparison | None, verdict: str | None) -> list[str]:
         limit = None if verdict is None else budget(verdict)
-        return speed_failures(samples.load("online", 16, 1000.0, comparison=compared, budget=limit))
+        return speed_failures(examples.load("online", 16, 1000.0, comparison=compared, budget=limit))
 
     assert failures(None, None) == failures(fast, "passed") == failures(unknown, "not shown") == []
     assert failures(slower, "passed") == failures(slower, None) == [comparison_text(slower)]

@@ -21,7 +21,7 @@ from fixtures.run import efficiency, model_run, serving
 from fixtures.serve.releases import Image
 from fixtures.spec import Case, Deployment
 from reports.record.schema import Estimate
-from tests import samples
+from tests import examples
 from tests.helpers import ROOT, WITHOUT
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
 
@@ -30,7 +30,7 @@ TEST = """
     import pytest
     import weakref
     from types import SimpleNamespace
-    from tests import samples
+    from tests import examples
     from tests.run.test_gpu_serving import SEEN
 
     @pytest.fixture(scope="session")
@@ -55,9 +55,9 @@ TEST = """
 
     @pytest.mark.stage("efficiency")
     def test_beside(run):
-        run.known_loads = lambda: [samples.load("online", 8, 100.0)]
+        run.known_loads = lambda: [examples.load("online", 8, 100.0)]
         run.of_model.operations = None
-        run.efficiency()
+        run.measure_efficiency()
         SEEN["servers after"] = SEEN["servers"]
     """
 SEEN: dict[str, Any] = {}
@@ -108,7 +108,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
 
     def find_reference(_run: Any, case: Case) -> Any:
         build = SimpleNamespace(case=case, digest="0f3c", folder=tmp_path / str(case))
-        return build, samples.load("online", 8, 100.0)
+        return build, examples.load("online", 8, 100.0)
 
     def beside(*_arguments: Any) -> None:
         SEEN["servers beside"] = SEEN["servers"]

@@ -13,13 +13,13 @@ from fixtures.errors import ProofError
 from fixtures.run import record_file
 from reports.record import files
 from reports.record.schema import Deployment, Load, Parity, Record, Start
-from tests import samples
+from tests import examples
 from tests.helpers import ROOT
 
-WHOLE = samples.record()
+WHOLE = examples.record()
 FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, loads=(), updated="")
 """A run's record before its first measurement."""
-NEW = samples.load("online", 64, 3300.0)
+NEW = examples.load("online", 64, 3300.0)
 START = Start("online", 0.4, 2.5, 12.5)
 AT_64 = ("online", 1, 64)
 
@@ -62,26 +62,26 @@ def test_result_joins_record_and_replaces_same_point(tmp_path: Path, path: Path)
     assert (joined.conversion, joined.accuracy) == (WHOLE.conversion, WHOLE.accuracy)
     assert points(joined) == sorted([*points(WHOLE), AT_64])
 
-    again = samples.load("offline", 8, 1700.0)
+    again = examples.load("offline", 8, 1700.0)
     replaced = add(FRESH, tmp_path, loads=(again,))
     assert points(replaced) == points(joined)
     assert [load for load in replaced.loads if load.batch == 8] == [again]
 
 
 def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
-    for gate in (samples.gate("malformed"), samples.gate("batches", "wrong"), samples.gate("batches")):
+    for gate in (examples.gate("malformed"), examples.gate("batches", "wrong"), examples.gate("batches")):
         add(FRESH, tmp_path, gates=(gate,))
 
-    assert files.read(path).gates == (samples.gate("batches"), samples.gate("malformed"))
+    assert files.read(path).gates == (examples.gate("batches"), examples.gate("malformed"))
     assert files.read(path).loads == WHOLE.loads
 
 
 @pytest.mark.parametrize(("run", "is_kept"), [(1, False), (2, True)])
 def test_failure_replaces_result_of_its_stage_until_resolved(run: int, is_kept: bool) -> None:
     """A failure removes an earlier result, unless it is of the same run."""
-    accuracy = structs.replace(samples.accuracy(), origin=samples.origin(run=run))
-    failed = samples.stage_failure(origin=samples.origin(run=2))
-    stored = record_file.with_failure(samples.record(accuracy=accuracy), failed)
+    accuracy = structs.replace(examples.accuracy(), origin=examples.origin(run=run))
+    failed = examples.stage_failure(origin=examples.origin(run=2))
+    stored = record_file.with_failure(examples.record(accuracy=accuracy), failed)
 
     assert stored.accuracy == (accuracy if is_kept else None)
     assert stored.conversion == WHOLE.conversion
@@ -91,7 +91,7 @@ def test_failure_replaces_result_of_its_stage_until_resolved(run: int, is_kept: 
 
 
 def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:
-    unserved, failed = structs.replace(FRESH, serving=None), samples.failed_conversion()
+    unserved, failed = structs.replace(FRESH, serving=None), examples.failed_conversion()
 
     stored = add(unserved, tmp_path, conversion=failed)
     assert (stored.conversion, stored.serving, stored.loads) == (failed, WHOLE.serving, WHOLE.loads)
@@ -122,7 +122,7 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
             {"deployment": Deployment(128, 2, (64, 128), 1, False, True)}, WHOLE.conversion, id="deployment"
         ),
         pytest.param(
-            {"serving": structs.replace(samples.record().serving, shared_memory="none")},  # type: ignore[type-var]
+            {"serving": structs.replace(examples.record().serving, shared_memory="none")},  # type: ignore[type-var]
             WHOLE.conversion,
             id="serving",
         ),
@@ -149,7 +149,7 @@ def test_unreadable_record_is_set_aside(tmp_path: Path, path: Path, content: str
 
 
 def test_nonfinite_result_leaves_record_unchanged(tmp_path: Path, path: Path) -> None:
-    nan: Load = samples.load("online", 64, float("nan"))
+    nan: Load = examples.load("online", 64, float("nan"))
     with pytest.raises(ValueError, match="JSON"):
         add(FRESH, tmp_path, loads=(nan,))
 
@@ -168,11 +168,11 @@ WRITER = """\
 import sys
 from pathlib import Path
 from fixtures.run import record_file
-from tests import samples
+from tests import examples
 for size in range(1, 21):
-    loads = (samples.load(sys.argv[2], size, 100.0),)
+    loads = (examples.load(sys.argv[2], size, 100.0),)
     record_file.update(
-        samples.record(loads=()), Path(sys.argv[1]), lambda stored: record_file.with_results(stored, loads=loads)
+        examples.record(loads=()), Path(sys.argv[1]), lambda stored: record_file.with_results(stored, loads=loads)
     )
 """
 
@@ -203,7 +203,7 @@ def test_stage_time_changes_nothing_else_and_creates_no_record(tmp_path: Path, p
 def test_file_beside_record_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "case.pbtxt").write_bytes(b"\xff\xfe not UTF-8")
 
-    record_file.keep(tmp_path / "case.pbtxt", "name: 'own'")
+    record_file.write_if_changed(tmp_path / "case.pbtxt", "name: 'own'")
 
     assert (tmp_path / "case.pbtxt").read_text() == "name: 'own'"
 

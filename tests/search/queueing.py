@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fixtures.measure.job import Job, Run
+from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.stopping import WINDOWS, MeasuringPlan
 from fixtures.search import fastest, on_server
 from fixtures.search.candidates import Candidate, Goal, Space
@@ -50,7 +50,7 @@ class QueueingServer:
     factor_of_instances: float = 1.3
     asked: list[LoadPoint] = field(default_factory=list)
     """The point of each run."""
-    runs: dict[LoadPoint, list[Run]] = field(default_factory=dict)
+    runs: dict[LoadPoint, list[GeneratorRun]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._generator = np.random.default_rng(self.seed)
@@ -63,7 +63,7 @@ class QueueingServer:
         """The job of a candidate, with its service time."""
         return toy.job(point, request_s=self.service_of(candidate))
 
-    def take(self, job: Job, window_s: float) -> Run:
+    def take(self, job: Job, window_s: float) -> GeneratorRun:
         """Simulate one run."""
         point, service_s, length_s = job.point, job.request_s, WINDOWS * window_s
         self.asked.append(point)

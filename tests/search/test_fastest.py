@@ -15,7 +15,7 @@ from msgspec import structs
 from fixtures.errors import ProofError
 from fixtures.measure import estimates
 from fixtures.measure.estimates import Steady
-from fixtures.measure.job import Job, Run
+from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.point_state import Measured, PointState
 from fixtures.search import candidates, fastest, proof
 from fixtures.search.candidates import Candidate, Goal, Space
@@ -116,7 +116,7 @@ def test_unreachable_budget_above_service_time_fails() -> None:
     class Stalling(QueueingServer):
         """Every tenth request takes longer than the budget, whatever the load."""
 
-        def take(self, job: Job, window_s: float) -> Run:
+        def take(self, job: Job, window_s: float) -> GeneratorRun:
             run = super().take(job, window_s)
             ends = run.timeline.ends + 20_000_000 * (np.arange(len(run.timeline.ends)) % 10 == 0)
             return dataclasses.replace(run, timeline=dataclasses.replace(run.timeline, ends=ends))

@@ -12,7 +12,7 @@ from reports.tables.case import case_section
 from reports.tables.summary import summary
 from reports.text.publishable import publishable
 from reports.text.speed import lead_text, search_paragraph
-from tests import samples
+from tests import examples
 from tests.helpers import as_markdown
 
 LATENCY_MS = {"avg": Estimate(5.9, 5.8, 6.0), "p99": Estimate(6.8, 6.5, 6.95)}
@@ -24,22 +24,22 @@ def found_record(**changes: Any) -> Record:
         "budget_ms": 7.0,
         "percentile": "p99",
         "deployment": Deployment(32, 1, (16, 32), 100, cuda_graphs=False, warmup=True),
-        "load": samples.load("online", 12, 1940.4, latency_ms=LATENCY_MS),
+        "load": examples.load("online", 12, 1940.4, latency_ms=LATENCY_MS),
         "verdict": "within",
         "lead": Estimate(1.03, 1.01, 1.05),
         "configurations": 9,
         "passes": 95,
         "duration_s": 71.6,
         "config": "case.search/config.pbtxt",
-        "accuracy": samples.accuracy(),
+        "accuracy": examples.accuracy(),
     }
-    return samples.record(search=Search(**(fields | changes)))
+    return examples.record(search=Search(**(fields | changes)))
 
 
 def found_rate(**changes: Any) -> Record:
     """A record with a search for the highest rate whose winner is proven."""
     at = {"request_rate_per_s": 118.0, "arrivals": "poisson"}
-    load = samples.load("online", 0, 117.6, latency_ms=LATENCY_MS, **at)
+    load = examples.load("online", 0, 117.6, latency_ms=LATENCY_MS, **at)
     goodput = Estimate(117.25, 116.1, 118.4)
     return found_record(**{"load": load, "goodput_per_s": goodput, "rates": 37} | changes)
 
@@ -73,12 +73,12 @@ def test_winner_is_in_summary_and_case_section() -> None:
     ):
         assert "1,940.4 infer/s with p99 6.800 ms" in text
         assert "`case.search/config.pbtxt`" in text
-    assert "latency budget" not in as_markdown(case_section(publishable(samples.record())))
+    assert "latency budget" not in as_markdown(case_section(publishable(examples.record())))
     alone = structs.replace(found_record(), accuracy=None, loads=())
     assert "No throughput is shown" not in as_markdown(summary([publishable(alone)]))
 
 
-@pytest.mark.parametrize("ledger", [None, samples.failed_accuracy()])
+@pytest.mark.parametrize("ledger", [None, examples.failed_accuracy()])
 def test_unproven_winner_shows_no_speed(ledger: Accuracy | None) -> None:
     text = search_paragraph(publishable(found_record(accuracy=ledger)))
     assert text.startswith("The winner within 7 ms is not proven. No throughput is shown: ")
@@ -87,7 +87,7 @@ def test_unproven_winner_shows_no_speed(ledger: Accuracy | None) -> None:
 
 def test_random_weights_rely_on_conversion_for_proof() -> None:
     def of(**changes: Any) -> Record:
-        return samples.random_weights(search=found_record(accuracy=None).search, **changes)
+        return examples.random_weights(search=found_record(accuracy=None).search, **changes)
 
     assert "1,940.4 infer/s" in search_paragraph(publishable(of()))
-    assert "not proven" in search_paragraph(publishable(of(conversion=samples.failed_conversion())))
+    assert "not proven" in search_paragraph(publishable(of(conversion=examples.failed_conversion())))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from reports.record.schema import Estimate, Growth, Record, Soak, VerifiedAnswers
-from tests import samples
+from tests import examples
 
 CLEAN = Growth(
     "memory of the server", "bytes", "request", Estimate(2.0, -1.0, 5.0, 0.99), 3e8, 3.01e8, 150_000, "passed"
@@ -35,4 +35,4 @@ def soak(*growth: Growth, **changes: Any) -> Soak:
 
 
 def record(found: Soak, **changes: Any) -> Record:
-    return samples.record(soak=found, **changes)
+    return examples.record(soak=found, **changes)

@@ -8,7 +8,7 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from fixtures.errors import NotAvailableError, ProofError
-from fixtures.measure.job import Job, Run
+from fixtures.measure.job import GeneratorRun, Job
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from fixtures.soak.under_load import (
@@ -41,9 +41,9 @@ class Machine:
     now_s: float = 0.0
     answered: int = 0
     loadings: int = 0
-    runs: dict[float, Run] = field(default_factory=dict)
+    runs: dict[float, GeneratorRun] = field(default_factory=dict)
 
-    def take(self, job: Job, window_s: float) -> Run:
+    def take(self, job: Job, window_s: float) -> GeneratorRun:
         if window_s not in self.runs:
             self.runs[window_s] = toy.LoadGenerator().take(job, window_s)
         run = self.runs[window_s]

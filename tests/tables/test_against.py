@@ -8,19 +8,19 @@ from msgspec import structs
 from reports.record.schema import Artifact, BesideOther, Record, ServedSide, VerifiedAnswers
 from reports.tables.against import against_section, against_table, upgrade_sentence, verdict_on
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 from tests.helpers import as_markdown
 
 SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
 OTHER = BesideOther("/srv/models", SIDE, structs.replace(SIDE, triton="2.50.0"))
-FIVE_PERCENT = {"verdict": "slower", "ratio": samples.estimate(0.95, 0.01), "chance": 1e-6}
+FIVE_PERCENT = {"verdict": "slower", "ratio": examples.estimate(0.95, 0.01), "chance": 1e-6}
 
 
 FAST: dict[str, Any] = {
     "verdict": "not slower",
-    "ratio": samples.estimate(1.0),
+    "ratio": examples.estimate(1.0),
     "chance": 1.0,
-    "p99_ratio": samples.estimate(1.01),
+    "p99_ratio": examples.estimate(1.01),
 }
 
 
@@ -29,14 +29,14 @@ def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
     build = Artifact("0", "as found", 0.0, 1.0, "As it is", "python", inputs={}, as_found=True)
     right = VerifiedAnswers(9, 0, 9, 0.1, held_to="alone")
     loads = [
-        samples.load("offline", batch, 100.0, comparison=samples.comparison(**changes), answers=right)
+        examples.load("offline", batch, 100.0, comparison=examples.comparison(**changes), answers=right)
         for batch, changes in enumerate(compared, 1)
     ]
-    return samples.record(
+    return examples.record(
         build=build,
         conversion=None,
         accuracy=None,
-        gates=(samples.gate("other", wrong),),
+        gates=(examples.gate("other", wrong),),
         loads=tuple(loads),
         against=OTHER,
     )
@@ -59,8 +59,11 @@ OPEN: dict[str, Any] = FAST | {"verdict": "not shown"}
         (beside("3 answers differ", FAST), "failed"),
         (beside("", FAST, OPEN), "not shown"),
         (beside(""), "not shown"),
-        (structs.replace(beside("", FAST), gates=(samples.gate("batches", "2 differ"),)), "failed"),
-        (beside("", FAST, FAST | {"p99_ratio": samples.estimate(1.4, 0.1), "p99_is_longer": True}), "failed"),
+        (structs.replace(beside("", FAST), gates=(examples.gate("batches", "2 differ"),)), "failed"),
+        (
+            beside("", FAST, FAST | {"p99_ratio": examples.estimate(1.4, 0.1), "p99_is_longer": True}),
+            "failed",
+        ),
         (costing(loads_s=(5.1, 5.2, 5.1, 5.2, 5.3)), "failed"),
         (costing(loads_s=(5.1, 5.2, 5.1, 4.9, 5.3)), "passed"),
         (costing(loads_s=(9.0,)), "passed"),
@@ -126,10 +129,10 @@ def test_table_shows_startup_memory_and_warnings() -> None:
     text = as_markdown(against_section(publishable(costing(("low on something",)))))
     assert "low on something" in text
     assert "2.50.0" in text
-    assert against_section(publishable(samples.record())) == []
+    assert against_section(publishable(examples.record())) == []
 
 
 def test_wrong_answers_show_no_ratio() -> None:
-    wrong = publishable(beside("3 answers differ", FAST | {"ratio": samples.estimate(1.2345)}))
+    wrong = publishable(beside("3 answers differ", FAST | {"ratio": examples.estimate(1.2345)}))
 
     assert "1.23" not in as_markdown(against_table([wrong]))

@@ -38,13 +38,13 @@ from reports.tables.points import (
 )
 from reports.tables.table import Table
 from reports.text.publishable import Publishable, publishable
-from tests import samples
+from tests import examples
 
 ROOT = Path(__file__).parents[2]
 
 
 def seen(*loads: Load, **changes: Any) -> Publishable:
-    return publishable(samples.record(**({"loads": loads} if loads else {}), **changes))
+    return publishable(examples.record(**({"loads": loads} if loads else {}), **changes))
 
 
 def points(record: Publishable, scenario: str) -> Table:
@@ -57,19 +57,19 @@ def points(record: Publishable, scenario: str) -> Table:
 
 
 def test_missing_latency_is_an_empty_cell() -> None:
-    load = samples.load("online", 16, 100, latency_ms={"p50": samples.estimate(2)}, components_ms={})
+    load = examples.load("online", 16, 100, latency_ms={"p50": examples.estimate(2)}, components_ms={})
     assert points(seen(load), "online").texts == [["16", "100.0", *"-" * 7, "2.000", *"-" * 4]]
 
 
 def test_request_rate_replaces_concurrency() -> None:
-    rated = samples.load("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson")
-    table = points(seen(samples.load("online", 4, 300.0), rated), "online")
+    rated = examples.load("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson")
+    table = points(seen(examples.load("online", 4, 300.0), rated), "online")
     assert [row[0] for row in table.texts] == ["4", "120/s, poisson"]
 
 
 def test_marked_points_have_star_and_reason() -> None:
-    marked = samples.load("offline", 8, 200, marks=samples.marks("a pass was repeated", "damaged"))
-    table = points(seen(samples.load("offline", 1, 100), marked), "offline")
+    marked = examples.load("offline", 8, 200, marks=examples.marks("a pass was repeated", "damaged"))
+    table = points(seen(examples.load("offline", 1, 100), marked), "offline")
     assert [row[3] for row in table.texts] == ["100.0", "200.0*"]
     assert table.remarks == ["batch 8: a pass was repeated; damaged"]
 
@@ -77,8 +77,8 @@ def test_marked_points_have_star_and_reason() -> None:
 @pytest.mark.parametrize(
     ("record", "scenario", "said"),
     [
-        (samples.random_weights(), "online", "No online load point has been measured."),
-        (samples.record(conversion=None), "offline", "No throughput is shown: the converted model was not"),
+        (examples.random_weights(), "online", "No online load point has been measured."),
+        (examples.record(conversion=None), "offline", "No throughput is shown: the converted model was not"),
     ],
 )
 def test_empty_table_says_why(record: Record, scenario: str, said: str) -> None:
@@ -104,19 +104,19 @@ def test_resources_table_shows_only_measured_columns(
 ) -> None:
     sizes = ((1, 500.0), (8, 1000.0))
     loads = [
-        samples.load("offline", size, rate, gpu=use) for (size, rate), use in zip(sizes, uses, strict=True)
+        examples.load("offline", size, rate, gpu=use) for (size, rate), use in zip(sizes, uses, strict=True)
     ]
     table = resources_table(seen(*loads, price_per_hour=price), "offline")
 
     assert table.titles[1:] == titles
     assert [row[1:] for row in table.texts] == rows
     assert not resources_table(
-        seen(*loads, price_per_hour=3.6, accuracy=samples.failed_accuracy()), "offline"
+        seen(*loads, price_per_hour=3.6, accuracy=examples.failed_accuracy()), "offline"
     )
 
 
 def test_cost_of_unproven_inferences_says_so() -> None:
-    record = samples.random_weights(loads=(samples.load("offline", 8, 1000.0),), price_per_hour=3.6)
+    record = examples.random_weights(loads=(examples.load("offline", 8, 1000.0),), price_per_hour=3.6)
     assert resources_table(publishable(record), "offline").texts == [["batch 8", "1 (any)"]]
 
 
@@ -124,7 +124,7 @@ ENOUGH, TOO_FEW = CertifiedPercentile(2.126, 2.875, 1500, 0), CertifiedPercentil
 
 
 def test_percentile_shows_bound_or_missing_requests() -> None:
-    load = samples.load("offline", 8, 1000, certified={"p99": ENOUGH, "p99.9": TOO_FEW})
+    load = examples.load("offline", 8, 1000, certified={"p99": ENOUGH, "p99.9": TOO_FEW})
     (row,) = certified_table(seen(load), "offline").texts
 
     assert row == ["batch 8", "1500", "2.126", "2.875", "3.250", "5,136 requests too few"]
@@ -134,15 +134,15 @@ def test_percentile_shows_bound_or_missing_requests() -> None:
 
 
 def test_composing_models_are_listed_per_request() -> None:
-    load = samples.load("online", 16, 1000, composing=(ComposingModel("tokens", 2.0, 0.5, 1.25),))
+    load = examples.load("online", 16, 1000, composing=(ComposingModel("tokens", 2.0, 0.5, 1.25),))
     assert composing_table(seen(load), "online").texts == [
         ["concurrency 16", "tokens", "2.00", "0.500", "1.250"]
     ]
 
 
 def test_latency_budget_is_in_table_and_figures() -> None:
-    load = samples.load("online", 16, 1000.0, budget=LatencyBudget("p99", 1.5, "agreed in May", "failed"))
-    record = seen(load, samples.load("offline", 8, 1000.0))
+    load = examples.load("online", 16, 1000.0, budget=LatencyBudget("p99", 1.5, "agreed in May", "failed"))
+    record = seen(load, examples.load("offline", 8, 1000.0))
     (row,) = budget_table([record]).texts
 
     assert row[1] == "online, concurrency 16"
@@ -154,7 +154,7 @@ def test_latency_budget_is_in_table_and_figures() -> None:
 
 
 def test_comparison_shows_verdict_or_reason() -> None:
-    load = samples.load("offline", 8, 1000.0, comparison=samples.comparison())
+    load = examples.load("offline", 8, 1000.0, comparison=examples.comparison())
     right, wrong = seen(load), seen(load, conversion=None)
     shown, hidden = comparison_table([right, wrong]).texts
 
@@ -164,15 +164,15 @@ def test_comparison_shows_verdict_or_reason() -> None:
 
 
 def test_gates_have_ordered_rows() -> None:
-    gates = [samples.gate(name) for name in reversed(GATES)]
-    rows = gates_table([*gates, samples.gate("malformed", "answered")]).texts
+    gates = [examples.gate(name) for name in reversed(GATES)]
+    rows = gates_table([*gates, examples.gate("malformed", "answered")]).texts
 
     assert [row[0] for row in rows if row[4] == "passed"] == list(GATES.values())
     assert len(rows) == len(GATES) + 1
 
 
 def test_serving_cost_shows_share_of_peak() -> None:
-    efficiency = samples.efficiency(flops_per_inference=8.2e9, peak_flops_per_s=samples.estimate(18e12))
+    efficiency = examples.efficiency(flops_per_inference=8.2e9, peak_flops_per_s=examples.estimate(18e12))
     _, table = efficiency_section(seen(efficiency=(efficiency,)))
     assert isinstance(table, Table)
     assert table.texts == [
@@ -181,9 +181,9 @@ def test_serving_cost_shows_share_of_peak() -> None:
 
 
 def test_other_in_process_modes_have_columns_if_measured() -> None:
-    serial, resident = samples.estimate(1650.0), samples.estimate(2100.0)
-    efficiency = samples.efficiency(serial_per_s=serial, resident_per_s=resident)
-    _, table = efficiency_section(seen(efficiency=(efficiency, samples.efficiency("online"))))
+    serial, resident = examples.estimate(1650.0), examples.estimate(2100.0)
+    efficiency = examples.efficiency(serial_per_s=serial, resident_per_s=resident)
+    _, table = efficiency_section(seen(efficiency=(efficiency, examples.efficiency("online"))))
     assert isinstance(table, Table)
     assert [row[3:5] for row in table.texts] == [["1650.0", "2100.0"], ["-", "-"]]
 
@@ -198,8 +198,8 @@ def lines(record: Publishable, scenario: str = "offline") -> dict[str, str]:
 
 
 STARTS = (Start("offline", 0.41, 2.53, 12.51), Start("online", None, 1.0, 8.0))
-WARMED = (samples.load("offline", 8, 200, warm_up_s=0.3), samples.load("offline", 1, 200, warm_up_s=0.02))
-NATIVE = structs.replace(samples.record().serving, backend="onnxruntime")  # type: ignore[type-var]
+WARMED = (examples.load("offline", 8, 200, warm_up_s=0.3), examples.load("offline", 1, 200, warm_up_s=0.02))
+NATIVE = structs.replace(examples.record().serving, backend="onnxruntime")  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_configuration_line_matches_settings(
     changes: dict[str, Any], scenario: str, name: str, wanted: str
 ) -> None:
     if "tf32" in changes:
-        changes = {"deployment": structs.replace(samples.record().deployment, **changes)}
+        changes = {"deployment": structs.replace(examples.record().deployment, **changes)}
     assert lines(seen(**changes), scenario)[name] == wanted
 
 
@@ -234,7 +234,7 @@ def test_configuration_line_matches_settings(
 
 
 def test_ascii_terminal_prints_tables(tmp_path: Path) -> None:
-    samples.store(tmp_path, samples.record())
+    examples.store(tmp_path, examples.record())
     process = subprocess.run(
         [sys.executable, "-m", "reports", "tables", "--results", str(tmp_path)],
         cwd=ROOT,

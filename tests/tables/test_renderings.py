@@ -20,7 +20,7 @@ from reports.tables.rendering import as_csv, as_json, html, markdown, terminal_t
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.inline import bold
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 
 RENDERINGS: dict[str, Callable[[Sequence[Block]], str]] = {
     "markdown": markdown,
@@ -53,19 +53,19 @@ COLUMN: Column[points.Point] = Column(
 @pytest.mark.parametrize("rendering", RENDERINGS)
 def test_new_figure_appears_in_every_rendering(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "RESOURCES", (*points.RESOURCES, COLUMN))
-    load = LoadWithCache(**structs.asdict(samples.load("offline", 8, 1573.6)), cache_mib=712.34)
+    load = LoadWithCache(**structs.asdict(examples.load("offline", 8, 1573.6)), cache_mib=712.34)
 
-    text = RENDERINGS[rendering](case_section(publishable(samples.record(loads=(load,)))))
+    text = RENDERINGS[rendering](case_section(publishable(examples.record(loads=(load,)))))
 
     assert "Cache (MiB)" in text
     assert ("712.34" if rendering in ("csv", "json") else "712.3") in text
-    wrong = samples.record(loads=(load,), accuracy=samples.failed_accuracy())
+    wrong = examples.record(loads=(load,), accuracy=examples.failed_accuracy())
     assert "712.3" not in RENDERINGS[rendering](case_section(publishable(wrong)))
 
 
 def test_new_figure_is_a_csv_column() -> None:
-    load = LoadWithCache(**structs.asdict(samples.load("offline", 8, 1573.6)), cache_mib=712.34)
-    right, wrong = samples.record(loads=(load,)), samples.record(loads=(load,), conversion=None)
+    load = LoadWithCache(**structs.asdict(examples.load("offline", 8, 1573.6)), cache_mib=712.34)
+    right, wrong = examples.record(loads=(load,)), examples.record(loads=(load,), conversion=None)
 
     assert load_points([publishable(right)])["cache_mib"].tolist() == [712.34]
     assert "cache_mib" not in load_points([publishable(wrong)])
@@ -77,7 +77,7 @@ def test_new_column_is_one_line(rendering: str, monkeypatch: pytest.MonkeyPatch)
     added: Column[summary.Best] = Column("Weights", lambda best: best.record.build.weights)
     monkeypatch.setattr(summary, "summary_columns", lambda bests: (*columns(bests), added))
 
-    text = RENDERINGS[rendering](summary.summary([publishable(samples.record())]))
+    text = RENDERINGS[rendering](summary.summary([publishable(examples.record())]))
 
     assert "Weights" in text
     assert "checkpoint nvidia_resnet50.pth" in text.replace("\\_", "_")

@@ -12,7 +12,7 @@ from reports.tables.case import case_section
 from reports.tables.rendering import html
 from reports.tables.soak import leaks, soak_table, soak_text
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 from tests.helpers import as_markdown
 from tests.page.pages import page_of
 from tests.soak.made_up import CLEAN, LEAK, record, soak
@@ -29,7 +29,7 @@ def test_leak_states_size_and_time_to_a_gibibyte() -> None:
 
 def test_growth_is_in_tables_and_page(tmp_path: Path) -> None:
     missing = "GPU memory was not watched"
-    measured = record(soak(CLEAN, LEAK, not_watched=(missing,)), loads=(samples.load("online", 16, 1000.0),))
+    measured = record(soak(CLEAN, LEAK, not_watched=(missing,)), loads=(examples.load("online", 16, 1000.0),))
     seen = publishable(measured)
 
     assert [row[-1] for row in soak_table([seen]).texts] == ["no leak", "leak"]
@@ -37,7 +37,7 @@ def test_growth_is_in_tables_and_page(tmp_path: Path) -> None:
     for text in (as_markdown(case_section(seen)), page_of(tmp_path, measured)):
         assert [part for part in ("memory of its stubs", "0.93", missing) if part not in text] == []
     assert missing in soak_text(soak(not_watched=(missing,)))
-    assert not soak_table([publishable(samples.record())])
+    assert not soak_table([publishable(examples.record())])
 
 
 WRONG = VerifiedAnswers(4100, 1, 4100, 60.0, WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan"))
@@ -45,7 +45,10 @@ WRONG = VerifiedAnswers(4100, 1, 4100, 60.0, WrongAnswer("digit-0012", "OUTPUT__
 
 @pytest.mark.parametrize(
     "given",
-    [record(soak(CLEAN, LEAK), accuracy=samples.failed_accuracy()), record(soak(CLEAN, LEAK, answers=WRONG))],
+    [
+        record(soak(CLEAN, LEAK), accuracy=examples.failed_accuracy()),
+        record(soak(CLEAN, LEAK, answers=WRONG)),
+    ],
     ids=["below its floor", "a wrong answer in the soak"],
 )
 def test_wrong_case_shows_growth_but_no_speed(given: Any) -> None:

@@ -8,14 +8,14 @@ from msgspec import structs
 from reports.record.schema import BesideReference, Estimate, Limit, Mark, Record
 from reports.tables.summary import summary, summary_table
 from reports.tables.table import Table
-from tests import samples
+from tests import examples
 
 RATE, P99, COST = "Inferences/second", "P99 (ms)", "Cost per million correct"
 PUBLISHED, IN_PROCESS = "Ratio to published", "Ratio to in process"
 
 
 def table(*records: Record) -> Table:
-    return summary_table(samples.seen(*records))
+    return summary_table(examples.seen(*records))
 
 
 def rows(*records: Record) -> list[dict[str, str]]:
@@ -25,20 +25,20 @@ def rows(*records: Record) -> list[dict[str, str]]:
 
 
 def with_load(**changes: Any) -> Record:
-    return samples.record(loads=(structs.replace(samples.load("offline", 8, 200.0), **changes),))
+    return examples.record(loads=(structs.replace(examples.load("offline", 8, 200.0), **changes),))
 
 
-CASE = samples.record().case
+CASE = examples.record().case
 OPEN_P99 = {
-    **samples.load("offline", 8, 200).latency_ms,
-    "p99": structs.replace(samples.estimate(2.126), open_above=True),
+    **examples.load("offline", 8, 200).latency_ms,
+    "p99": structs.replace(examples.estimate(2.126), open_above=True),
 }
-ERROR = samples.score(
+ERROR = examples.score(
     metric="mel MSE", better="lower", served=0.0385, limits=(Limit(0.06, "a"), Limit(0.04, "b"))
 )
 REFERENCE = BesideReference("a40-resnet50-onnx-trt-fp16", Estimate(1.0, 1.0, 1.0))
 FASTER = BesideReference("a40-resnet50-trt-fp16", Estimate(1.5, 1.4, 1.6))
-TWICE = samples.record(loads=(samples.load("offline", 8, 2 * 1573.6),))
+TWICE = examples.record(loads=(examples.load("offline", 8, 2 * 1573.6),))
 
 
 @pytest.mark.parametrize(
@@ -47,41 +47,41 @@ TWICE = samples.record(loads=(samples.load("offline", 8, 2 * 1573.6),))
         (TWICE, PUBLISHED, "2.00"),
         (structs.replace(TWICE, case=structs.replace(CASE, target="h200")), PUBLISHED, None),
         (structs.replace(TWICE, case=structs.replace(CASE, precision="fp32")), PUBLISHED, None),
-        (samples.record(loads=(samples.load("offline", 9, 100),)), PUBLISHED, None),
-        (samples.record(efficiency=(samples.efficiency(),)), IN_PROCESS, "0.90 (0.88 to 0.92), batch 8"),
+        (examples.record(loads=(examples.load("offline", 9, 100),)), PUBLISHED, None),
+        (examples.record(efficiency=(examples.efficiency(),)), IN_PROCESS, "0.90 (0.88 to 0.92), batch 8"),
         (
-            samples.record(
-                efficiency=(samples.efficiency("online", 32, ratio=Estimate(0.0192, 0.0174, 0.0212)),)
+            examples.record(
+                efficiency=(examples.efficiency("online", 32, ratio=Estimate(0.0192, 0.0174, 0.0212)),)
             ),
             IN_PROCESS,
             "0.019 (0.017 to 0.021)",
         ),
         (with_load(throughput_per_s=Estimate(200.0, 150.0, 210.0, 0.9)), RATE, "200.0 ± 15 %"),
         (with_load(latency_ms=OPEN_P99), P99, "2.126+"),
-        (samples.record(accuracy=samples.accuracy(ERROR)), "Accuracy", "mel MSE 0.0385"),
-        (samples.record(accuracy=samples.accuracy(ERROR)), "Floor", "≤ 0.04"),
-        (samples.random_weights(), "Accuracy", "random weights"),
-        (samples.random_weights(), "Floor", None),
-        (samples.record(accuracy=None, failures=(samples.stage_failure(),)), "Accuracy", "failed"),
-        (samples.record(accuracy=None), "Accuracy", "not measured"),
-        (samples.record(case=structs.replace(CASE, gpus=2)), "Format", "ONNX, TensorRT, 2 GPUs"),
-        (samples.record(price_per_hour=3.6), COST, "0.328"),
-        (samples.record(), COST, None),
+        (examples.record(accuracy=examples.accuracy(ERROR)), "Accuracy", "mel MSE 0.0385"),
+        (examples.record(accuracy=examples.accuracy(ERROR)), "Floor", "≤ 0.04"),
+        (examples.random_weights(), "Accuracy", "random weights"),
+        (examples.random_weights(), "Floor", None),
+        (examples.record(accuracy=None, failures=(examples.stage_failure(),)), "Accuracy", "failed"),
+        (examples.record(accuracy=None), "Accuracy", "not measured"),
+        (examples.record(case=structs.replace(CASE, gpus=2)), "Format", "ONNX, TensorRT, 2 GPUs"),
+        (examples.record(price_per_hour=3.6), COST, "0.328"),
+        (examples.record(), COST, None),
         (
-            samples.record(efficiency=(samples.efficiency(beside=REFERENCE),)),
+            examples.record(efficiency=(examples.efficiency(beside=REFERENCE),)),
             "Ratio to reference",
             "reference",
         ),
         (
-            samples.record(efficiency=(samples.efficiency(beside=FASTER),)),
+            examples.record(efficiency=(examples.efficiency(beside=FASTER),)),
             "Ratio to reference",
             "1.50 (1.40 to 1.60)",
         ),
-        (samples.record(efficiency=(samples.efficiency(beside=FASTER),)), "Rank", "1"),
+        (examples.record(efficiency=(examples.efficiency(beside=FASTER),)), "Rank", "1"),
         (with_load(marks=(Mark("wide-interval", "its interval is ± 40 %"),)), "Note", None),
         (with_load(marks=(Mark("niced", "nice 5"),)), "Note", "a"),
-        (samples.record(efficiency=(samples.efficiency(marks=(Mark("niced", "nice 5"),)),)), "Note", "a"),
-        (samples.random_weights(), "Note", "a"),
+        (examples.record(efficiency=(examples.efficiency(marks=(Mark("niced", "nice 5"),)),)), "Note", "a"),
+        (examples.random_weights(), "Note", "a"),
     ],
 )
 def test_summary_cell_has_text_or_no_column(record: Record, title: str, text: str | None) -> None:
@@ -90,7 +90,7 @@ def test_summary_cell_has_text_or_no_column(record: Record, title: str, text: st
 
 
 def test_each_target_has_own_table() -> None:
-    records = samples.seen(samples.record(), samples.random_weights(), samples.record())
+    records = examples.seen(examples.record(), examples.random_weights(), examples.record())
     first, of_a40, second, of_cpu = summary(records)
     assert (first, second) == (
         "Target `a40`, NVIDIA A40:",
@@ -102,9 +102,9 @@ def test_each_target_has_own_table() -> None:
 
 
 FAILED: dict[str, dict[str, Any]] = {
-    "below its floor": {"accuracy": samples.failed_accuracy()},
+    "below its floor": {"accuracy": examples.failed_accuracy()},
     "without accuracy": {"accuracy": None, "accuracy_missing": "no data set was given"},
-    "failed conversion": {"conversion": samples.failed_conversion()},
+    "failed conversion": {"conversion": examples.failed_conversion()},
     "no conversion": {"conversion": None},
 }
 
@@ -112,7 +112,7 @@ FAILED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", FAILED)
 def test_wrong_case_has_empty_cells_and_note(kind: str) -> None:
     """The wrong case has every kind of figure that the right one shows."""
-    right = samples.record(efficiency=(samples.efficiency("online", 32),), price_per_hour=3.6)
+    right = examples.record(efficiency=(examples.efficiency("online", 32),), price_per_hour=3.6)
     wrong = structs.replace(right, **FAILED[kind])
     full_table = table(right, wrong)
     good, bad = rows(right, wrong)

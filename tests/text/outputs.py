@@ -13,7 +13,7 @@ from reports.record import files
 from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Record, Soak, case_id
 from reports.run import plugin
 from reports.run.outcomes import Outcomes
-from tests import samples
+from tests import examples
 from tests.conftest import Reports
 
 Output = Callable[[Path, Reports], str]
@@ -27,10 +27,10 @@ TRACE = re.compile(r"123[ ,]?45[67]|1\.23[45]?e|98[ ,]?765|9\.88e")
 
 def planted(**changes: object) -> Record:
     """A case whose only speeds are PER_S and MS."""
-    latencies = {name: samples.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
-    compared = samples.comparison(ratio=Estimate(PER_S, PER_S, PER_S))
+    latencies = {name: examples.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
+    compared = examples.comparison(ratio=Estimate(PER_S, PER_S, PER_S))
     loads = [
-        samples.load(
+        examples.load(
             scenario,
             size,
             PER_S,
@@ -42,9 +42,11 @@ def planted(**changes: object) -> Record:
         )
         for scenario, size in (("offline", 1), ("offline", 8), ("online", 16), ("online", 32))
     ]
-    speed = samples.estimate(PER_S)
-    cost = samples.efficiency(served_per_s=speed, in_process_per_s=speed, ratio=Estimate(PER_S, PER_S, PER_S))
-    search = samples.search(load=loads[0], lead=speed, accuracy=samples.failed_accuracy())
+    speed = examples.estimate(PER_S)
+    cost = examples.efficiency(
+        served_per_s=speed, in_process_per_s=speed, ratio=Estimate(PER_S, PER_S, PER_S)
+    )
+    search = examples.search(load=loads[0], lead=speed, accuracy=examples.failed_accuracy())
     soak = Soak("online", 1, 16, 600.0, 1000, 119, (), 0, (), Estimate(PER_S, PER_S, PER_S), PER_S)
     fields = {
         "loads": tuple(loads),
@@ -53,7 +55,7 @@ def planted(**changes: object) -> Record:
         "soak": soak,
         "price_per_hour": 3.6,
     }
-    return samples.record(**(fields | changes))
+    return examples.record(**(fields | changes))
 
 
 def printed(*arguments: str) -> Output:

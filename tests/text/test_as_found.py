@@ -12,7 +12,7 @@ from reports.tables.accuracy import accuracy_blocks
 from reports.tables.case import case_section
 from reports.tables.summary import summary
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 from tests.helpers import as_markdown
 
 ALONE = VerifiedAnswers(300, 0, 300, 0.5, held_to="alone")
@@ -20,8 +20,8 @@ ALONE = VerifiedAnswers(300, 0, 300, 0.5, held_to="alone")
 
 def as_found(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Record:
     """A record of a model served as found, with one load point."""
-    load = samples.load("online", 16, 900.0, answers=answers)
-    plain = samples.record(loads=(load,), conversion=None, accuracy=None)
+    load = examples.load("online", 16, 900.0, answers=answers)
+    plain = examples.record(loads=(load,), conversion=None, accuracy=None)
     build = structs.replace(plain.build, as_found=True, requests="made up from the configuration")
     case = structs.replace(plain.case, format="asis", precision="", accelerator=None)
     return structs.replace(plain, build=build, case=case, **changes)
@@ -67,7 +67,7 @@ def test_differing_conversation_is_a_failure(difference: str) -> None:
 
 
 def test_host_of_conversation_is_anonymized() -> None:
-    conversation = Conversation("sequence", 4, 4, "", True, origin=samples.origin("secret-host"))
+    conversation = Conversation("sequence", 4, 4, "", True, origin=examples.origin("secret-host"))
 
     anonymous = without_names(as_found(conversation=conversation))
 

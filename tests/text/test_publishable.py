@@ -14,46 +14,46 @@ from reports.record.schema import Estimate, Record, case_id
 from reports.run import plugin
 from reports.run.outcomes import Outcomes
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 from tests.conftest import Reports
 from tests.text.outputs import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
 
 
 def missed_floor() -> Record:
-    return planted(accuracy=samples.failed_accuracy())
+    return planted(accuracy=examples.failed_accuracy())
 
 
 NOT_PROVEN: dict[str, Callable[[], Record]] = {
     "below its floor": missed_floor,
     "no accuracy": lambda: planted(accuracy=None),
-    "a ledger without a score": lambda: planted(accuracy=samples.accuracy(scores=())),
+    "a ledger without a score": lambda: planted(accuracy=examples.accuracy(scores=())),
     "accuracy of no use": lambda: planted(accuracy_missing="no data set was given"),
     "not compared with the framework": lambda: planted(conversion=None),
     "a wrong answer under load": lambda: structs.replace(
-        planted(), loads=tuple(samples.wrong_under_load(load) for load in planted().loads)
+        planted(), loads=tuple(examples.wrong_under_load(load) for load in planted().loads)
     ),
     "a wrong answer at one point": lambda: structs.replace(
-        planted(), loads=(*planted().loads[:-1], samples.wrong_under_load(planted().loads[-1]))
+        planted(), loads=(*planted().loads[:-1], examples.wrong_under_load(planted().loads[-1]))
     ),
     "answers that depend on their neighbours": lambda: planted(
-        gates=(samples.gate(wrong="3 of 96 answers differ, the first to sample digit-0007"),)
+        gates=(examples.gate(wrong="3 of 96 answers differ, the first to sample digit-0007"),)
     ),
-    "an accuracy that failed before it had a result": lambda: planted(failures=(samples.stage_failure(),)),
-    "unlike the framework": lambda: planted(conversion=samples.failed_conversion()),
+    "an accuracy that failed before it had a result": lambda: planted(failures=(examples.stage_failure(),)),
+    "unlike the framework": lambda: planted(conversion=examples.failed_conversion()),
     "random weights, unlike the framework": lambda: structs.replace(
-        samples.random_weights(),
+        examples.random_weights(),
         case=planted().case,
         loads=planted().loads,
-        conversion=samples.failed_conversion(),
+        conversion=examples.failed_conversion(),
     ),
 }
 
 
 def stored(record: Record, folder: Path) -> Path:
     """A results folder with the record; a folder beside it has a proven record of the same case."""
-    faster = [samples.load("offline", size, 100.0 * size) for size in (1, 8)]
-    files.write(samples.record(loads=faster), folder / "other" / f"{case_id(record.case)}.json")
-    return samples.store(folder / "results", record)
+    faster = [examples.load("offline", size, 100.0 * size) for size in (1, 8)]
+    files.write(examples.record(loads=faster), folder / "other" / f"{case_id(record.case)}.json")
+    return examples.store(folder / "results", record)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
@@ -79,15 +79,15 @@ RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
 def with_ratios(low: float, high: float) -> Record:
     """A proven case with one ratio everywhere: to in process, to another build, to the runner-up."""
     ratio = Estimate(2.1654, low, high)
-    compared = samples.comparison(ratio=ratio)
+    compared = examples.comparison(ratio=ratio)
     record = planted()
     loads = tuple(
-        structs.replace(load, throughput_per_s=samples.estimate(4321.0), comparison=compared)
+        structs.replace(load, throughput_per_s=examples.estimate(4321.0), comparison=compared)
         for load in record.loads
     )
     (cost,) = record.efficiency
     assert record.search is not None
-    search = structs.replace(record.search, lead=ratio, load=loads[0], accuracy=samples.accuracy())
+    search = structs.replace(record.search, lead=ratio, load=loads[0], accuracy=examples.accuracy())
     return planted(loads=loads, efficiency=(structs.replace(cost, ratio=ratio),), search=search)
 
 
@@ -119,7 +119,7 @@ def test_hidden_speed_states_reason_and_points(why: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("one", [samples.record(), samples.random_weights(), samples.swept()])
+@pytest.mark.parametrize("one", [examples.record(), examples.random_weights(), examples.swept()])
 def test_right_case_is_shown_unchanged(one: Record) -> None:
     seen = publishable(one)
     assert (seen.no_speed, seen.no_winner, seen.hidden) == ("", "", ())
@@ -132,12 +132,12 @@ def test_search_winner_is_judged_by_its_own_ledger() -> None:
     seen = publishable(planted())
     assert not seen.no_speed
     assert seen.no_winner.startswith("The winner within 10 ms is not proven. No throughput is shown: served")
-    right = structs.replace(search, accuracy=samples.accuracy())
+    right = structs.replace(search, accuracy=examples.accuracy())
     assert publishable(planted(search=right, accuracy=None)).search == right
 
 
 def test_random_weights_with_passed_decisions_show_speed() -> None:
-    assert publishable(samples.random_weights(accuracy=samples.accuracy(scores=()))).no_speed == ""
+    assert publishable(examples.random_weights(accuracy=examples.accuracy(scores=()))).no_speed == ""
 
 
 @pytest.mark.parametrize("damage", ["gone", "half", "pipe"])

@@ -9,9 +9,9 @@ from msgspec import structs
 from reports.record.schema import BesideReference, Estimate, Record, Serving, case_id
 from reports.text.publishable import publishable
 from reports.text.speed import cost, ranked, ranks, version_note
-from tests import samples
+from tests import examples
 
-ONE = samples.efficiency()
+ONE = examples.efficiency()
 
 
 # --- ranks -------------------------------------------------------------------------------------------------
@@ -20,7 +20,7 @@ ONE = samples.efficiency()
 def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
     """A case whose best point took turns with the reference format's."""
     compared = BesideReference("a40-resnet50-onnx-fp32", Estimate(ratio, low, high))
-    record = samples.record(efficiency=(structs.replace(ONE, beside=compared),))
+    record = examples.record(efficiency=(structs.replace(ONE, beside=compared),))
     case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
     return structs.replace(record, case=case)
 
@@ -32,7 +32,7 @@ SLOW = beside("ts-trace", 0.6, 0.5, 0.7)
 OTHER_MODEL = beside("pt2", 1.5, 1.4, 1.6, model="nnunet")
 TWO_GPUS = beside("trt", 1.45, 1.38, 1.52, gpus=2)
 TOO_WIDE = beside("trt", 1.45, 0.5, 2.5)
-WITHOUT_TURNS = samples.record(efficiency=(ONE,))
+WITHOUT_TURNS = examples.record(efficiency=(ONE,))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ WITHOUT_TURNS = samples.record(efficiency=(ONE,))
 def test_formats_rank_by_disjoint_intervals(
     records: tuple[Record, ...], order: tuple[Record, ...], places: tuple[int | None, ...]
 ) -> None:
-    seen = samples.seen(*records)
+    seen = examples.seen(*records)
 
     assert [case_id(record.case) for record in ranked(seen)] == [case_id(record.case) for record in order]
     assert [ranks(seen).get(case_id(record.case)) for record in order] == list(places)
@@ -63,7 +63,7 @@ def served(
 ) -> Record:
     """A case measured in the server and in process."""
     serving = Serving("docker", "2.51.0", backend, "system", versions=there)
-    record = samples.record(efficiency=(ONE,), serving=serving)
+    record = examples.record(efficiency=(ONE,), serving=serving)
     return structs.replace(
         record,
         case=structs.replace(record.case, accelerator=accelerator),
@@ -103,26 +103,26 @@ def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[
 
 # --- price -------------------------------------------------------------------------------------------------
 
-POINT = samples.load("offline", 8, 1000.0)
+POINT = examples.load("offline", 8, 1000.0)
 """At 3.6 per hour and 1000 inferences a second, a million cost 1."""
 
 
 def priced(price: float | None = 3.6, **changes: Any) -> Record:
-    return samples.record(loads=(POINT,), price_per_hour=price, **changes)
+    return examples.record(loads=(POINT,), price_per_hour=price, **changes)
 
 
 @pytest.mark.parametrize(
     ("record", "wanted"),
     [
         (
-            priced(accuracy=samples.accuracy(samples.score(served=0.8, limits=()))),
+            priced(accuracy=examples.accuracy(examples.score(served=0.8, limits=()))),
             (1.25, "correct inferences"),
         ),
         (
-            priced(accuracy=samples.accuracy(samples.score(better="lower", served=0.012, limits=()))),
+            priced(accuracy=examples.accuracy(examples.score(better="lower", served=0.012, limits=()))),
             (1.0, "inferences"),
         ),
-        (samples.random_weights(loads=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
+        (examples.random_weights(loads=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
         (priced(None), None),
     ],
     ids=["a share", "an error", "random weights", "no price"],

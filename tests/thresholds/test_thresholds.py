@@ -11,7 +11,7 @@ from fixtures.spec import Case, LoadPoint
 from fixtures.thresholds import Thresholds, read
 from reports.record.schema import CertifiedPercentile, Estimate, Load
 from reports.record.verdicts import speed_failures
-from tests import samples, toy
+from tests import examples, toy
 from tests.helpers import Collect
 
 ROOT = Path(__file__).parents[2]
@@ -55,8 +55,8 @@ def test_budget_applies_to_matching_load_points(tmp_path: Path) -> None:
 
 def load(p99_ms: Estimate | None = None, **changes: Any) -> Load:
     """A load point with this p99 latency."""
-    latency_ms = samples.load("online", 16, 1000.0).latency_ms
-    return samples.load(
+    latency_ms = examples.load("online", 16, 1000.0).latency_ms
+    return examples.load(
         "online", 16, 1000.0, latency_ms={**latency_ms, "p99": p99_ms or latency_ms["p99"]}, **changes
     )
 

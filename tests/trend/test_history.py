@@ -12,7 +12,7 @@ from msgspec import structs
 from reports import history
 from reports.record.schema import Origin, Record
 from reports.text.publishable import publishable
-from tests import samples
+from tests import examples
 from tests.trend import past
 
 ORIGIN = Origin("run-1", "node-7", ("GPU-1",), "a" * 40, True, "2026-03-04T05:06:07+00:00")
@@ -20,7 +20,7 @@ ORIGIN = Origin("run-1", "node-7", ("GPU-1",), "a" * 40, True, "2026-03-04T05:06
 
 def measured(origin: Origin = ORIGIN, **changes: object) -> Record:
     """A record whose measurements have an origin."""
-    record = samples.record(**changes)
+    record = examples.record(**changes)
     loads = tuple(structs.replace(load, origin=origin) for load in record.loads)
     ledger = structs.replace(record.accuracy, origin=origin) if record.accuracy else None
     return structs.replace(record, loads=loads, accuracy=ledger)
@@ -60,7 +60,7 @@ def test_repeated_measurement_is_added_once(tmp_path: Path) -> None:
 
 
 def test_wrong_case_has_score_but_no_speed_in_history(tmp_path: Path) -> None:
-    added(tmp_path, measured(accuracy=samples.failed_accuracy()))
+    added(tmp_path, measured(accuracy=examples.failed_accuracy()))
     ((row,), _) = history.read(tmp_path)
     assert row.kind == "accuracy"
 

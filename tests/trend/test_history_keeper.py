@@ -7,7 +7,7 @@ import pytest
 from reports import history
 from reports.record import files as records
 from reports.run.plugin import HistoryKeeper
-from tests import samples
+from tests import examples
 from tests.trend.test_history import measured
 
 
@@ -27,7 +27,7 @@ def report(when: str, **properties: str) -> pytest.TestReport:
 @pytest.fixture
 def keeper(tmp_path: Path) -> HistoryKeeper:
     """The keeper of a results folder with one record."""
-    samples.store(tmp_path / "results", measured())
+    examples.store(tmp_path / "results", measured())
     return HistoryKeeper(tmp_path / "results", tmp_path / "history")
 
 

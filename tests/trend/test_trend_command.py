@@ -7,7 +7,7 @@ import pytest
 
 from reports.history import Row, append, read
 from reports.run.outcomes import STATUS
-from tests import samples
+from tests import examples
 from tests.conftest import Reports
 from tests.trend import past
 from tests.trend.test_history import measured
@@ -102,7 +102,7 @@ def test_picture_shows_step_in_both_themes_and_escapes_names(tmp_path: Path, tre
 
 
 def test_other_records_and_histories_are_added_once(tmp_path: Path, trend: Reports) -> None:
-    shard = samples.store(tmp_path / "shard", measured())
+    shard = examples.store(tmp_path / "shard", measured())
     append(shard / "history", past.rows([100.0, 101.0]))
     for expected in (8, 0):
         status, text, errors = trend("--add", shard)

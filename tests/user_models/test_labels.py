@@ -127,8 +127,8 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
         (loaded, {}, True),
         (loaded, {"top-1": Limit(0.8, "us")}, False),
     ):
-        assert model.found_as is not None
-        case = Case(CPU, model, model.found_as, None, "")
+        assert model.only_format is not None
+        case = Case(CPU, model, model.only_format, None, "")
         served = evaluate_in_process("served", model, lambda inputs: {"OUT": inputs["IN"]}, samples, 3)
         ledger = served_ledger(case, samples, served, limits)
         assert [score_text(entry) for entry in ledger.scores] == ["top-1 75.0 % served"]
