@@ -73,7 +73,7 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
 
 
 _TESTS = Path(__file__).parent
-_WHOLE_RUNS = (
+_SLOWEST = (
     "tests/against/test_other_repository.py",
     "tests/whole_runs/",
     "tests/user_models/test_several_shapes.py",
@@ -107,9 +107,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _place_of(test: str) -> int:
     """A test's place in the order: among the slowest, or behind them all."""
-    return next(
-        (place for place, start in enumerate(_WHOLE_RUNS) if test.startswith(start)), len(_WHOLE_RUNS)
-    )
+    return next((place for place, start in enumerate(_SLOWEST) if test.startswith(start)), len(_SLOWEST))
 
 
 _left_out = 0

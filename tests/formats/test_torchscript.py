@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from fixtures.formats import all_formats
+from fixtures.frameworks import pytorch_conversion
 from fixtures.models import all_models
 from fixtures.spec import ConversionJob, Format, Model
 from tests.formats.small import Small
@@ -39,17 +40,20 @@ def test_only_artifact_has_channels_last_convolution_weights(
     assert network.conv.weight.is_contiguous()
 
 
-@pytest.mark.parametrize("tf32", [True, False])
-def test_trace_records_whether_convolutions_use_tf32(
-    tf32: bool, job: ConversionJob, network: Small, tmp_path: Path
+@pytest.mark.parametrize("tf32", [True, False, None])
+def test_trace_records_tf32_and_without_it_keeps_the_layout_on_a_gpu(
+    tf32: bool | None, job: ConversionJob, network: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No setting at run time changes a trace. Without TF32, channels last would be slower on a GPU."""
-    TRACE.convert(dataclasses.replace(job, network=network, tf32=tf32), tmp_path / "model.pt")
+    """No setting at run time changes what a trace records. A GPU before Ampere has no TF32: None."""
+    on_cpu = pytorch_conversion.network_and_inputs(dataclasses.replace(job, network=network))
+    monkeypatch.setattr(pytorch_conversion, "network_and_inputs", lambda _job: on_cpu)
+    gpu_job = dataclasses.replace(job, device="cuda", precision="fp32", tf32=tf32)
+    TRACE.convert(gpu_job, tmp_path / "model.pt")
     graph = torch.jit.load(str(tmp_path / "model.pt")).inlined_graph
     (convolution,) = graph.findAllNodes("aten::_convolution")
     _, weight, *_, allow_tf32 = (value.toIValue() for value in convolution.inputs())
-    assert allow_tf32 is tf32
-    assert weight.is_contiguous(memory_format=torch.channels_last) is tf32
+    assert allow_tf32 is (tf32 is not False)
+    assert weight.is_contiguous(memory_format=torch.channels_last) is bool(tf32)
 
 
 @pytest.mark.parametrize("model", TRACED, ids=lambda value: value.name)
