@@ -78,9 +78,9 @@ class StandIn:
     def points(self) -> Counter[str]:
         """The load points on record, by their case and setting."""
         return Counter(
-            f"{path.stem} {load.scenario} {load.batch} {load.concurrency}"
-            for path in files.record_paths(self.folder / "results")
-            for load in files.read(path).loads
+            f"{record.case} {load.scenario} {load.batch} {load.concurrency}"
+            for record in files.read_all(self.folder / "results")
+            for load in record.loads
         )
 
     def outcomes(self) -> dict[str, str]:

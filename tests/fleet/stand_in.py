@@ -14,15 +14,11 @@ from msgspec import structs
 from fixtures.plugin.stages import parameters_of, stage_of
 from fixtures.run import record_file
 from reports.record import files
-from reports.record.schema import Origin, Start
+from reports.record.schema import Origin, Record, Start
 from tests.examples import accuracy, load, record
 
-SLEEP_S, DIES_IN, FAILS_IN, TRACE = (
-    "STAND_IN_SLEEP_S",
-    "STAND_IN_DIES_IN",
-    "STAND_IN_FAILS_IN",
-    "STAND_IN_TRACE",
-)
+SLEEP_S, DIES_IN = "STAND_IN_SLEEP_S", "STAND_IN_DIES_IN"
+FAILS_IN, TRACE = "STAND_IN_FAILS_IN", "STAND_IN_TRACE"
 """Variables: how long a test sleeps, a part of the names of tests that end their run without a word, or fail,
 and a folder in which each test leaves a file when it begins."""
 
@@ -33,15 +29,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool:
     hook = item.ihook
     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     name = item.nodeid.partition("::")[2]
-    trace = Path(os.environ[TRACE])
-    began = time.time()
-    (trace / f"{name}.{os.getpid()}").write_text(f"{began} {os.environ.get('STAND_IN_NODE', '')}")
+    (Path(os.environ[TRACE]) / f"{name}.{os.getpid()}").touch()
     time.sleep(float(os.environ.get(SLEEP_S, "0.1")))
     if (part := os.environ.get(DIES_IN)) and part in name:
         print("the last words of a run", flush=True)
         os._exit(9)
-    has_failed = bool(part := os.environ.get(FAILS_IN)) and str(part) in name
-    properties = [] if has_failed else [("record", str(_record(item)))]
+    has_failed = os.environ.get(FAILS_IN, "no test") in name
+    properties = [("failure", "accuracy")] if has_failed else [("record", str(_record(item)))]
     for when in ("setup", "call", "teardown"):
         failed = has_failed and when == "call"
         report = pytest.TestReport(
@@ -51,7 +45,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool:
             "failed" if failed else "passed",
             "it failed" if failed else None,
             when,
-            user_properties=[*properties, *([("failure", "accuracy")] if failed else [])],
+            user_properties=properties,
             duration=0.1,
         )
         hook.pytest_runtest_logreport(report=report)
@@ -64,19 +58,18 @@ def _record(item: pytest.Item) -> Path:
     results = Path(item.config.option.results)
     case, point = parameters_of(item)["case"], parameters_of(item).get("point")
     fresh = record(case=case.key, accuracy=None, conversion=None, loads=(), updated="")
-    origin = Origin("run", "host", (), None, None, "2026-03-04T05:06:07+00:00")
-    if point is not None:
-        result = structs.replace(
-            load(point.scenario, max(point.batch, point.concurrency), 100.0), origin=origin
-        )
+
+    def change(stored: Record) -> Record:
+        if point is None:
+            return structs.replace(stored, accuracy=accuracy()) if stage_of(item) == "accuracy" else stored
+        origin = Origin("run", "host", (), None, None, "2026-03-04T05:06:07+00:00")
+        result = load(point.scenario, max(point.batch, point.concurrency), 100.0)
         start = Start(point.scenario, 1.0, 1.0, 1.0)
-        record_file.update(
-            fresh, results, lambda stored: record_file.with_results(stored, starts=(start,), loads=(result,))
+        return record_file.with_results(
+            stored, starts=(start,), loads=(structs.replace(result, origin=origin),)
         )
-    elif stage_of(item) == "accuracy":
-        record_file.update(fresh, results, lambda stored: structs.replace(stored, accuracy=accuracy()))
-    else:
-        record_file.update(fresh, results, lambda stored: stored)
+
+    record_file.update(fresh, results, change)
     path = files.path_of(fresh.case, results)
     record_file.write_if_changed(path.with_suffix(files.CONFIG_SUFFIX), "name: ''\n")
     return path.relative_to(results)

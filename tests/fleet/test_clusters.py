@@ -1,11 +1,12 @@
 """Runs on real local Ray clusters whose nodes sleep instead of measuring."""
 
-import os
+import contextlib
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.fleet.clusters import StandIn, ended, stand_in
@@ -56,24 +57,15 @@ def test_tests_of_dead_node_run_again_elsewhere(cluster: StandIn) -> None:
 
 def _node_at_work(cluster: StandIn, kind: str) -> object:
     """The node of a kind that runs the suite."""
-    import psutil
-
     for node in cluster.nodes[kind]:
-        raylets = [
-            info.process.pid
-            for name, infos in node.all_processes.items()
-            if name == "raylet"
-            for info in infos
-        ]
-        for pid in raylets:
-            if any(
-                "--fleet-report" in child.cmdline() for child in psutil.Process(pid).children(recursive=True)
-            ):
+        for info in node.all_processes["raylet"]:
+            children = psutil.Process(info.process.pid).children(recursive=True)
+            if any("--fleet-report" in child.cmdline() for child in children):
                 return node
     raise AssertionError("no node is at work")
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
 def test_ended_controller_leaves_nothing_on_nodes(cluster: StandIn, sign: signal.Signals) -> None:
     cluster.add("A100", "cpu")
     run = cluster.start(*MICRO, "--target", "a100,cpu")
@@ -91,14 +83,13 @@ def test_ended_controller_leaves_nothing_on_nodes(cluster: StandIn, sign: signal
 
 def _runs_of(cluster: StandIn) -> list[str]:
     """The command lines of the runs on nodes that use this cluster's folder."""
+    mine = f"STAND_IN_TRACE={cluster.trace}".encode()
     commands = []
     for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"STAND_IN_TRACE={cluster.trace}".encode() in (path / "environ").read_bytes():
-                command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                commands += [command] if "--fleet-report" in command and int(path.name) != os.getpid() else []
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):
+            command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            if mine in (path / "environ").read_bytes() and "--fleet-report" in command:
+                commands.append(command)
     return commands
 
 

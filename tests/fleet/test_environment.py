@@ -1,26 +1,76 @@
-"""The environment of a node: made by tox once for each set of packages, or an existing one."""
+"""Nodes run the current files of the controller's checkout, in an environment that tox makes once for each set
+of packages, or in an existing one."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from fixtures.errors import SetupError
 from fixtures.fleet import environment
+from tests.helpers import git
 
 
-def project(folder: Path, dependency: str = "") -> Path:
-    """A checkout whose environment for the CPU has no package, or one that cannot be installed."""
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text(f"# {folder.name}\n")
-    (folder / "tox.ini").write_text(f"[testenv:benchmarks]\npackage = skip\ndeps = {dependency}\n")
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A checkout with a committed, a changed, a new, a removed and an ignored file."""
+    folder = tmp_path / "root"
+    (folder / "fixtures").mkdir(parents=True)
+    for name in ("committed", "changed", "removed"):
+        (folder / name).write_text(name)
+    (folder / "fixtures" / "code.py").write_text("VALUE = 7\n")
+    (folder / ".gitignore").write_text("ignored\n")
+    git(folder, "init")
+    git(folder, "add", ".")
+    git(folder, "commit", "-m", "first")
+    (folder / "changed").write_text("anew")
+    (folder / "new").write_text("new")
+    (folder / "ignored").write_text("ignored")
+    (folder / "removed").unlink()
     return folder
 
 
-def variables(cache: Path) -> dict[str, str]:
-    """A node's environment."""
-    import os
+def test_node_gets_current_files_without_ignored_ones(root: Path, tmp_path: Path) -> None:
+    packed = environment.packed(root)
+    (root / "fixtures" / "code.py").touch()
+    environment.unpack(packed, tmp_path / "node")
 
-    return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), environment.CACHE: str(cache)}
+    assert environment.packed(root) == packed, "the same files give the same bytes"
+    paths = [path for path in (tmp_path / "node").rglob("*") if path.is_file()]
+    assert {str(path.relative_to(tmp_path / "node")): path.read_text() for path in paths} == {
+        ".gitignore": "ignored\n",
+        "committed": "committed",
+        "changed": "anew",
+        "new": "new",
+        "fixtures/code.py": "VALUE = 7\n",
+    }
+
+
+def test_folder_that_git_does_not_know_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, check=lambda error: str(tmp_path) in error.where):
+        environment.packed(tmp_path)
+
+
+def test_bare_process_can_import_shipped_code(root: Path, tmp_path: Path) -> None:
+    code = environment.packed(root, code_alone=True)
+    call = (
+        f"import sys; sys.path[:0] = [{str(Path(__file__).parents[2])!r}]\n"
+        "from fixtures.fleet import environment\n"
+        "sys.path[:1] = []\n"
+        "for name in [name for name in sys.modules if name.split('.')[0] == 'fixtures']: del sys.modules[name]\n"
+        f"environment.importing({code!r})()\n"
+        "import fixtures.code\n"
+        "print(fixtures.code.VALUE, fixtures.code.__file__)"
+    )
+    variables = {"TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache")}
+
+    for _ in range(2):
+        result = subprocess.run(
+            [sys.executable, "-c", call], cwd=tmp_path, env=variables, capture_output=True, check=True
+        )
+        assert result.stdout.decode().startswith(f"7 {tmp_path / 'cache'}")
 
 
 @pytest.mark.parametrize(
@@ -41,10 +91,18 @@ def test_node_run_drops_rays_allocator(given: str, kept: str | None) -> None:
     assert set(environ) - {"LD_PRELOAD"} == {"PATH"}
 
 
-def test_tox_makes_one_environment_per_pyproject(tmp_path: Path) -> None:
+def project(folder: Path, dependency: str = "") -> Path:
+    """A checkout whose environment for the CPU has no package, or one that cannot be installed."""
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text(f"# {folder.name}\n")
+    (folder / "tox.ini").write_text(f"[testenv:benchmarks]\npackage = skip\ndeps = {dependency}\n")
+    return folder
+
+
+def test_tox_makes_one_environment_per_pyproject_and_repeats_failed_ones(tmp_path: Path) -> None:
     pytest.importorskip("tox", reason="tox: tox run -e fleet --notest")
     lines: list[str] = []
-    node_variables = variables(tmp_path / "cache")
+    node_variables = {"PATH": os.environ["PATH"], environment.CACHE: str(tmp_path / "cache")}
 
     first = environment.python_for("cpu", project(tmp_path / "one"), node_variables, lines.append)
     again = environment.python_for("cpu", tmp_path / "one", node_variables, lines.append)
@@ -53,13 +111,7 @@ def test_tox_makes_one_environment_per_pyproject(tmp_path: Path) -> None:
     assert first.is_file()
     assert first == again != other
     assert len(lines) == 2
-
-
-def test_failing_environment_is_explained_and_retried(tmp_path: Path) -> None:
-    pytest.importorskip("tox", reason="tox: tox run -e fleet --notest")
-    node_variables = variables(tmp_path / "cache")
-    broken = project(tmp_path / "one", dependency=str(tmp_path / "no-such-package"))
-
+    broken = project(tmp_path / "three", dependency=str(tmp_path / "no-such-package"))
     for _ in range(2):
         with pytest.raises(SetupError, check=lambda error: "no-such-package" in str(error)):
-            environment.python_for("cpu", broken, node_variables, lambda _line: None)
+            environment.python_for("cpu", broken, node_variables, lines.append)

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fixtures.fleet import checkout, environment
+from fixtures.fleet import environment
 from fixtures.fleet.node_work import Order, run_tests
 from fixtures.fleet.progress import Mailbox, Message
+from tests.helpers import git
 
 Run = Callable[..., tuple[str, list[Message]]]
 
@@ -23,7 +24,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     suite = tmp_path / "suite"
     suite.mkdir()
     (suite / "mine.py").write_text("mine\n")
-    packed = checkout.packed(suite)
+    git(suite, "init")
+    packed = environment.packed(suite)
     monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(get=lambda answer: answer))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(environment, "variables_of_node", lambda: {"PATH": "/bin:/usr/bin"})

@@ -56,24 +56,14 @@ def test_node_deaths_between_tests_cost_no_test(progress: Progress) -> None:
 # --- the mailbox --------------------------------------------------------------------------------------------
 
 
-def message(attempt: int) -> Message:
-    """A message of the first group."""
-    return Message(0, attempt, [], [], {})
-
-
-def test_replaced_node_is_told_to_end() -> None:
+def test_replaced_node_is_told_to_end_and_every_node_when_run_ends() -> None:
+    old, new = (Message(0, attempt, [], [], {}) for attempt in (1, 2))
     mailbox = Mailbox()
     mailbox.expect(0, 1)
     mailbox.expect(0, 2)
 
-    assert not mailbox.post(message(1))
-    assert mailbox.post(message(2))
-    assert mailbox.collect() == [message(2)]
-
-
-def test_every_node_is_told_when_run_ends() -> None:
-    mailbox = Mailbox()
-    mailbox.expect(0, 1)
+    assert not mailbox.post(old)
+    assert mailbox.post(new)
+    assert mailbox.collect() == [new]
     mailbox.close()
-
-    assert not mailbox.post(message(1))
+    assert not mailbox.post(new)
