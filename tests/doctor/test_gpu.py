@@ -36,7 +36,6 @@ def look(**changes: Any) -> Finding:
     "changes",
     [
         {},
-        {"tensorrt": None},
         {"capability": B200},
         {"capability": V100, "torch_code": ALL_CODE, "onnx_runtime_code": ALL_CODE},
         {"driver_cuda": None},
