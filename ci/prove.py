@@ -138,20 +138,16 @@ def run(given: Mapping[str, str]) -> int:
     environment |= {"PIP_CACHE_DIR": str(cache(given) / "pip"), **given}
     command = [str(tox(given)), "run", "-c", str(ROOT)]
     command += ["--workdir", str(cache(given) / "environment" / "tox"), "-e", kind, "--", *arguments]
-    status = _run(command, environment)
+    process = subprocess.Popen(command, env=environment)
+    # A signal that ends this process is passed on as SIGINT: tox then waits until the run has cleaned up
+    # after its servers; SIGTERM would end tox alone.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: process.send_signal(signal.SIGINT))
+    status = process.wait()
     if str(status) in given.get("PROVE_WARN_ON", "").replace(",", " ").split():
         print(f"::warning::exit status {status} counts as passed here, because warn-on has it", flush=True)
         return 0
     return status
-
-
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command and return its exit status. A signal that ends this process is passed on as SIGINT: tox
-    then waits until the run has cleaned up after its servers; SIGTERM would end tox alone."""
-    process = subprocess.Popen(command, env=environment)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: process.send_signal(signal.SIGINT))
-    return process.wait()
 
 
 if __name__ == "__main__":

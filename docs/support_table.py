@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,29 +56,23 @@ def support_table(records: Sequence[Publishable]) -> str:
         case, serving = record.case, record.serving
         if serving is not None and not record.no_speed:
             device: Device = "cpu" if case.target == "cpu" else "cuda"
-            model, is_native = case.model.removesuffix("-micro"), serving.backend != "python"
-            served = (model, case.format, case.accelerator, case.precision, device, is_native)
+            name, is_native = case.model.removesuffix("-micro"), serving.backend != "python"
+            served = (name, case.format, case.accelerator, case.precision, device, is_native)
             proofs.setdefault(served, []).append(serving.triton)
-    rows = [
-        [f"`{model.name}`", _format_name(format_, accelerator), *cells]
-        for model in all_models()
-        if not model.micro
-        for format_ in all_formats()
-        if model.framework in format_.frameworks
-        for accelerator, cells in _rows(model, format_, proofs)
-    ]
+    rows = []
+    for model in (model for model in all_models() if not model.micro):
+        for format_ in (one for one in all_formats() if model.framework in one.frameworks):
+            name = f"`{format_.mnemonic}`"
+            if reason := model.excluded.get(format_.mnemonic):
+                rows.append([f"`{model.name}`", name, f"none: {reason}", *["-"] * (len(SERVERS) - 1)])
+                continue
+            accelerators = (name for names in format_.accelerators.values() for name in names)
+            for accelerator in dict.fromkeys((None, *accelerators)):
+                cells = [_cell(model, format_, accelerator, server, proofs) for server in SERVERS]
+                full_name = name + (f" with `{accelerator}`" if accelerator else "")
+                rows.append([f"`{model.name}`", full_name, *cells])
     columns = ["Model", "Format", *(server.label for server in SERVERS)]
     return markdown([table_of_texts(columns, rows)])
-
-
-def _rows(model: Model, format_: Format, proofs: Proofs) -> Iterator[tuple[str | None, list[str]]]:
-    if format_.mnemonic in model.excluded:
-        yield None, [f"none: {model.excluded[format_.mnemonic]}", *["-"] * (len(SERVERS) - 1)]
-        return
-    for accelerator in dict.fromkeys(
-        (None, *(name for names in format_.accelerators.values() for name in names))
-    ):
-        yield accelerator, [_cell(model, format_, accelerator, server, proofs) for server in SERVERS]
 
 
 def _cell(model: Model, format_: Format, accelerator: str | None, server: Server, proofs: Proofs) -> str:
@@ -99,10 +93,6 @@ def _cell(model: Model, format_: Format, accelerator: str | None, server: Server
     return "; ".join(f"{', '.join(names)}: {state}" for state, names in states.items()) or "-"
 
 
-def _format_name(format_: Format, accelerator: str | None) -> str:
-    return f"`{format_.mnemonic}`" + (f" with `{accelerator}`" if accelerator else "")
-
-
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns 0, or 1 if `--check` finds the file out of date, and ends with 4 for a file
     that cannot be used."""
@@ -120,26 +110,22 @@ def main(arguments: list[str] | None = None) -> int:
     if options.file is None:
         print(table)
         return 0
+    file: Path = options.file
     try:
-        return _keep(options.file, table, write=not options.check)
+        text = readme.text_of(file)
+        synced = readme.with_region(text, "support", table)
+        if synced == text:
+            print(f"{file}: the support table is up to date")
+            return 0
+        if options.check:
+            print(readme.difference(text, synced))
+            print(f"{file}: out of date. Run: python -m docs.support_table {file}")
+            return 1
+        atomic.write_given(file, synced.encode())
     except OSError as error:
-        parser.error(f"{options.file}: {error.strerror}")
+        parser.error(f"{file}: {error.strerror}")
     except readme.ReadmeError as error:
-        parser.error(f"{options.file}: {error}")
-
-
-def _keep(file: Path, table: str, *, write: bool) -> int:
-    """Put the table into the file, whose line ends stay; 1 if it differs and nothing is to be written."""
-    text = readme.text_of(file)
-    synced = readme.with_region(text, "support", table)
-    if synced == text:
-        print(f"{file}: the support table is up to date")
-        return 0
-    if not write:
-        print(readme.difference(text, synced))
-        print(f"{file}: out of date. Run: python -m docs.support_table {file}")
-        return 1
-    atomic.write_given(file, synced.encode())
+        parser.error(f"{file}: {error}")
     print(f"{file}: support table written")
     return 0
 

@@ -11,25 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from reports.record import files
 from tests import examples
+from tests.docs.test_action import example, example_text
 from tests.docs.test_docs import environments
 from tests.helpers import Collect
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "ci.md").read_text()
 
 
-def example(name: str) -> str:
-    """The YAML after the comment of that name."""
-    (text,) = re.findall(rf"<!-- {name} -->\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
-    return str(text)
-
-
-GITHUB: dict[str, Any] = yaml.safe_load(example("github"))["jobs"]
-GITLAB: dict[str, Any] = yaml.safe_load(example("gitlab"))
+GITHUB: dict[str, Any] = example("github")["jobs"]
+GITLAB: dict[str, Any] = example("gitlab")
 MEASURE = GITHUB["measure"]["steps"]
 
 
@@ -78,14 +71,11 @@ def test_ci_jobs_cover_all_shards_of_each_target(service: str, collect: Collect)
         assert sorted(group) == [f"{number}/{len(group)}" for number in range(1, len(group) + 1)]
 
 
-def test_job_records_are_kept_apart() -> None:
+def test_jobs_keep_their_records_apart_and_stop_no_other() -> None:
     names = [entry["name"] for entry in GITHUB["measure"]["strategy"]["matrix"]["include"]]
     assert len(set(names)) == len(names)
     assert "--results reports/results/$CI_NODE_INDEX" in GITLAB["measure"]["script"][-1]
     assert GITLAB["measure"]["artifacts"]["paths"] == ["reports/results"]
-
-
-def test_failing_job_stops_no_other_and_all_records_merge() -> None:
     assert GITHUB["measure"]["strategy"]["fail-fast"] is False
     upload = step("measure", "'records-${{ matrix.name }}'")
     assert upload["if"] == GITHUB["merge"]["if"] == "${{ !cancelled() }}"
@@ -120,18 +110,13 @@ def test_merge_job_joins_records_of_all_jobs(service: str, jobs: int, tmp_path: 
 
 
 def test_report_commands_exist() -> None:
-    of_github = [item["run"] for item in GITHUB["merge"]["steps"] if "run" in item]
-    of_gitlab = GITLAB["merge"]["script"]
-    commands = {
-        command
-        for line in (*of_github, *of_gitlab)
-        for command in re.findall(r"-e report -- (\w+)|-m reports (\w+)", line)
-    }
+    lines = [*(item.get("run", "") for item in GITHUB["merge"]["steps"]), *GITLAB["merge"]["script"]]
+    names = re.findall(r"(?:-e report --|-m reports) (\w+)", "\n".join(lines))
     help_ = subprocess.run(
         [sys.executable, "-m", "reports", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    for names in commands:
-        assert re.search(rf"^ +{''.join(names)} ", help_.stdout, re.MULTILINE), names
+    assert names
+    assert {*names} <= {*re.findall(r"^ +(\w+) ", help_.stdout, re.MULTILINE)}
 
 
 @pytest.mark.contract
@@ -143,10 +128,10 @@ def test_ci_files_match_their_schemas(tmp_path: Path) -> None:
         pytest.skip(f"needs PyPI: {installed.stderr.strip().splitlines()[-1]}")
     # The schema applies to the second document of the include alone.
     texts = {
-        "vendor.github-workflows": [example("github")],
+        "vendor.github-workflows": [example_text("github")],
         "vendor.github-actions": [(ROOT / "action.yml").read_text()],
         "vendor.gitlab-ci": [
-            example("gitlab"),
+            example_text("gitlab"),
             (ROOT / "ci" / "gitlab.yml").read_text().partition("\n---\n")[2],
         ],
     }

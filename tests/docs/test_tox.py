@@ -42,14 +42,10 @@ def test_every_benchmark_environment_is_tested() -> None:
 
 
 @pytest.mark.parametrize("environment", EXTRAS)
-def test_environment_has_extras_of_its_name(environment: str) -> None:
-    assert set(lines_of(TOX["testenv"]["extras"], environment)) == EXTRAS[environment] | {"server", "models"}
-
-
-@pytest.mark.parametrize("environment", EXTRAS)
-def test_pytorch_index_is_used_for_cuda12_only(environment: str) -> None:
+def test_environment_has_extras_of_its_name_and_their_index(environment: str) -> None:
     settings = "\n".join(lines_of(TOX["testenv"]["set_env"], environment))
 
+    assert set(lines_of(TOX["testenv"]["extras"], environment)) == EXTRAS[environment] | {"server", "models"}
     assert ("download.pytorch.org/whl/cu126" in settings) == ("cuda12" in environment)
 
 

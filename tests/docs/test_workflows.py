@@ -4,7 +4,6 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
-from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import yaml
 from fixtures.serve.backends import DEFAULT_BACKENDS
 from fixtures.serve.server_spec import IMAGE, TRITON_VARIABLE
 from reports.run.outcomes import STATUS
+from tests.docs.test_docs import environments
 from tests.helpers import Collect
 
 ROOT = Path(__file__).parents[2]
@@ -27,12 +27,9 @@ GITLAB_JOBS = ("accuracy", "speed")
 
 
 def steps() -> Iterator[dict[str, Any]]:
-    for job in github_jobs():
-        yield from job["steps"]
-
-
-def github_jobs() -> list[dict[str, Any]]:
-    return [job for workflow in GITHUB.values() for job in workflow["jobs"].values()]
+    for workflow in GITHUB.values():
+        for job in workflow["jobs"].values():
+            yield from job["steps"]
 
 
 def scripts() -> list[str]:
@@ -45,18 +42,13 @@ def scripts() -> list[str]:
 RUNS = [shlex.split(script) for script in scripts() if script.startswith("tox run -e benchmarks ")]
 
 
-def test_github_steps_use_one_action_or_command() -> None:
-    for step in steps():
-        assert ("uses" in step) != ("run" in step)
+def test_jobs_may_only_read_and_have_a_limit() -> None:
     for workflow in GITHUB.values():
-        jobs = workflow["jobs"].values()
-        assert all({"runs-on", "timeout-minutes", "steps"} <= set(job) for job in jobs)
         assert workflow["permissions"] == {"contents": "read"}
+        assert all("timeout-minutes" in job for job in workflow["jobs"].values())
     # YAML reads `on` as true.
     assert set(GITHUB["accuracy"][True]) == {"push", "pull_request", "workflow_dispatch"}
-    assert set(GITHUB["native"][True]) == {"push", "schedule", "workflow_dispatch"}, (
-        "its image is too large for more"
-    )
+    assert "pull_request" not in GITHUB["native"][True], "its image is too large"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -122,15 +114,9 @@ def selection(words: list[str]) -> tuple[str, ...]:
 
 
 def test_commands_run_existing_environments() -> None:
-    tox = ConfigParser()
-    tox.read(ROOT / "tox.ini")
-    assert any(section.startswith("testenv:benchmarks{") for section in tox.sections())
-    assert tox.has_section("testenv:tests")
-    commands = {tuple(shlex.split(script)[:4]) for script in scripts() if script.startswith("tox ")}
-    assert commands == {("tox", "run", "-e", name) for name in ("benchmarks", "tests")}
+    used = {shlex.split(script)[3] for script in scripts() if script.startswith("tox run -e ")}
 
-
-def test_every_run_of_the_benchmarks_is_checked() -> None:
+    assert used == {"benchmarks", "tests"} <= environments()
     assert len(RUNS) == sum(script.count("-e benchmarks") for script in scripts()) > 0
 
 
