@@ -32,67 +32,45 @@ def rows(heading: str) -> Iterator[dict[str, str]]:
 GPUS = list(rows("GPU"))
 
 
-def capability_of(row: dict[str, str]) -> tuple[int, int]:
-    major, minor = row["Compute capability"].split(".")
-    return int(major), int(minor)
-
-
 def test_every_named_gpu_is_in_the_table() -> None:
     assert sorted(row["GPU"] for row in GPUS) == sorted(gpu.label for gpu in TARGETS if gpu.device == "cuda")
 
 
 @pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
-def test_gpu_package_sets_match_code_of_libraries(row: dict[str, str]) -> None:
+def test_row_matches_libraries_tensorrt_and_containers(
+    row: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    major, minor = row["Compute capability"].split(".")
+    capability = int(major), int(minor)
     for environment, extra in EXTRAS.items():
         lack = {
             distribution
             for distribution in ("onnxruntime-gpu", "torch")
             for facts in admitted(extra, distribution).values()
-            if not code_of(facts).runs_on(capability_of(row))
+            if not code_of(facts).runs_on(capability)
         }
-        assert row[environment].startswith("no" if lack else "yes"), (row["GPU"], lack)
-
-
-@pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
-def test_tensorrt_of_gpu_matches_its_cases(row: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+        assert row[environment].startswith("no" if lack else "yes"), lack
     for version in ("10.16.1.11", "11.4.0.106"):
         monkeypatch.setattr(machine, "version_of", {"tensorrt-cu12": version}.get)
-        skips = tensorrt.missing(capability_of(row)) is not None
-        assert skips == (row["TensorRT"] == "before 10.5")
-
-
-@pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
-def test_container_of_gpu_matches_supported_releases(row: dict[str, str]) -> None:
-    match = re.match(r"\d\d\.\d\d", row["Container of Triton"])
-    assert match is not None
-    supported = [
-        release.name
-        for release in releases.RELEASES
-        if not releases.why_unsupported(release.name, capability_of(row))
-    ]
-    assert supported[0] == match[0]
+        assert (tensorrt.missing(capability) is not None) == (row["TensorRT"] == "before 10.5")
+    supported = [one.name for one in releases.RELEASES if not releases.why_unsupported(one.name, capability)]
+    assert row["Container of Triton"].startswith(supported[0])
     assert (len(supported) == 1) == row["Container of Triton"].endswith("the last")
 
 
-def test_environments_and_cuda_match_tox_and_extras() -> None:
+def test_environments_match_tox_and_extras() -> None:
     listed = {row["Environment of tox"].strip("`"): row for row in rows("Environment of tox")}
 
     assert set(listed) == {env for env in environments() if env.startswith("benchmarks-gpu")}
     for name, row in listed.items():
-        cuda, extra_of_tensorrt = SETS[EXTRAS[name.removesuffix("-trt")]]
+        extra = EXTRAS[name.removesuffix("-trt")]
+        cuda, extra_of_tensorrt = SETS[extra]
         assert row["CUDA"] == str(cuda)
         assert requirements(extra_of_tensorrt), "the extra is there"
-
-
-def test_environment_contents_match_its_extra() -> None:
-    for row in rows("Environment of tox"):
-        name = row["Environment of tox"].strip("`")
         if name.endswith("-trt"):
             continue
         match = re.search(r"ONNX Runtime (\d\.\d+)(?: to (\d\.\d+))?", row["Brings"])
         assert match is not None
-        versions = sorted(
-            {tuple(map(int, version.split(".")[:2])) for version in admitted(EXTRAS[name], "onnxruntime-gpu")}
-        )
-        first, last = ".".join(map(str, versions[0])), ".".join(map(str, versions[-1]))
+        versions = sorted(tuple(map(int, text.split(".")[:2])) for text in admitted(extra, "onnxruntime-gpu"))
+        first, last = (".".join(map(str, version)) for version in (versions[0], versions[-1]))
         assert (match[1], match[2] or match[1]) == (first, last)
