@@ -132,7 +132,7 @@ def run(given: Mapping[str, str]) -> int:
         print(f"::error::an input cannot be read: {error}", flush=True)
         return BAD_INPUT
     if not has_input:
-        print(f"::error::nothing is to be proven: give one of {', '.join(WHAT.values())}", flush=True)
+        print(f"::error::nothing to prove: give one of {', '.join(WHAT.values())}", flush=True)
         return BAD_INPUT
     environment = {"PIP_EXTRA_INDEX_URL": CPU_INDEX} if kind == "benchmarks" else {}
     environment |= {"PIP_CACHE_DIR": str(cache(given) / "pip"), **given}
@@ -145,7 +145,7 @@ def run(given: Mapping[str, str]) -> int:
         signal.signal(number, lambda _number, _frame: process.send_signal(signal.SIGINT))
     status = process.wait()
     if str(status) in given.get("PROVE_WARN_ON", "").replace(",", " ").split():
-        print(f"::warning::exit status {status} counts as passed here, because warn-on has it", flush=True)
+        print(f"::warning::exit status {status} counts as passed here, because warn-on lists it", flush=True)
         return 0
     return status
 

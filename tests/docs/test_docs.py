@@ -3,13 +3,14 @@
 import ast
 import functools
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from reports.record.schema import MARKS
-from tests.helpers import help_text
+from tests.helpers import help_text, project_file
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -112,3 +113,11 @@ def test_only_listed_modules_spell_tox_commands() -> None:
         "fixtures/train.py",
         "reports/record/commands.py",
     }
+
+
+def test_image_of_a_fleet_has_its_packages() -> None:
+    """Ray itself comes with the image, whose Python has what only older ones need."""
+    (command,) = re.findall(r"^RUN pip install (.+)$", (ROOT / "docs" / "fleet.md").read_text(), re.MULTILINE)
+    needed = [line for line in project_file()["dependency-groups"]["fleet"] if ";" not in line]
+
+    assert sorted(shlex.split(command)) == sorted(line for line in needed if not line.startswith("ray["))
