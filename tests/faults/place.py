@@ -1,4 +1,4 @@
-"""The place of a scenario: folders, runs of the suite, and what these leave."""
+"""The scenarios' form, and the place of one: folders, runs of the suite, and what these leave."""
 
 import os
 import re
@@ -15,9 +15,12 @@ import psutil
 
 from reports.record import files
 from reports.record.schema import Record
+from reports.run.outcomes import STATUS
 from tests.helpers import Household, command_line
 from tests.whole_runs.suite import ROOT, command
 
+PASSED, ENDED, REFUSED = 0, 2, 4
+INFRASTRUCTURE = STATUS["infrastructure"]
 HANG_S = 240.0
 """Bounds a hang: the awaited events take seconds, a minute on a machine where another run measures."""
 GONE_S = 30.0
@@ -35,13 +38,11 @@ ONE_POINT = (*_OF_DOUBLER, "slow and b001-c002", "--concurrencies", "2")
 OWN = "cpu-classifier-onnx-fp32"
 """The converted case."""
 _OF_OWN = ("-v", "--models", MODEL, "-k")
-OWN_PROOF = (*_OF_OWN, f"{OWN} and conversion")
-"""A run that converts it and compares it in process, as quickly."""
 OWN_SERVED = (*_OF_OWN, f"{OWN} and (conversion or accuracy)")
-"""A run that serves it too and scores its 100 samples several times, two seconds each."""
+"""A run that converts it, serves it, and scores its 100 samples several times, two seconds each."""
 OWN_POINT = (*_OF_OWN, f"{OWN} and b001-c002", "--concurrencies", "2")
 """A run that measures one point of its load."""
-DOUBLER, SLOW = "cpu-doubler-asis", "cpu-slow-asis"
+SLOW = "cpu-slow-asis"
 
 
 @dataclass(frozen=True)
@@ -93,61 +94,44 @@ class Place:
         """The output of the last run."""
         return self.folder / f"log-{len(self.runs)}"
 
-    def file(self, name: str, content: str | bytes = "") -> Path:
+    def file(self, name: str, content: str) -> Path:
         """Write a file of the scenario, and return its path."""
         path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        path.write_text(content)
         return path
 
-    def words(self, options: Sequence[str]) -> list[str]:
-        """The options with real paths."""
+    def command(self, *options: str) -> list[str]:
+        """The command line of a run with these options, which have the real paths."""
         paths = {REPOSITORY: str(self.repository), MODEL: str(self.model)}
-        return [paths.get(word, word) for word in options]
+        return command(*(paths.get(word, word) for word in options), repos=self.repos, results=self.results)
 
     def start(
         self,
         *options: str,
-        repos: Path | None = None,
-        results: Path | None = None,
         before: Sequence[str] = (),
         words: Sequence[str] | None = None,
         environment: Mapping[str, str | None] = {},
         folder: Path = ROOT,
-        **streams: Any,
+        stdout: int | None = None,
     ) -> "subprocess.Popen[bytes]":
-        """Start a run of the suite with these options, or the command `words`, by the program `before`."""
-        default_words = command(
-            *self.words(options), repos=repos or self.repos, results=results or self.results
-        )
-        merged = self.household.environment | {key: value or "" for key, value in environment.items()}
-        for name, value in environment.items():
-            if value is None:
-                del merged[name]
-        before_it: Callable[[], None] = streams.pop("preexec_fn", lambda: None)
-
-        def prepare() -> None:
-            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup makes its children ignore it
-            before_it()
-
+        """Start a run of the suite with these options, or the command `words`, by the program `before`; a
+        variable of None is unset."""
+        merged = {**self.household.environment, **environment}
         self.runs.append(None)  # type: ignore[arg-type]
         with self.log.open("wb") as log:
-            default_streams: dict[str, Any] = {
-                "stdin": subprocess.DEVNULL,
-                "stdout": log,
-                "stderr": subprocess.STDOUT,
-            }
-            started = subprocess.Popen(
-                [*before, *(default_words if words is None else words)],
+            self.runs[-1] = subprocess.Popen(
+                [*before, *(words or self.command(*options))],
                 cwd=folder,
-                env=merged,
+                env={name: value for name, value in merged.items() if value is not None},
+                stdin=subprocess.DEVNULL,
+                stdout=log if stdout is None else stdout,
+                stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=prepare,
-                **(default_streams | streams),
+                # nohup, which may run this, makes its children ignore it.
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
             )
-        self.runs[-1] = started
-        self.household.callers.append(started)
-        return started
+        self.household.callers.append(self.runs[-1])
+        return self.runs[-1]
 
     def wait_for(self, there: Callable[[], bool], what: str, seconds: float = HANG_S) -> None:
         """Wait until `there` holds. Raises AssertionError with the log if it does not in time."""
@@ -193,11 +177,7 @@ class Place:
         self.wait_for(there, part)
         return matching[0]
 
-    def hit(self, part: str, sign: signal.Signals) -> None:
-        """Send a signal to such a process."""
-        self.process(part).send_signal(sign)
-
-    def record(self, case: str = DOUBLER) -> Record:
+    def record(self, case: str) -> Record:
         """The record of a case."""
         return files.read(self.results / "cpu" / f"{case}.json")
 
@@ -212,3 +192,22 @@ def leftovers(temporary: Path) -> list[str]:
 def folders_of_runs(temporary: Path) -> list[Path]:
     """The folders of runs in a temporary folder."""
     return list(temporary.glob("tritonproof-*/runs/*"))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One fault, or one bad use."""
+
+    name: str
+    """What happens."""
+    act: Callable[[Place], Ended]
+    """Does it, and returns how the run ended. Raises AssertionError if it left something wrong."""
+    statuses: tuple[int, ...]
+    """The right exit statuses."""
+    needs: Callable[[], str] = lambda: ""
+    """Why this machine cannot do it; empty if it can."""
+    may_leave: bool = False
+    """Whether something may stay in the temporary folder for the next run, as after a guard was killed."""
+
+    def __str__(self) -> str:
+        return self.name

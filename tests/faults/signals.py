@@ -1,23 +1,31 @@
-"""Signals at every stage of a run: to pytest, and to each program that it starts."""
+"""Signals to a run, and to each program that it starts; the next run removes what killed ones leave."""
 
 import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from configparser import ConfigParser
 from pathlib import Path
 
 from tests.faults.place import (
+    ENDED,
+    INFRASTRUCTURE,
     ONE_POINT,
+    OWN,
+    OWN_POINT,
+    PASSED,
+    PROOF,
     SLOW,
     SLOW_PROOF,
     Ended,
     Place,
+    Scenario,
+    folders_of_runs,
 )
-from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, Scenario
-from tests.whole_runs.suite import ROOT, TRACE, command
+from tests.whole_runs.suite import ROOT, TRACE
 
 _STAGES = {
     "converting": (("-v", "-k", f"{TRACE} and conversion"), "convert"),
@@ -46,35 +54,26 @@ def reach(place: Place, stage: str) -> None:
         )
 
 
-def _ended(stage: str, sign: signal.Signals) -> Scenario:
-    def act(place: Place) -> Ended:
-        reach(place, stage)
-        place.runs[-1].send_signal(sign)
-        ended = place.ends(90)
-        if sign == signal.SIGINT:
-            assert (place.folder / "junit.xml").is_file(), ended.text
-            assert "nded before its end" in (place.folder / "run.md").read_text()
-        if stage == "measuring":
-            (load,) = place.record(SLOW).loads
-            assert load.marks[0].code == "unfinished"
-        return ended
-
-    statuses = (ENDED,) if sign == signal.SIGINT else (-sign,)
-    return Scenario(f"{sign.name} to pytest while {stage}", act, statuses, may_leave=sign == signal.SIGKILL)
+def _interrupted(place: Place) -> Ended:
+    reach(place, "converting")
+    place.runs[-1].send_signal(signal.SIGINT)
+    ended = place.ends(90)
+    assert (place.folder / "junit.xml").is_file(), ended.text
+    assert "nded before its end" in (place.folder / "run.md").read_text()
+    return ended
 
 
-def _stopped(victim: str, program: str, seconds: float) -> Scenario:
-    def act(place: Place) -> Ended:
-        reach(place, "measuring")
+def _stopped(place: Place) -> Ended:
+    """The server does not answer for 20 s, and later the load generator for 5."""
+    reach(place, "measuring")
+    for program, seconds, later in (("tritonserver", 20, "[4-9]"), ("perf_analyzer", 5, "([7-9]|[0-9]{2})")):
         process = place.process(program)
         process.suspend()
         time.sleep(seconds)
         process.resume()
-        place.says("pass [4-9]|pass [0-9]{2}")
-        place.runs[-1].send_signal(signal.SIGINT)
-        return place.ends()
-
-    return Scenario(f"{victim} is stopped for {seconds:g} s while measuring", act, (ENDED, INFRASTRUCTURE))
+        place.says(f"pass {later}")
+    place.runs[-1].send_signal(signal.SIGINT)
+    return place.ends()
 
 
 def _hangs(place: Place) -> Ended:
@@ -83,19 +82,16 @@ def _hangs(place: Place) -> Ended:
     return place.ends()
 
 
-def _killed(victim: str, program: str, stage: str) -> Scenario:
-    def act(place: Place) -> Ended:
-        reach(place, stage)
-        place.hit(program, signal.SIGKILL)
-        return place.ends()
-
-    return Scenario(f"SIGKILL to {victim} while {stage}", act, (INFRASTRUCTURE,))
+def _stub_killed(place: Place) -> Ended:
+    reach(place, "evaluating")
+    place.process("triton_python_backend_stub").kill()
+    return place.ends()
 
 
 def _load_generator_killed(place: Place) -> Ended:
     """The pass is repeated, and the record says so."""
     reach(place, "measuring")
-    place.hit("perf_analyzer", signal.SIGKILL)
+    place.process("perf_analyzer").kill()
     ended = place.ends()
     (load,) = place.record(SLOW).loads
     assert "damaged-passes" in [mark.code for mark in load.marks]
@@ -107,8 +103,7 @@ def _tox(place: Place) -> Ended:
     project = ConfigParser()
     project.read(ROOT / "tox.ini")
     timeouts = {key: project["testenv"][key] for key in ("interrupt_timeout", "terminate_timeout")}
-    words = command(*place.words(SLOW_PROOF), repos=place.repos, results=place.results)
-    words += ["--junit-xml", str(place.folder / "junit.xml")]
+    words = place.command(*SLOW_PROOF, "--junit-xml", str(place.folder / "junit.xml"))
     place.file(
         "tox.ini",
         "[testenv]\nskip_install = true\npackage = skip\npass_env = *\nallowlist_externals = *\n"
@@ -135,17 +130,45 @@ def tox_program() -> Path | None:
     return beside_python if beside_python.exists() else Path(on_path) if on_path else None
 
 
+def _next_run_cleans(place: Place) -> Ended:
+    reach(place, "evaluating")
+    for process in place.household.processes():
+        process.kill()  # the guards too
+    place.runs[-1].wait()
+    assert place.household.left(10) == [], "killed processes are still there"
+    ended = place.run(*PROOF)
+    assert not folders_of_runs(place.household.temporary)
+    return ended
+
+
+def _comparison_killed(place: Place) -> Ended:
+    """The next comparison removes its worktree and its unfinished folder."""
+    options = (*OWN_POINT, "--against", "HEAD", "--point-budget-s", "2")
+    place.start(*options)
+    place.says("against HEAD .*: ")
+    time.sleep(2)
+    place.runs[-1].kill()
+    place.runs[-1].wait()
+    place.household.left(30)
+    ended = place.run(*options, seconds=600)  # a second build
+    assert not [*place.repos.glob("*unfinished*"), *place.repos.glob(".against/*unfinished*")]
+    worktrees = subprocess.run(
+        ["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert str(place.repos) not in worktrees, "a worktree is left"
+    assert place.record(OWN).loads
+    return ended
+
+
 SCENARIOS = [
-    _ended("converting", signal.SIGINT),
-    _ended("measuring", signal.SIGINT),
-    _ended("measuring", signal.SIGKILL),
-    _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "evaluating"),
-    Scenario("SIGKILL to the load generator while measuring", _load_generator_killed, (PASSED,)),
-    _killed("a guard", "guard.py", "evaluating"),
-    Scenario("the server is stopped for good while evaluating", _hangs, (INFRASTRUCTURE,)),
-    _stopped("the server", "tritonserver", 20),
-    _stopped("the load generator", "perf_analyzer", 5),
+    Scenario("Ctrl-C while converting", _interrupted, (ENDED,)),
     Scenario(
         "Ctrl-C in the terminal of tox", _tox, (ENDED,), needs=lambda: "" if tox_program() else "needs tox"
     ),
+    Scenario("SIGKILL to the stub of Triton's Python backend", _stub_killed, (INFRASTRUCTURE,)),
+    Scenario("SIGKILL to the load generator while measuring", _load_generator_killed, (PASSED,)),
+    Scenario("SIGKILL to the guards too; the next run cleans up", _next_run_cleans, (PASSED,)),
+    Scenario("SIGKILL while comparing with a commit", _comparison_killed, (PASSED, 10)),
+    Scenario("the server stops for good while evaluating", _hangs, (INFRASTRUCTURE,)),
+    Scenario("server and load generator stop for a while when measuring", _stopped, (ENDED, INFRASTRUCTURE)),
 ]
