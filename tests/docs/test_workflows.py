@@ -18,8 +18,6 @@ from tests.helpers import Collect
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-PAGES = (*WORKFLOWS, ROOT / "action.yml", ROOT / "docs" / "ci.md")
-"""The files that use other people's actions. OWNER stands for the owner of this repository."""
 GITHUB = {path.stem: yaml.safe_load(path.read_text()) for path in WORKFLOWS}
 NATIVE = GITHUB["native"]["jobs"]["native"]
 GITLAB = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
@@ -51,23 +49,21 @@ def test_jobs_may_only_read_and_have_a_limit() -> None:
     assert "pull_request" not in GITHUB["native"][True], "its image is too large"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_actions_are_pinned_by_commit_with_release_comment(page: Path) -> None:
-    used = re.findall(r"uses: ([\w.-]+/\S+)(.*)", page.read_text())
-    pinned = [(name, comment) for name, comment in used if not name.startswith("OWNER/")]
-
-    for name, comment in pinned:
-        assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", name), name
-        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), name
-
-
-def test_every_page_with_an_action_is_tested() -> None:
+def test_actions_are_pinned_by_commit_with_release_comment_and_keep_no_token() -> None:
+    """OWNER stands for the owner of this repository."""
     tracked = subprocess.run(
-        ["git", "ls-files", "*.yml", "*.yaml", "*.md"], cwd=ROOT, capture_output=True, text=True
+        ["git", "ls-files", "*.yml", "*.yaml", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    pages = {ROOT / name for name in tracked.stdout.splitlines()}
+    texts = [(ROOT / name).read_text() for name in tracked.stdout.splitlines()]
+    used = [line for text in texts for line in re.findall(r"uses: (?!OWNER/)([\w.-]+/.*)", text)]
+    checkouts = [
+        lines for text in texts for lines in re.findall(r"uses: actions/checkout@.*\n((?: +\w.*\n)*)", text)
+    ]
 
-    assert {page for page in pages if re.search(r"uses: [\w.-]+/", page.read_text())} == set(PAGES)
+    assert len(used) > len(checkouts) > len(WORKFLOWS)
+    for line in used:
+        assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+    assert all("persist-credentials: false\n" in options for options in checkouts)
 
 
 def test_main_branch_runs_save_history_even_if_failed() -> None:
@@ -80,22 +76,10 @@ def test_main_branch_runs_save_history_even_if_failed() -> None:
     assert (of_gitlab["paths"], of_gitlab["when"]) == ([saving["with"]["path"]], "always")
 
 
-def test_no_checkout_keeps_token() -> None:
-    for text in [*map(Path.read_text, WORKFLOWS), (ROOT / "docs" / "ci.md").read_text()]:
-        checkouts = re.findall(r"uses: actions/checkout@.*\n((?: +\w.*\n)*)", text)
-        assert checkouts
-        assert all("persist-credentials: false\n" in options for options in checkouts)
-
-
-def test_native_job_uses_matching_container_without_gpu() -> None:
+def test_native_job_uses_matching_container() -> None:
     assert NATIVE["container"]["image"] == IMAGE
-    assert "--gpus" not in NATIVE["container"]["options"]
-    assert "--shm-size" in NATIVE["container"]["options"]
     assert Path(GITHUB["native"]["env"][TRITON_VARIABLE]).parents[1] == DEFAULT_BACKENDS.parent
-    commands = [
-        shlex.split(step["run"]) for step in NATIVE["steps"] if step.get("run", "").startswith("tox ")
-    ]
-    (test,) = [word for words in commands for word in words if word.startswith("tests/")]
+    (test,) = re.findall(r"tests/\S+", " ".join(step.get("run", "") for step in NATIVE["steps"]))
     assert (ROOT / test).is_file()
 
 
