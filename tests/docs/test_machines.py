@@ -84,8 +84,7 @@ def test_jobs_keep_their_records_apart_and_stop_no_other() -> None:
     assert upload["with"]["path"] == "reports/results", "the default of --results"
 
 
-@pytest.mark.parametrize("service", ["github", "gitlab"])
-@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize(("service", "jobs"), [("github", 1), ("github", 3), ("gitlab", 3)])
 def test_merge_job_joins_records_of_all_jobs(service: str, jobs: int, tmp_path: Path) -> None:
     """GitHub's action makes no folder for a single artifact."""
     if service == "github":

@@ -1,0 +1,150 @@
+"""tox's environments have the extras that their names say, and docs/gpus.md agrees with them and with the
+libraries of the packages."""
+
+import configparser
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from fixtures.frameworks import tensorrt
+from fixtures.host import machine
+from fixtures.host.targets import TARGETS
+from fixtures.serve import releases
+from tests.docs.test_docs import environments
+from tests.frameworks.gpu_packages import SETS, admitted, code_of, requirements
+from tests.helpers import project_file
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "gpus.md").read_text()
+TOX = configparser.ConfigParser(interpolation=None)
+TOX.read(ROOT / "tox.ini")
+EXTRAS = {
+    "benchmarks": {"cpu"},
+    "benchmarks-gpu": {"gpu"},
+    "benchmarks-gpu-trt": {"gpu", "trt"},
+    "benchmarks-gpu-cuda12": {"gpu-cuda12"},
+    "benchmarks-gpu-cuda12-trt": {"gpu-cuda12", "trt-cuda12"},
+}
+
+
+def rows(heading: str) -> Iterator[dict[str, str]]:
+    """The rows of the table whose first column has this heading, by column."""
+    lines = PAGE.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(f"| {heading} |"))
+    columns = [cell.strip(" `") for cell in lines[start].strip("|").split("|")]
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            return
+        yield dict(zip(columns, (cell.strip() for cell in line.strip("|").split("|")), strict=True))
+
+
+GPUS = list(rows("GPU"))
+
+
+def test_every_named_gpu_is_in_the_table() -> None:
+    assert sorted(row["GPU"] for row in GPUS) == sorted(gpu.label for gpu in TARGETS if gpu.device == "cuda")
+
+
+@pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
+def test_row_matches_libraries_tensorrt_and_containers(
+    row: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    major, minor = row["Compute capability"].split(".")
+    capability = int(major), int(minor)
+    for environment in ("benchmarks-gpu", "benchmarks-gpu-cuda12"):
+        (extra,) = EXTRAS[environment]
+        lack = {
+            distribution
+            for distribution in ("onnxruntime-gpu", "torch")
+            for facts in admitted(extra, distribution).values()
+            if not code_of(facts).runs_on(capability)
+        }
+        assert row[environment].startswith("no" if lack else "yes"), lack
+    for version in ("10.16.1.11", "11.4.0.106"):
+        monkeypatch.setattr(machine, "version_of", {"tensorrt-cu12": version}.get)
+        assert (tensorrt.missing(capability) is not None) == (row["TensorRT"] == "before 10.5")
+    supported = [one.name for one in releases.RELEASES if not releases.why_unsupported(one.name, capability)]
+    assert row["Container of Triton"].startswith(supported[0])
+    assert (len(supported) == 1) == row["Container of Triton"].endswith("the last")
+
+
+def test_environments_match_tox_and_extras() -> None:
+    listed = {row["Environment of tox"].strip("`"): row for row in rows("Environment of tox")}
+
+    assert {*listed, "benchmarks"} == {*EXTRAS}
+    assert {*EXTRAS} == {env for env in environments() if env.startswith("benchmarks")}
+    for name, row in listed.items():
+        (extra,) = EXTRAS[name.removesuffix("-trt")]
+        cuda, extra_of_tensorrt = SETS[extra]
+        assert row["CUDA"] == str(cuda)
+        assert requirements(extra_of_tensorrt), "the extra is there"
+        if name.endswith("-trt"):
+            continue
+        match = re.search(r"ONNX Runtime (\d\.\d+)(?: to (\d\.\d+))?", row["Brings"])
+        assert match is not None
+        versions = sorted(tuple(map(int, text.split(".")[:2])) for text in admitted(extra, "onnxruntime-gpu"))
+        first, last = (".".join(map(str, version)) for version in (versions[0], versions[-1]))
+        assert (match[1], match[2] or match[1]) == (first, last)
+
+
+def lines_of(setting: str, environment: str) -> list[str]:
+    """The lines of a setting for an environment: those without factors, and those whose factors it has."""
+    factors = environment.split("-")
+    lines = []
+    for line in filter(None, map(str.strip, setting.splitlines())):
+        condition, colon, value = line.partition(": ")
+        if not colon or not re.fullmatch(r"[a-z0-9!-]+", condition):
+            lines.append(line)
+        elif all(
+            (part.removeprefix("!") in factors) != part.startswith("!") for part in condition.split("-")
+        ):
+            lines.append(value.strip())
+    return lines
+
+
+@pytest.mark.parametrize("environment", EXTRAS)
+def test_environment_has_extras_of_its_name_and_their_index(environment: str) -> None:
+    settings = "\n".join(lines_of(TOX["testenv"]["set_env"], environment))
+
+    assert set(lines_of(TOX["testenv"]["extras"], environment)) == EXTRAS[environment] | {"server", "models"}
+    assert ("download.pytorch.org/whl/cu126" in settings) == ("cuda12" in environment)
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        *("CUDA_HOME", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH"),
+        *("NVIDIA_TF32_OVERRIDE", "TRITONPROOF_TRITON", "TRITONPROOF_SERVER_ENV", "TRT_VERSION"),
+        *("DOCKER_HOST", "DOCKER_CONFIG", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS"),
+    ],
+)
+@pytest.mark.parametrize("section", ["testenv", "testenv:benchmarks", "testenv:doctor"])
+def test_driver_and_docker_variables_pass_through_tox(section: str, variable: str) -> None:
+    """tox hides all others: without these a rootless Docker would not answer, and the GPU could change."""
+    (name,) = (heading for heading in TOX.sections() if heading.partition("{")[0] == section)
+    patterns = TOX[name].get("pass_env", "{[testenv]pass_env}").split()
+    if "{[testenv]pass_env}" in patterns:
+        patterns += TOX["testenv"]["pass_env"].split()
+
+    assert any(fnmatchcase(variable, pattern) for pattern in patterns)
+
+
+@pytest.mark.parametrize("environment", ["tests", "campaign"])
+def test_test_environments_name_no_folder_themselves(environment: str) -> None:
+    """`tox run -e tests -- tests/doctor` extends the command; pytest would also run a folder in it."""
+    (command,) = (
+        line for line in TOX[f"testenv:{environment}"]["commands"].splitlines() if "-m pytest" in line
+    )
+
+    assert not [word for word in command.split() if word.startswith("tests")]
+
+
+def test_proof_environment_needs_no_framework() -> None:
+    project = project_file()["project"]
+    requirements = [*project["dependencies"], *project["optional-dependencies"]["server"]]
+
+    assert lines_of(TOX["testenv:prove"]["extras"], "prove") == ["server"]
+    assert not [name for name in requirements if re.match("torch|tensorflow|onnx|transformers", name)]
