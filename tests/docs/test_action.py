@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +37,6 @@ def example(name: str) -> Any:
     return yaml.safe_load(example_text(name))
 
 
-def variables() -> dict[str, str]:
-    """The variables of the proving step."""
-    (step,) = [candidate for candidate in STEPS if candidate.get("id") == "prove"]
-    environment: dict[str, str] = step["env"]
-    return environment
-
-
 def test_user_input_is_never_part_of_a_command() -> None:
     """The shell would run whatever an input puts into the text of a script."""
     for step in STEPS:
@@ -54,7 +46,8 @@ def test_user_input_is_never_part_of_a_command() -> None:
 
 
 def test_inputs_are_passed_documented_and_equal_for_both_services() -> None:
-    passed = {re.sub(r"\$\{\{ inputs\.(.+) \}\}", r"\1", value) for value in variables().values()}
+    (proving,) = [step for step in STEPS if step.get("id") == "prove"]
+    passed = {re.sub(r"\$\{\{ inputs\.(.+) \}\}", r"\1", value) for value in proving["env"].values()}
     assert set(ACTION["inputs"]) <= passed
     table = re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE)
     assert set(ACTION["inputs"]) <= set(table)
@@ -186,62 +179,50 @@ def test_allowed_status_is_a_warning(
     assert ("::warning::" in capfd.readouterr().out) is (status == 0)
 
 
-def included(inputs: Mapping[str, Any]) -> dict[str, str]:
-    """The job's variables with these inputs. GitLab inserts texts into the file as they are, all else as
-    JSON, and then reads the file (lib/gitlab/ci/config/interpolation/text_template.rb of its sources)."""
-    declared = {name: (entry or {}).get("default") for name, entry in SPEC["spec"]["inputs"].items()}
-    values = {**declared, "source": "https://example.org/suite", **inputs}
-
-    def put(result: re.Match[str]) -> str:
-        value = values[result[1]]
-        return value if isinstance(value, str) else json.dumps(value)
-
-    body = (ROOT / "ci" / "gitlab.yml").read_text().partition("\n---\n")[2]
-    job = yaml.safe_load(re.sub(r"\$\[\[ inputs\.([a-z]+) \]\]", put, body))["tritonproof"]
-    result: dict[str, str] = job["variables"]
-    return result
-
-
 def test_gitlab_inputs_arrive_unchanged(tmp_path: Path) -> None:
+    """GitLab inserts texts into the file as they are, all else as JSON, and then reads the file
+    (lib/gitlab/ci/config/interpolation/text_template.rb of its sources)."""
     arguments = """--deployment "instances=2" -p 'no:cacheprovider' # not: a comment"""
-    environment = included(
-        {"models": ["a.py", "b: c/d.py"], "selection": 'onnx and not "int8"', "arguments": arguments}
-    )
+    given = {"models": ["a.py", "b: c/d.py"], "selection": 'onnx and not "int8"', "arguments": arguments}
+    declared = {name: (entry or {}).get("default") for name, entry in SPEC["spec"]["inputs"].items()}
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in {**declared, "source": "https://example.org/suite", **given}.items()
+    }
+    body = (ROOT / "ci" / "gitlab.yml").read_text().partition("\n---\n")[2]
+    job = yaml.safe_load(re.sub(r"\$\[\[ inputs\.([a-z]+) \]\]", lambda match: texts[match[1]], body))
 
-    options = prove.options({**environment, "CI_PROJECT_DIR": str(tmp_path)})
+    options = prove.options({**job["tritonproof"]["variables"], "CI_PROJECT_DIR": str(tmp_path)})
 
     pairs = list(itertools.pairwise(options))
-    assert [value for option, value in pairs if option == "--models"] == [
-        f"{tmp_path}/a.py",
-        f"{tmp_path}/b: c/d.py",
-    ]
+    paths = [value for option, value in pairs if option == "--models"]
+    assert paths == [f"{tmp_path}/a.py", f"{tmp_path}/b: c/d.py"]
     assert ("-k", 'onnx and not "int8"') in pairs
     assert options[-8:] == shlex.split(arguments)
     assert "--onnx" not in options
     assert "--thresholds" not in options
 
 
-def filled(text: str, known: Mapping[str, str]) -> str:
-    """A text of the action with its expressions replaced, as GitHub does; an unknown one is a KeyError."""
-    return re.sub(r"\$\{\{ (.+?) \}\}", lambda match: known[str(match[1])], text)
-
-
 def run_steps(home: Path, workspace: Path, **inputs: str) -> tuple[int, dict[str, str]]:
-    """Run the action's own steps in an empty home with GitHub's variables; returns status and outputs."""
+    """Run the action's own steps in an empty home with GitHub's variables; returns status and outputs. GitHub
+    replaces expressions; an unknown one is a KeyError here."""
     known: dict[str, str] = {"steps.python.outputs.python-path": sys.executable}
-    settings = {name: str(entry["default"]) for name, entry in ACTION["inputs"].items()} | inputs
-    known |= {f"inputs.{name.replace('_', '-')}": value for name, value in settings.items()}
-    network = {
+    known |= {f"inputs.{name}": str(entry["default"]) for name, entry in ACTION["inputs"].items()}
+    known |= {f"inputs.{name}": value for name, value in inputs.items()}
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if name.startswith("PIP_") or name.endswith("_proxy")
     }
+    expression, replacement = r"\$\{\{ (.+?) \}\}", lambda match: known[match[1]]
     status = 0
     for number, step in enumerate(entry for entry in STEPS if "run" in entry):
         output = home / f"output-{number}"
         output.touch()
-        env = {name: filled(value, known) for name, value in step.get("env", {}).items()}
-        github = {
+        variables = {
+            **inherited,
+            "HOME": str(home),
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
             "GITHUB_ACTIONS": "true",
             "GITHUB_ACTION_PATH": str(ROOT),
             "GITHUB_WORKSPACE": str(workspace),
@@ -249,8 +230,9 @@ def run_steps(home: Path, workspace: Path, **inputs: str) -> tuple[int, dict[str
             "GITHUB_STEP_SUMMARY": str(home / "summary.md"),
             "CI": "true",
         }
+        for name, value in step.get("env", {}).items():
+            variables[name] = re.sub(expression, replacement, value)
         command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]]
-        variables = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", **network, **github, **env}
         status = subprocess.run(command, env=variables, cwd=workspace, check=False).returncode
         outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
         known |= {f"steps.{step['id']}.outputs.{name}": value for name, value in outputs.items()}
