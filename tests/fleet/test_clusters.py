@@ -55,6 +55,21 @@ def test_tests_of_dead_node_run_again_elsewhere(cluster: StandIn) -> None:
     assert set(cluster.points().values()) == {1}
 
 
+def test_tests_fail_when_last_node_of_their_kind_dies(cluster: StandIn) -> None:
+    cluster.add("T4", "cpu")
+    run = cluster.start(*MICRO, "--target", "t4,cpu")
+    cluster.wait_begun(2, "t4")
+
+    cluster.kill("T4")
+    status, text = ended(run)
+
+    failed = {name for name, kind in cluster.outcomes().items() if kind != "passed"}
+    assert status == 11, text
+    assert failed
+    assert all("t4" in name for name in failed)
+    assert "its nodes are gone: no node of the fleet has an NVIDIA T4" in text
+
+
 def _node_at_work(cluster: StandIn, kind: str) -> object:
     """The node of a kind that runs the suite."""
     for node in cluster.nodes[kind]:
