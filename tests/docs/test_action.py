@@ -101,7 +101,8 @@ def test_only_what_decides_a_build_renews_its_cache_key(
     output = tmp_path / "output"
     environment = {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path), name: value}
     for changed in ("results.json", file, "results.json"):
-        (tmp_path / changed).open("a").write("# other\n")
+        with (tmp_path / changed).open("a") as text:
+            text.write("# other\n")
         prove.prepare(environment)
 
     first, second, third = re.findall(r"^builds=(.+)$", output.read_text(), re.MULTILINE)
