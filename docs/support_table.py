@@ -13,7 +13,7 @@ from fixtures.formats import all_formats
 from fixtures.models import all_models
 from fixtures.spec import Device, Format, Model
 from reports import readme
-from reports.record import atomic
+from reports.record import disk
 from reports.record.commands import Parser
 from reports.tables.rendering import markdown
 from reports.tables.table import table_of_texts
@@ -139,7 +139,7 @@ def _keep(file: Path, table: str, *, write: bool) -> int:
         print(readme.difference(text, synced))
         print(f"{file}: out of date. Run: python -m docs.support_table {file}")
         return 1
-    atomic.write_given(file, synced.encode())
+    disk.write_given(file, synced.encode())
     print(f"{file}: support table written")
     return 0
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from reports import export, history, plots, readme, sources
 from reports.plots import Theme
-from reports.record import atomic, commands, files
+from reports.record import commands, disk, files
 from reports.record.commands import INPUT, Parser, UsageError, count, path, status_of_unreadable, with_fix
+from reports.record.disk import matching
 from reports.record.files import RecordError
-from reports.record.safe_open import matching
 from reports.record.sanitize import cut, path_text, quoted, visible
 from reports.tables.case import case_section
 from reports.tables.rendering import RENDERINGS, csv_text, print_as
@@ -114,7 +114,7 @@ def _html(options: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import track
 
-    from reports.page.html import page, section_of
+    from reports.page import page, section_of
 
     records, status = _chosen(options)
     sections, damaged = [], []
@@ -128,7 +128,7 @@ def _html(options: argparse.Namespace) -> int:
         raise RecordError("\n".join(damaged))
     status = max(status, status_of_unreadable(damaged))
     text = page(sections)
-    atomic.write_given(options.output, text.encode())
+    disk.write_given(options.output, text.encode())
     print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=sys.stderr)
     return status
 
@@ -178,8 +178,7 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 def _compare(options: argparse.Namespace) -> int:
     """Print what changed from A to B, and from A to every further argument. That is the setup, the accuracy
     sample by sample, and the speed as a ratio with its interval."""
-    from reports.compare.changes import compare, exit_status
-    from reports.compare.document import document
+    from reports.compare import compare, document, exit_status
 
     if len(options.records) < 2:
         raise UsageError(
@@ -202,7 +201,7 @@ def _trend(options: argparse.Namespace) -> int:
 
     folder = options.history or history.folder_of(options.results)
     if options.output is not None:
-        atomic.check_folder(options.output)  # before anything is added to the history
+        disk.check_folder(options.output)  # before anything is added to the history
     status = _add(folder, options.add)
     rows = _history(folder)
     # All cases together show what the machine did, so steps stay the same whatever cases are chosen.
@@ -267,8 +266,7 @@ def _published(options: argparse.Namespace) -> int:
     """Compare the records with the figures that NVIDIA published. These are of the same model, format,
     accelerator, precision and load points, on a case's own GPU if there are any, else on every GPU. Settings
     that differ are named."""
-    from reports.published import match
-    from reports.published.comparison import document
+    from reports.published import document, match
 
     records, status = _chosen(options)
     print_as(options.format, document([match(record) for record in records]))
@@ -305,7 +303,7 @@ def _readme(options: argparse.Namespace) -> int:
     for picture in stale:
         picture.write(beside)
     if names:
-        atomic.write_given(file, synced.encode())
+        disk.write_given(file, synced.encode())
     print(f"{file}: wrote {', '.join(differing)}")
     return 0
 

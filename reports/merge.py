@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import structs
 
 from reports import sources
-from reports.compare.changes import differing
-from reports.record import atomic, commands, files, per_sample, safe_open
+from reports.compare import differing
+from reports.record import commands, disk, files, per_sample
+from reports.record.disk import below
 from reports.record.origins import SEVERAL, SINGLE, measurements, without_names
-from reports.record.safe_open import below
 from reports.record.sanitize import one_line
 from reports.record.schema import Record, case_id
 
@@ -45,7 +45,7 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     paths_by_case = _paths_by_case(inputs)
     beside = _files_beside(path for paths in paths_by_case.values() for path in paths)
     damaged: list[str] = []
-    with atomic.unfinished_folder(destination) as staged:
+    with disk.unfinished_folder(destination) as staged:
         merged = Merged(staged, anonymous)
         for name, paths in paths_by_case.items():
             try:
@@ -55,7 +55,7 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
         if damaged or merged.problems:
             lines = ["the records cannot be merged, and nothing was written:", *merged.problems]
             raise files.RecordError("\n".join(damaged) or "\n- ".join(lines))
-        with atomic.named(destination):
+        with disk.named(destination):
             staged.replace(destination)
     used = {*beside, *(file for companions in beside.values() for file in companions)}
     merged.left_out += [path for argument in inputs for path in _visible(argument) if path not in used]
@@ -110,7 +110,7 @@ def _add(merged: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path,
     destination = files.path_of(combined.case, merged.folder)
     destination.parent.mkdir(exist_ok=True)
     shown = without_names(combined) if merged.anonymous else combined
-    destination.write_bytes(safe_open.content(first) if shown == records[first] else files.encode(shown))
+    destination.write_bytes(disk.content(first) if shown == records[first] else files.encode(shown))
     for path in reversed((first, *others)):
         for file in beside[path]:
             _copy(merged, file, path, destination)
@@ -192,9 +192,9 @@ def _copy(merged: Merged, file: Path, record: Path, destination: Path) -> None:
         merged.left_out.append(file)
     elif not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        with safe_open.opened(file, record.parent) as content, target.open("xb") as copy:
+        with disk.opened(file, record.parent) as content, target.open("xb") as copy:
             shutil.copyfileobj(content, copy)
-    elif safe_open.content(file, record.parent) != target.read_bytes():
+    elif disk.content(file, record.parent) != target.read_bytes():
         merged.problems.append(
             f"{file}: differs from that beside another record of the case. Take one of them out."
         )

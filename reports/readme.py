@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 
 from reports import plots
 from reports.plots import NothingToShowError, Theme
-from reports.record import commands, files, safe_open
+from reports.record import commands, disk, files
 from reports.record.sanitize import one_line
 from reports.tables.case import case_section, configuration_list, parameters_table
 from reports.tables.points import comparison_table, efficiency_section, points_table, resources_table
@@ -187,7 +187,7 @@ class PictureFile(NamedTuple):
     def is_in_step(self, beside: Path) -> bool:
         """Whether the file is whole and shows what its records say."""
         try:
-            text = safe_open.content(beside / self.path).decode(errors="replace")
+            text = disk.content(beside / self.path).decode(errors="replace")
         except OSError:
             return False
         return plots.digest_of(text) == self.chart.digest(self.theme)
@@ -265,7 +265,7 @@ class Region(NamedTuple):
 def text_of(file: Path) -> str:
     """The text of a markdown file; raises ReadmeError if it is not UTF-8, OSError if it cannot be read."""
     try:
-        return safe_open.given(file).decode()
+        return disk.given(file).decode()
     except UnicodeDecodeError as error:
         raise ReadmeError(f"not UTF-8 text ({error.reason} at byte {error.start})") from error
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from reports.record import safe_open, validate
-from reports.record.atomic import replace as replace
-from reports.record.safe_open import matching
+from reports.record import disk, validate
+from reports.record.disk import matching
+from reports.record.disk import replace as replace
 from reports.record.sanitize import cut, is_printable, one_line, path_text, visible
 from reports.record.schema import LONGEST_TEXT, SCHEMA, Case, Record, case_id
 
@@ -75,12 +75,12 @@ def parse(
     path: Path,
     version: int,
     folder: Path | None = None,
-    largest_bytes: int = safe_open.LARGEST_BYTES,
+    largest_bytes: int = disk.LARGEST_BYTES,
 ) -> _Kind:
-    """Read a file of type `kind` in this version of its schema, from `folder` with `safe_open.content`.
+    """Read a file of type `kind` in this version of its schema, from `folder` with `disk.content`.
     Raises RecordError, which names the file and the key."""
     try:
-        content = safe_open.content(path, folder, largest_bytes)
+        content = disk.content(path, folder, largest_bytes)
         file_version = msgspec.json.decode(content, type=_Versioned).schema
         if file_version != version:
             raise RecordError(
@@ -177,14 +177,14 @@ def record_paths_in(folder: Path) -> list[Path]:
 def _begins_as_record(path: Path) -> bool:
     """Whether a file looks like a record, not like one of pytest-benchmark's; true if unreadable."""
     try:
-        with safe_open.opened(path) as file:
+        with disk.opened(path) as file:
             return re.match(rb'\s*\{\s*"case"\s*:', file.read(100)) is not None
     except OSError:
         return True
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
-    """The paths below a foreign folder, as `safe_open.matching` gives them. Raises RecordError for a name
+    """The paths below a foreign folder, as `disk.matching` gives them. Raises RecordError for a name
     with control characters: printed, it could pass for output of the suite."""
     paths = matching(folder, pattern)
     for path in paths:

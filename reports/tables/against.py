@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
 from reports.record.quantities import COUNT, DURATION, RATIO, RELATIVE_ERROR, SIZE
+from reports.record.sanitize import code
 from reports.record.schema import Comparison, ServedSide, Verdict, verdict_of
 from reports.record.verdicts import costlier
 from reports.tables.points import p99_cell, speed_cell
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import apart_text
-from reports.text.inline import code
 from reports.text.labels import counted, first_of
 from reports.text.publishable import Publishable, name_of
 

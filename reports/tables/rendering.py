@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape as html_escape
 from typing import TYPE_CHECKING, Any
 
-from reports.record.sanitize import in_json, one_line
+from reports.record.sanitize import LONGEST_LINE, Emphasised, as_is, in_json, one_line, plain, text
 from reports.tables.table import Block, Bullets, Cell, Heading, Row, Table
-from reports.text.inline import LONGEST, Emphasised, as_is, plain, text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +112,7 @@ def _html_table(table: Table) -> str:
 def inline_html(said: str) -> str:
     """A text as one line of HTML, in which only code and emphasis are marked up."""
     if not isinstance(said, Emphasised) and "`" not in said:  # as nearly all cells are
-        return html_escape(one_line(said, LONGEST))
+        return html_escape(one_line(said, LONGEST_LINE))
     return _inline_parser().renderInline(text(said))
 
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from reports.published import published_ratio
 from reports.record.quantities import LATENCY, METRICS, RATIO, THROUGHPUT
+from reports.record.sanitize import as_is, text
 from reports.record.schema import Efficiency, Estimate, Load, Machine, Mark, Record, Score, Serving, case_id
 from reports.tables.points import Point, cost_cell, price_sentence
 from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
 from reports.text import correctness, labels, speed
-from reports.text.inline import as_is, text
 from reports.text.publishable import Publishable, name_of
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from string import ascii_lowercase
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reports.record.origins import origins_of
 from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
@@ -97,6 +97,15 @@ def image_resolution(record: Record) -> str:
     """The shape of the model's first input, if that is an image or a volume: `4x128x128x128`."""
     shape = _first_input(record)
     return "x".join(map(str, shape)) if len(shape) > 1 else "-"
+
+
+def setting_text(value: Any) -> str:
+    """A setting as text: `on` or `off`, parts joined by spaces, or `none`."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value) if isinstance(value, int | str) else " ".join(map(str, value)) or "none"
 
 
 def counted(number: int, noun: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from reports import sources
-from reports.compare.changes import CaseChange, compare
+from reports.compare import CaseChange, compare
 from reports.record import per_sample, schema
 from reports.record.schema import Load, Record, Serving
 from tests import examples as sample

@@ -13,7 +13,7 @@ import yaml
 
 from fixtures.serve.backends import DEFAULT_BACKENDS
 from fixtures.serve.server_spec import IMAGE, TRITON_VARIABLE
-from reports.run.outcomes import STATUS
+from reports.run import STATUS
 from tests.helpers import Collect
 
 ROOT = Path(__file__).parents[2]

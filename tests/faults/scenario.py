@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reports.run.outcomes import STATUS
+from reports.run import STATUS
 from tests.faults.place import Ended, Place
 
 PASSED, ENDED, REFUSED = 0, 2, 4

@@ -11,8 +11,8 @@ from unittest import mock
 
 import pytest
 
+from reports import run
 from reports.__main__ import main
-from reports.run import plugin
 from tests.helpers import options
 
 FOLDER = Path(__file__).parent
@@ -70,7 +70,7 @@ def _summary(results: Path, columns: str) -> str:
         write_line=lines.append,
     )
     with mock.patch.dict(os.environ, {"COLUMNS": columns}):
-        plugin.show_summary(reporter, *plugin.written_records(reporter))
+        run.show_summary(reporter, *run.written_records(reporter))
     return "\n".join(line for line in lines if not line.startswith("records: ")) + "\n"
 
 

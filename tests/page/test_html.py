@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.run import record_file
-from reports.page.html import Answer, answers
+from reports.page import Answer, answers
 from reports.record import files, per_sample
 from reports.record.per_sample import Part, Sample, SampleScores
 from reports.record.schema import Case, Mark, Record, SameAnswers, VerifiedAnswers, case_id

@@ -7,8 +7,7 @@ import pytest
 from msgspec import structs
 
 from reports import published
-from reports.published import PublishedRow, match, pairs, published_ratio
-from reports.published.comparison import differences, document, section
+from reports.published import PublishedRow, differences, document, match, pairs, published_ratio, section
 from reports.record.schema import Case, Deployment, Estimate, Load, Record, Serving
 from reports.tables.table import Bullets, Table
 from reports.text.publishable import publishable

@@ -21,9 +21,9 @@ from reports.record.schema import (
     Record,
     Start,
 )
-from reports.tables.accuracy import gates_table
 from reports.tables.case import (
     configuration_list,
+    gates_table,
     scenario_section,
 )
 from reports.tables.points import (

@@ -13,12 +13,12 @@ from msgspec import structs
 
 from reports.export import load_points
 from reports.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
+from reports.record.sanitize import bold
 from reports.record.schema import Estimate, Load, Mark
 from reports.tables import points, summary
 from reports.tables.case import case_section
 from reports.tables.rendering import as_csv, as_json, html, markdown, terminal_text
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
-from reports.text.inline import bold
 from reports.text.publishable import publishable
 from tests import examples
 

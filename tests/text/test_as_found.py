@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.page.html import status_of
+from reports.page import status_of
 from reports.record.origins import without_names
 from reports.record.schema import Conversation, Record, VerifiedAnswers, WrongAnswer
-from reports.tables.accuracy import accuracy_blocks
-from reports.tables.case import case_section
+from reports.tables.case import accuracy_blocks, case_section
 from reports.tables.summary import summary
 from reports.text.publishable import publishable
 from tests import examples

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from reports import run
 from reports.record import files
 from reports.record.schema import Estimate, Record, case_id
-from reports.run import plugin
-from reports.run.outcomes import Outcomes
+from reports.run import Outcomes
 from reports.text.publishable import publishable
 from tests import examples
 from tests.conftest import Reports
@@ -149,7 +149,7 @@ def test_missing_or_damaged_record_is_named_in_summary(damage: str, tmp_path: Pa
     if damage == "pipe":
         os.mkfifo(path)
     reporter = Reporter(tmp_path)
-    records, wrong = plugin.written_records(reporter)
-    plugin.show_summary(reporter, records, wrong)
+    records, wrong = run.written_records(reporter)
+    run.show_summary(reporter, records, wrong)
     assert any(str(path) in line for line in reporter.lines)
-    assert str(path) in plugin.job_summary(Outcomes(passed=1, unreadable=wrong), [])
+    assert str(path) in run.job_summary(Outcomes(passed=1, unreadable=wrong), [])

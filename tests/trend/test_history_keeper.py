@@ -6,7 +6,7 @@ import pytest
 
 from reports import history
 from reports.record import files as records
-from reports.run.plugin import HistoryKeeper
+from reports.run import HistoryKeeper
 from tests import examples
 from tests.trend.test_history import measured
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from reports.history import Row, append, read
-from reports.run.outcomes import STATUS
+from reports.run import STATUS
 from tests import examples
 from tests.conftest import Reports
 from tests.trend import past
