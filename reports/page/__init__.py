@@ -13,16 +13,26 @@ from reports import plots
 from reports.published import legend, match, section
 from reports.record import disk, files, per_sample
 from reports.record.per_sample import Sample, SampleScores
-from reports.record.quantities import COST, COUNT, DURATION, ENERGY, LATENCY, SHARE_OF_SPEED, SIZE, THROUGHPUT
+from reports.record.quantities import (
+    COST,
+    COUNT,
+    DURATION,
+    ENERGY,
+    LATENCY,
+    RATIO,
+    SHARE_OF_SPEED,
+    SIZE,
+    THROUGHPUT,
+)
 from reports.record.sanitize import visible
-from reports.record.schema import Accuracy, Load, Record, case_id
+from reports.record.schema import Accuracy, Load, case_id
 from reports.tables.against import against_section
 from reports.tables.case import accuracy_blocks, scenario_section
 from reports.tables.points import efficiency_section, points_of
 from reports.tables.rendering import below, html
 from reports.tables.soak import soak_section
 from reports.tables.summary import machine_blocks, machine_text, serving_blocks, summary_table
-from reports.tables.table import Block, Column, table
+from reports.tables.table import Column, table
 from reports.text import speed
 from reports.text.correctness import main_score, metric_text, tightest_text, unmeasured, unscored
 from reports.text.labels import confidence_levels, full_point, grouped, kind_of_device, point, several_gpus
@@ -122,16 +132,22 @@ def _answer(group: Sequence[Publishable], rank_by_name: Mapping[str, int]) -> An
 
 def _choice(record: Publishable, equal: int, usable: int, group: Sequence[Publishable]) -> DeployOption:
     best, score = speed.best_load(record), main_score(record)
-    right = [unscored(record)]
+    right, fast = [unscored(record)], []
     if score is not None:
         right = [f"{score.metric} {metric_text(score, score.served)}", tightest_text(score)]
+    if best is not None:
+        p99 = best.latency_ms.get("p99")
+        fast = [
+            THROUGHPUT.text_with_half_width(best.throughput_per_s),
+            full_point(best) + (f", p99 {LATENCY.text(p99.value)}" if p99 else ""),
+        ]
     return DeployOption(
         name_of(record),
         speed.format_name(record),
         _why(record, equal, usable, group),
         status_of(record),
         list(filter(None, right)),
-        _speed(best) if best else [],
+        fast,
         _cost(record, best) if best else [],
     )
 
@@ -142,16 +158,12 @@ def _why(record: Publishable, equal: int, usable: int, group: Sequence[Publishab
     beside = speed.reference(record)
     if beside is not None and beside.reference == case_id(record.case):
         return "no other is shown to be faster"
+    compared = ""
+    if beside is not None:
+        (name,) = speed.reference_names([record], group)
+        compared = f"{RATIO.cell_with_interval(beside.ratio)} times as fast as {name}"
     remark = f"; not shown to be faster or slower than the other{'s' * (equal > 2)}" if equal > 1 else ""
-    return speed.beside_reference(record, group) + remark
-
-
-def _speed(best: Load) -> list[str]:
-    latency = best.latency_ms.get("p99")
-    return [
-        THROUGHPUT.text_with_half_width(best.throughput_per_s),
-        full_point(best) + (f", p99 {LATENCY.text(latency.value)}" if latency else ""),
-    ]
+    return compared + remark
 
 
 def _cost(record: Publishable, best: Load) -> list[str]:
@@ -191,43 +203,36 @@ _INTERVALS: Sequence[Column[Load]] = (
 )
 
 
-def intervals_blocks(record: Publishable, scenario: str) -> list[Block]:
-    """Each load point's estimates with their intervals, and how much was measured; empty without load
-    points."""
-    loads = [load_point.load for load_point in points_of(record, scenario)]
-    note = f"In brackets {confidence_levels(loads)} confidence intervals."
-    return [table(_INTERVALS, loads, notes=[note])] if loads else []
-
-
-def origin_blocks(record: Record) -> list[Block]:
-    build, size = record.build, SIZE.text(record.build.size_mib)
-    built = f"Built in {DURATION.text(build.build_time_s)}: {size} of {build.weights}, digest {build.digest}."
-    changed = f"The record was last changed at {record.updated or 'unknown'}."
-    return [*machine_blocks([record]), *serving_blocks([record]), f"{built} {changed}"]
-
-
 def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     """The template's variables for a case. Raises RecordError if a file beside its record is damaged."""
-    search = record.search
+    search, build, published = record.search, record.build, match(record)
+    scenarios = []
+    for scenario in ("offline", "online"):
+        loads = [load_point.load for load_point in points_of(record, scenario)]
+        note = f"In brackets {confidence_levels(loads)} confidence intervals."
+        intervals = [table(_INTERVALS, loads, notes=[note])] if loads else []
+        scenarios.append((scenario_section(record, scenario), intervals))
+    beside = [*section(published), legend([published])] if published.rows else [published.missing]
+    origin = (
+        f"Built in {DURATION.text(build.build_time_s)}: {SIZE.text(build.size_mib)} of {build.weights}, "
+        f"digest {build.digest}. The record was last changed at {record.updated or 'unknown'}."
+    )
     return {
         "record": record,
         "name": name_of(record),
         "status": status_of(record),
         "accuracy": accuracy_blocks(record),
         "worst": _worst(per_sample.of_record(record, results), record.accuracy),
-        "scenarios": [
-            (scenario_section(record, scenario), intervals_blocks(record, scenario))
-            for scenario in ("offline", "online")
-        ],
+        "scenarios": scenarios,
         "curve": _curve(record),
         "efficiency": efficiency_section(record),
         "search": speed.search_paragraph(record),
         "worst_of_search": search and _worst(per_sample.of_search(record, results), search.accuracy),
         "soak": soak_section(record),
         "against": against_section(record),
-        "published": _published(record),
+        "published": beside,
         "configs": _configs(record, results),
-        "origin": origin_blocks(record),
+        "origin": [*machine_blocks([record]), *serving_blocks([record]), origin],
     }
 
 
@@ -241,30 +246,23 @@ def _curve(record: Publishable) -> tuple[str, str] | None:
     return f"data:image/svg+xml;base64,{data}", chart.alternative
 
 
-def _worst(scores: SampleScores | None, accuracy: Accuracy | None) -> list[tuple[Sample, str]] | None:
-    if scores is None or accuracy is None:
+def _worst(samples: SampleScores | None, accuracy: Accuracy | None) -> list[tuple[Sample, str]] | None:
+    """The worst samples, each with its scores by metric, `F1: framework 100 %, converted 100 %, served 40 %`,
+    or one value if all stages agree."""
+    if samples is None or accuracy is None:
         return None
-    places = {name: place for place, name in enumerate(scores.ids)}
-    worst = [(sample, places.get(sample.id)) for sample in scores.worst]
-    return [(sample, "" if place is None else _scores(scores, accuracy, place)) for sample, place in worst]
-
-
-def _scores(sample_scores: SampleScores, accuracy: Accuracy, place: int) -> str:
-    """For each metric `F1: framework 100 %, converted 100 %, served 40 %`, or one value if all stages
-    agree."""
-    parts = []
-    for score in accuracy.scores:
-        stages = sample_scores.scores.get(score.metric, {})
-        shown = {stage: metric_text(score, values[place]) for stage, values in stages.items()}
-        listed = ", ".join(f"{stage} {value}" for stage, value in shown.items())
-        unique = set(shown.values())
-        parts.append(f"{score.metric}: {listed}" if len(unique) > 1 else f"{score.metric} {''.join(unique)}")
-    return "; ".join(parts)
-
-
-def _published(record: Publishable) -> Sequence[Block]:
-    published = match(record)
-    return [*section(published), legend([published])] if published.rows else [published.missing]
+    places = {name: place for place, name in enumerate(samples.ids)}
+    worst = []
+    for sample in samples.worst:
+        parts = []
+        for score in accuracy.scores if sample.id in places else ():
+            stages = samples.scores.get(score.metric, {})
+            shown = {stage: metric_text(score, values[places[sample.id]]) for stage, values in stages.items()}
+            alike = len(set(shown.values())) < 2
+            listed = "".join({*shown.values()}) if alike else ", ".join(map(" ".join, shown.items()))
+            parts.append(f"{score.metric} {listed}" if alike else f"{score.metric}: {listed}")
+        worst.append((sample, "; ".join(parts)))
+    return worst
 
 
 def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
@@ -274,26 +272,23 @@ def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
     configs = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search:  # the path comes from the record's own path, so a record cannot show another file
         configs.append((path.parent / files.config_of_search(path), "config.pbtxt of the search's winner"))
-    texts = [(title, _read(file, path.parent)) for file, title in configs]
-    return [(title, text) for title, text in texts if text is not None]
-
-
-def _read(file: Path, folder: Path) -> str | None:
-    try:
-        return visible(disk.content(file, folder, _LARGEST_CONFIG_BYTES).decode())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise files.RecordError(f"{file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        problem = f"not UTF-8 text ({error.reason}). Delete it and measure the case again."
-        raise files.RecordError(f"{file}: {problem}") from error
+    texts = []
+    for file, title in configs:
+        try:
+            content = disk.content(file, path.parent, _LARGEST_CONFIG_BYTES)
+            texts.append((title, visible(content.decode(errors="replace"))))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise files.RecordError(f"{file}: cannot be read: {error.strerror}") from error
+    return texts
 
 
 # --- the page ----------------------------------------------------------------------------------------------
 
 _TEMPLATES = Path(__file__).parent
 _CHOICES = ("target", "model", "format", "precision")
+_BAR = "The bar behind a speed is its part of the fastest of the same model on the same hardware."
 
 
 def page(sections: Sequence[Mapping[str, Any]]) -> str:
@@ -309,6 +304,11 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
     style, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("page.css", "page.js"))
     records: list[Publishable] = [section["record"] for section in sections]
     summary = summary_table(records)
+    shares: dict[str, float] = {}
+    for group in grouped(records, speed.group_of).values():
+        loads = {name_of(record): speed.best_load(record) for record in group}
+        speeds = {name: best.throughput_per_s.value for name, best in loads.items() if best}
+        shares |= {name: 100 * own / (max(speeds.values()) or 1) for name, own in speeds.items()}
     by_machine = grouped(records, lambda record: machine_text(record.machine))
     return environment.get_template("page.html").render(
         style=Markup(style),
@@ -321,23 +321,10 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
         table=summary,
         in_name=("Model", "Precision"),  # the name of a case says these
         zip=zip,
-        shares=_shares(records),
+        shares=shares,
         speed=THROUGHPUT,
         statuses=collections.Counter(section["status"].word for section in sections),
         sections={section["name"]: section for section in sections},
         below=[_BAR, *below(summary)],
         machines=[block for group in by_machine.values() for block in machine_blocks(group)],
     )
-
-
-_BAR = "The bar behind a speed is its part of the fastest of the same model on the same hardware."
-
-
-def _shares(records: Sequence[Publishable]) -> dict[str, float]:
-    """The best throughput of each case over the best of its model on the same hardware, in percent."""
-    shares: dict[str, float] = {}
-    for group in grouped(records, speed.group_of).values():
-        loads = {name_of(record): speed.best_load(record) for record in group}
-        speeds = {name: best.throughput_per_s.value for name, best in loads.items() if best}
-        shares |= {name: 100 * own / (max(speeds.values()) or 1) for name, own in speeds.items()}
-    return shares
