@@ -12,8 +12,8 @@ from reports.record.quantities import (
     GIVEN_SHARE,
     LATENCY,
     LATENCY_BUDGET,
+    MEMORY,
     RATIO,
-    SIZE,
     WIDEST_RATIO,
 )
 
@@ -93,7 +93,7 @@ def costs(beside: schema.BesideOther) -> Iterator[tuple[str, bool]]:
         mine, theirs = bytes_of(here), bytes_of(there)
         if mine is not None and theirs is not None:
             is_far_more = mine > max(_DEARER * theirs, theirs + _LEAST_BYTES)
-            yield f"{SIZE.text(mine / 2**20)} of {label}, and {SIZE.text(theirs / 2**20)} there", is_far_more
+            yield f"{MEMORY.text(mine)} of {label}, and {MEMORY.text(theirs)} there", is_far_more
 
 
 def costlier(beside: schema.BesideOther) -> list[str]:

@@ -8,7 +8,6 @@ from reports.record.sanitize import as_is, text
 from reports.record.schema import (
     GATES,
     REMOTE,
-    Accuracy,
     AnswerGate,
     Disagreement,
     LoadSetting,
@@ -21,7 +20,7 @@ from reports.tables.against import against_section
 from reports.tables.soak import soak_section
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table, table_of_texts
 from reports.text import correctness, labels
-from reports.text.labels import first_of, sentence
+from reports.text.labels import first_of
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import search_paragraph, warm_up_text
 
@@ -271,8 +270,22 @@ def gates_table(gates: Sequence[AnswerGate]) -> Table:
 
 
 def accuracy_blocks(record: Record) -> list[Block]:
+    """Whether the case is right: the conversion, the ledger stage by stage, and the gates."""
     conversion, accuracy = record.conversion, record.accuracy
-    blocks: list[Block] = [_conversion_sentence(record)]
+    blocks: list[Block] = []
+    if record.build.as_found:
+        blocks.append(
+            "Served as it was found: nothing was converted, and answers under load are held to the server's "
+            "own to the same samples, one request at a time."
+        )
+    elif conversion is None:
+        blocks.append("The converted model was not compared with the framework.")
+    else:
+        samples, verdict = COUNT.text(conversion.samples), "passed" if conversion.passed else "failed"
+        blocks.append(
+            f"Converted model in process against the framework, on {samples} samples: "
+            f"{correctness.parity_text(conversion)}; {verdict}."
+        )
     if conversion is not None:
         blocks.append(_outputs_table("the framework's", conversion.outputs))
     if record.conversation is not None:
@@ -280,29 +293,13 @@ def accuracy_blocks(record: Record) -> list[Block]:
     if accuracy is None or record.accuracy_missing:
         blocks.append(f"Accuracy: {correctness.unmeasured(record)}.")
     if accuracy is not None:
-        blocks += _ledger(accuracy)
+        samples, requests = COUNT.text(accuracy.samples), COUNT.text(accuracy.requests)
+        same = accuracy.same_answers
+        blocks += [
+            f"{samples} samples, sent in {requests} requests of mixed batch sizes with many in flight.",
+            table(_LEDGER, accuracy.scores),
+            table(_DISAGREEMENTS, accuracy.disagreements),
+            _outputs_table("the same file in process", accuracy.outputs),
+            labels.sentence(correctness.same_answers_text(same)) if same else "",
+        ]
     return [*blocks, gates_table(record.gates)]
-
-
-def _conversion_sentence(record: Record) -> str:
-    if record.build.as_found:
-        return (
-            "Served as it was found: nothing was converted, and answers under load are held to the server's "
-            "own to the same samples, one request at a time."
-        )
-    conversion = record.conversion
-    if conversion is None:
-        return "The converted model was not compared with the framework."
-    subject = f"Converted model in process against the framework, on {COUNT.text(conversion.samples)} samples"
-    return f"{subject}: {correctness.parity_text(conversion)}; {'passed' if conversion.passed else 'failed'}."
-
-
-def _ledger(accuracy: Accuracy) -> list[Block]:
-    samples, requests = COUNT.text(accuracy.samples), COUNT.text(accuracy.requests)
-    return [
-        f"{samples} samples, sent in {requests} requests of mixed batch sizes with many in flight.",
-        table(_LEDGER, accuracy.scores),
-        table(_DISAGREEMENTS, accuracy.disagreements),
-        _outputs_table("the same file in process", accuracy.outputs),
-        sentence(correctness.same_answers_text(accuracy.same_answers)) if accuracy.same_answers else "",
-    ]
