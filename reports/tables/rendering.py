@@ -10,10 +10,9 @@ import itertools
 import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from html import escape as html_escape
 from typing import TYPE_CHECKING, Any
 
-from reports.record.sanitize import LONGEST_LINE, Emphasised, as_is, in_json, one_line, plain, text
+from reports.record.sanitize import as_is, in_json, one_line, plain, text
 from reports.tables.table import Block, Bullets, Cell, Heading, Row, Table
 
 if TYPE_CHECKING:
@@ -74,53 +73,26 @@ def _padded(cells: Sequence[str], widths: Sequence[int], is_right: Sequence[bool
 
 
 def html(blocks: Iterable[Block], level: int = 3) -> str:
-    """The blocks as HTML, with their highest heading at `level`. A cell's number is its `data-value`, to sort
-    by; no name in a record becomes a link, a picture or HTML."""
+    """The blocks' markdown as HTML, with their highest heading at `level`. Only what the suite itself writes
+    is rendered: no name in a record becomes a link, a picture or HTML."""
     shown = [block for block in blocks if block]
-    highest = min((block.level for block in shown if isinstance(block, Heading)), default=level)
-    return "\n".join(part for block in shown for part in _html(block, level - highest))
-
-
-def _html(block: Block, shift: int) -> Iterator[str]:
-    if isinstance(block, Heading):
-        tag = f"h{min(6, block.level + shift)}"
-        yield f"<{tag}>{inline_html(block.text)}</{tag}>"
-    elif isinstance(block, Bullets):
-        yield "<ul>\n" + "\n".join(f"<li>{inline_html(line)}</li>" for line in block.lines) + "\n</ul>"
-    elif isinstance(block, Table):
-        yield f'<div class="wrap">{_html_table(block)}</div>'
-        yield from (part for below in below(block) for part in _html(below, shift))
-    else:
-        yield f"<p>{inline_html(block)}</p>"
-
-
-def _html_table(table: Table) -> str:
-    sides = [' class="number"' if right else "" for right in _sides(table)]
-    heads = [f"<th{side}>{inline_html(title)}</th>" for side, title in zip(sides, table.titles, strict=True)]
-    rows = []
-    for row, texts in zip(table.rows, table.texts, strict=True):
-        values = ["" if cell.value is None else f' data-value="{cell.value!r}"' for cell in row.cells]
-        cells = [
-            f"<td{side}{value}>{inline_html(cell_text)}</td>"
-            for side, value, cell_text in itertools.zip_longest(sides, values, texts, fillvalue="")
-        ]
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    head, body = "".join(heads), "\n".join(rows)
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
-
-
-def inline_html(said: str) -> str:
-    """A text as one line of HTML, in which only code and emphasis are marked up."""
-    if not isinstance(said, Emphasised) and "`" not in said:  # as nearly all cells are
-        return html_escape(one_line(said, LONGEST_LINE))
-    return _inline_parser().renderInline(text(said))
+    shift = level - min((block.level for block in shown if isinstance(block, Heading)), default=level)
+    shifted = [
+        dataclasses.replace(block, level=min(6, block.level + shift)) if isinstance(block, Heading) else block
+        for block in shown
+    ]
+    rendered: str = _parser().render(markdown(shifted))
+    return rendered.replace(' style="text-align:right"', ' class="number"')
 
 
 @functools.cache
-def _inline_parser() -> "MarkdownIt":
+def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("zero").enable(["backticks", "escape", "emphasis"])
+    parser = MarkdownIt("zero").enable(["table", "heading", "list", "backticks", "escape", "emphasis"])
+    parser.add_render_rule("table_open", lambda *_: '<div class="wrap"><table>\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    return parser
 
 
 # --- JSON and CSV ------------------------------------------------------------------------------------------
