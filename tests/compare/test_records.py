@@ -139,15 +139,6 @@ def test_unmatched_points_are_listed_by_side(changed: Any) -> None:
     assert [entry.before.batch for entry in case_change.points] == [8]
 
 
-@pytest.mark.parametrize("side", ["before", "after"])
-def test_failing_case_shows_no_speed(side: str, shown: Any, changed: Any) -> None:
-    fine = sample.record(loads=(point(speed=31234.5),))
-    wrong = sample.record(loads=(point(speed=31234.5),), accuracy=sample.failed_accuracy())
-    both = (wrong, fine) if side == "before" else (fine, wrong)
-    assert "31234" not in shown([both[0]], [both[1]])
-    assert changed(*both).points == []
-
-
 # Accuracy.
 
 

@@ -1,18 +1,13 @@
 """Records in the formats of other services."""
 
-import json
-from pathlib import Path
-
 from msgspec import structs
 
 from fixtures.spec import LoadPoint
 from reports.export import bencher, bigger_is_better, smaller_is_better
-from reports.record import files
 from reports.record.figures import of_accuracy, of_load, of_search
 from reports.record.schema import GpuUse, Record
 from reports.text.publishable import publishable
 from tests import examples
-from tests.conftest import Reports
 
 ERROR = examples.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
 
@@ -48,15 +43,6 @@ def test_smaller_is_better_export_has_latency_and_errors() -> None:
     p99 = entries["a40-resnet50-onnx-trt-fp16 offline b008-c001 p99"]
     assert (p99["unit"], p99["value"]) == ("ms", 2.126)
     assert not [name for name in named(bigger_is_better([publishable(record)])) if "mel" in name]
-
-
-def test_failed_case_is_exported_without_speed_and_named(tmp_path: Path, reports: Reports) -> None:
-    failed = examples.record(accuracy=examples.failed_accuracy())
-    files.write(failed, files.path_of(failed.case, tmp_path))
-    _, out, err = reports("export", "--format", "customBiggerIsBetter", "--results", tmp_path)
-    (score,) = json.loads(out)
-    assert score["value"] == 93.1
-    assert "a40-resnet50-onnx-trt-fp16: No throughput is shown: served top-1 93.1 %" in err
 
 
 def test_unmeasured_score_is_not_exported() -> None:

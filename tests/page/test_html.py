@@ -61,17 +61,6 @@ def test_answers_precede_summary_and_cases(whole: str) -> None:
     assert links == {"#cases", "#measured", f"#{RIGHT}", f"#{WRONG}"}
 
 
-def test_failed_case_shows_reason_and_no_figure(whole: str) -> None:
-    failed = whole[whole.index(f'<section class="case" id="{WRONG}"') :]
-    row = whole[whole.index(f'<tr data-case="{WRONG}"') :].partition("</tr>")[0]
-
-    assert "93.1 %" in words(failed)
-    assert "94.0 %" in words(failed)
-    assert "data:image/svg" not in failed
-    assert "--share" not in row
-    assert len(re.findall("data-value", row)) == 2, "the score and its floor"
-
-
 def test_curve_is_drawn_once_in_colours_of_both_themes(whole: str) -> None:
     (curve,) = [
         image for image in Elements(whole).of("img") if str(image["src"]).startswith("data:image/svg+xml")

@@ -243,8 +243,3 @@ def test_case_without_counterpart_is_named_with_reason() -> None:
     matched = match(publishable(case_on("cpu resnet50-micro onnx - fp32")))
     (bullets,) = [block for block in document([matched]) if isinstance(block, Bullets)]
     assert bullets.lines == [f"`cpu-resnet50-micro-onnx-fp32`: {matched.missing}"]
-
-
-def test_failed_case_shows_reason_and_no_figures() -> None:
-    failed = publishable(case_on(ALIKE, conversion=None))
-    assert section(match(failed)) == [failed.no_speed]

@@ -92,6 +92,8 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "an interval of certainty": (("loads", 0, "throughput_per_s", "confidence"), "1"),
     "a load of an unknown scenario": (("loads", 0, "scenario"), '"onlin"'),
     "a start of an unknown scenario": (("starts", 0, "scenario"), '"onlin"'),
+    "a soak of no time": (("soak", "duration_s"), "0"),
+    "a soak of no speed": (("soak", "requests_per_s"), "-0.0"),
     "a soak of an unknown scenario": (("soak", "scenario"), '"onlin"'),
     "no p99": (("loads", 0, "latency_ms"), '{"avg": {"value": 1.0, "low": 1.0, "high": 1.0}}'),
 }

@@ -6,7 +6,6 @@ import pytest
 from msgspec import structs
 
 from reports.page import status_of
-from reports.record.origins import without_names
 from reports.record.schema import Conversation, Record, VerifiedAnswers, WrongAnswer
 from reports.tables.case import accuracy_blocks, case_section
 from reports.tables.summary import summary
@@ -63,12 +62,3 @@ def test_differing_conversation_is_a_failure(difference: str) -> None:
     assert difference in as_markdown(case_section(record))
     assert "12 answers" in as_markdown(accuracy_blocks(record))
     assert bool(record.no_speed) == bool(difference)
-
-
-def test_host_of_conversation_is_anonymized() -> None:
-    conversation = Conversation("sequence", 4, 4, "", True, origin=examples.origin("secret-host"))
-
-    anonymous = without_names(as_found(conversation=conversation))
-
-    assert anonymous.conversation is not None
-    assert "secret-host" not in str(anonymous)
