@@ -169,7 +169,8 @@ def _setting(record: Record, scenario: str, name: str, listed: Collection[str]) 
         case "conversion variant":
             return variant
         case "image resolution":
-            return labels.image_resolution(record)
+            shape = labels.first_input(record)
+            return "x".join(map(str, shape)) if len(shape) > 1 else "-"
         case "max batch size":
             return str(deployment.max_batch_size)
         case "max seq length":

@@ -246,13 +246,7 @@ def beyond_text(search: schema.Search) -> str:
     latency = search.load.latency_ms[search.percentile]
     budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.budget_ms)}"
     lowest = f"the lowest reached is {LATENCY.text_with_interval(latency)}: {winner_text(search)}"
-    text = f"none of {_tried_text(search)} keeps {budget}; {lowest}"
-    median = search.load.latency_ms.get("p50")
-    if search.rates is None or median is None or median.value <= search.budget_ms:
-        return text
-    return (
-        f"{text}. A request takes {LATENCY.text(median.value)} (p50) there, so that no rate keeps the budget"
-    )
+    return f"none of {_tried_text(search)} keeps {budget}; {lowest}"
 
 
 def budget_text(search: schema.Search) -> str:
