@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec import structs
@@ -45,8 +46,12 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     paths_by_case = _paths_by_case(inputs)
     beside = _files_beside(path for paths in paths_by_case.values() for path in paths)
     damaged: list[str] = []
-    with disk.unfinished_folder(destination) as staged:
-        merged = Merged(staged, anonymous)
+    disk.make_folder(destination.parent)
+    with disk.named(destination):
+        unfinished = TemporaryDirectory(dir=destination.parent, prefix=".merge-", ignore_cleanup_errors=True)
+    with unfinished as folder:
+        merged = Merged(Path(folder, "all"), anonymous)
+        merged.folder.mkdir()
         for name, paths in paths_by_case.items():
             try:
                 _add(merged, name, paths, beside)
@@ -56,7 +61,7 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
             lines = ["the records cannot be merged, and nothing was written:", *merged.problems]
             raise files.RecordError("\n".join(damaged) or "\n- ".join(lines))
         with disk.named(destination):
-            staged.replace(destination)
+            merged.folder.replace(destination)
     used = {*beside, *(file for companions in beside.values() for file in companions)}
     merged.left_out += [path for argument in inputs for path in _visible(argument) if path not in used]
     return merged

@@ -1,6 +1,6 @@
 """Opens, lists and writes files. A foreign folder, such as somebody's CI artifact, shows only its own
-content, without silent gaps; files and folders are written whole or not at all, and the next writer removes
-what a killed run left."""
+content, without silent gaps; files are written whole or not at all, and the next writer removes what a
+killed run left."""
 
 import contextlib
 import errno
@@ -10,7 +10,6 @@ import hashlib
 import io
 import os
 import re
-import shutil
 import stat
 import uuid
 from collections.abc import Callable, Iterator
@@ -146,7 +145,7 @@ def replace(path: Path, content: bytes) -> None:
             raise OSError(
                 errno.EEXIST, "it is no regular file, and is never replaced. Move it away", str(path)
             )
-        descriptor, temporary = _locked(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        descriptor, temporary = _locked(path)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
@@ -217,27 +216,11 @@ def named(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-@contextlib.contextmanager
-def unfinished_folder(output: Path) -> Iterator[Path]:
-    """A new folder beside `output` that the caller renames into place; removes the rest of it afterwards."""
-    make_folder(output.parent)
-    remove_leftovers(output.parent)
-    with named(output):
-        descriptor, folder = _locked(output, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(descriptor)
-
-
-def _locked(path: Path, flags: int) -> tuple[int, Path]:
-    """A new file or folder beside `path`, locked while its descriptor is open."""
+def _locked(path: Path) -> tuple[int, Path]:
+    """A new file beside `path`, locked while its descriptor is open."""
     while True:
         temporary = path.parent / f".{path.stem[:_LONGEST_STEM]}-{uuid.uuid4().hex}.tmp"
-        if flags & os.O_DIRECTORY:
-            temporary.mkdir()
-        descriptor = os.open(temporary, flags | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with contextlib.suppress(OSError):  # a file system without locks: nobody else gets one there either
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if temporary.exists():
@@ -245,32 +228,22 @@ def _locked(path: Path, flags: int) -> tuple[int, Path]:
         os.close(descriptor)  # another process removed it as a leftover before the lock
 
 
-def remove_leftovers(folder: Path) -> list[Path]:
-    """Remove this user's temporary files and folders that no process has locked, and return their paths."""
+def remove_leftovers(folder: Path) -> None:
+    """Remove this user's temporary files that no process has locked."""
     try:
-        leftovers = sorted(entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name))
+        leftovers = [entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name)]
     except OSError:
-        return []
-    return [path for path in leftovers if _is_removed(path)]
+        return
+    for path in leftovers:
+        with contextlib.suppress(OSError):  # locked, gone meanwhile, a folder or a link
+            descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                if os.fstat(descriptor).st_uid == os.getuid():
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+            finally:
+                os.close(descriptor)
 
 
 _clean_once = functools.cache(remove_leftovers)
 """Removes leftovers once per process and folder."""
-
-
-def _is_removed(path: Path) -> bool:
-    """Remove a leftover unless a process has it locked; returns whether it is gone."""
-    with contextlib.suppress(OSError):  # locked, gone meanwhile, or a link
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            if os.fstat(descriptor).st_uid != os.getuid():
-                return False
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-            return not path.exists()
-        finally:
-            os.close(descriptor)
-    return False

@@ -41,14 +41,6 @@ def test_leftovers_of_killed_writer_are_removed_by_next_write(tmp_path: Path) ->
     assert [path.name for path in folder.iterdir()] == ["other.json"]
 
 
-def test_unfinished_folder_in_use_is_kept(tmp_path: Path) -> None:
-    with disk.unfinished_folder(tmp_path / "merged") as folder:
-        (folder / "case.json").touch()
-        assert disk.remove_leftovers(tmp_path) == []
-        assert (folder / "case.json").exists()
-    assert not list(tmp_path.iterdir())
-
-
 def test_given_link_is_followed_and_other_link_is_refused(link: Path) -> None:
     with pytest.raises(OSError, check=lambda error: error.filename == str(link)):
         disk.replace(link, b"after")
