@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reports.record.sanitize import as_is, in_json, one_line, plain, text
-from reports.tables.table import Block, Bullets, Cell, Heading, Row, Table
+from reports.tables.table import Block, Bullets, Heading, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,71 +100,57 @@ def _parser() -> "MarkdownIt":
 
 def as_json(blocks: Iterable[Block]) -> str:
     """Each table with the headings above it: its columns, its rows by title, and its notes."""
-    tables = [{"section": section} | _json(table) for section, table in _sections(blocks)]
+    tables = []
+    for section, table in _sections(blocks):
+        columns = [
+            {
+                "title": item.title,
+                "unit": item.quantity and item.quantity.unit,
+                "meaning": item.meaning or None,
+            }
+            for item in table.columns
+        ]
+        rows = []
+        for row in table.rows:
+            cells: dict[str, Any] = {}
+            for column, cell in zip(table.columns, row.cells, strict=True):
+                known = {name: value for name, value in vars(cell).items() if value is not None}
+                cells[column.title] = plain(cell.text) if cell.value is None else known
+            marks = [{"code": item.code, "text": item.text} for item in row.marks]
+            rows.append({"cells": cells, "marks": marks})
+        lines = [note.lines if isinstance(note, Bullets) else [note] for note in (table.legend, *table.notes)]
+        notes = [plain(item) for item in itertools.chain(*lines) if item]
+        tables.append({"section": section, "columns": columns, "rows": rows, "notes": notes})
     return in_json(json.dumps(tables, indent=2, ensure_ascii=False))
 
 
-def _json(table: Table) -> dict[str, Any]:
-    columns = [
-        {"title": item.title, "unit": item.quantity and item.quantity.unit, "meaning": item.meaning or None}
-        for item in table.columns
-    ]
-    titles = [item.title for item in table.columns]
-    rows = [
-        {
-            "cells": dict(zip(titles, map(_json_cell, row.cells), strict=True)),
-            "marks": [{"code": item.code, "text": item.text} for item in row.marks],
-        }
-        for row in table.rows
-    ]
-    notes = [note.lines if isinstance(note, Bullets) else [note] for note in (table.legend, *table.notes)]
-    return {
-        "columns": columns,
-        "rows": rows,
-        "notes": [plain(item) for lines in notes for item in lines if item],
-    }
-
-
-def _json_cell(cell: Cell) -> str | dict[str, Any]:
-    if cell.value is None:
-        return plain(cell.text)
-    return {name: value for name, value in vars(cell).items() if value is not None}
-
-
 def as_csv(blocks: Iterable[Block]) -> str:
-    """All tables below each other, with the headings above each in the first column."""
+    """All tables below each other, with the headings above each in the first column. A figure has its bounds
+    beside it."""
     import pandas as pd
 
-    rows = [
-        {"Section": section} | _named(table, row)
-        for section, table in _sections(blocks)
-        for row in table.rows
-    ]
+    rows = []
+    for section, table in _sections(blocks):
+        for row in table.rows:
+            values: dict[str, Any] = {"Section": section}
+            for column, cell in zip(table.columns, row.cells, strict=True):
+                values[column.title] = plain(cell.text) if cell.value is None else cell.value
+                if cell.low is not None:
+                    values |= {f"{column.title}, low": cell.low, f"{column.title}, high": cell.high}
+            rows.append(values | {"Marks": " ".join(mark.code for mark in row.marks) or None})
     return csv_text(pd.DataFrame(rows))
-
-
-def _named(table: Table, row: Row) -> dict[str, Any]:
-    """The values of a row by title, each with its bounds; the text if there is no value."""
-    values: dict[str, Any] = {}
-    for column, cell in zip(table.columns, row.cells, strict=True):
-        values[column.title] = plain(cell.text) if cell.value is None else cell.value
-        if cell.low is not None:
-            values |= {f"{column.title}, low": cell.low, f"{column.title}, high": cell.high}
-    return values | {"Marks": " ".join(mark.code for mark in row.marks) or None}
 
 
 def csv_text(frame: "pd.DataFrame") -> str:
     """The rows as CSV, with an apostrophe before each text that a spreadsheet would take for a formula."""
-    cells = frame.map(_csv_cell)
-    cells.columns = [_csv_cell(name) for name in frame.columns]
+
+    def cell(value: Any) -> Any:
+        line = one_line(value) if isinstance(value, str) else value
+        return f"'{line}" if isinstance(line, str) and line.startswith(_FORMULA) else line
+
+    cells = frame.map(cell)
+    cells.columns = [cell(name) for name in frame.columns]
     return cells.to_csv(index=False)
-
-
-def _csv_cell(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    line = one_line(value)
-    return f"'{line}" if line.startswith(_FORMULA) else line
 
 
 def _sections(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
@@ -208,16 +194,21 @@ def terminal_text(blocks: Iterable[Block], width: int) -> str:
 def _show_table(table: Table, console: "Console") -> None:
     from rich.markdown import Markdown
 
-    shown, narrow = table, _narrowed(table)
+    shown = table
     if _width(table) <= console.width:
         console.print(Markdown(_grid(table)))
     else:
+        narrow = _narrowed(table)
         lines = _lines(narrow) if narrow.columns else []
         if lines and max(map(len, lines)) <= console.width:
             # Rows keep all their cells: the legend then says why a rank without its ratio is missing.
             shown = dataclasses.replace(table, columns=narrow.columns)
-        else:
-            lines = list(_folded(table, console.width))
+        else:  # a paragraph for each row: its first cell, then the others, each after the title of its column
+            lines, (_, *titles) = [], map(plain, table.titles)
+            for first, *others in (map(plain, row) for row in table.texts):
+                named = zip(titles, others, strict=True)
+                parts = [first, *(f"{title}: {cell}" for title, cell in named if cell not in ("", "-"))]
+                lines.append(textwrap.fill("; ".join(parts), console.width, subsequent_indent="   "))
         console.print("\n".join(lines), markup=False, highlight=False)
     notes = below(shown)
     if notes and not isinstance(notes[0], Bullets):
@@ -264,17 +255,6 @@ def _lines(table: Table) -> list[str]:
             lines.append(head)
         lines.append(line(row))
     return lines
-
-
-def _folded(table: Table, width: int) -> Iterator[str]:
-    """A paragraph for each row: its first cell, then the others, each after the title of its column."""
-    _, *titles = map(plain, table.titles)
-    for row in table.texts:
-        first, *others = map(plain, row)
-        named = [
-            f"{title}: {cell}" for title, cell in zip(titles, others, strict=True) if cell not in ("", "-")
-        ]
-        yield textwrap.fill("; ".join([first, *named]), width, subsequent_indent="   ")
 
 
 # --- any form ----------------------------------------------------------------------------------------------
