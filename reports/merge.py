@@ -42,7 +42,11 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     RecordError, which names every contradiction and unreadable file, and then writes nothing."""
     inputs = list(dict.fromkeys(arguments))
     destination = Path(os.path.realpath(output))
-    _check_output(output, destination, inputs)
+    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
+        raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
+    for arg in inputs:
+        if arg.is_dir() and destination.is_relative_to(os.path.realpath(arg)):
+            raise files.RecordError(f"{output}: lies in {arg}, which is to be merged. Give another --output.")
     paths_by_case = _paths_by_case(inputs)
     beside = _files_beside(path for paths in paths_by_case.values() for path in paths)
     damaged: list[str] = []
@@ -65,14 +69,6 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     used = {*beside, *(file for companions in beside.values() for file in companions)}
     merged.left_out += [path for argument in inputs for path in _visible(argument) if path not in used]
     return merged
-
-
-def _check_output(output: Path, destination: Path, inputs: Iterable[Path]) -> None:
-    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
-        raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
-    for arg in inputs:
-        if arg.is_dir() and destination.is_relative_to(os.path.realpath(arg)):
-            raise files.RecordError(f"{output}: lies in {arg}, which is to be merged. Give another --output.")
 
 
 def _paths_by_case(inputs: Iterable[Path]) -> dict[str, list[Path]]:

@@ -126,18 +126,15 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
 
 def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """Name and value of the published settings that apply to the case."""
+    of_target = {"cpu": "CPU", REMOTE: "Hardware"}
+    own_names = {"GPU": of_target.get(record.case.target, "GPU")}  # a name has to be true of this case
+    if record.case.model.endswith("-micro"):
+        own_names["SQuAD v1.1 F1 Score"] = "F1 Score"  # on data of its own
     listed = {name.lower() for name in names}
-    settings = [(_own_name(record, name), _setting(record, scenario, name.lower(), listed)) for name in names]
+    settings = [
+        (own_names.get(name, name), _setting(record, scenario, name.lower(), listed)) for name in names
+    ]
     return [(name, value) for name, value in settings if value]
-
-
-def _own_name(record: Record, name: str) -> str:
-    """The published name, unless it would not be true of this case."""
-    if name == "GPU":
-        return {"cpu": "CPU", REMOTE: "Hardware"}.get(record.case.target, name)
-    if name == "SQuAD v1.1 F1 Score" and record.case.model.endswith("-micro"):
-        return "F1 Score"  # on data of its own
-    return name
 
 
 def _setting(record: Record, scenario: str, name: str, listed: Collection[str]) -> str:
@@ -266,10 +263,6 @@ _GATES: Sequence[Column[AnswerGate]] = (
 )
 
 
-def gates_table(gates: Sequence[AnswerGate]) -> Table:
-    return table(_GATES, correctness.gates_in_order(gates))
-
-
 def accuracy_blocks(record: Record) -> list[Block]:
     """Whether the case is right: the conversion, the ledger stage by stage, and the gates."""
     conversion, accuracy = record.conversion, record.accuracy
@@ -303,4 +296,4 @@ def accuracy_blocks(record: Record) -> list[Block]:
             _outputs_table("the same file in process", accuracy.outputs),
             labels.sentence(correctness.same_answers_text(same)) if same else "",
         ]
-    return [*blocks, gates_table(record.gates)]
+    return [*blocks, table(_GATES, correctness.gates_in_order(record.gates))]

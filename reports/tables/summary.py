@@ -117,20 +117,22 @@ _OPEN = "+"
 """The sign of a p99 latency whose interval is open above."""
 
 
+def _score_cell(score: Score, value: float, before: str) -> Cell:
+    text = correctness.metric_text(score, value)
+    return Cell(f"{before}{text}", figure(METRICS[score.better], value).value)
+
+
 def _accuracy(row: Best) -> Cell:
     if row.score is None:
         return Cell(correctness.unscored(row.record))
-    value = figure(METRICS[row.score.better], row.score.served).value
-    return Cell(f"{row.score.metric} {correctness.metric_text(row.score, row.score.served)}", value)
+    return _score_cell(row.score, row.score.served, f"{row.score.metric} ")
 
 
 def _floor(row: Best) -> Cell | None:
     limit = correctness.tightest(row.score) if row.score else None
     if row.score is None or limit is None:
         return None
-    sign = "≤ " if row.score.better == "lower" else ""
-    value = figure(METRICS[row.score.better], limit.value).value
-    return Cell(f"{sign}{correctness.metric_text(row.score, limit.value)}", value)
+    return _score_cell(row.score, limit.value, "≤ " if row.score.better == "lower" else "")
 
 
 def _p99(row: Best) -> Cell | None:

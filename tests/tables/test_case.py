@@ -21,11 +21,7 @@ from reports.record.schema import (
     Record,
     Start,
 )
-from reports.tables.case import (
-    configuration_list,
-    gates_table,
-    scenario_section,
-)
+from reports.tables.case import accuracy_blocks, configuration_list, scenario_section
 from reports.tables.points import (
     RESOURCES,
     budget_table,
@@ -165,7 +161,10 @@ def test_comparison_shows_verdict_or_reason() -> None:
 
 def test_gates_have_ordered_rows() -> None:
     gates = [examples.gate(name) for name in reversed(GATES)]
-    rows = gates_table([*gates, examples.gate("malformed", "answered")]).texts
+    record = seen(gates=(*gates, examples.gate("malformed", "answered")))
+    *_, table = accuracy_blocks(record)
+    assert isinstance(table, Table)
+    rows = table.texts
 
     assert [row[0] for row in rows if row[4] == "passed"] == list(GATES.values())
     assert len(rows) == len(GATES) + 1
