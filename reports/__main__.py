@@ -5,11 +5,11 @@ command needs, and a parser of its options in `_parser`.
 """
 
 import argparse
+import contextlib
 import inspect
 import io
 import itertools
 import json
-import math
 import os
 import shlex
 import sys
@@ -53,19 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        return _refused(with_fix(error))
+        reason = with_fix(error)
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         package = {"markdown_it": "markdown-it-py"}.get(module, module)
-        return _refused(f"this needs {package}: {sys.executable} -m pip install {package}")
+        reason = f"this needs {package}: {sys.executable} -m pip install {package}"
     except (UsageError, RecordError) as error:
-        return _refused(str(error))
+        reason = str(error)
     except MemoryError:
-        return _refused("there is not enough memory for these records. Select fewer with -k")
-
-
-def _refused(reason: str) -> int:
-    """Print the reason, without control characters, whatever names and values it contains."""
+        reason = "there is not enough memory for these records. Select fewer with -k"
+    # Names and values in it may hold control characters.
     print(f"error: {cut(visible(reason), _LONGEST_ERROR)}", file=sys.stderr)
     return INPUT
 
@@ -311,23 +308,21 @@ def _readme(options: argparse.Namespace) -> int:
 # --- their options -----------------------------------------------------------------------------------------
 
 
-def _number(text: str, least: float, below: float, description: str) -> float:
-    """A number from `least` to less than `below`; `description` says this in words."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not least <= value < below:
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not {description}")
-    return value
-
-
 def _percent(text: str) -> float:
+    """A fraction from 0 to below 1, given in percent."""
     return _number(text.strip().removesuffix("%"), 0, 100, "a percentage from 0 to below 100") / 100
 
 
 def _milliseconds(text: str) -> float:
     return _number(text, sys.float_info.min, 1e9, "a number of milliseconds above 0")
+
+
+def _number(text: str, least: float, below: float, description: str) -> float:
+    """A number from `least` to less than `below`; `description` says this in words."""
+    with contextlib.suppress(ValueError):
+        if least <= (value := float(text)) < below:
+            return value
+    raise argparse.ArgumentTypeError(f"{quoted(text)} is not {description}")
 
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {

@@ -831,7 +831,7 @@ class Growth(Struct, frozen=True):
 
 
 class Soak(Struct, frozen=True):
-    """One load point (its fields are those of `Load`) under load for a long time: does the server leak, and is
+    """One load point, with the fields of a `Load`, under load for a long time: does the server leak, and is
     it as fast at the end?"""
 
     scenario: Scenario
