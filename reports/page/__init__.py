@@ -26,11 +26,9 @@ from reports.record.quantities import (
 )
 from reports.record.sanitize import visible
 from reports.record.schema import Accuracy, Load, case_id
-from reports.tables.against import against_section
-from reports.tables.case import accuracy_blocks, scenario_section
-from reports.tables.points import efficiency_section, points_of
+from reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
+from reports.tables.points import points_of
 from reports.tables.rendering import below, html
-from reports.tables.soak import soak_section
 from reports.tables.summary import machine_blocks, machine_text, serving_blocks, summary_table
 from reports.tables.table import Column, table
 from reports.text import speed
@@ -225,11 +223,8 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
         "worst": _worst(per_sample.of_record(record, results), record.accuracy),
         "scenarios": scenarios,
         "curve": _curve(record),
-        "efficiency": efficiency_section(record),
-        "search": speed.search_paragraph(record),
+        "beside_points": sections_beside_points(record),
         "worst_of_search": search and _worst(per_sample.of_search(record, results), search.accuracy),
-        "soak": soak_section(record),
-        "against": against_section(record),
         "published": beside,
         "configs": _configs(record, results),
         "origin": [*machine_blocks([record]), *serving_blocks([record]), origin],

@@ -32,7 +32,12 @@ def case_section(record: Publishable) -> list[Block]:
         blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
     else:
         blocks = [block for scenario in ("offline", "online") for block in scenario_section(record, scenario)]
-    blocks += [*points.efficiency_section(record), *against_section(record)]
+    return [*blocks, *sections_beside_points(record)]
+
+
+def sections_beside_points(record: Publishable) -> list[Block]:
+    """What was measured beside the load points: the cost of serving, another model, a search, a soak."""
+    blocks = [*points.efficiency_section(record), *against_section(record)]
     if paragraph := search_paragraph(record):
         blocks += [Heading("Within a latency budget", 4), paragraph]
     return [*blocks, *soak_section(record)]
