@@ -107,8 +107,8 @@ class _Versioned(msgspec.Struct):  # the field of every file, in any version of 
 class FolderRecords:
     """The records of several files, and the error of each file that is no record."""
 
-    records: Mapping[Path, Record]
-    unreadable: Mapping[Path, str]
+    records: dict[Path, Record]
+    unreadable: dict[Path, str]
     """Each error names the file and the fix."""
 
     def all(self) -> Mapping[Path, Record]:
@@ -126,26 +126,26 @@ def read_all(results: Path) -> list[Record]:
 def read_folder(results: Path) -> FolderRecords:
     """Every record below `results` by name. A file that is not named after its case counts as unreadable: a
     copy of a record would add a second row for one measurement. Raises RecordError as `record_paths` does."""
-    files = read_each(record_paths(results))
-    copies = {
-        path: f"{path}: holds the case whose file is {expected}. "
-        "Give it that name, or take it out of the folder."
-        for path, record in files.records.items()
-        if path != (expected := path_of(record.case, results))
-    }
-    records = {path: original for path, original in files.records.items() if path not in copies}
-    return FolderRecords(records, {**files.unreadable, **copies})
+    contents = read_each(record_paths(results))
+    for path, record in [*contents.records.items()]:
+        if path != (expected := path_of(record.case, results)):
+            contents.unreadable[path] = (
+                f"{path}: holds the case whose file is {expected}. Give it that name, or take it out of the "
+                "folder."
+            )
+            del contents.records[path]
+    return contents
 
 
 def read_each(paths: Sequence[Path]) -> FolderRecords:
     """Read several records; an unreadable one never hides the others."""
-    records, unreadable = {}, {}
+    contents = FolderRecords({}, {})
     for path in paths:
         try:
-            records[path] = read(path)
+            contents.records[path] = read(path)
         except RecordError as error:
-            unreadable[path] = str(error)
-    return FolderRecords(records, unreadable)
+            contents.unreadable[path] = str(error)
+    return contents
 
 
 def record_paths(results: Path) -> list[Path]:
