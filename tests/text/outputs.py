@@ -95,10 +95,10 @@ def marked_file(results: Path, reports: Reports) -> str:
 class Reporter:
     """Stands in for pytest's terminal reporter, in a log or on a terminal."""
 
-    def __init__(self, results: Path, *, isatty: bool = False) -> None:
+    def __init__(self, results: Path, *records: str, isatty: bool = False) -> None:
         self.isatty = isatty
-        record = str(files.path_of(planted().case, Path()))
-        report = SimpleNamespace(user_properties=[("record", record)])
+        names = records or (str(files.path_of(planted().case, Path())),)
+        reports = [SimpleNamespace(user_properties=[("record", name)]) for name in names]
         option = SimpleNamespace(
             results=str(results),
             against="HEAD~1",
@@ -107,7 +107,7 @@ class Reporter:
             thresholds="asked.toml",
             soak="10m",
         )
-        self.stats, self.config = {"passed": [report]}, SimpleNamespace(option=option)
+        self.stats, self.config = {"passed": reports}, SimpleNamespace(option=option)
         self.lines: list[str] = []
 
     def section(self, title: str) -> None:
