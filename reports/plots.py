@@ -84,8 +84,6 @@ class Rows:
 
 
 class Point(NamedTuple):
-    """A load point of a curve."""
-
     size: float
     name: str
     throughput_per_s: Estimate
@@ -120,7 +118,6 @@ class Chart:
 
     @property
     def alternative(self) -> str:
-        """The alternative text."""
         return visible(f"{self.title}, {self.subtitle}: {self.gist}.")
 
     def digest(self, theme: Theme) -> str:
@@ -216,8 +213,6 @@ def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) 
 
 
 class Plot(NamedTuple):
-    """A kind of picture."""
-
     shows: str
     of: Literal["one", "any", "several"]
     """How many cases it shows; `several` works for one too, but is not offered."""

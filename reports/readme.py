@@ -180,7 +180,6 @@ def picture_name(
 
 
 def link_to(folder: Path, file: Path) -> str:
-    """The folder as a link from a markdown file."""
     return quote(os.path.relpath(os.path.realpath(folder), Path(os.path.realpath(file)).parent))
 
 
@@ -219,8 +218,6 @@ _CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
 
 
 class Region(NamedTuple):
-    """One marked region of a text."""
-
     asked: Ask
     match: re.Match[str]
     line: int

@@ -243,7 +243,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
 
 
 def _record_paths(terminalreporter: Any) -> list[Path]:
-    """The files of the records from all workers, in the order of their names."""
     results = Path(terminalreporter.config.option.results).absolute()
     reports = (report for group in terminalreporter.stats.values() for report in group)
     properties = (pair for report in reports for pair in getattr(report, "user_properties", ()))

@@ -222,7 +222,6 @@ def _commit(row: Row) -> str:
 
 
 def _last(series: Series) -> str:
-    """The last value, with its interval if there is one."""
     value, low, high = series.rows[-1].figures[series.figure]
     estimate = Estimate(value, low, value if high is None else high, open_above=high is None)
     quantity = series.followed.quantity

@@ -364,7 +364,6 @@ def _speed_word(point: PointChange) -> str:
 
 
 def _legend(changes: Changes) -> list[str]:
-    """The meaning of the words that the tables use."""
     points = [point for case in changes.cases for point in case.points]
     blocks = []
     if points:

@@ -93,7 +93,6 @@ class Answer:
 
 
 def answers(records: Sequence[Publishable]) -> list[Answer]:
-    """An answer for each model and kind of machine, in the order of the records."""
     rank_by_name = speed.ranks(records)
     return [_answer(group, rank_by_name) for group in grouped(speed.ranked(records), speed.group_of).values()]
 

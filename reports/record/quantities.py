@@ -111,7 +111,6 @@ class Quantity:
 
 
 def _half_width_text(estimate: Estimate) -> str:
-    """Half the width of an interval over the value; `-` for a value of zero."""
     if not estimate.value:
         return NOTHING
     return HALF_WIDTH.text((estimate.high - estimate.low) / 2 / estimate.value)

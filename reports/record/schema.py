@@ -341,7 +341,6 @@ class Disagreement(Struct, frozen=True):
 
 
 def agrees(disagreement: Disagreement) -> bool:
-    """Whether two stages decide alike as often as they must."""
     return disagreement.agreement_limit is None or disagreement.agreement >= disagreement.agreement_limit
 
 

@@ -130,7 +130,6 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
 
 
 def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Name and value of the published settings that apply to the case."""
     of_target = {"cpu": "CPU", REMOTE: "Hardware"}
     own_names = {"GPU": of_target.get(record.case.target, "GPU")}  # a name has to be true of this case
     if record.case.model.endswith("-micro"):

@@ -58,7 +58,6 @@ def _grid(table: Table) -> str:
 
 
 def _sides(table: Table) -> list[bool]:
-    """Whether the cells below each title align right."""
     return [*(column.is_number for column in table.columns), False][: len(table.titles)]
 
 
@@ -154,7 +153,6 @@ def csv_text(frame: "pd.DataFrame") -> str:
 
 
 def _sections(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
-    """Each table, after the headings above it."""
     headings: dict[int, str] = {}
     for block in blocks:
         if isinstance(block, Heading):
@@ -217,7 +215,6 @@ def _show_table(table: Table, console: "Console") -> None:
 
 
 def _width(table: Table) -> int:
-    """The width of the table, in characters of a terminal."""
     lines = [[plain(cell) for cell in line] for line in (table.titles, *table.texts)]
     return sum(max(map(len, cells)) + 2 for cells in zip(*lines, strict=True))
 

@@ -16,7 +16,6 @@ _VERDICTS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "not 
 
 
 def leaks(soak: Soak) -> list[str]:
-    """A sentence for each leak that is shown."""
     return [
         f"{resource.what} grows by {growth_text(resource)}"
         + (f", 1 GiB in {time} at this rate" if (time := time_until_text(resource, soak)) else "")

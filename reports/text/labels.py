@@ -94,7 +94,6 @@ def sequence_length(record: Record) -> str:
 
 
 def first_input(record: Record) -> tuple[int, ...]:
-    """The shape of the model's first input."""
     return tuple(next(iter(record.build.inputs.values()), ()))
 
 
