@@ -323,10 +323,18 @@ def efficiency_section(record: Publishable) -> list[Block]:
     gpus_note = ""
     if (count := record.case.gpus) > 1:
         gpus_note = f"; on one GPU, and taken {count} times, as the server has {count}, like the peak"
+    precision = record.case.precision.upper()
+    product = f"{precision} matrix product"
+    if precision == "INT8":
+        product = "matrix product of 8-bit integers, summed in 32 bits,"
+    elif record.case.target == "cpu":
+        product += " or convolution"
+    elif precision == "FP32":
+        product += ", in TF32 where the GPU has it,"
     meaning = (
         f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of "
         f"its own, measured in turns with the server ({pairs} pairs){gpus_note}. The peak is that of the "
-        f"fastest large {_product(record)} on the same threads; a multiplication and an addition count as "
+        f"fastest large {product} on the same threads; a multiplication and an addition count as "
         "two. In brackets 95 % intervals."
     )
     if any(measurement.serial_per_s for measurement in record.efficiency):
@@ -345,18 +353,8 @@ def efficiency_section(record: Publishable) -> list[Block]:
     efficiency_table = table(
         _EFFICIENCY, record.efficiency, name=_at, marks=lambda measurement: measurement.marks, notes=notes
     )
-    return [Heading(f"Efficiency: {record.case.precision.upper()}", 4), efficiency_table]
+    return [Heading(f"Efficiency: {precision}", 4), efficiency_table]
 
 
 def _at(measurement: schema.Efficiency) -> str:
     return f"{measurement.scenario}, {size(measurement.scenario, measurement.batch, measurement.concurrency)}"
-
-
-def _product(record: schema.Record) -> str:
-    precision = record.case.precision
-    if precision == "int8":
-        return "matrix product of 8-bit integers, summed in 32 bits,"
-    if record.case.target == "cpu":
-        return f"{precision.upper()} matrix product or convolution"
-    in_tf32 = ", in TF32 where the GPU has it," if precision == "fp32" else ""
-    return f"{precision.upper()} matrix product{in_tf32}"
