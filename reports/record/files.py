@@ -13,7 +13,7 @@ from reports.record import disk, validate
 from reports.record.disk import matching
 from reports.record.disk import replace as replace
 from reports.record.sanitize import cut, is_printable, one_line, path_text, visible
-from reports.record.schema import LONGEST_TEXT, SCHEMA, Case, Record, case_id
+from reports.record.schema import LONGEST_TEXT, Case, Record, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
 """The suffix of a file of samples beside a record."""
@@ -64,7 +64,7 @@ def _shown(value: Any) -> Any:
 
 def read(path: Path) -> Record:
     """Read one record. Raises RecordError, with the file and the key, if it is incomplete or inconsistent."""
-    record = parse(Record, path, SCHEMA, largest_bytes=_LARGEST_RECORD_BYTES)
+    record = parse(Record, path, largest_bytes=_LARGEST_RECORD_BYTES)
     for key, problem in validate.problems(record):
         raise RecordError(f"{path}: {key}: {problem}. Take the file out of the folder.")
     return record
@@ -73,34 +73,21 @@ def read(path: Path) -> Record:
 def parse(
     kind: type[_Kind],
     path: Path,
-    version: int,
     folder: Path | None = None,
     largest_bytes: int = disk.LARGEST_BYTES,
 ) -> _Kind:
-    """Read a file of type `kind` in this version of its schema, from `folder` with `disk.content`.
-    Raises RecordError, which names the file and the key."""
+    """Read a file of type `kind` from `folder` with `disk.content`. Raises RecordError, which names the file
+    and the key."""
     try:
-        content = disk.content(path, folder, largest_bytes)
-        file_version = msgspec.json.decode(content, type=_Versioned).schema
-        if file_version != version:
-            raise RecordError(
-                f"{path}: schema is {file_version}, this version reads {version}. Take the file out of the "
-                "folder, or measure the case again."
-            )
-        return msgspec.json.decode(content, type=kind)
+        return msgspec.json.decode(disk.content(path, folder, largest_bytes), type=kind)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 500)
-        if "unknown field" in reason:
-            fix = "Use the newer tritonproof that wrote it, or delete it and measure the case again."
-        else:
-            fix = "Delete the file and measure the case again."
+        fix = "Delete the file and measure the case again."
+        if "unknown field" in reason or "$.schema" in reason:
+            fix = "Use the tritonproof that wrote it, or delete it and measure the case again."
         raise RecordError(f"{path}: {reason}. {fix}") from error
-
-
-class _Versioned(msgspec.Struct):  # the field of every file, in any version of its schema
-    schema: int
 
 
 @dataclass(frozen=True)

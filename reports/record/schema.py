@@ -2,12 +2,12 @@
 writes its file. `reports.record.validate` checks its parts against each other."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Protocol, TypeVar
+from typing import Annotated, Final, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Meta, field
 
-SCHEMA = 1
+SCHEMA: Final = 1
 
 # --- what fields may hold -----------------------------------------------------------------------------------
 
@@ -893,4 +893,4 @@ class Record(Struct, frozen=True):
     """Mean seconds of a stage's tests in their last run, with the server's start, without conversion."""
     updated: Text = ""
     """The time of the last change, in UTC, ISO 8601."""
-    schema: Count = SCHEMA
+    schema: Literal[1] = SCHEMA
