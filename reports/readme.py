@@ -69,16 +69,6 @@ OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
 FOREIGN = ("support",)
 """Regions that do not come from records: `python -m docs.support_table` writes `support`."""
 
-EXAMPLE = """\
-<!-- tritonproof:machine -->
-<!-- /tritonproof:machine -->
-
-<!-- tritonproof:summary -->
-<!-- /tritonproof:summary -->
-
-<!-- tritonproof:case {case} -->
-<!-- /tritonproof:case {case} -->"""
-
 _PLOT = re.compile(
     r"plot (?P<plot>\S+)(?: (?!\S+ms\b)(?P<case>\S+))?(?: (?P<budget>(?=[\d.]*[1-9])\d{1,8}(?:\.\d+)?)ms)?"
 )
@@ -258,7 +248,7 @@ def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -
     parts: list[str] = []
     drifted: list[str] = []
     pictures: dict[Path, PictureFile] = {}
-    for part in _split(text, records):
+    for part in _split(text):
         if isinstance(part, str) or part.name in FOREIGN:
             parts.append(part if isinstance(part, str) else part.match[0])
             continue
@@ -277,7 +267,7 @@ def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -
 
 def with_region(text: str, name: str, body: str) -> str:
     """`text` with `body` in the regions of one name; raises ReadmeError if there is none."""
-    parts = _split(text, ())
+    parts = _split(text)
     if not any(isinstance(part, Region) and part.name == name for part in parts):
         markers = f"<!-- tritonproof:{name} --> and <!-- /tritonproof:{name} -->"
         raise ReadmeError(f"no markers of {name}. Paste {markers}, a line each")
@@ -295,7 +285,7 @@ def difference(text: str, synced: str, limit: int = 40) -> str:
     return "\n".join(lines[:limit] + rest)
 
 
-def _split(text: str, records: Sequence[Publishable]) -> list[str | Region]:
+def _split(text: str) -> list[str | Region]:
     """The text in pieces and regions; joined, they give the same text."""
     parts: list[str | Region] = []
     place = 0
@@ -305,8 +295,10 @@ def _split(text: str, records: Sequence[Publishable]) -> list[str | Region]:
         place = match.end()
     parts.append(_without_markers(text, place, len(text)))
     if not any(isinstance(part, Region) for part in parts):
-        case = name_of(records[0]) if records else "CASE_ID"
-        raise ReadmeError(f"no markers. Paste those you need, and run again:\n\n{EXAMPLE.format(case=case)}")
+        raise ReadmeError(
+            "no markers. Paste those you need, each pair on two lines, such as <!-- tritonproof:summary --> "
+            f"and <!-- /tritonproof:summary -->. All are listed by: {commands.tool('reports', 'readme --help')}"
+        )
     return parts
 
 
