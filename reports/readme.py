@@ -297,7 +297,7 @@ def _split(text: str) -> list[str | Region]:
     if not any(isinstance(part, Region) for part in parts):
         raise ReadmeError(
             "no markers. Paste those you need, each pair on two lines, such as <!-- tritonproof:summary --> "
-            f"and <!-- /tritonproof:summary -->. All are listed by: {commands.tool('reports', 'readme --help')}"
+            f"and <!-- /tritonproof:summary -->. All of them: {commands.tool('reports', 'readme --help')}"
         )
     return parts
 
