@@ -1,6 +1,6 @@
 """All blocks of one case: its configuration, its load points, the cost of serving, a search, a soak."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from reports.published import names_of
 from reports.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
@@ -130,65 +130,42 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
 
 
 def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
-    of_target = {"cpu": "CPU", REMOTE: "Hardware"}
-    own_names = {"GPU": of_target.get(record.case.target, "GPU")}  # a name has to be true of this case
-    if record.case.model.endswith("-micro"):
-        own_names["SQuAD v1.1 F1 Score"] = "F1 Score"  # on data of its own
+    """Name and value of the settings, named as in `reports/published/names`, that apply to the case; a value
+    leaves out what another of these settings says. Add a line here for a new name."""
+    case, build, deployment = record.case, record.build, record.deployment
     listed = {name.lower() for name in names}
-    settings = [
-        (own_names.get(name, name), _setting(record, scenario, name.lower(), listed)) for name in names
-    ]
-    return [(name, value) for name, value in settings if value]
-
-
-def _setting(record: Record, scenario: str, name: str, listed: Collection[str]) -> str:
-    """The value of a setting by its lower-case name in `reports/published/names`, without what the other
-    `listed` settings say; empty if the setting does not apply."""
-    case, deployment = record.case, record.deployment
-    is_bound = case.format == "tf-trt" and "model binding" in listed
+    is_tf_trt, is_online = case.format == "tf-trt", scenario == "online"
+    is_bound = is_tf_trt and "model binding" in listed
     variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
-    is_online = scenario == "online"
-    match name:
-        case "gpu":
-            return labels.device(record)
-        case "backend":
-            is_in_python = record.serving is not None and record.serving.backend == "python"
-            in_python = ", in Triton's Python backend" if is_in_python else ""
-            return ("TensorFlow" if is_bound else record.build.engine) + in_python
-        case "backend accelerator":
-            return labels.backend_accelerator(record)
-        case "accelerator precision":
-            return case.precision.upper() if case.accelerator == "trt" else "-"
-        case "precision":
-            return case.precision.upper()
-        case "model binding":
-            return "TF-TRT" if case.format == "tf-trt" else ""
-        case "model format" if is_bound:
-            return "TensorFlow SavedModel"
-        case "model format":
-            return "TorchScript" if variant and "conversion variant" in listed else record.build.format
-        case "conversion variant":
-            return variant
-        case "image resolution":
-            shape = labels.first_input(record)
-            return "x".join(map(str, shape)) if len(shape) > 1 else "-"
-        case "max batch size":
-            return str(deployment.max_batch_size)
-        case "max seq length":
-            return labels.sequence_length(record)
-        case "number of model instances":
-            return str(deployment.instances)
-        case "nvidia tensorrt capture cuda graph":
-            enabled = "Enabled" if deployment.cuda_graphs else "Disabled"
-            return enabled if case.format == "trt" else ""
-        case "squad v1.1 f1 score":
-            score = correctness.main_score(record)
-            return correctness.unscored(record) if score is None else SCORE.cell(score.served)
-        case "triton max queue delay":
-            return f"{deployment.max_queue_delay_us} µs" if is_online else "-"
-        case "triton preferred batch sizes":
-            return " ".join(map(str, deployment.preferred_batch_sizes)) or "none" if is_online else "-"
-    raise KeyError(f"reports/published/names has a setting that no record has: {name}")
+    saved = "TorchScript" if variant and "conversion variant" in listed else build.format
+    is_in_python = record.serving is not None and record.serving.backend == "python"
+    shape, score = labels.first_input(record), correctness.main_score(record)
+    graphs = "Enabled" if deployment.cuda_graphs else "Disabled"
+    sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
+    values = {
+        "gpu": labels.device(record),
+        "backend": ("TensorFlow" if is_bound else build.engine)
+        + (", in Triton's Python backend" if is_in_python else ""),
+        "backend accelerator": labels.backend_accelerator(record),
+        "accelerator precision": case.precision.upper() if case.accelerator == "trt" else "-",
+        "precision": case.precision.upper(),
+        "model binding": "TF-TRT" if is_tf_trt else "",
+        "model format": "TensorFlow SavedModel" if is_bound else saved,
+        "conversion variant": variant,
+        "image resolution": "x".join(map(str, shape)) if len(shape) > 1 else "-",
+        "max batch size": str(deployment.max_batch_size),
+        "max seq length": labels.sequence_length(record),
+        "number of model instances": str(deployment.instances),
+        "nvidia tensorrt capture cuda graph": graphs if case.format == "trt" else "",
+        "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness.unscored(record),
+        "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if is_online else "-",
+        "triton preferred batch sizes": sizes if is_online else "-",
+    }
+    of_target = {"cpu": "CPU", REMOTE: "Hardware"}
+    own_names = {"GPU": of_target.get(case.target, "GPU")}  # a name has to be true of this case
+    if case.model.endswith("-micro"):
+        own_names["SQuAD v1.1 F1 Score"] = "F1 Score"  # on data of its own
+    return [(own_names.get(name, name), value) for name in names if (value := values[name.lower()])]
 
 
 def _start(record: Publishable, scenario: str) -> str:
