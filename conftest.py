@@ -13,7 +13,7 @@ _NAMES = (
     "fixtures.plugin.output",
     "fixtures.plugin.ending",
     "fixtures.plugin.fleet",
-    "reports.run.plugin",
+    "reports.run",
 )
 _PLUGINS = {name: import_module(name) for name in _NAMES}
 

@@ -13,7 +13,7 @@ from fixtures.formats import all_formats
 from fixtures.models import all_models
 from fixtures.spec import Device, Format, Model
 from reports import readme
-from reports.record import atomic
+from reports.record import disk
 from reports.record.commands import Parser
 from reports.tables.rendering import markdown
 from reports.tables.table import table_of_texts
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(readme.difference(text, synced))
             print(f"{file}: out of date. Run: python -m docs.support_table {file}")
             return 1
-        atomic.write_given(file, synced.encode())
+        disk.write_given(file, synced.encode())
     except OSError as error:
         parser.error(f"{file}: {error.strerror}")
     except readme.ReadmeError as error:

@@ -5,11 +5,11 @@ command needs, and a parser of its options in `_parser`.
 """
 
 import argparse
+import contextlib
 import inspect
 import io
 import itertools
 import json
-import math
 import os
 import shlex
 import sys
@@ -19,10 +19,10 @@ from typing import Any
 
 from reports import export, history, plots, readme, sources
 from reports.plots import Theme
-from reports.record import atomic, commands, files
+from reports.record import commands, disk, files
 from reports.record.commands import INPUT, Parser, UsageError, count, path, status_of_unreadable, with_fix
+from reports.record.disk import matching
 from reports.record.files import RecordError
-from reports.record.safe_open import matching
 from reports.record.sanitize import cut, path_text, quoted, visible
 from reports.tables.case import case_section
 from reports.tables.rendering import RENDERINGS, csv_text, print_as
@@ -53,19 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        return _refused(with_fix(error))
+        reason = with_fix(error)
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         package = {"markdown_it": "markdown-it-py"}.get(module, module)
-        return _refused(f"this needs {package}: {sys.executable} -m pip install {package}")
+        reason = f"this needs {package}: {sys.executable} -m pip install {package}"
     except (UsageError, RecordError) as error:
-        return _refused(str(error))
+        reason = str(error)
     except MemoryError:
-        return _refused("there is not enough memory for these records. Select fewer with -k")
-
-
-def _refused(reason: str) -> int:
-    """Print the reason, without control characters, whatever names and values it contains."""
+        reason = "there is not enough memory for these records. Select fewer with -k"
+    # Names and values in it may hold control characters.
     print(f"error: {cut(visible(reason), _LONGEST_ERROR)}", file=sys.stderr)
     return INPUT
 
@@ -114,7 +111,7 @@ def _html(options: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import track
 
-    from reports.page.html import page, section_of
+    from reports.page import page, section_of
 
     records, status = _chosen(options)
     sections, damaged = [], []
@@ -128,7 +125,7 @@ def _html(options: argparse.Namespace) -> int:
         raise RecordError("\n".join(damaged))
     status = max(status, status_of_unreadable(damaged))
     text = page(sections)
-    atomic.write_given(options.output, text.encode())
+    disk.write_given(options.output, text.encode())
     print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=sys.stderr)
     return status
 
@@ -178,8 +175,7 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 def _compare(options: argparse.Namespace) -> int:
     """Print what changed from A to B, and from A to every further argument. That is the setup, the accuracy
     sample by sample, and the speed as a ratio with its interval."""
-    from reports.compare.changes import compare, exit_status
-    from reports.compare.document import document
+    from reports.compare import compare, document, exit_status
 
     if len(options.records) < 2:
         raise UsageError(
@@ -202,7 +198,7 @@ def _trend(options: argparse.Namespace) -> int:
 
     folder = options.history or history.folder_of(options.results)
     if options.output is not None:
-        atomic.check_folder(options.output)  # before anything is added to the history
+        disk.check_folder(options.output)  # before anything is added to the history
     status = _add(folder, options.add)
     rows = _history(folder)
     # All cases together show what the machine did, so steps stay the same whatever cases are chosen.
@@ -267,8 +263,7 @@ def _published(options: argparse.Namespace) -> int:
     """Compare the records with the figures that NVIDIA published. These are of the same model, format,
     accelerator, precision and load points, on a case's own GPU if there are any, else on every GPU. Settings
     that differ are named."""
-    from reports.published import match
-    from reports.published.comparison import document
+    from reports.published import document, match
 
     records, status = _chosen(options)
     print_as(options.format, document([match(record) for record in records]))
@@ -305,7 +300,7 @@ def _readme(options: argparse.Namespace) -> int:
     for picture in stale:
         picture.write(beside)
     if names:
-        atomic.write_given(file, synced.encode())
+        disk.write_given(file, synced.encode())
     print(f"{file}: wrote {', '.join(differing)}")
     return 0
 
@@ -313,23 +308,21 @@ def _readme(options: argparse.Namespace) -> int:
 # --- their options -----------------------------------------------------------------------------------------
 
 
-def _number(text: str, least: float, below: float, description: str) -> float:
-    """A number from `least` to less than `below`; `description` says this in words."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not least <= value < below:
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not {description}")
-    return value
-
-
 def _percent(text: str) -> float:
+    """A fraction from 0 to below 1, given in percent."""
     return _number(text.strip().removesuffix("%"), 0, 100, "a percentage from 0 to below 100") / 100
 
 
 def _milliseconds(text: str) -> float:
     return _number(text, sys.float_info.min, 1e9, "a number of milliseconds above 0")
+
+
+def _number(text: str, least: float, below: float, description: str) -> float:
+    """A number from `least` to less than `below`; `description` says this in words."""
+    with contextlib.suppress(ValueError):
+        if least <= (value := float(text)) < below:
+            return value
+    raise argparse.ArgumentTypeError(f"{quoted(text)} is not {description}")
 
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {

@@ -1,5 +1,6 @@
 """Records for other tools: every load point as a row for a notebook, and JSON for benchmark trackers."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -112,19 +113,30 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
     return benchmarks
 
 
-def bigger_is_better(records: Sequence[Publishable]) -> list[dict[str, Any]]:
-    """github-action-benchmark's `customBiggerIsBetter`: throughputs, and scores that are a share."""
-    return _scores(records, "higher") + [
-        _entry(name, "inferences/s", load.throughput_per_s, notes(load)) for name, load in _points(*records)
-    ]
+def github_action(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]:
+    """github-action-benchmark's `customBiggerIsBetter`, throughputs and scores that are a share, or its
+    `customSmallerIsBetter`, p99 latencies and scores that are an error. Of a case it has the first score: a
+    further metric may be mere rounding, which doubles without meaning."""
+    is_bigger = better == "higher"
+    entries: list[dict[str, Any]] = []
+    for record in records:
+        score = main_score(record)
+        if score is not None and score.better == better:
+            value = percent(score.served) if is_bigger else score.served
+            name, unit = f"{schema.case_id(record.case)} {score.metric}", "%" if is_bigger else "error"
+            entries.append({"name": name, "unit": unit, "value": value})
+    for name, load in _points(*records):
+        estimate = load.throughput_per_s if is_bigger else load.latency_ms["p99"]
+        end = "or more" if estimate.open_above else f"to {estimate.high:g}"
+        name, unit = (name, "inferences/s") if is_bigger else (f"{name} p99", "ms")
+        span = f"{estimate.low:g} {end}"
+        entry = {"name": name, "unit": unit, "value": estimate.value, "range": span}
+        entries.append(entry | ({"extra": remark} if (remark := notes(load)) else {}))
+    return entries
 
 
-def smaller_is_better(records: Sequence[Publishable]) -> list[dict[str, Any]]:
-    """github-action-benchmark's `customSmallerIsBetter`: p99 latencies, and scores that are an error."""
-    return _scores(records, "lower") + [
-        _entry(f"{name} p99", "ms", load.latency_ms["p99"], notes(load)) for name, load in _points(*records)
-    ]
-
+bigger_is_better = functools.partial(github_action, better="higher")
+smaller_is_better = functools.partial(github_action, better="lower")
 
 FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
     "bencher": bencher,
@@ -141,26 +153,6 @@ def _points(*records: Publishable) -> list[tuple[str, schema.Load]]:
             point = schema.point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals)
             named_loads.append((f"{schema.case_id(record.case)} {load.scenario} {point}", load))
     return named_loads
-
-
-def _scores(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]:
-    """The first score of each case: a further metric may be mere rounding, which doubles without meaning."""
-    shown = [(schema.case_id(record.case), score) for record in records if (score := main_score(record))]
-    return [
-        {
-            "name": f"{name} {score.metric}",
-            "unit": "%" if better == "higher" else "error",
-            "value": percent(score.served) if better == "higher" else score.served,
-        }
-        for name, score in shown
-        if score.better == better
-    ]
-
-
-def _entry(name: str, unit: str, estimate: schema.Estimate, extra: str) -> dict[str, Any]:
-    end = "or more" if estimate.open_above else f"to {estimate.high:g}"
-    entry = {"name": name, "unit": unit, "value": estimate.value, "range": f"{estimate.low:g} {end}"}
-    return entry | {"extra": extra} if extra else entry
 
 
 def _metric(estimate: schema.Estimate, scale: float = 1.0) -> dict[str, float]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from reports.record import atomic, files, safe_open
+from reports.record import disk, files
 from reports.record.origins import machine_digest
 from reports.record.sanitize import one_line
 from reports.record.schema import Estimate, FilePart, case_id, point_id
@@ -60,7 +60,7 @@ def read(folder: Path) -> tuple[list[Row], list[str]]:
     damaged: list[str] = []
     for path in files.listed(folder, f"*{SUFFIX}"):
         problems = []
-        for number, line in enumerate(safe_open.content(path).splitlines(), start=1):
+        for number, line in enumerate(disk.content(path).splitlines(), start=1):
             try:
                 row = msgspec.json.decode(line, type=Row)
                 rows.setdefault(_key(row), row)
@@ -74,7 +74,7 @@ def read(folder: Path) -> tuple[list[Row], list[str]]:
 
 def append(folder: Path, rows: Iterable[Row]) -> int:
     """Add the missing rows and return their number. Raises OSError if the folder cannot be written."""
-    atomic.make_folder(folder)
+    disk.make_folder(folder)
     added = 0
     for target, group in grouped(rows, lambda row: row.target).items():
         with (folder / f"{target}{SUFFIX}").open("ab+") as file:

@@ -6,15 +6,16 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec import structs
 
 from reports import sources
-from reports.compare.changes import differing
-from reports.record import atomic, commands, files, per_sample, safe_open
+from reports.compare import differing
+from reports.record import commands, disk, files, per_sample
+from reports.record.disk import below
 from reports.record.origins import SEVERAL, SINGLE, measurements, without_names
-from reports.record.safe_open import below
 from reports.record.sanitize import one_line
 from reports.record.schema import Record, case_id
 
@@ -41,12 +42,20 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     RecordError, which names every contradiction and unreadable file, and then writes nothing."""
     inputs = list(dict.fromkeys(arguments))
     destination = Path(os.path.realpath(output))
-    _check_output(output, destination, inputs)
+    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
+        raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
+    for arg in inputs:
+        if arg.is_dir() and destination.is_relative_to(os.path.realpath(arg)):
+            raise files.RecordError(f"{output}: lies in {arg}, which is to be merged. Give another --output.")
     paths_by_case = _paths_by_case(inputs)
     beside = _files_beside(path for paths in paths_by_case.values() for path in paths)
     damaged: list[str] = []
-    with atomic.unfinished_folder(destination) as staged:
-        merged = Merged(staged, anonymous)
+    disk.make_folder(destination.parent)
+    with disk.named(destination):
+        unfinished = TemporaryDirectory(dir=destination.parent, prefix=".merge-", ignore_cleanup_errors=True)
+    with unfinished as folder:
+        merged = Merged(Path(folder, "all"), anonymous)
+        merged.folder.mkdir()
         for name, paths in paths_by_case.items():
             try:
                 _add(merged, name, paths, beside)
@@ -55,19 +64,11 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
         if damaged or merged.problems:
             lines = ["the records cannot be merged, and nothing was written:", *merged.problems]
             raise files.RecordError("\n".join(damaged) or "\n- ".join(lines))
-        with atomic.named(destination):
-            staged.replace(destination)
+        with disk.named(destination):
+            merged.folder.replace(destination)
     used = {*beside, *(file for companions in beside.values() for file in companions)}
     merged.left_out += [path for argument in inputs for path in _visible(argument) if path not in used]
     return merged
-
-
-def _check_output(output: Path, destination: Path, inputs: Iterable[Path]) -> None:
-    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
-        raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
-    for arg in inputs:
-        if arg.is_dir() and destination.is_relative_to(os.path.realpath(arg)):
-            raise files.RecordError(f"{output}: lies in {arg}, which is to be merged. Give another --output.")
 
 
 def _paths_by_case(inputs: Iterable[Path]) -> dict[str, list[Path]]:
@@ -110,7 +111,7 @@ def _add(merged: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path,
     destination = files.path_of(combined.case, merged.folder)
     destination.parent.mkdir(exist_ok=True)
     shown = without_names(combined) if merged.anonymous else combined
-    destination.write_bytes(safe_open.content(first) if shown == records[first] else files.encode(shown))
+    destination.write_bytes(disk.content(first) if shown == records[first] else files.encode(shown))
     for path in reversed((first, *others)):
         for file in beside[path]:
             _copy(merged, file, path, destination)
@@ -192,9 +193,9 @@ def _copy(merged: Merged, file: Path, record: Path, destination: Path) -> None:
         merged.left_out.append(file)
     elif not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        with safe_open.opened(file, record.parent) as content, target.open("xb") as copy:
+        with disk.opened(file, record.parent) as content, target.open("xb") as copy:
             shutil.copyfileobj(content, copy)
-    elif safe_open.content(file, record.parent) != target.read_bytes():
+    elif disk.content(file, record.parent) != target.read_bytes():
         merged.problems.append(
             f"{file}: differs from that beside another record of the case. Take one of them out."
         )

@@ -84,8 +84,6 @@ class Rows:
 
 
 class Point(NamedTuple):
-    """A load point of a curve."""
-
     size: float
     name: str
     throughput_per_s: Estimate
@@ -120,7 +118,6 @@ class Chart:
 
     @property
     def alternative(self) -> str:
-        """The alternative text."""
         return visible(f"{self.title}, {self.subtitle}: {self.gist}.")
 
     def digest(self, theme: Theme) -> str:
@@ -144,7 +141,13 @@ def accuracy_ledger(records: Sequence[Publishable], _budget_ms: float | None) ->
         better = scores[0][1].better
         quantity = METRICS[better]
         axis = f"{metric}{f', {quantity.unit}' if quantity.unit else ''} ({better} is better)"
-        rows = [_score_row(name, score, quantity) for name, score in scores]
+        rows = []
+        for name, score in scores:
+            known = {stage: value for stage in _STAGES if (value := getattr(score, stage)) is not None}
+            exact = {stage: Estimate(*[quantity.scale * value] * 3) for stage, value in known.items()}
+            text = ", ".join(filter(None, (metric_text(score, score.served), tightest_text(score))))
+            worst = None if (limit := tightest(score)) is None else quantity.scale * limit.value
+            rows.append(Row(name, exact, text if score.passed else f"{text}: fails", limit=worst))
         panels.append(Rows(model, axis, rows, "stages", better))
         gists.append(_gist(model, rows, "served", quantity))
     missing = [name_of(record) for record in records if main_score(record) is None]
@@ -159,7 +162,14 @@ def best_throughput(records: Sequence[Publishable], _budget_ms: float | None) ->
         raise NothingToShowError("No case has a throughput to show.")
     panels, gists = [], []
     for model, group in grouped(records, lambda record: _model(record, records)).items():
-        rows = [_best_row(record) for record in group]
+        rows = []
+        for record in group:
+            values, best, is_marked = {}, best_load(record), False
+            text = "no speed shown: not proven right" if record.hidden else "not measured"
+            if best is not None:
+                values, is_marked = {"throughput": best.throughput_per_s}, bool(_codes_of_speed(best))
+                text = f"{THROUGHPUT.cell_with_half_width(best.throughput_per_s)}, {full_point(best)}"
+            rows.append(Row(_short_name(record), values, text, is_marked))
         panels.append(Rows(model, "Inferences per second", rows, "bars"))
         gists.append(_gist(model, rows, "throughput", THROUGHPUT))
     codes = [code for record in records if (best := best_load(record)) for code in _codes_of_speed(best)]
@@ -179,7 +189,11 @@ def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) 
     if len(loads) == 1:
         raise NothingToShowError("Only one online load point has been measured: no curve.")
     percentile = search.percentile if search else "p99"
-    kinds = grouped(sorted(loads, key=_load_size), _kind_of_load)
+    kinds: dict[str, list[Load]] = {}
+    for load in sorted(loads, key=_load_size):
+        batch = f", client batch {load.batch}" if load.batch != 1 else ""
+        swept = "concurrency" if load.request_rate_per_s is None else f"{load.arrivals} rate"
+        kinds.setdefault(swept + batch, []).append(load)
     lines = {kind: [_point(load, percentile) for load in group] for kind, group in kinds.items()}
     winner = None
     if search is not None and verdict_of(search) != "failed" and not record.no_winner:
@@ -199,8 +213,6 @@ def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) 
 
 
 class Plot(NamedTuple):
-    """A kind of picture."""
-
     shows: str
     of: Literal["one", "any", "several"]
     """How many cases it shows; `several` works for one too, but is not offered."""
@@ -264,24 +276,6 @@ def _codes_of_speed(load: Load) -> list[str]:
     return [code for code in _codes(load) if code != "few-requests"]
 
 
-def _score_row(name: str, score: Score, quantity: Quantity) -> Row:
-    values = {stage: getattr(score, stage) for stage in _STAGES if getattr(score, stage) is not None}
-    exact = {stage: Estimate(*[quantity.scale * value] * 3) for stage, value in values.items()}
-    text = ", ".join(filter(None, (metric_text(score, score.served), tightest_text(score))))
-    limit = tightest(score)
-    worst = None if limit is None else quantity.scale * limit.value
-    return Row(name, exact, text if score.passed else f"{text}: fails", limit=worst)
-
-
-def _best_row(record: Publishable) -> Row:
-    best = best_load(record)
-    if best is None:
-        reason = "no speed shown: not proven right" if record.hidden else "not measured"
-        return Row(_short_name(record), {}, reason)
-    text = f"{THROUGHPUT.cell_with_half_width(best.throughput_per_s)}, {full_point(best)}"
-    return Row(_short_name(record), {"throughput": best.throughput_per_s}, text, bool(_codes_of_speed(best)))
-
-
 def _gist(title: str, rows: Sequence[Row], name: str, quantity: Quantity) -> str:
     """`resnet50: 98.2`, or `resnet50: 823 (ts-trace-fp32) to 3,824 (onnx-int8)`."""
     ranked = sorted((row.values[name].value, row.name) for row in rows if name in row.values)
@@ -300,11 +294,6 @@ def _point(load: Load, percentile: str) -> Point:
 
 def _load_size(load: Load) -> float:
     return load.request_rate_per_s if load.request_rate_per_s is not None else load.concurrency
-
-
-def _kind_of_load(load: Load) -> str:
-    batch = f", client batch {load.batch}" if load.batch != 1 else ""
-    return (f"{load.arrivals} rate" if load.request_rate_per_s is not None else "concurrency") + batch
 
 
 def _short_name(record: Publishable) -> str:

@@ -11,14 +11,13 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from reports import plots
 from reports.plots import NothingToShowError, Theme
-from reports.record import commands, files, safe_open
+from reports.record import commands, disk, files
 from reports.record.sanitize import one_line
 from reports.tables.case import case_section, configuration_list, parameters_table
 from reports.tables.points import comparison_table, efficiency_section, points_table, resources_table
@@ -45,62 +44,41 @@ OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
     "case": ("all that follows, under headings", case_section),
     "configuration": (
         "what was served, on what and by what",
-        lambda record: [configuration_list(record, _scenario(record))],
+        lambda one: [configuration_list(one, _scenario(one))],
     ),
-    "parameters": (
-        "the settings on the server",
-        lambda record: [parameters_table(record, _scenario(record))],
-    ),
-    "offline": ("throughput and latency by batch", lambda record: [points_table(record, "offline")]),
+    "parameters": ("the settings on the server", lambda one: [parameters_table(one, _scenario(one))]),
+    "offline": ("throughput and latency by batch", lambda one: [points_table(one, "offline")]),
     "online": (
         "throughput and latency with its components by concurrency",
-        lambda record: [points_table(record, "online")],
+        lambda one: [points_table(one, "online")],
     ),
     "use": (
         "energy, GPU and cost by load point",
-        lambda record: [
-            record.no_speed,
-            resources_table(record, "offline"),
-            resources_table(record, "online"),
-        ],
+        lambda one: [one.no_speed, resources_table(one, "offline"), resources_table(one, "online")],
     ),
-    "accuracy": ("the scores after each stage", lambda record: [sentence(accuracy_sentence(record))]),
+    "accuracy": ("the scores after each stage", lambda one: [sentence(accuracy_sentence(one))]),
     "efficiency": (
         "throughput beside that in process, and beside the machine's peak",
-        lambda record: [record.no_speed, *efficiency_section(record)],
+        lambda one: [one.no_speed, *efficiency_section(one)],
     ),
-    "comparison": (_COMPARISON, lambda record: [comparison_table([record])]),
-    "search": (
-        "the fastest configuration within a latency budget",
-        lambda record: [search_paragraph(record)],
-    ),
+    "comparison": (_COMPARISON, lambda one: [comparison_table([one])]),
+    "search": ("the fastest configuration within a latency budget", lambda one: [search_paragraph(one)]),
 }
 """What each marker of one case shows, and the function that makes it."""
 
 FOREIGN = ("support",)
 """Regions that do not come from records: `python -m docs.support_table` writes `support`."""
 
-EXAMPLE = """\
-<!-- tritonproof:machine -->
-<!-- /tritonproof:machine -->
-
-<!-- tritonproof:summary -->
-<!-- /tritonproof:summary -->
-
-<!-- tritonproof:case {case} -->
-<!-- /tritonproof:case {case} -->"""
-
-_LARGEST_MS = 86_400_000
-"""A latency budget is below a day."""
-_PLOT = re.compile(r"plot (?P<plot>\S+)(?: (?!\S+ms\b)(?P<case>\S+))?(?: (?P<budget>\d+(?:\.\d+)?)ms)?")
+_PLOT = re.compile(
+    r"plot (?P<plot>\S+)(?: (?!\S+ms\b)(?P<case>\S+))?(?: (?P<budget>(?=[\d.]*[1-9])\d{1,8}(?:\.\d+)?)ms)?"
+)
 
 
 class ReadmeError(Exception):
     """The regions of a file cannot be written; the message names the line and the fix."""
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(NamedTuple):
     """What a marker asks for: a kind of text, or a plot, of one case or of all."""
 
     kind: str
@@ -110,39 +88,26 @@ class Ask:
 
 
 def asked_by(name: str) -> Ask:
-    """What a marker such as `summary`, `offline CASE_ID` or `plot NAME CASE_ID 10ms` asks for; a ValueError
+    """What a marker such as `summary`, `offline CASE_ID` or `plot NAME CASE_ID 10ms` asks for; a ReadmeError
     says what is wrong with it and what to write."""
     name = " ".join(name.split())
     kind, _, case = name.partition(" ")
-    if plot_match := _PLOT.fullmatch(name):
-        return _plot(plot_match)
+    if match := _PLOT.fullmatch(name):
+        plot, case, budget = match["plot"], match["case"] or "", match["budget"]
+        if plot not in plots.PLOTS:
+            raise ReadmeError(f"there is no plot {_quoted(plot)!r}. There are {', '.join(plots.PLOTS)}.")
+        if not case and plots.PLOTS[plot].of == "one":
+            raise ReadmeError(f"plot {plot} needs a case. Write tritonproof:plot {plot} CASE_ID.")
+        return Ask("plot", case, plot, float(budget) if budget else None)
     if name in OF_ALL or name in FOREIGN:
         return Ask(name)
     if kind in OF_CASE and case and " " not in case:
         return Ask(kind, case)
     if name in OF_CASE:
-        raise ValueError(f"tritonproof:{name} needs a case. Write tritonproof:{name} CASE_ID.")
-    forms = [
-        *OF_ALL,
-        *FOREIGN,
-        *(f"{kind_of_case} CASE_ID" for kind_of_case in OF_CASE),
-        "plot NAME [CASE_ID] [10ms]",
-    ]
-    raise ValueError(f"unknown marker tritonproof:{_quoted(name)}. There are {', '.join(forms)}.")
-
-
-def _plot(match: re.Match[str]) -> Ask:
-    name, case, budget = match["plot"], match["case"] or "", match["budget"]
-    if name not in plots.PLOTS:
-        raise ValueError(f"there is no plot {_quoted(name)!r}. There are {', '.join(plots.PLOTS)}.")
-    if not case and plots.PLOTS[name].of == "one":
-        raise ValueError(f"plot {name} needs a case. Write tritonproof:plot {name} CASE_ID.")
-    if budget and not 0 < float(budget) < _LARGEST_MS:
-        raise ValueError(
-            f"{_quoted(budget)} ms is no latency budget. Write one above 0 and below {_LARGEST_MS:,}, such "
-            "as 10ms."
-        )
-    return Ask("plot", case, name, float(budget) if budget else None)
+        raise ReadmeError(f"tritonproof:{name} needs a case. Write tritonproof:{name} CASE_ID.")
+    of_case = [f"{kind_of_case} CASE_ID" for kind_of_case in OF_CASE]
+    forms = ", ".join([*OF_ALL, *FOREIGN, *of_case, "plot NAME [CASE_ID] [10ms]"])
+    raise ReadmeError(f"unknown marker tritonproof:{_quoted(name)}. There are {forms}.")
 
 
 def overview() -> str:
@@ -187,7 +152,7 @@ class PictureFile(NamedTuple):
     def is_in_step(self, beside: Path) -> bool:
         """Whether the file is whole and shows what its records say."""
         try:
-            text = safe_open.content(beside / self.path).decode(errors="replace")
+            text = disk.content(beside / self.path).decode(errors="replace")
         except OSError:
             return False
         return plots.digest_of(text) == self.chart.digest(self.theme)
@@ -205,7 +170,6 @@ def picture_name(
 
 
 def link_to(folder: Path, file: Path) -> str:
-    """The folder as a link from a markdown file."""
     return quote(os.path.relpath(os.path.realpath(folder), Path(os.path.realpath(file)).parent))
 
 
@@ -244,8 +208,6 @@ _CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
 
 
 class Region(NamedTuple):
-    """One marked region of a text."""
-
     asked: Ask
     match: re.Match[str]
     line: int
@@ -265,7 +227,7 @@ class Region(NamedTuple):
 def text_of(file: Path) -> str:
     """The text of a markdown file; raises ReadmeError if it is not UTF-8, OSError if it cannot be read."""
     try:
-        return safe_open.given(file).decode()
+        return disk.given(file).decode()
     except UnicodeDecodeError as error:
         raise ReadmeError(f"not UTF-8 text ({error.reason} at byte {error.start})") from error
 
@@ -286,16 +248,18 @@ def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -
     parts: list[str] = []
     drifted: list[str] = []
     pictures: dict[Path, PictureFile] = {}
-    for part in _split(text, records):
+    for part in _split(text):
         if isinstance(part, str) or part.name in FOREIGN:
             parts.append(part if isinstance(part, str) else part.match[0])
             continue
-        chosen = _records(part, records)
-        if part.asked.plot:
+        kind, chosen = part.asked.kind, _records(part, records)
+        if kind == "plot":
             body, drawn = _picture(part, chosen, folder)
             pictures |= {picture.path: picture for picture in drawn}
         else:
-            body = _text(part.asked, chosen)
+            blocks = OF_CASE[kind][1](chosen[0]) if part.asked.case else OF_ALL[kind][1](chosen)
+            shows = (OF_CASE if part.asked.case else OF_ALL)[kind][0]
+            body = markdown(blocks) or f"Nothing has been measured to show {shows}."
         parts.append(part.filled(body))
         drifted += [part.name] * (parts[-1] != part.match[0])
     return Synced("".join(parts), drifted, [*pictures.values()])
@@ -303,7 +267,7 @@ def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -
 
 def with_region(text: str, name: str, body: str) -> str:
     """`text` with `body` in the regions of one name; raises ReadmeError if there is none."""
-    parts = _split(text, ())
+    parts = _split(text)
     if not any(isinstance(part, Region) and part.name == name for part in parts):
         markers = f"<!-- tritonproof:{name} --> and <!-- /tritonproof:{name} -->"
         raise ReadmeError(f"no markers of {name}. Paste {markers}, a line each")
@@ -321,7 +285,7 @@ def difference(text: str, synced: str, limit: int = 40) -> str:
     return "\n".join(lines[:limit] + rest)
 
 
-def _split(text: str, records: Sequence[Publishable]) -> list[str | Region]:
+def _split(text: str) -> list[str | Region]:
     """The text in pieces and regions; joined, they give the same text."""
     parts: list[str | Region] = []
     place = 0
@@ -331,8 +295,10 @@ def _split(text: str, records: Sequence[Publishable]) -> list[str | Region]:
         place = match.end()
     parts.append(_without_markers(text, place, len(text)))
     if not any(isinstance(part, Region) for part in parts):
-        case = name_of(records[0]) if records else "CASE_ID"
-        raise ReadmeError(f"no markers. Paste those you need, and run again:\n\n{EXAMPLE.format(case=case)}")
+        raise ReadmeError(
+            "no markers. Paste those you need, each pair on two lines, such as <!-- tritonproof:summary --> "
+            f"and <!-- /tritonproof:summary -->. All of them: {commands.tool('reports', 'readme --help')}"
+        )
     return parts
 
 
@@ -341,7 +307,7 @@ def _region(match: re.Match[str]) -> Region:
     line = _line(match.string, match.start())
     try:
         return Region(asked_by(match["name"]), match, line)
-    except ValueError as error:
+    except ReadmeError as error:
         raise ReadmeError(f"line {line}: {error}") from error
 
 
@@ -360,17 +326,6 @@ def _without_markers(text: str, start: int, end: int) -> str:
 
 def _line(text: str, place: int) -> int:
     return text.count("\n", 0, place) + 1
-
-
-def _text(asked: Ask, records: Sequence[Publishable]) -> str:
-    """What a marker other than a plot's asks for, as markdown."""
-    if asked.case:
-        shows, blocks_of_case = OF_CASE[asked.kind]
-        blocks = blocks_of_case(records[0])
-    else:
-        shows, blocks_of_all = OF_ALL[asked.kind]
-        blocks = blocks_of_all(records)
-    return markdown(blocks) or f"Nothing has been measured to show {shows}."
 
 
 def _records(region: Region, records: Sequence[Publishable]) -> Sequence[Publishable]:

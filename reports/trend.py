@@ -16,11 +16,10 @@ from ruptures import KernelCPD
 from reports.history import Row
 from reports.record import quantities
 from reports.record.commands import ACCURACY, SPEED, UsageError
-from reports.record.sanitize import quoted, visible
+from reports.record.sanitize import Emphasised, quoted, visible
 from reports.record.schema import Estimate
 from reports.tables.rendering import markdown
 from reports.tables.table import table_of_texts
-from reports.text.inline import Emphasised
 from reports.text.labels import counted, days_text
 
 FEWEST, LASTING = 4, 8
@@ -223,7 +222,6 @@ def _commit(row: Row) -> str:
 
 
 def _last(series: Series) -> str:
-    """The last value, with its interval if there is one."""
     value, low, high = series.rows[-1].figures[series.figure]
     estimate = Estimate(value, low, value if high is None else high, open_above=high is None)
     quantity = series.followed.quantity

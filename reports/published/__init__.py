@@ -7,16 +7,28 @@ columns, in their order.
 import csv
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
-from reports.record.safe_open import is_plain
+from reports.record import commands
+from reports.record.disk import is_plain
+from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
+from reports.record.sanitize import code
 from reports.record.schema import COMPONENTS, Estimate, Load, Record
-from reports.text.publishable import Publishable
+from reports.tables.table import Block, Bullets, Cell, Column, Heading, table
+from reports.text.labels import (
+    confidence_levels,
+    device,
+    full_point,
+    grouped,
+    sequence_length,
+    setting_text,
+)
+from reports.text.publishable import Publishable, name_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,10 +150,15 @@ class Match:
 
 
 def match(record: Publishable) -> Match:
-    """A record with the published rows of its model, format, accelerator and precision."""
-    if missing := _part_or_several_gpus(record):
+    """A record with the published rows of its model, format, accelerator and precision. All published figures
+    are of one whole GPU; a slice may have its GPU's target, so the driver's name for it counts too."""
+    gpu, gpus = record.machine.gpu or "", record.case.gpus
+    if record.case.target == "mig" or re.search(r"\bMIG\b", gpu):
+        missing = f"It was measured on {gpu or None}, a part of a GPU; NVIDIA's figures are of whole ones."
         return Match(record, (), missing)
-    model, served = record.case.model, served_as(structs.asdict(record.case))
+    if gpus > 1:
+        return Match(record, (), f"It was measured on {gpus} GPUs; NVIDIA's figures are of one.")
+    missing, model, served = "", record.case.model, served_as(structs.asdict(record.case))
     of_model = [row for row in rows() if row["model"] == model]
     served_alike = [row for row in of_model if served_as(row) == served]
     if not of_model:
@@ -151,18 +168,6 @@ def match(record: Publishable) -> Match:
         names = ", ".join(dict.fromkeys(" ".join(filter(None, served_as(row))) for row in of_model))
         missing = f"NVIDIA published {model} as {names}, not as {' '.join(filter(None, served))}."
     return Match(record, [row for row in served_alike if is_same_gpu(record, row)] or served_alike, missing)
-
-
-def _part_or_several_gpus(record: Record) -> str:
-    """A sentence if the record is not of one whole GPU, as all published figures are. A slice may have its
-    GPU's target, so the driver's name for it counts too."""
-    if record.case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
-        return (
-            f"It was measured on {record.machine.gpu}, a part of a GPU; NVIDIA's figures are of whole ones."
-        )
-    if record.case.gpus > 1:
-        return f"It was measured on {record.case.gpus} GPUs; NVIDIA's figures are of one."
-    return ""
 
 
 def served_as(case: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -177,11 +182,8 @@ def is_same_gpu(record: Record, row: PublishedRow) -> bool:
 
 def measured_points(record: Publishable) -> dict[PointKey, Load]:
     """The load points, without those at a request rate, as NVIDIA published none."""
-    return {_point(load): load for load in record.loads if load.request_rate_per_s is None}
-
-
-def _point(load: Load) -> PointKey:
-    return load.scenario, load.batch, load.concurrency
+    loads = (load for load in record.loads if load.request_rate_per_s is None)
+    return {(load.scenario, load.batch, load.concurrency): load for load in loads}
 
 
 def point_of(row: PublishedRow) -> PointKey:
@@ -204,12 +206,187 @@ def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[Pair]:
 def published_ratio(record: Publishable, load: Load) -> Estimate | None:
     """The load's throughput over the one published for the same GPU, format, accelerator, precision and load
     point; None if there is none."""
+    if load.request_rate_per_s is not None:
+        return None
     rows_of_gpu = {point_of(row): row for row in match(record).rows if is_same_gpu(record, row)}
-    row = None if load.request_rate_per_s is not None else rows_of_gpu.get(_point(load))
-    return over_published(load.throughput_per_s, row["throughput_per_s"]) if row else None
+    row = rows_of_gpu.get((load.scenario, load.batch, load.concurrency), {})
+    return _ratio(load.throughput_per_s, row.get("throughput_per_s"))
 
 
-def over_published(measured: Estimate, reference: float) -> Estimate:
+def _ratio(measured: Estimate | None, published: float | None) -> Estimate | None:
     """A measured figure over a published one. NVIDIA gives no interval: the ratio has the measured one."""
-    bounds = (measured.value / reference, measured.low / reference, measured.high / reference)
+    if measured is None or not published:
+        return None
+    bounds = (measured.value / published, measured.low / published, measured.high / published)
     return Estimate(*bounds, measured.confidence, open_above=measured.open_above)
+
+
+# --- records beside them -----------------------------------------------------------------------------------
+
+_SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concurrencies")}
+"""What a scenario sweeps, and the option of the benchmarks that sets it."""
+
+
+def document(matches: Sequence[Match]) -> list[Block]:
+    """A section per case, with a table per published GPU, and the cases without a published counterpart."""
+    blocks: list[Block] = [Heading("Measured beside published", 1)]
+    compared = [match for match in matches if match.rows]
+    if compared:
+        blocks.append(legend(matches))
+    for match in compared:
+        blocks += [Heading(name_of(match.record), 2), *section(match)]
+    missing = grouped((match for match in matches if match.missing), lambda match: match.missing)
+    if missing:
+        names = {
+            reason: ", ".join(code(name_of(match.record)) for match in group)
+            for reason, group in missing.items()
+        }
+        lines = [f"{cases}: {reason}" for reason, cases in names.items()]
+        blocks += [Heading("Not compared", 2), Bullets(lines)]
+    return blocks
+
+
+def legend(matches: Sequence[Match]) -> str:
+    levels = confidence_levels([load for match in matches for load in match.record.loads])
+    interval = f"{levels} interval" if levels else "interval"
+    return (
+        "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
+        f"the measured {interval} over the published value, which was published without one; a ratio whose "
+        f"interval is wider than a factor of {WIDEST_RATIO:g} is not shown. Latencies are in milliseconds. "
+        "What the published figures leave out: reports/published/README.md."
+    )
+
+
+def section(match: Match) -> list[Block]:
+    record, rows = match.record, match.rows
+    if record.no_speed:
+        return [record.no_speed]
+    labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
+    intro = f"Measured on {device(record)}; published on {labels}."
+    if not is_same_gpu(record, rows[0]):
+        intro += " It is other hardware, and the ratios hold that too."
+    by_gpu = grouped(rows, lambda row: row["gpu"])
+    tables = [block for group in by_gpu.values() for block in _of_gpu(record, group)]
+    return [intro, *tables, *_unmatched(match)]
+
+
+def _as_published(value: float | None) -> Cell | None:
+    return None if value is None else Cell(f"{value:g}", value)
+
+
+def _of_latency(name: str) -> list[Column[Pair]]:
+    title, published = name.capitalize(), f"latency_{name}_ms"
+    return [
+        Column(f"{title} Latency", lambda pair: pair.load.latency_ms.get(name), LATENCY),
+        Column(f"{title}, published", lambda pair: _as_published(pair.row[published]), LATENCY),
+        Column(
+            f"{title} ratio", lambda pair: _ratio(pair.load.latency_ms.get(name), pair.row[published]), RATIO
+        ),
+    ]
+
+
+_COLUMNS: Sequence[Column[Pair]] = (
+    Column("Load point", lambda pair: full_point(pair.load)),
+    Column("Inferences/second", lambda pair: pair.load.throughput_per_s, THROUGHPUT, is_starred=True),
+    Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
+    Column(
+        "Ratio",
+        lambda pair: _ratio(pair.load.throughput_per_s, pair.row["throughput_per_s"]),
+        RATIO,
+        "interval",
+    ),
+    *_of_latency("p99"),
+    *_of_latency("avg"),
+)
+
+
+def _of_gpu(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
+    """Heading, differences and table for one published GPU; empty without pairs. Of two scenarios, a
+    difference in only one says so."""
+    row, points = rows[0], pairs(record, rows)
+    if not points:
+        return []
+    scenarios_of: dict[str, set[str]] = {}
+    for pair in points:
+        for difference in differences(record, pair.row):
+            scenarios_of.setdefault(difference, set()).add(pair.row["scenario"])
+    all_scenarios = {pair.row["scenario"] for pair in points}
+    differ = [
+        difference if scenarios == all_scenarios else f"{difference} ({min(scenarios)} only)"
+        for difference, scenarios in scenarios_of.items()
+    ]
+    lines = [f"Differs: {'; '.join(differ) or 'nothing that both sides state'}"]
+    if row["sequence_length"]:
+        measured = sequence_length(record).replace("-", "not recorded")
+        lines.append(f"Sequence length: {measured}, published {row['sequence_length']}")
+    for score in record.accuracy.scores if record.accuracy else ():
+        if score.metric == row["metric"]:
+            served = SCORE.text(score.served)
+            lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
+    shown = table(
+        _COLUMNS, points, name=lambda pair: full_point(pair.load), marks=lambda pair: pair.load.marks
+    )
+    return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), shown]
+
+
+def _unmatched(match: Match) -> list[str]:
+    """A line on points only measured, and one on points only published with the command to measure them: the
+    case anew if they need a larger batch than the deployment takes."""
+    record = match.record
+    measured, figures = set(measured_points(record)), set(map(point_of, match.rows))
+    lines = [] if measured & figures else ["No load point was both measured and published."]
+    if alone := measured - figures:
+        lines.append(f"{_counted(alone, 'measured')} not published: {_listed(alone)}.")
+    if alone := figures - measured:
+        largest = max(batch for _, batch, _ in alone)
+        grows = largest > record.deployment.max_batch_size
+        sweeps = (
+            (option, _sizes(figures if grows else alone, name)) for name, (_, option) in _SWEEPS.items()
+        )
+        options = "".join(f" {option} {sizes}" for option, sizes in sweeps if sizes)
+        command = commands.run(f"-k {name_of(record)}") + options
+        how = f"Measure them, with the other options of the case's run: `{command}`"
+        if grows:
+            how = f"Measure the case anew: `{command} --deployment max_batch_size={largest}`"
+        lines.append(f"{_counted(alone, 'published')} not measured: {_listed(alone)}. {how}")
+    return lines
+
+
+def _counted(points: Set[PointKey], kind: str) -> str:
+    return f"1 {kind} point was" if len(points) == 1 else f"{len(points)} {kind} points were"
+
+
+def _listed(points: Set[PointKey]) -> str:
+    sweeps = ((scenario, axis, _sizes(points, scenario)) for scenario, (axis, _) in _SWEEPS.items())
+    return "; ".join(f"{scenario}, {axis} {sizes}" for scenario, axis, sizes in sweeps if sizes)
+
+
+def _sizes(points: Iterable[PointKey], scenario: str) -> str:
+    place = 1 if scenario == "offline" else 2  # of the batch size, and of the concurrency
+    return ",".join(map(str, sorted({point[place] for point in points if point[0] == scenario})))
+
+
+_SETTINGS = {
+    "max_batch_size": ("max batch size", ("offline", "online")),
+    "instances": ("instances", ("offline", "online")),
+    "cuda_graphs": ("CUDA graphs", ("offline", "online")),
+    "max_queue_delay_us": ("max queue delay in µs", ("online",)),
+    "preferred_batch_sizes": ("preferred batch sizes", ("online",)),
+}
+"""Settings that both sides may state, and the scenarios they act in: offline, the dynamic batcher is off."""
+
+
+def differences(record: Record, row: PublishedRow) -> list[str]:
+    """The differences, measured first; a setting that the source leaves out is none."""
+    parts = []
+    if not is_same_gpu(record, row):
+        parts.append(f"hardware {device(record)}, published {row['gpu_label']}")
+    if record.serving and record.serving.backend == "python":
+        parts.append("Triton's Python backend, published the format's own")
+    if record.build.weights.startswith("random"):
+        parts.append("weights random, published trained")
+    for name, (label, scenarios) in _SETTINGS.items():
+        measured, reference = setting_text(getattr(record.deployment, name)), row[name]
+        if row["scenario"] in scenarios and reference is not None and measured != setting_text(reference):
+            parts.append(f"{label} {measured}, published {setting_text(reference)}")
+    return parts

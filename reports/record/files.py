@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from reports.record import safe_open, validate
-from reports.record.atomic import replace as replace
-from reports.record.safe_open import matching
+from reports.record import disk, validate
+from reports.record.disk import matching
+from reports.record.disk import replace as replace
 from reports.record.sanitize import cut, is_printable, one_line, path_text, visible
-from reports.record.schema import LONGEST_TEXT, SCHEMA, Case, Record, case_id
+from reports.record.schema import LONGEST_TEXT, Case, Record, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
 """The suffix of a file of samples beside a record."""
@@ -64,7 +64,7 @@ def _shown(value: Any) -> Any:
 
 def read(path: Path) -> Record:
     """Read one record. Raises RecordError, with the file and the key, if it is incomplete or inconsistent."""
-    record = parse(Record, path, SCHEMA, largest_bytes=_LARGEST_RECORD_BYTES)
+    record = parse(Record, path, largest_bytes=_LARGEST_RECORD_BYTES)
     for key, problem in validate.problems(record):
         raise RecordError(f"{path}: {key}: {problem}. Take the file out of the folder.")
     return record
@@ -73,42 +73,29 @@ def read(path: Path) -> Record:
 def parse(
     kind: type[_Kind],
     path: Path,
-    version: int,
     folder: Path | None = None,
-    largest_bytes: int = safe_open.LARGEST_BYTES,
+    largest_bytes: int = disk.LARGEST_BYTES,
 ) -> _Kind:
-    """Read a file of type `kind` in this version of its schema, from `folder` with `safe_open.content`.
-    Raises RecordError, which names the file and the key."""
+    """Read a file of type `kind` from `folder` with `disk.content`. Raises RecordError, which names the file
+    and the key."""
     try:
-        content = safe_open.content(path, folder, largest_bytes)
-        file_version = msgspec.json.decode(content, type=_Versioned).schema
-        if file_version != version:
-            raise RecordError(
-                f"{path}: schema is {file_version}, this version reads {version}. Take the file out of the "
-                "folder, or measure the case again."
-            )
-        return msgspec.json.decode(content, type=kind)
+        return msgspec.json.decode(disk.content(path, folder, largest_bytes), type=kind)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 500)
-        if "unknown field" in reason:
-            fix = "Use the newer tritonproof that wrote it, or delete it and measure the case again."
-        else:
-            fix = "Delete the file and measure the case again."
+        fix = "Delete the file and measure the case again."
+        if "unknown field" in reason or "$.schema" in reason:
+            fix = "Use the tritonproof that wrote it, or delete it and measure the case again."
         raise RecordError(f"{path}: {reason}. {fix}") from error
-
-
-class _Versioned(msgspec.Struct):  # the field of every file, in any version of its schema
-    schema: int
 
 
 @dataclass(frozen=True)
 class FolderRecords:
     """The records of several files, and the error of each file that is no record."""
 
-    records: Mapping[Path, Record]
-    unreadable: Mapping[Path, str]
+    records: dict[Path, Record]
+    unreadable: dict[Path, str]
     """Each error names the file and the fix."""
 
     def all(self) -> Mapping[Path, Record]:
@@ -126,26 +113,26 @@ def read_all(results: Path) -> list[Record]:
 def read_folder(results: Path) -> FolderRecords:
     """Every record below `results` by name. A file that is not named after its case counts as unreadable: a
     copy of a record would add a second row for one measurement. Raises RecordError as `record_paths` does."""
-    files = read_each(record_paths(results))
-    copies = {
-        path: f"{path}: holds the case whose file is {expected}. "
-        "Give it that name, or take it out of the folder."
-        for path, record in files.records.items()
-        if path != (expected := path_of(record.case, results))
-    }
-    records = {path: original for path, original in files.records.items() if path not in copies}
-    return FolderRecords(records, {**files.unreadable, **copies})
+    contents = read_each(record_paths(results))
+    for path, record in [*contents.records.items()]:
+        if path != (expected := path_of(record.case, results)):
+            contents.unreadable[path] = (
+                f"{path}: holds the case whose file is {expected}. Give it that name, or take it out of the "
+                "folder."
+            )
+            del contents.records[path]
+    return contents
 
 
 def read_each(paths: Sequence[Path]) -> FolderRecords:
     """Read several records; an unreadable one never hides the others."""
-    records, unreadable = {}, {}
+    contents = FolderRecords({}, {})
     for path in paths:
         try:
-            records[path] = read(path)
+            contents.records[path] = read(path)
         except RecordError as error:
-            unreadable[path] = str(error)
-    return FolderRecords(records, unreadable)
+            contents.unreadable[path] = str(error)
+    return contents
 
 
 def record_paths(results: Path) -> list[Path]:
@@ -177,14 +164,14 @@ def record_paths_in(folder: Path) -> list[Path]:
 def _begins_as_record(path: Path) -> bool:
     """Whether a file looks like a record, not like one of pytest-benchmark's; true if unreadable."""
     try:
-        with safe_open.opened(path) as file:
+        with disk.opened(path) as file:
             return re.match(rb'\s*\{\s*"case"\s*:', file.read(100)) is not None
     except OSError:
         return True
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
-    """The paths below a foreign folder, as `safe_open.matching` gives them. Raises RecordError for a name
+    """The paths below a foreign folder, as `disk.matching` gives them. Raises RecordError for a name
     with control characters: printed, it could pass for output of the suite."""
     paths = matching(folder, pattern)
     for path in paths:

@@ -12,7 +12,6 @@ from reports.record.schema import (
     Accuracy,
     ByName,
     Case,
-    Count,
     LongText,
     Number,
     Record,
@@ -21,7 +20,6 @@ from reports.record.schema import (
     case_id,
 )
 
-SCHEMA = 1
 STAGES = ("framework", "converted", "served")
 
 
@@ -54,7 +52,7 @@ class SampleScores(Struct, frozen=True):
     """By metric as in the ledger, then by stage (STAGES): the score of each sample in the order of `ids`."""
     worst: tuple[Sample, ...]
     """Samples that were lost between stages first, then the lowest scores."""
-    schema: Count = SCHEMA
+    schema: Literal[1] = 1
 
 
 def path_of(case: Case, results: Path) -> Path:
@@ -76,7 +74,7 @@ def write(samples: SampleScores, path: Path) -> None:
 def read(path: Path, folder: Path | None = None) -> SampleScores:
     """Read a file in or below the record's `folder`, by default the file's own. Raises files.RecordError,
     which names the file and the key, if it is incomplete."""
-    samples = files.parse(SampleScores, path, SCHEMA, folder)
+    samples = files.parse(SampleScores, path, folder)
     for metric, stages in samples.scores.items():
         for stage, scores in stages.items():
             if stage not in STAGES or len(scores) != len(samples.ids):

@@ -111,7 +111,6 @@ class Quantity:
 
 
 def _half_width_text(estimate: Estimate) -> str:
-    """Half the width of an interval over the value; `-` for a value of zero."""
     if not estimate.value:
         return NOTHING
     return HALF_WIDTH.text((estimate.high - estimate.low) / 2 / estimate.value)
@@ -171,6 +170,8 @@ HALF_WIDTH = Quantity("%", by_size((10, 0), (0, 1)), "lower", scale=100)
 """Half the width of an interval over its value."""
 DURATION = Quantity("s", by_size((100, 0), (1, 1)), "lower")
 SIZE = Quantity("MiB", by_size((100, 0), (0, 1)), "lower")
+MEMORY = Quantity("MiB", by_size((100, 0), (0, 1)), "lower", scale=2**-20)
+"""A size in bytes."""
 WORK = Quantity("GFLOP", significant(3), scale=1e-9)
 """Operations of an inference; a multiplication and an addition count as two."""
 WORK_RATE = Quantity("GFLOP/s", fixed(0), "higher", scale=1e-9)

@@ -2,12 +2,12 @@
 writes its file. `reports.record.validate` checks its parts against each other."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Protocol, TypeVar
+from typing import Annotated, Final, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Meta, field
 
-SCHEMA = 1
+SCHEMA: Final = 1
 
 # --- what fields may hold -----------------------------------------------------------------------------------
 
@@ -341,7 +341,6 @@ class Disagreement(Struct, frozen=True):
 
 
 def agrees(disagreement: Disagreement) -> bool:
-    """Whether two stages decide alike as often as they must."""
     return disagreement.agreement_limit is None or disagreement.agreement >= disagreement.agreement_limit
 
 
@@ -401,7 +400,7 @@ class Accuracy(Struct, frozen=True):
     samples: Count
     disagreements: tuple[Disagreement, ...]
     requests: Count
-    """The requests that carried the samples, of mixed batch sizes and with many in flight."""
+    """Of mixed batch sizes and with many in flight."""
     passed: bool
     same_answers: SameAnswers | None = None
     """None if no sample was sent in several ways."""
@@ -451,7 +450,7 @@ class VerifiedAnswers(Struct, frozen=True):
     held_to: Literal["in process", "alone"] = "in process"
     """in process: compared with the converted model; alone: with the server's answers to single requests."""
     left_out: Count = 0
-    """Answers whose floating-point outputs were not compared, as some of their integers differ."""
+    """As in SameAnswers."""
 
 
 class WarmUp(Struct, frozen=True):
@@ -474,9 +473,9 @@ class Conversation(Struct, frozen=True):
     kind: Literal["decoupled", "sequence"]
     """decoupled: any number of answers to a request; sequence: requests that belong together."""
     requests: Count
-    """The requests of a round."""
+    """Of a round."""
     answers: Count
-    """The answers of the first round."""
+    """Of the first round."""
     difference: Text
     """The first difference between the rounds, in words."""
     passed: bool
@@ -530,14 +529,12 @@ class Mark(Struct, frozen=True):
 
 
 class Pass(Struct, frozen=True):
-    """One run of the load generator; every estimate combines several."""
+    """One run of the load generator; every estimate combines several. Its figures are a load point's."""
 
     requests: Count
     duration_s: NotNegative
     throughput_per_s: Positive
-    """Inferences per second."""
     latency_ms: ByName[Positive]
-    """By name: avg, p50, p90, p95 and p99."""
 
 
 class CpuUse(Struct, frozen=True):
@@ -833,12 +830,12 @@ class Growth(Struct, frozen=True):
 
 
 class Soak(Struct, frozen=True):
-    """One load point under load for a long time: does the server leak, and is it as fast at the end?"""
+    """One load point, with the fields of a `Load`, under load for a long time: does the server leak, and is
+    it as fast at the end?"""
 
     scenario: Scenario
     batch: Count
     concurrency: Count
-    """Requests in flight; 0 at a request rate."""
     duration_s: Positive
     """Seconds under load, with the pauses between passes for verifying answers and reading the use."""
     requests: Count
@@ -855,10 +852,8 @@ class Soak(Struct, frozen=True):
     requests_per_s: Positive | None = None
     """Requests per second over the whole time under load; None for a hidden speed."""
     request_rate_per_s: Positive | None = None
-    """Requests per second of a schedule (open loop)."""
     arrivals: Literal["constant", "poisson"] | None = None
     answers: VerifiedAnswers | None = None
-    """None if no answer was checked."""
     origin: Origin | None = None
     failed_loadings: Count = 0
     """Failed loads of a copy of the model, after the other loadings."""
@@ -898,4 +893,4 @@ class Record(Struct, frozen=True):
     """Mean seconds of a stage's tests in their last run, with the server's start, without conversion."""
     updated: Text = ""
     """The time of the last change, in UTC, ISO 8601."""
-    schema: Count = SCHEMA
+    schema: Literal[1] = SCHEMA

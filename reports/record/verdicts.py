@@ -12,8 +12,8 @@ from reports.record.quantities import (
     GIVEN_SHARE,
     LATENCY,
     LATENCY_BUDGET,
+    MEMORY,
     RATIO,
-    SIZE,
     WIDEST_RATIO,
 )
 
@@ -41,29 +41,19 @@ def _ratio_text(ratio: schema.Estimate, to: str, limit: float) -> str:
 
 def comparison_verdict(comparison: schema.Comparison) -> str:
     """The verdict, or the time that one would take."""
-    return _speed_verdict(comparison) + ("; p99 longer" if comparison.p99_is_longer else "")
-
-
-def _speed_verdict(comparison: schema.Comparison) -> str:
     verdict = schema.verdict_of(comparison)
+    text: str = comparison.verdict
     among = f" among the {comparison.points} points compared" if comparison.points > 1 else ""
-    if verdict == "passed":
-        return comparison.verdict
     if verdict == "failed":
         shown = f"shown at {GIVEN_SHARE.text(ALARM_CONFIDENCE)}{among}"
-        return f"slower than the {GIVEN_SHARE.text(comparison.allowed_slowdown)} allowed, {shown}"
-    text = "not shown"
-    if comparison.ratio.high < 1 - comparison.allowed_slowdown:  # the point alone would seem slower
-        text += among or " surely enough"
-    remaining_s = comparison.seconds_to_settle
-    return text if remaining_s is None else f"{text}, {_about(remaining_s)} more would settle it"
-
-
-def _about(seconds: float) -> str:
-    """A forecast of a duration, rounded accordingly: `about 40 s`, `about 12 min`."""
-    if seconds >= 3600:
-        return "an hour or"
-    return f"about {math.ceil(seconds)} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
+        text = f"slower than the {GIVEN_SHARE.text(comparison.allowed_slowdown)} allowed, {shown}"
+    elif verdict == "not shown":
+        if comparison.ratio.high < 1 - comparison.allowed_slowdown:  # the point alone would seem slower
+            text += among or " surely enough"
+        if (seconds := comparison.seconds_to_settle) is not None:
+            about = f"about {math.ceil(seconds)} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
+            text += f", {'an hour or' if seconds >= 3600 else about} more would settle it"
+    return text + ("; p99 longer" if comparison.p99_is_longer else "")
 
 
 MOST_LOADINGS = 5
@@ -93,7 +83,7 @@ def costs(beside: schema.BesideOther) -> Iterator[tuple[str, bool]]:
         mine, theirs = bytes_of(here), bytes_of(there)
         if mine is not None and theirs is not None:
             is_far_more = mine > max(_DEARER * theirs, theirs + _LEAST_BYTES)
-            yield f"{SIZE.text(mine / 2**20)} of {label}, and {SIZE.text(theirs / 2**20)} there", is_far_more
+            yield f"{MEMORY.text(mine)} of {label}, and {MEMORY.text(theirs)} there", is_far_more
 
 
 def costlier(beside: schema.BesideOther) -> list[str]:
@@ -109,35 +99,21 @@ BUDGET_WORDS: Mapping[schema.Verdict, str] = {
 """A latency's relation to its budget, by the verdict."""
 
 
-def p99_text(comparison: schema.Comparison) -> str:
-    """How much longer the p99 latency is than the other build's, if that is shown; else empty."""
-    if not comparison.p99_is_longer or comparison.p99_ratio is None:
-        return ""
-    allowed = comparison.allowed_slowdown
-    ratio = _ratio_text(comparison.p99_ratio, comparison.reference, 1 / (1 - allowed))
-    return f"p99 {ratio}: longer than a slow-down of {GIVEN_SHARE.text(allowed)} makes it"
-
-
-def point_budget_text(load: schema.Load) -> str:
-    """`p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; empty without a budget."""
-    budget = load.budget
-    if budget is None:
-        return ""
-    latency = LATENCY.text_with_interval(load.latency_ms[budget.percentile], budget.budget_ms)
-    allowed = LATENCY_BUDGET.text(budget.budget_ms)
-    return f"{budget.percentile} {latency} {BUDGET_WORDS[budget.verdict]} {allowed} ({budget.source})"
-
-
 def speed_failures(load: schema.Load) -> list[str]:
-    """Why a load point is too slow: against another build, in its p99, beyond its budget; may be empty."""
-    compared, budget = load.comparison, load.budget
-    is_slower = compared is not None and schema.verdict_of(compared) == "failed"
-    is_beyond = budget is not None and budget.verdict == "failed"
-    return [
-        *([comparison_text(compared)] if compared and is_slower else []),
-        *([p99_text(compared)] if compared and compared.p99_is_longer else []),
-        *([point_budget_text(load)] if is_beyond else []),
-    ]
+    """Why a load point is too slow: against another build, in its p99, beyond its budget,
+    `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; may be empty."""
+    compared, budget, failures = load.comparison, load.budget, []
+    if compared is not None and schema.verdict_of(compared) == "failed":
+        failures.append(comparison_text(compared))
+    if compared is not None and compared.p99_is_longer and compared.p99_ratio is not None:
+        allowed = compared.allowed_slowdown
+        ratio = _ratio_text(compared.p99_ratio, compared.reference, 1 / (1 - allowed))
+        failures.append(f"p99 {ratio}: longer than a slow-down of {GIVEN_SHARE.text(allowed)} makes it")
+    if budget is not None and budget.verdict == "failed":
+        latency = LATENCY.text_with_interval(load.latency_ms[budget.percentile], budget.budget_ms)
+        place = f"{BUDGET_WORDS['failed']} {LATENCY_BUDGET.text(budget.budget_ms)} ({budget.source})"
+        failures.append(f"{budget.percentile} {latency} {place}")
+    return failures
 
 
 def mark_codes(marks: Sequence[schema.Mark]) -> str:

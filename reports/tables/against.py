@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
-from reports.record.quantities import COUNT, DURATION, RATIO, RELATIVE_ERROR, SIZE
+from reports.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR
+from reports.record.sanitize import code
 from reports.record.schema import Comparison, ServedSide, Verdict, verdict_of
 from reports.record.verdicts import costlier
 from reports.tables.points import p99_cell, speed_cell
-from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
+from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, table
 from reports.text.correctness import apart_text
-from reports.text.inline import code
 from reports.text.labels import counted, first_of
 from reports.text.publishable import Publishable, name_of
 
@@ -85,7 +85,7 @@ def _apart(row: _Beside) -> str | None:
 
 
 def _least_ratio(row: _Beside) -> Cell | None:
-    return speed_cell(min(_compared(row.record), key=lambda compared: compared.ratio.value, default=None))
+    return speed_cell(min(_compared(row.record), key=lambda one: one.ratio.value, default=None))
 
 
 def _largest_p99(row: _Beside) -> Cell | None:
@@ -93,10 +93,6 @@ def _largest_p99(row: _Beside) -> Cell | None:
         return comparison.p99_ratio.value if comparison.p99_ratio else 0.0
 
     return p99_cell(max(_compared(row.record), key=p99, default=None))
-
-
-def _mib(used_bytes: float | None) -> Cell | None:
-    return None if used_bytes is None else figure(SIZE, used_bytes / 2**20)
 
 
 _COLUMNS: Sequence[Column[_Beside]] = (
@@ -112,10 +108,10 @@ _COLUMNS: Sequence[Column[_Beside]] = (
     Column("Largest p99, ratio", _largest_p99, RATIO, is_optional=True),
     Column("Ready in (s)", lambda row: ready_s(row.here), DURATION),
     Column("Ready there", lambda row: ready_s(row.there), DURATION),
-    Column("Memory (MiB)", lambda row: _mib(memory_bytes(row.here)), SIZE, is_optional=True),
-    Column("Memory there", lambda row: _mib(memory_bytes(row.there)), SIZE, is_optional=True),
-    Column("GPU memory (MiB)", lambda row: _mib(gpu_memory_bytes(row.here)), SIZE, is_optional=True),
-    Column("GPU memory there", lambda row: _mib(gpu_memory_bytes(row.there)), SIZE, is_optional=True),
+    Column("Memory (MiB)", lambda row: memory_bytes(row.here), MEMORY, is_optional=True),
+    Column("Memory there", lambda row: memory_bytes(row.there), MEMORY, is_optional=True),
+    Column("GPU memory (MiB)", lambda row: gpu_memory_bytes(row.here), MEMORY, is_optional=True),
+    Column("GPU memory there", lambda row: gpu_memory_bytes(row.there), MEMORY, is_optional=True),
     Column("New warnings", lambda row: len(row.warnings), COUNT),
     Column("Verdict", lambda row: verdict_on(row.record)[1], narrow="Verdict"),
 )

@@ -1,16 +1,26 @@
 """All blocks of one case: its configuration, its load points, the cost of serving, a search, a soak."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from reports.published import names_of
-from reports.record.quantities import DURATION, LATENCY, SCORE
-from reports.record.schema import REMOTE, LoadSetting, Record
+from reports.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
+from reports.record.sanitize import as_is, text
+from reports.record.schema import (
+    GATES,
+    REMOTE,
+    AnswerGate,
+    Disagreement,
+    LoadSetting,
+    OutputDifference,
+    Record,
+    Score,
+)
 from reports.tables import points
 from reports.tables.against import against_section
 from reports.tables.soak import soak_section
-from reports.tables.table import Block, Bullets, Heading, Table, table_of_texts
+from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table, table_of_texts
 from reports.text import correctness, labels
-from reports.text.inline import as_is, text
+from reports.text.labels import first_of
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import search_paragraph, warm_up_text
 
@@ -22,7 +32,12 @@ def case_section(record: Publishable) -> list[Block]:
         blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
     else:
         blocks = [block for scenario in ("offline", "online") for block in scenario_section(record, scenario)]
-    blocks += [*points.efficiency_section(record), *against_section(record)]
+    return [*blocks, *sections_beside_points(record)]
+
+
+def sections_beside_points(record: Publishable) -> list[Block]:
+    """What was measured beside the load points: the cost of serving, another model, a search, a soak."""
+    blocks = [*points.efficiency_section(record), *against_section(record)]
     if paragraph := search_paragraph(record):
         blocks += [Heading("Within a latency budget", 4), paragraph]
     return [*blocks, *soak_section(record)]
@@ -115,68 +130,42 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
 
 
 def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Name and value of the published settings that apply to the case."""
+    """Name and value of the settings, named as in `reports/published/names`, that apply to the case; a value
+    leaves out what another of these settings says. Add a line here for a new name."""
+    case, build, deployment = record.case, record.build, record.deployment
     listed = {name.lower() for name in names}
-    settings = [(_own_name(record, name), _setting(record, scenario, name.lower(), listed)) for name in names]
-    return [(name, value) for name, value in settings if value]
-
-
-def _own_name(record: Record, name: str) -> str:
-    """The published name, unless it would not be true of this case."""
-    if name == "GPU":
-        return {"cpu": "CPU", REMOTE: "Hardware"}.get(record.case.target, name)
-    if name == "SQuAD v1.1 F1 Score" and record.case.model.endswith("-micro"):
-        return "F1 Score"  # on data of its own
-    return name
-
-
-def _setting(record: Record, scenario: str, name: str, listed: Collection[str]) -> str:
-    """The value of a setting by its lower-case name in `reports/published/names`, without what the other
-    `listed` settings say; empty if the setting does not apply."""
-    case, deployment = record.case, record.deployment
-    is_bound = case.format == "tf-trt" and "model binding" in listed
+    is_tf_trt, is_online = case.format == "tf-trt", scenario == "online"
+    is_bound = is_tf_trt and "model binding" in listed
     variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
-    is_online = scenario == "online"
-    match name:
-        case "gpu":
-            return labels.device(record)
-        case "backend":
-            is_in_python = record.serving is not None and record.serving.backend == "python"
-            in_python = ", in Triton's Python backend" if is_in_python else ""
-            return ("TensorFlow" if is_bound else record.build.engine) + in_python
-        case "backend accelerator":
-            return labels.backend_accelerator(record)
-        case "accelerator precision":
-            return case.precision.upper() if case.accelerator == "trt" else "-"
-        case "precision":
-            return case.precision.upper()
-        case "model binding":
-            return "TF-TRT" if case.format == "tf-trt" else ""
-        case "model format" if is_bound:
-            return "TensorFlow SavedModel"
-        case "model format":
-            return "TorchScript" if variant and "conversion variant" in listed else record.build.format
-        case "conversion variant":
-            return variant
-        case "image resolution":
-            return labels.image_resolution(record)
-        case "max batch size":
-            return str(deployment.max_batch_size)
-        case "max seq length":
-            return labels.sequence_length(record)
-        case "number of model instances":
-            return str(deployment.instances)
-        case "nvidia tensorrt capture cuda graph":
-            enabled = "Enabled" if deployment.cuda_graphs else "Disabled"
-            return enabled if case.format == "trt" else ""
-        case "squad v1.1 f1 score":
-            score = correctness.main_score(record)
-            return correctness.unscored(record) if score is None else SCORE.cell(score.served)
-        case "triton max queue delay":
-            return f"{deployment.max_queue_delay_us} µs" if is_online else "-"
-        case "triton preferred batch sizes":
-            return " ".join(map(str, deployment.preferred_batch_sizes)) or "none" if is_online else "-"
-    raise KeyError(f"reports/published/names has a setting that no record has: {name}")
+    saved = "TorchScript" if variant and "conversion variant" in listed else build.format
+    is_in_python = record.serving is not None and record.serving.backend == "python"
+    shape, score = labels.first_input(record), correctness.main_score(record)
+    graphs = "Enabled" if deployment.cuda_graphs else "Disabled"
+    sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
+    values = {
+        "gpu": labels.device(record),
+        "backend": ("TensorFlow" if is_bound else build.engine)
+        + (", in Triton's Python backend" if is_in_python else ""),
+        "backend accelerator": labels.backend_accelerator(record),
+        "accelerator precision": case.precision.upper() if case.accelerator == "trt" else "-",
+        "precision": case.precision.upper(),
+        "model binding": "TF-TRT" if is_tf_trt else "",
+        "model format": "TensorFlow SavedModel" if is_bound else saved,
+        "conversion variant": variant,
+        "image resolution": "x".join(map(str, shape)) if len(shape) > 1 else "-",
+        "max batch size": str(deployment.max_batch_size),
+        "max seq length": labels.sequence_length(record),
+        "number of model instances": str(deployment.instances),
+        "nvidia tensorrt capture cuda graph": graphs if case.format == "trt" else "",
+        "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness.unscored(record),
+        "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if is_online else "-",
+        "triton preferred batch sizes": sizes if is_online else "-",
+    }
+    of_target = {"cpu": "CPU", REMOTE: "Hardware"}
+    own_names = {"GPU": of_target.get(case.target, "GPU")}  # a name has to be true of this case
+    if case.model.endswith("-micro"):
+        own_names["SQuAD v1.1 F1 Score"] = "F1 Score"  # on data of its own
+    return [(own_names.get(name, name), value) for name in names if (value := values[name.lower()])]
 
 
 def _start(record: Publishable, scenario: str) -> str:
@@ -189,3 +178,103 @@ def _start(record: Publishable, scenario: str) -> str:
     longest = f", warm-up under load {DURATION.text(max(warm_ups))} at most" if warm_ups else ""
     first = LATENCY.text(start.first_request_ms)
     return f"{server}model load {DURATION.text(start.load_s)}, first request {first}{longest}"
+
+
+_IDS_SHOWN = 10
+
+
+def _stage(name: str) -> Column[Score]:
+    def take(score: Score) -> str | None:
+        value = getattr(score, name)
+        return None if value is None else correctness.metric_text(score, value)
+
+    return Column(name.capitalize(), take, is_right=True)
+
+
+_LEDGER: Sequence[Column[Score]] = (
+    Column("Metric", lambda score: score.metric),
+    *map(_stage, ("framework", "converted", "served")),
+    Column("Limit", lambda score: correctness.tightest_text(score) or None, is_right=True),
+    Column("Its source", lambda score: limit.source if (limit := correctness.tightest(score)) else None),
+    Column("Verdict", lambda score: "kept" if score.passed else "not kept"),
+)
+
+
+_DISAGREEMENTS: Sequence[Column[Disagreement]] = (
+    Column("Between", lambda pair: " and ".join(pair.between)),
+    Column("Samples that differ", lambda pair: pair.count, COUNT),
+    Column("Lost", lambda pair: pair.lost, COUNT),
+    Column("Gained", lambda pair: pair.gained, COUNT),
+    Column("Agreement", lambda pair: pair.agreement, AGREEMENT, with_unit=True),
+    Column("Limit", lambda pair: pair.agreement_limit, AGREEMENT, with_unit=True),
+    Column("Samples", lambda pair: first_of(pair.samples, _IDS_SHOWN, count=pair.count) or None),
+)
+
+
+def _output(title: str, name: str) -> Column[OutputDifference]:
+    def take(output: OutputDifference) -> Cell:
+        return figure(AGREEMENT if output.kind == "differing" else RELATIVE_ERROR, getattr(output, name))
+
+    return Column(title, take, is_right=True)
+
+
+def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> Table:
+    measures = {"differing": "integers that differ", "error": "error"}
+    columns: Sequence[Column[OutputDifference]] = (
+        Column(f"Output, beside {beside}", lambda output: f"{output.output}, {measures[output.kind]}"),
+        _output("Mean", "mean"),
+        _output("Limit", "mean_limit"),
+        _output("Largest, of the spread", "largest"),
+        _output("Limit", "largest_limit"),
+        Column("Sample", lambda output: output.sample or None),
+    )
+    return table(columns, outputs)
+
+
+def _apart(gate: AnswerGate) -> str | None:
+    return correctness.apart_text(gate.same) + correctness.remarks(gate.same) if gate.same else None
+
+
+_GATES: Sequence[Column[AnswerGate]] = (
+    Column("Without labels", lambda row: GATES.get(row.gate, row.gate)),
+    Column("Tried", lambda row: row.tried),
+    Column("Requests", lambda row: row.requests, COUNT),
+    Column("Apart at most", _apart, is_right=True),
+    Column("Verdict", lambda row: row.wrong or "passed"),
+)
+
+
+def accuracy_blocks(record: Record) -> list[Block]:
+    """Whether the case is right: the conversion, the ledger stage by stage, and the gates."""
+    conversion, accuracy = record.conversion, record.accuracy
+    blocks: list[Block] = []
+    if record.build.as_found:
+        blocks.append(
+            "Served as it was found: nothing was converted, and answers under load are held to the server's "
+            "own to the same samples, one request at a time."
+        )
+    elif conversion is None:
+        blocks.append("The converted model was not compared with the framework.")
+    else:
+        samples, verdict = COUNT.text(conversion.samples), "passed" if conversion.passed else "failed"
+        blocks.append(
+            f"Converted model in process against the framework, on {samples} samples: "
+            f"{correctness.parity_text(conversion)}; {verdict}."
+        )
+    if conversion is not None:
+        blocks.append(_outputs_table("the framework's", conversion.outputs))
+    if record.conversation is not None:
+        blocks.append(f"{correctness.conversation_text(record.conversation)}.")
+    if accuracy is None or record.accuracy_missing:
+        blocks.append(f"Accuracy: {correctness.unmeasured(record)}.")
+    if accuracy is not None:
+        samples, requests = COUNT.text(accuracy.samples), COUNT.text(accuracy.requests)
+        same = accuracy.same_answers
+        blocks += [
+            f"{samples} samples, sent in {requests} requests of mixed batch sizes with many in flight.",
+            table(_LEDGER, accuracy.scores),
+            table(_DISAGREEMENTS, accuracy.disagreements),
+            _outputs_table("the same file in process", accuracy.outputs),
+            labels.sentence(correctness.same_answers_text(same)) if same else "",
+        ]
+    return [*blocks, table(_GATES, correctness.gates_in_order(record.gates))]

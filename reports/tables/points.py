@@ -23,6 +23,7 @@ from reports.record.quantities import (
     THROUGHPUT,
     WORK,
     WORK_RATE,
+    Quantity,
 )
 from reports.record.verdicts import (
     ALARM_CONFIDENCE,
@@ -43,11 +44,6 @@ class Point(NamedTuple):
 
     record: Publishable
     load: schema.Load
-
-    @property
-    def gpu(self) -> schema.GpuUse:
-        """The measurements of the GPU, as far as they are known."""
-        return self.load.gpu or schema.GpuUse(None, None, None, None, None)
 
 
 def points_of(record: Publishable, scenario: str) -> list[Point]:
@@ -121,12 +117,19 @@ def cost_cell(at: Point) -> Cell:
     return dataclasses.replace(cell, text=f"{cell.text} (any)")
 
 
+def _gpu(title: str, name: str, quantity: Quantity, *, with_unit: bool = False) -> Column[Point]:
+    def take(row: Point) -> float | None:
+        return getattr(row.load.gpu, name, None)
+
+    return Column(title, take, quantity, with_unit=with_unit, is_optional=True)
+
+
 RESOURCES: Sequence[Column[Point]] = (
-    Column("Joules per 1,000 inferences", lambda row: row.gpu.energy_j_per_1000, ENERGY, is_optional=True),
-    Column("Mean power (W)", lambda row: row.gpu.power_w, POWER, is_optional=True),
-    Column("GPU utilisation", lambda row: row.gpu.utilisation, SHARE, with_unit=True, is_optional=True),
-    Column("GPU memory (MiB)", lambda row: row.gpu.memory_mib, SIZE, is_optional=True),
-    Column("SM clock (MHz)", lambda row: row.gpu.sm_clock_mhz, CLOCK, is_optional=True),
+    _gpu("Joules per 1,000 inferences", "energy_j_per_1000", ENERGY),
+    _gpu("Mean power (W)", "power_w", POWER),
+    _gpu("GPU utilisation", "utilisation", SHARE, with_unit=True),
+    _gpu("GPU memory (MiB)", "memory_mib", SIZE),
+    _gpu("SM clock (MHz)", "sm_clock_mhz", CLOCK),
     Column("Cost per million correct inferences", cost_cell, COST, is_optional=True),
 )
 """The resources that a load point takes. Add a line here for a new figure."""
@@ -320,10 +323,18 @@ def efficiency_section(record: Publishable) -> list[Block]:
     gpus_note = ""
     if (count := record.case.gpus) > 1:
         gpus_note = f"; on one GPU, and taken {count} times, as the server has {count}, like the peak"
+    precision = record.case.precision.upper()
+    product = f"{precision} matrix product"
+    if precision == "INT8":
+        product = "matrix product of 8-bit integers, summed in 32 bits,"
+    elif record.case.target == "cpu":
+        product += " or convolution"
+    elif precision == "FP32":
+        product += ", in TF32 where the GPU has it,"
     meaning = (
         f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of "
         f"its own, measured in turns with the server ({pairs} pairs){gpus_note}. The peak is that of the "
-        f"fastest large {_product(record)} on the same threads; a multiplication and an addition count as "
+        f"fastest large {product} on the same threads; a multiplication and an addition count as "
         "two. In brackets 95 % intervals."
     )
     if any(measurement.serial_per_s for measurement in record.efficiency):
@@ -342,18 +353,8 @@ def efficiency_section(record: Publishable) -> list[Block]:
     efficiency_table = table(
         _EFFICIENCY, record.efficiency, name=_at, marks=lambda measurement: measurement.marks, notes=notes
     )
-    return [Heading(f"Efficiency: {record.case.precision.upper()}", 4), efficiency_table]
+    return [Heading(f"Efficiency: {precision}", 4), efficiency_table]
 
 
 def _at(measurement: schema.Efficiency) -> str:
     return f"{measurement.scenario}, {size(measurement.scenario, measurement.batch, measurement.concurrency)}"
-
-
-def _product(record: schema.Record) -> str:
-    precision = record.case.precision
-    if precision == "int8":
-        return "matrix product of 8-bit integers, summed in 32 bits,"
-    if record.case.target == "cpu":
-        return f"{precision.upper()} matrix product or convolution"
-    in_tf32 = ", in TF32 where the GPU has it," if precision == "fp32" else ""
-    return f"{precision.upper()} matrix product{in_tf32}"

@@ -10,12 +10,10 @@ import itertools
 import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from html import escape as html_escape
 from typing import TYPE_CHECKING, Any
 
-from reports.record.sanitize import in_json, one_line
-from reports.tables.table import Block, Bullets, Cell, Heading, Row, Table
-from reports.text.inline import LONGEST, Emphasised, as_is, plain, text
+from reports.record.sanitize import as_is, in_json, one_line, plain, text
+from reports.tables.table import Block, Bullets, Heading, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +58,6 @@ def _grid(table: Table) -> str:
 
 
 def _sides(table: Table) -> list[bool]:
-    """Whether the cells below each title align right."""
     return [*(column.is_number for column in table.columns), False][: len(table.titles)]
 
 
@@ -75,53 +72,26 @@ def _padded(cells: Sequence[str], widths: Sequence[int], is_right: Sequence[bool
 
 
 def html(blocks: Iterable[Block], level: int = 3) -> str:
-    """The blocks as HTML, with their highest heading at `level`. A cell's number is its `data-value`, to sort
-    by; no name in a record becomes a link, a picture or HTML."""
+    """The blocks' markdown as HTML, with their highest heading at `level`. Only what the suite itself writes
+    is rendered: no name in a record becomes a link, a picture or HTML."""
     shown = [block for block in blocks if block]
-    highest = min((block.level for block in shown if isinstance(block, Heading)), default=level)
-    return "\n".join(part for block in shown for part in _html(block, level - highest))
-
-
-def _html(block: Block, shift: int) -> Iterator[str]:
-    if isinstance(block, Heading):
-        tag = f"h{min(6, block.level + shift)}"
-        yield f"<{tag}>{inline_html(block.text)}</{tag}>"
-    elif isinstance(block, Bullets):
-        yield "<ul>\n" + "\n".join(f"<li>{inline_html(line)}</li>" for line in block.lines) + "\n</ul>"
-    elif isinstance(block, Table):
-        yield f'<div class="wrap">{_html_table(block)}</div>'
-        yield from (part for below in below(block) for part in _html(below, shift))
-    else:
-        yield f"<p>{inline_html(block)}</p>"
-
-
-def _html_table(table: Table) -> str:
-    sides = [' class="number"' if right else "" for right in _sides(table)]
-    heads = [f"<th{side}>{inline_html(title)}</th>" for side, title in zip(sides, table.titles, strict=True)]
-    rows = []
-    for row, texts in zip(table.rows, table.texts, strict=True):
-        values = ["" if cell.value is None else f' data-value="{cell.value!r}"' for cell in row.cells]
-        cells = [
-            f"<td{side}{value}>{inline_html(cell_text)}</td>"
-            for side, value, cell_text in itertools.zip_longest(sides, values, texts, fillvalue="")
-        ]
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    head, body = "".join(heads), "\n".join(rows)
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
-
-
-def inline_html(said: str) -> str:
-    """A text as one line of HTML, in which only code and emphasis are marked up."""
-    if not isinstance(said, Emphasised) and "`" not in said:  # as nearly all cells are
-        return html_escape(one_line(said, LONGEST))
-    return _inline_parser().renderInline(text(said))
+    shift = level - min((block.level for block in shown if isinstance(block, Heading)), default=level)
+    shifted = [
+        dataclasses.replace(block, level=min(6, block.level + shift)) if isinstance(block, Heading) else block
+        for block in shown
+    ]
+    rendered: str = _parser().render(markdown(shifted))
+    return rendered.replace(' style="text-align:right"', ' class="number"')
 
 
 @functools.cache
-def _inline_parser() -> "MarkdownIt":
+def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("zero").enable(["backticks", "escape", "emphasis"])
+    parser = MarkdownIt("zero").enable(["table", "heading", "list", "backticks", "escape", "emphasis"])
+    parser.add_render_rule("table_open", lambda *_: '<div class="wrap"><table>\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    return parser
 
 
 # --- JSON and CSV ------------------------------------------------------------------------------------------
@@ -129,75 +99,60 @@ def _inline_parser() -> "MarkdownIt":
 
 def as_json(blocks: Iterable[Block]) -> str:
     """Each table with the headings above it: its columns, its rows by title, and its notes."""
-    tables = [{"section": section} | _json(table) for section, table in _sections(blocks)]
+    tables = []
+    for section, table in _sections(blocks):
+        columns = [
+            {
+                "title": item.title,
+                "unit": item.quantity and item.quantity.unit,
+                "meaning": item.meaning or None,
+            }
+            for item in table.columns
+        ]
+        rows = []
+        for row in table.rows:
+            cells: dict[str, Any] = {}
+            for column, cell in zip(table.columns, row.cells, strict=True):
+                known = {name: value for name, value in vars(cell).items() if value is not None}
+                cells[column.title] = plain(cell.text) if cell.value is None else known
+            marks = [{"code": item.code, "text": item.text} for item in row.marks]
+            rows.append({"cells": cells, "marks": marks})
+        lines = [note.lines if isinstance(note, Bullets) else [note] for note in (table.legend, *table.notes)]
+        notes = [plain(item) for item in itertools.chain(*lines) if item]
+        tables.append({"section": section, "columns": columns, "rows": rows, "notes": notes})
     return in_json(json.dumps(tables, indent=2, ensure_ascii=False))
 
 
-def _json(table: Table) -> dict[str, Any]:
-    columns = [
-        {"title": item.title, "unit": item.quantity and item.quantity.unit, "meaning": item.meaning or None}
-        for item in table.columns
-    ]
-    titles = [item.title for item in table.columns]
-    rows = [
-        {
-            "cells": dict(zip(titles, map(_json_cell, row.cells), strict=True)),
-            "marks": [{"code": item.code, "text": item.text} for item in row.marks],
-        }
-        for row in table.rows
-    ]
-    notes = [note.lines if isinstance(note, Bullets) else [note] for note in (table.legend, *table.notes)]
-    return {
-        "columns": columns,
-        "rows": rows,
-        "notes": [plain(item) for lines in notes for item in lines if item],
-    }
-
-
-def _json_cell(cell: Cell) -> str | dict[str, Any]:
-    if cell.value is None:
-        return plain(cell.text)
-    return {name: value for name, value in vars(cell).items() if value is not None}
-
-
 def as_csv(blocks: Iterable[Block]) -> str:
-    """All tables below each other, with the headings above each in the first column."""
+    """All tables below each other, with the headings above each in the first column. A figure has its bounds
+    beside it."""
     import pandas as pd
 
-    rows = [
-        {"Section": section} | _named(table, row)
-        for section, table in _sections(blocks)
-        for row in table.rows
-    ]
+    rows = []
+    for section, table in _sections(blocks):
+        for row in table.rows:
+            values: dict[str, Any] = {"Section": section}
+            for column, cell in zip(table.columns, row.cells, strict=True):
+                values[column.title] = plain(cell.text) if cell.value is None else cell.value
+                if cell.low is not None:
+                    values |= {f"{column.title}, low": cell.low, f"{column.title}, high": cell.high}
+            rows.append(values | {"Marks": " ".join(mark.code for mark in row.marks) or None})
     return csv_text(pd.DataFrame(rows))
-
-
-def _named(table: Table, row: Row) -> dict[str, Any]:
-    """The values of a row by title, each with its bounds; the text if there is no value."""
-    values: dict[str, Any] = {}
-    for column, cell in zip(table.columns, row.cells, strict=True):
-        values[column.title] = plain(cell.text) if cell.value is None else cell.value
-        if cell.low is not None:
-            values |= {f"{column.title}, low": cell.low, f"{column.title}, high": cell.high}
-    return values | {"Marks": " ".join(mark.code for mark in row.marks) or None}
 
 
 def csv_text(frame: "pd.DataFrame") -> str:
     """The rows as CSV, with an apostrophe before each text that a spreadsheet would take for a formula."""
-    cells = frame.map(_csv_cell)
-    cells.columns = [_csv_cell(name) for name in frame.columns]
+
+    def cell(value: Any) -> Any:
+        line = one_line(value) if isinstance(value, str) else value
+        return f"'{line}" if isinstance(line, str) and line.startswith(_FORMULA) else line
+
+    cells = frame.map(cell)
+    cells.columns = [cell(name) for name in frame.columns]
     return cells.to_csv(index=False)
 
 
-def _csv_cell(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    line = one_line(value)
-    return f"'{line}" if line.startswith(_FORMULA) else line
-
-
 def _sections(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
-    """Each table, after the headings above it."""
     headings: dict[int, str] = {}
     for block in blocks:
         if isinstance(block, Heading):
@@ -237,16 +192,21 @@ def terminal_text(blocks: Iterable[Block], width: int) -> str:
 def _show_table(table: Table, console: "Console") -> None:
     from rich.markdown import Markdown
 
-    shown, narrow = table, _narrowed(table)
+    shown = table
     if _width(table) <= console.width:
         console.print(Markdown(_grid(table)))
     else:
+        narrow = _narrowed(table)
         lines = _lines(narrow) if narrow.columns else []
         if lines and max(map(len, lines)) <= console.width:
             # Rows keep all their cells: the legend then says why a rank without its ratio is missing.
             shown = dataclasses.replace(table, columns=narrow.columns)
-        else:
-            lines = list(_folded(table, console.width))
+        else:  # a paragraph for each row: its first cell, then the others, each after the title of its column
+            lines, (_, *titles) = [], map(plain, table.titles)
+            for first, *others in (map(plain, row) for row in table.texts):
+                named = zip(titles, others, strict=True)
+                parts = [first, *(f"{title}: {cell}" for title, cell in named if cell not in ("", "-"))]
+                lines.append(textwrap.fill("; ".join(parts), console.width, subsequent_indent="   "))
         console.print("\n".join(lines), markup=False, highlight=False)
     notes = below(shown)
     if notes and not isinstance(notes[0], Bullets):
@@ -255,7 +215,6 @@ def _show_table(table: Table, console: "Console") -> None:
 
 
 def _width(table: Table) -> int:
-    """The width of the table, in characters of a terminal."""
     lines = [[plain(cell) for cell in line] for line in (table.titles, *table.texts)]
     return sum(max(map(len, cells)) + 2 for cells in zip(*lines, strict=True))
 
@@ -293,17 +252,6 @@ def _lines(table: Table) -> list[str]:
             lines.append(head)
         lines.append(line(row))
     return lines
-
-
-def _folded(table: Table, width: int) -> Iterator[str]:
-    """A paragraph for each row: its first cell, then the others, each after the title of its column."""
-    _, *titles = map(plain, table.titles)
-    for row in table.texts:
-        first, *others = map(plain, row)
-        named = [
-            f"{title}: {cell}" for title, cell in zip(titles, others, strict=True) if cell not in ("", "-")
-        ]
-        yield textwrap.fill("; ".join([first, *named]), width, subsequent_indent="   ")
 
 
 # --- any form ----------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ drops."""
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, RATIO, SIZE
+from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, MEMORY, RATIO
 from reports.record.schema import Growth, Soak, Verdict
 from reports.record.verdicts import too_wide
 from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
@@ -16,7 +16,6 @@ _VERDICTS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "not 
 
 
 def leaks(soak: Soak) -> list[str]:
-    """A sentence for each leak that is shown."""
     return [
         f"{resource.what} grows by {growth_text(resource)}"
         + (f", 1 GiB in {time} at this rate" if (time := time_until_text(resource, soak)) else "")
@@ -39,15 +38,12 @@ def soak_text(soak: Soak) -> str:
     the server 2.1 B a request (-0.6 to 4.8); speed at the end 1.01 (0.99 to 1.03) of the beginning`."""
     title = "; ".join([*leaks(soak), *unknown(soak, "request")]) or "no leak"
     memory = [
-        resource
+        f"{resource.what} {growth_text(resource)}"
         for resource in soak.growth
         if resource.what.startswith("memory") and resource.verdict == "passed"
     ]
-    parts = [
-        f"{title} in {length_text(soak)}",
-        *(f"{resource.what} {growth_text(resource)}" for resource in memory),
-    ]
-    parts += unknown(soak, "loading") + unknown(soak, "failed_loading")
+    parts = [f"{title} in {length_text(soak)}", *memory, *unknown(soak, "loading")]
+    parts += unknown(soak, "failed_loading")
     return "; ".join([*parts, *filter(None, [speed_text(soak)]), *soak.not_watched])
 
 
@@ -75,14 +71,10 @@ def growth_text(growth: Growth) -> str:
 
 def time_until_text(growth: Growth, soak: Soak) -> str:
     """How long until 1 GiB more is used at this rate; empty if nothing grows, or for a hidden speed."""
-    if (
-        growth.unit != "bytes"
-        or growth.per != "request"
-        or soak.requests_per_s is None
-        or growth.slope.low <= 0
-    ):
+    per_s, is_memory = soak.requests_per_s, (growth.unit, growth.per) == ("bytes", "request")
+    if not is_memory or per_s is None or growth.slope.low <= 0:
         return ""
-    hours = _GIB / (growth.slope.value * soak.requests_per_s) / 3600
+    hours = _GIB / (growth.slope.value * per_s) / 3600
     return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:,.1f} days"
 
 
@@ -94,15 +86,14 @@ class _Grown(NamedTuple):
     soak: Soak
     growth: Growth
 
-    @property
-    def slope(self) -> Cell:
-        quantity = GROWTH[self.growth.unit, self.growth.per]
-        return figure(quantity, self.growth.slope, "interval", with_unit=True)
-
     def used(self, value: float) -> Cell:
         if self.growth.unit == "bytes":
-            return figure(SIZE, value / 2**20, with_unit=True)
+            return figure(MEMORY, value, with_unit=True)
         return Cell(COUNT.text(value), value)
+
+
+def _slope(row: _Grown) -> Cell:
+    return figure(GROWTH[row.growth.unit, row.growth.per], row.growth.slope, "interval", with_unit=True)
 
 
 _SOAK: Sequence[Column[_Grown]] = (
@@ -110,7 +101,7 @@ _SOAK: Sequence[Column[_Grown]] = (
     Column("What", lambda row: f"{row.growth.what}, by {row.growth.per.replace('_', ' ')}"),
     Column("At first", lambda row: row.used(row.growth.first), is_right=True),
     Column("At last", lambda row: row.used(row.growth.last), is_right=True),
-    Column("Growth", lambda row: row.slope, is_right=True),
+    Column("Growth", _slope, is_right=True),
     Column("1 GiB more in", lambda row: time_until_text(row.growth, row.soak) or None, is_right=True),
     Column("Verdict", lambda row: _VERDICTS[row.growth.verdict]),
 )

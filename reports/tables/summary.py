@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from reports.published import published_ratio
-from reports.record.quantities import LATENCY, METRICS, RATIO, THROUGHPUT
-from reports.record.schema import Efficiency, Estimate, Load, Machine, Mark, Record, Score, Serving, case_id
+from reports.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
+from reports.record.sanitize import as_is, text
+from reports.record.schema import Efficiency, Load, Machine, Mark, Record, Score, Serving, case_id
 from reports.tables.points import Point, cost_cell, price_sentence
 from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
 from reports.text import correctness, labels, speed
-from reports.text.inline import as_is, text
 from reports.text.publishable import Publishable, name_of
 
 
@@ -75,15 +75,33 @@ def summary_columns(rows: Sequence[Best]) -> Sequence[Column[Best]]:
         Column("Accuracy", _accuracy, narrow="Accuracy"),
         optional("Floor", _floor),
         optional(
-            "Inferences/second", _rate, THROUGHPUT, "half width", narrow="Infer/s", meaning=best_meaning
+            "Inferences/second",
+            lambda row: row.load.throughput_per_s if row.load else None,
+            THROUGHPUT,
+            "half width",
+            narrow="Infer/s",
+            meaning=best_meaning,
         ),
-        optional("At", _at, meaning="a batch is of the offline scenario, a concurrency of the online one"),
+        optional(
+            "At",
+            lambda row: labels.point(row.load) if row.load else None,
+            meaning="a batch is of the offline scenario, a concurrency of the online one",
+        ),
         optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms", meaning=f"the latency there{unbounded}"),
-        optional("Rank", _rank, is_right=True, narrow="#", meaning=_RANK),
+        optional("Rank", lambda row: row.rank, COUNT, narrow="#", meaning=_RANK),
         optional("Ratio to reference", _to_reference, RATIO, meaning=turns_meaning),
-        optional("Ratio to published", _to_published, RATIO, meaning=_TO_PUBLISHED),
+        optional(
+            "Ratio to published",
+            lambda row: published_ratio(row.record, row.load) if row.load else None,
+            RATIO,
+            meaning=_TO_PUBLISHED,
+        ),
         optional("Ratio to in process", _to_in_process, RATIO, meaning=_TO_IN_PROCESS),
-        optional("Cost per million correct", _cost, is_right=True),
+        optional(
+            "Cost per million correct",
+            lambda row: cost_cell(Point(row.record, row.load)) if row.load else None,
+            is_right=True,
+        ),
     )
 
 
@@ -99,28 +117,22 @@ _OPEN = "+"
 """The sign of a p99 latency whose interval is open above."""
 
 
+def _score_cell(score: Score, value: float, before: str) -> Cell:
+    text = correctness.metric_text(score, value)
+    return Cell(f"{before}{text}", figure(METRICS[score.better], value).value)
+
+
 def _accuracy(row: Best) -> Cell:
     if row.score is None:
         return Cell(correctness.unscored(row.record))
-    value = figure(METRICS[row.score.better], row.score.served).value
-    return Cell(f"{row.score.metric} {correctness.metric_text(row.score, row.score.served)}", value)
+    return _score_cell(row.score, row.score.served, f"{row.score.metric} ")
 
 
 def _floor(row: Best) -> Cell | None:
     limit = correctness.tightest(row.score) if row.score else None
     if row.score is None or limit is None:
         return None
-    sign = "≤ " if row.score.better == "lower" else ""
-    value = figure(METRICS[row.score.better], limit.value).value
-    return Cell(f"{sign}{correctness.metric_text(row.score, limit.value)}", value)
-
-
-def _rate(row: Best) -> Estimate | None:
-    return row.load.throughput_per_s if row.load else None
-
-
-def _at(row: Best) -> str | None:
-    return labels.point(row.load) if row.load else None
+    return _score_cell(row.score, limit.value, "≤ " if row.score.better == "lower" else "")
 
 
 def _p99(row: Best) -> Cell | None:
@@ -131,10 +143,6 @@ def _p99(row: Best) -> Cell | None:
     return dataclasses.replace(cell, text=f"{cell.text}{_OPEN}") if p99.open_above else cell
 
 
-def _rank(row: Best) -> Cell | None:
-    return None if row.rank is None else Cell(str(row.rank), row.rank)
-
-
 def _to_reference(row: Best) -> Cell | None:
     beside = speed.reference(row.record)
     if beside is None:
@@ -142,10 +150,6 @@ def _to_reference(row: Best) -> Cell | None:
     cell = figure(RATIO, beside.ratio, "interval")
     is_reference = beside.reference == case_id(row.record.case)
     return Cell("reference", cell.value) if is_reference else cell
-
-
-def _to_published(row: Best) -> Estimate | None:
-    return published_ratio(row.record, row.load) if row.load else None
 
 
 def _where(measured: Load | Efficiency) -> tuple[str, int, int]:
@@ -170,10 +174,6 @@ def _to_in_process(row: Best) -> Cell | None:
     if where == _where(row.load):
         return cell
     return dataclasses.replace(cell, text=f"{cell.text}, {labels.size(*where)}")
-
-
-def _cost(row: Best) -> Cell | None:
-    return cost_cell(Point(row.record, row.load)) if row.load else None
 
 
 def _marks(row: Best) -> list[Mark]:

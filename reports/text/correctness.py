@@ -56,11 +56,15 @@ def accuracy_sentence(record: schema.Record) -> str:
     if accuracy is None or main_score(record) is None:
         return unmeasured(record)
     scores = "; ".join(_ledger_of(score) for score in accuracy.scores)
-    differ = ", ".join(_disagreement(disagreement) for disagreement in accuracy.disagreements)
+    pairs = [
+        f"{pair.count} between {' and '.join(pair.between)}"
+        + (f" ({pair.lost} lost, {pair.gained} gained)" if pair.count else "")
+        for pair in accuracy.disagreements
+    ]
     text = f"on {accuracy.samples} samples, {scores}"
     if record.build.as_found:
         return text  # there is no earlier stage that could decide differently
-    return f"{text}; decisions that differ: {differ or 'not counted'}"
+    return f"{text}; decisions that differ: {', '.join(pairs) or 'not counted'}"
 
 
 def _ledger_of(score: schema.Score) -> str:
@@ -82,11 +86,6 @@ def tightest(score: schema.Score) -> schema.Limit | None:
     """The strictest limit; None if there is none."""
     choose = max if score.better == "higher" else min
     return choose(score.limits, key=lambda limit: limit.value, default=None)
-
-
-def _disagreement(pair: schema.Disagreement) -> str:
-    lost = f" ({pair.lost} lost, {pair.gained} gained)" if pair.count else ""
-    return f"{pair.count} between {' and '.join(pair.between)}{lost}"
 
 
 def has_random_weights(record: schema.Record) -> bool:
@@ -274,11 +273,7 @@ def gate_text(gate: schema.AnswerGate) -> str:
     return f"{gate.tried}, answers differ {how} at most {apart_text(same)}{remarks(same)}"
 
 
-def gate_failures(gates: Sequence[schema.AnswerGate]) -> list[str]:
-    """A sentence for each gate that did not pass, in the order of GATES."""
-    return [f"{result.wrong} (gate {result.gate})" for result in gates_in_order(gates) if result.wrong]
-
-
 def gates_in_order(gates: Sequence[schema.AnswerGate]) -> list[schema.AnswerGate]:
+    """The gates in the order of GATES, unknown ones last."""
     names = list(schema.GATES)
     return sorted(gates, key=lambda result: names.index(result.gate) if result.gate in names else len(names))

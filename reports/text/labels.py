@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from string import ascii_lowercase
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reports.record.origins import origins_of
 from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from reports.record.schema import REMOTE, Case, Efficiency, Load, LoadSetting, Origin, Record
+from reports.record.schema import REMOTE, Case, Efficiency, Load, LoadSetting, Record
 
 # The names that a reader knows, by mnemonic. Any other mnemonic is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -89,14 +89,21 @@ def backend_accelerator(record: Record) -> str:
 
 def sequence_length(record: Record) -> str:
     """The length of the model's first input, if that is a sequence."""
-    shape = _first_input(record)
+    shape = first_input(record)
     return str(shape[0]) if len(shape) == 1 else "-"
 
 
-def image_resolution(record: Record) -> str:
-    """The shape of the model's first input, if that is an image or a volume: `4x128x128x128`."""
-    shape = _first_input(record)
-    return "x".join(map(str, shape)) if len(shape) > 1 else "-"
+def first_input(record: Record) -> tuple[int, ...]:
+    return tuple(next(iter(record.build.inputs.values()), ()))
+
+
+def setting_text(value: Any) -> str:
+    """A setting as text: `on` or `off`, parts joined by spaces, or `none`."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value) if isinstance(value, int | str) else " ".join(map(str, value)) or "none"
 
 
 def counted(number: int, noun: str) -> str:
@@ -110,26 +117,9 @@ def letter(place: int) -> str:
     return (letter(quotient - 1) if quotient else "") + ascii_lowercase[last]
 
 
-def _first_input(record: Record) -> tuple[int, ...]:
-    return tuple(next(iter(record.build.inputs.values()), ()))
-
-
 _LISTED = 4
 """How many hosts, commits and runs are listed; further ones are counted."""
 _COMMIT_LENGTH = 12
-
-
-def commit_text(origin: Origin) -> str:
-    """The short commit, and whether the checkout had changes; empty without a commit."""
-    if origin.commit is None:
-        return ""
-    return origin.commit[:_COMMIT_LENGTH] + ("" if origin.clean else ", changed")
-
-
-def started_text(origin: Origin) -> str:
-    """The start of the run: `2026-11-22 07:25 UTC`."""
-    date, _, time = origin.started.partition("T")
-    return f"{date} {time[:5]} UTC" if time else date
 
 
 def days_text(times: Iterable[str]) -> str:
@@ -141,19 +131,22 @@ def days_text(times: Iterable[str]) -> str:
 def measured_text(records: Sequence[Record]) -> str:
     """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`, as far as known."""
     origins = [origin for record in records for origin in origins_of(record)]
-    parts = (
+    commits = [
+        origin.commit[:_COMMIT_LENGTH] + ("" if origin.clean else ", changed")
+        for origin in origins
+        if origin.commit
+    ]
+    started = sorted(f"{origin.started[:16].replace('T', ' ')} UTC" for origin in origins)
+    texts = []
+    for beginning, values in (
         ("on ", [origin.host for origin in origins]),
-        ("commit ", map(commit_text, origins)),
-        ("run began ", sorted(map(started_text, origins))),
-    )
-    texts = ((beginning, _listed(values)) for beginning, values in parts)
-    return "; ".join(f"{beginning}{text}" for beginning, text in texts if text)
-
-
-def _listed(values: Iterable[str]) -> str:
-    """The values in a line, each once."""
-    distinct = list(dict.fromkeys(value for value in values if value))
-    return first_of(distinct, _LISTED, "; " if any(", " in value for value in distinct) else ", ")
+        ("commit ", commits),
+        ("run began ", started),
+    ):
+        if distinct := list(dict.fromkeys(filter(None, values))):
+            between = "; " if any(", " in value for value in distinct) else ", "
+            texts.append(beginning + first_of(distinct, _LISTED, between))
+    return "; ".join(texts)
 
 
 def first_of(values: Sequence[str], most: int, between: str = ", ", count: int | None = None) -> str:

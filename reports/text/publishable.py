@@ -11,7 +11,7 @@ from reports.record import files
 from reports.record.figures import Figures, of_point
 from reports.record.origins import without_names
 from reports.record.quantities import LATENCY_BUDGET
-from reports.record.schema import Estimate, Load, Origin, Record, Search, case_id, verdict_of
+from reports.record.schema import Estimate, Origin, Record, Search, case_id, verdict_of
 from reports.text import correctness
 from reports.text.labels import full_point
 
@@ -60,7 +60,19 @@ def publishable(record: Record) -> Publishable:
         fields |= {"loads": (), "efficiency": (), "warm_up": None}
         if record.soak is not None:
             fields["soak"] = structs.replace(record.soak, end_over_begin=None, requests_per_s=None)
-    hidden = tuple(map(_hidden, record.loads)) if no_speed else ()
+    hidden = tuple(
+        HiddenPoint(
+            load.scenario,
+            load.batch,
+            load.concurrency,
+            load.request_rate_per_s,
+            load.arrivals,
+            load.comparison.reference if load.comparison else None,
+            of_point(load),
+            load.origin,
+        )
+        for load in (record.loads if no_speed else ())
+    )
     fields |= {"search": search}
     return Publishable(**fields, no_speed=no_speed, no_winner=no_winner, hidden=hidden)
 
@@ -90,7 +102,8 @@ def _failures(record: Record) -> list[str]:
         for load in record.loads
         if (failure := correctness.wrong_answers(load))
     ]
-    answers += correctness.gate_failures(record.gates)
+    gates = correctness.gates_in_order(record.gates)
+    answers += [f"{gate.wrong} (gate {gate.gate})" for gate in gates if gate.wrong]
     if record.soak is not None and (failure := correctness.wrong_text(record.soak.answers, "in the soak")):
         answers.append(failure)
     if record.build.as_found:
@@ -136,16 +149,3 @@ def _search(record: Record) -> tuple[Search | None, str]:
     )
     hidden = structs.replace(search, load=load, lead=None, goodput_per_s=None)
     return hidden, f"The winner within {LATENCY_BUDGET.text(search.budget_ms)} is not proven. {reason}"
-
-
-def _hidden(load: Load) -> HiddenPoint:
-    return HiddenPoint(
-        load.scenario,
-        load.batch,
-        load.concurrency,
-        load.request_rate_per_s,
-        load.arrivals,
-        load.comparison.reference if load.comparison else None,
-        of_point(load),
-        load.origin,
-    )

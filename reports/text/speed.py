@@ -79,15 +79,6 @@ def best_load(record: Publishable) -> schema.Load | None:
     return structs.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
 
 
-def beside_reference(record: Publishable, records: Sequence[Publishable]) -> str:
-    """`1.41 (1.36 to 1.47) times as fast as ONNX FP32`; empty without a comparison in turns."""
-    beside = reference(record)
-    if beside is None:
-        return ""
-    (name,) = reference_names([record], records)
-    return f"{RATIO.cell_with_interval(beside.ratio)} times as fast as {name}"
-
-
 def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -> list[str]:
     """The reference formats of cases as a reader knows them; the id of a case outside the records."""
     formats = {name_of(record): format_name(record) for record in records}
@@ -156,32 +147,28 @@ _LIBRARIES = {
 def version_note(record: schema.Record) -> str:
     """Why the ratio to in process does not show serving alone: the native backend has another version of its
     library than this machine's runtime, or an unknown one. Empty if equal, or for the suite's runtimes."""
-    serving = record.serving
+    serving, notes = record.serving, []
     if serving is None or not record.efficiency or serving.backend not in _LIBRARIES:
         return ""
-    backends = [serving.backend, *(["tensorrt"] if record.case.accelerator == "trt" else [])]
-    notes = [_version_note(backend, serving, record.machine) for backend in dict.fromkeys(backends)]
-    return " ".join(filter(None, notes))
-
-
-def _version_note(backend: str, serving: schema.Serving, machine: schema.Machine) -> str:
-    label, *distributions = _LIBRARIES[backend]
-    served = serving.versions.get(distributions[0])
-    local = next((machine.versions[name] for name in distributions if name in machine.versions), None)
-    if served is None:
-        return f"The server's version of {label} is not known, so the ratio may be to another one in process."
-    if local is not None and _is_same_version(served, local):
-        return ""
-    return (
-        f"The ratio holds the difference of two versions too: the server has {label} {served}, in process it "
-        f"is {local or 'one that the record does not name'}."
-    )
-
-
-def _is_same_version(served: str, local: str) -> bool:
-    """Whether versions are equal, or one extends the other: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0."""
-    short, long = sorted((served, local), key=len)
-    return long == short or long.startswith((f"{short}.", f"{short}+"))
+    for backend in dict.fromkeys([serving.backend, *(["tensorrt"] * (record.case.accelerator == "trt"))]):
+        label, *distributions = _LIBRARIES[backend]
+        versions = record.machine.versions
+        served = serving.versions.get(distributions[0])
+        local = next((versions[name] for name in distributions if name in versions), None)
+        if served is None:
+            notes.append(
+                f"The server's version of {label} is not known, so the ratio may be to another one in "
+                "process."
+            )
+            continue
+        # Equal, or one extends the other: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0.
+        short, long = sorted((served, local or ""), key=len)
+        if not local or not (long == short or long.startswith((f"{short}.", f"{short}+"))):
+            notes.append(
+                f"The ratio holds the difference of two versions too: the server has {label} {served}, in "
+                f"process it is {local or 'one that the record does not name'}."
+            )
+    return " ".join(notes)
 
 
 # --- price -------------------------------------------------------------------------------------------------
@@ -236,21 +223,17 @@ def proposal_text(search: schema.Search) -> str:
 
 
 def found_text(search: schema.Search) -> str:
+    """The winner: its throughput, or its rate with the percentile from the schedule and the goodput."""
     lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
-    if search.load.request_rate_per_s is not None:
-        settings = settings_text(search.load.scenario, search.deployment)
-        return f"{rate_text(search)}: {search.load.scenario}, {settings}; {lead}"
-    throughput = THROUGHPUT.text(search.load.throughput_per_s.value)
+    load = search.load
+    if load.request_rate_per_s is not None:
+        rate = f"{REQUEST_RATE.cell(load.request_rate_per_s)} requests/s, {load.arrivals}"
+        text = f"{rate}, with {budget_text(search)} from when each was due"
+        if search.goodput_per_s is not None:
+            text += f", goodput {THROUGHPUT.text_with_interval(search.goodput_per_s)}"
+        return f"{text}: {load.scenario}, {settings_text(load.scenario, search.deployment)}; {lead}"
+    throughput = THROUGHPUT.text(load.throughput_per_s.value)
     return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead}"
-
-
-def rate_text(search: schema.Search) -> str:
-    """The highest rate, the percentile from the schedule, and the goodput."""
-    rate = REQUEST_RATE.cell(search.load.request_rate_per_s)
-    text = f"{rate} requests/s, {search.load.arrivals}, with {budget_text(search)} from when each was due"
-    if search.goodput_per_s is None:
-        return text
-    return f"{text}, goodput {THROUGHPUT.text_with_interval(search.goodput_per_s)}"
 
 
 def _tried_text(search: schema.Search) -> str:
@@ -263,13 +246,7 @@ def beyond_text(search: schema.Search) -> str:
     latency = search.load.latency_ms[search.percentile]
     budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.budget_ms)}"
     lowest = f"the lowest reached is {LATENCY.text_with_interval(latency)}: {winner_text(search)}"
-    text = f"none of {_tried_text(search)} keeps {budget}; {lowest}"
-    median = search.load.latency_ms.get("p50")
-    if search.rates is None or median is None or median.value <= search.budget_ms:
-        return text
-    return (
-        f"{text}. A request takes {LATENCY.text(median.value)} (p50) there, so that no rate keeps the budget"
-    )
+    return f"none of {_tried_text(search)} keeps {budget}; {lowest}"
 
 
 def budget_text(search: schema.Search) -> str:

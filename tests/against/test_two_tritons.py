@@ -11,7 +11,7 @@ from fixtures.serve import wheels
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from reports.record.verdicts import costlier
-from reports.run.outcomes import STATUS
+from reports.run import STATUS
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
 

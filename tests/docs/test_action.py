@@ -15,7 +15,7 @@ import yaml
 
 from ci import prove
 from fixtures import new
-from reports.run.outcomes import STATUS
+from reports.run import STATUS
 from tests.helpers import Collect, help_text, project_file
 from tests.model_files.files import write
 

@@ -12,7 +12,7 @@ import yaml
 
 from fixtures.serve.backends import DEFAULT_BACKENDS
 from fixtures.serve.server_spec import IMAGE, TRITON_VARIABLE
-from reports.run.outcomes import STATUS
+from reports.run import STATUS
 from tests.docs.test_docs import environments
 from tests.helpers import Collect
 

@@ -1,18 +1,18 @@
-"""Records in the formats of other services."""
+"""Records in the formats of other services, and the tidy table of load points."""
 
-import json
-from pathlib import Path
+import io
 
+import pandas as pd
+import pytest
 from msgspec import structs
 
 from fixtures.spec import LoadPoint
-from reports.export import bencher, bigger_is_better, smaller_is_better
-from reports.record import files
+from reports.export import bencher, bigger_is_better, load_points, smaller_is_better
+from reports.record import schema
 from reports.record.figures import of_accuracy, of_load, of_search
 from reports.record.schema import GpuUse, Record
 from reports.text.publishable import publishable
 from tests import examples
-from tests.conftest import Reports
 
 ERROR = examples.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
 
@@ -48,15 +48,6 @@ def test_smaller_is_better_export_has_latency_and_errors() -> None:
     p99 = entries["a40-resnet50-onnx-trt-fp16 offline b008-c001 p99"]
     assert (p99["unit"], p99["value"]) == ("ms", 2.126)
     assert not [name for name in named(bigger_is_better([publishable(record)])) if "mel" in name]
-
-
-def test_failed_case_is_exported_without_speed_and_named(tmp_path: Path, reports: Reports) -> None:
-    failed = examples.record(accuracy=examples.failed_accuracy())
-    files.write(failed, files.path_of(failed.case, tmp_path))
-    _, out, err = reports("export", "--format", "customBiggerIsBetter", "--results", tmp_path)
-    (score,) = json.loads(out)
-    assert score["value"] == 93.1
-    assert "a40-resnet50-onnx-trt-fp16: No throughput is shown: served top-1 93.1 %" in err
 
 
 def test_unmeasured_score_is_not_exported() -> None:
@@ -102,3 +93,64 @@ def test_search_exports_winner_and_its_accuracy() -> None:
     assert (figures["preferred_batch_sizes"], figures["throughput_per_s"]) == ("64 128", 1500.0)
     assert "top-1_served_percent" not in figures
     assert "top-1_served_percent" in of_search(structs.replace(search, accuracy=examples.accuracy()))
+
+
+def test_comparison_and_efficiency_columns_appear_only_if_measured() -> None:
+    comparison = examples.comparison(ratio=schema.Estimate(0.94, 0.92, 0.96))
+    efficiency = schema.Efficiency(
+        "offline",
+        8,
+        1,
+        examples.estimate(90),
+        examples.estimate(100),
+        4,
+        2,
+        schema.Estimate(0.9, 0.8, 1.0),
+        5,
+    )
+    loads = (examples.load("offline", 1, 50, comparison=comparison), examples.load("offline", 8, 90))
+
+    first, second = load_points(
+        [publishable(examples.record(loads=loads, efficiency=(efficiency,)))]
+    ).to_dict("records")
+
+    bounds = ("comparison_ratio", "comparison_ratio_low", "comparison_ratio_high")
+    assert [first[name] for name in bounds] == [0.94, 0.92, 0.96]
+    assert [first[f"comparison_{name}"] for name in ("reference", "method", "verdict")] == [
+        "HEAD~1",
+        "interleaved",
+        "slower",
+    ]
+    assert pd.isna(first["in_process_per_s"])
+    assert (second["in_process_per_s"], second["in_process_batch"], second["in_process_ratio"]) == (
+        100,
+        4,
+        0.9,
+    )
+    assert pd.isna(second["comparison_ratio"])
+    plain = map(str, load_points([publishable(examples.record())]))
+    assert not [name for name in plain if name.startswith(("comparison_", "in_process_"))]
+
+
+def test_energy_and_cost_columns_survive_pandas() -> None:
+    use = schema.GpuUse(0.93, None, 251.26, 159.671, None)
+    priced = examples.record(
+        loads=(examples.load("offline", 8, 1000.0, passes=(), gpu=use),), price_per_hour=3.6
+    )
+    wrong = structs.replace(priced, accuracy=examples.failed_accuracy())
+    frame = load_points([publishable(priced), publishable(wrong)])
+    row = frame.iloc[0]
+
+    assert (row["gpu_energy_j_per_1000"], row["gpu_power_w"], row["gpu_utilisation"]) == (
+        159.671,
+        251.26,
+        0.93,
+    )
+    assert (row["price_per_hour"], row["cost_of"]) == (3.6, "correct inferences")
+    assert row["cost_per_million"] == pytest.approx(1 / 0.9625)
+    assert frame[~frame["passed"]]["cost_per_million"].isna().all()
+    assert not {"gpu_memory_mib", "gpu_sm_clock_mhz"} & set(frame.columns)
+    read = pd.read_csv(io.StringIO(frame.to_csv(index=False)))
+    pd.testing.assert_frame_equal(read, frame, check_dtype=False)
+    bare = load_points([publishable(examples.record())]).columns
+    assert not [name for name in bare if name.startswith(("gpu_", "price", "cost"))]

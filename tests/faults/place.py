@@ -15,7 +15,7 @@ import psutil
 
 from reports.record import files
 from reports.record.schema import Record
-from reports.run.outcomes import STATUS
+from reports.run import STATUS
 from tests.helpers import Household, command_line
 from tests.whole_runs.suite import ROOT, command
 

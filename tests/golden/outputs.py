@@ -6,14 +6,13 @@ import io
 import os
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 from unittest import mock
 
 import pytest
 
+from reports import run
 from reports.__main__ import main
-from reports.run import plugin
-from tests.helpers import options
+from tests.text.outputs import Reporter
 
 FOLDER = Path(__file__).parent
 _RESULTS = FOLDER.parents[1] / "reports"
@@ -60,18 +59,10 @@ def _said(*arguments: str) -> str:
 def _summary(results: Path, columns: str) -> str:
     """The summary of a run that wrote all these records, on a terminal so many columns wide."""
     records = [str(path.relative_to(results)) for path in sorted(results.glob("*/*.json"))]
-    reports = [SimpleNamespace(user_properties=[("record", record)]) for record in records]
-    lines: list[str] = []
-    reporter = SimpleNamespace(
-        isatty=True,
-        stats={"passed": reports},
-        config=SimpleNamespace(option=options(results=str(results), soak="10m")),
-        section=lines.append,
-        write_line=lines.append,
-    )
+    reporter = Reporter(results, *records, isatty=True)
     with mock.patch.dict(os.environ, {"COLUMNS": columns}):
-        plugin.show_summary(reporter, *plugin.written_records(reporter))
-    return "\n".join(line for line in lines if not line.startswith("records: ")) + "\n"
+        run.show_summary(reporter, *run.written_records(reporter))
+    return "\n".join(line for line in reporter.lines if not line.startswith("records: ")) + "\n"
 
 
 def _page(*results: str) -> str:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from reports.page.html import page, section_of
+from reports.page import page, section_of
 from reports.record.schema import Record
 from reports.text.publishable import publishable
 from tests import examples

@@ -124,16 +124,6 @@ def test_linked_folder_beside_record_is_not_followed(name: str, tmp_path: Path) 
         page_of(results, searched())
 
 
-def test_oversized_configuration_is_refused(tmp_path: Path) -> None:
-    path = files.path_of(examples.record().case, tmp_path).with_suffix(files.CONFIG_SUFFIX)
-    path.parent.mkdir()
-    with path.open("wb") as file:
-        file.truncate(2**20 + 1)
-
-    with pytest.raises(files.RecordError, check=lambda error: str(path) in str(error)):
-        page_of(tmp_path, unmeasured())
-
-
 def test_results_folder_may_be_a_link(tmp_path: Path, reports: Reports) -> None:
     record = unmeasured()
     results = examples.store(tmp_path / "results", record)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.run.outcomes import STATUS, Failure
-from reports.run.plugin import annotation, cut
+from reports.run import STATUS, Failure, annotation, cut
 from tests.helpers import ROOT, run_pytest_here
 
 LOAD = "test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"

@@ -12,7 +12,7 @@ import pytest
 
 from fixtures.consistency.served import ServedModel
 from reports.record.schema import GATES, AnswerGate, Load, VerifiedAnswers
-from reports.run.outcomes import STATUS
+from reports.run import STATUS
 from tests import examples
 from tests.consistency.answering_servers import Memory, with_memory
 from tests.helpers import ROOT, WITHOUT, Collect

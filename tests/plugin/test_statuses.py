@@ -17,7 +17,7 @@ from fixtures.errors import (
     SpeedError,
 )
 from fixtures.plugin.recorder import note_kind
-from reports.run.outcomes import Failure, Outcomes, status_of, status_sentence, worst_first
+from reports.run import Failure, Outcomes, status_of, status_sentence, worst_first
 
 
 def failing(*kinds: str) -> Outcomes:

@@ -1,7 +1,9 @@
 """The published figures are complete and consistent."""
 
 import csv
+import itertools
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import pytest
@@ -19,98 +21,69 @@ def figures() -> pd.DataFrame:
     return published.load()
 
 
-def test_all_tables_and_rows_exist(figures: pd.DataFrame) -> None:
-    tables = figures.groupby("model")["table"]
-    assert tables.nunique().to_dict() == {
-        "bert-dist4l": 16,
-        "fastpitch": 16,
-        "nnunet": 16,
-        "resnet50": 8,
-        "resnet50-tf": 8,
-    }
-    assert tables.size().to_dict() == {
-        "bert-dist4l": 48,
-        "fastpitch": 160,
-        "nnunet": 88,
-        "resnet50": 96,
-        "resnet50-tf": 96,
-    }
-    assert len(figures) == 488
-    assert len(figures.drop_duplicates(["source", "table"])) == 64
+class Source(NamedTuple):
+    """What a model's README publishes: its tables, the points of each, and the settings behind them."""
+
+    tables: int
+    gpus: str
+    precisions: str
+    formats: str
+    batches: list[int]
+    concurrencies: range
+    settings: tuple[int, int, int | None, str | None]
+    """The largest batch, instances, the queue's delay in microseconds and preferred sizes."""
+
+
+POWERS = [2**power for power in range(8)]
+SOURCES = {
+    "resnet50": Source(
+        8, "a100 a40 t4 v100", "fp16", "onnx-trt", POWERS, range(16, 257, 16), (128, 1, 1, "64 128")
+    ),
+    "resnet50-tf": Source(
+        8, "a100 a40 t4 v100", "fp16", "tf-trt-trt", POWERS, range(16, 257, 16), (128, 2, 1, "64 128")
+    ),
+    "nnunet": Source(
+        16, "a100 a40 t4 v100", "fp16 fp32", "ts-script-cuda", POWERS[:3], range(1, 9), (4, 1, 1, "2 4")
+    ),
+    "bert-dist4l": Source(
+        16,
+        "a100 a30 t4 v100",
+        "fp16",
+        "onnx onnx-trt trt ts-trace",
+        [1, 8, 16],
+        range(0),
+        (16, 1, None, None),
+    ),
+    "fastpitch": Source(
+        16, "a100 a40 t4 v100", "fp16 fp32", "ts-trace-cuda", POWERS[:4], range(1, 17), (8, 2, 1, "4 8")
+    ),
+}
+
+
+@pytest.mark.parametrize("model", SOURCES)
+def test_tables_of_a_source_are_complete(figures: pd.DataFrame, model: str) -> None:
+    source, rows = SOURCES[model], figures[figures["model"] == model]
+    served = rows["format"] + ("-" + rows["accelerator"]).fillna("")
+    combinations = set(zip(rows["scenario"], rows["gpu"], rows["precision"], served, strict=True))
+    scenarios = ("offline", "online") if source.concurrencies else ("offline",)
+    columns = (scenarios, source.gpus.split(), source.precisions.split(), source.formats.split())
+    assert combinations == set(itertools.product(*columns))
+    assert rows["table"].nunique() == source.tables
+    for _, table in rows.groupby("table"):
+        points = list(zip(table["batch"], table["concurrency"], strict=True))
+        offline, online = [(size, 1) for size in source.batches], [(1, size) for size in source.concurrencies]
+        assert points == (offline if (table["scenario"] == "offline").all() else online)
+    names = ["max_batch_size", "instances", "max_queue_delay_us", "preferred_batch_sizes"]
+    (settings,) = rows[names].drop_duplicates().itertuples(index=False)
+    assert tuple(None if pd.isna(value) else value for value in settings) == source.settings
 
 
 def test_points_are_unique(figures: pd.DataFrame) -> None:
+    assert set(figures["model"]) == set(SOURCES)
+    assert len(figures) == 488
     assert not figures.duplicated(POINT).any()
     numbers = ["throughput_per_s", *COMPONENTS_MS, *PERCENTILES_MS, "latency_avg_ms"]
     assert not figures.duplicated(["model", *numbers]).any()
-
-
-@pytest.mark.parametrize(
-    ("model", "gpus", "precisions", "formats"),
-    [
-        ("resnet50", "a100 a40 t4 v100", "fp16", "onnx-trt"),
-        ("nnunet", "a100 a40 t4 v100", "fp16 fp32", "ts-script-cuda"),
-        ("resnet50-tf", "a100 a40 t4 v100", "fp16", "tf-trt-trt"),
-        ("bert-dist4l", "a100 a30 t4 v100", "fp16", "onnx onnx-trt trt ts-trace"),
-        ("fastpitch", "a100 a40 t4 v100", "fp16 fp32", "ts-trace-cuda"),
-    ],
-)
-def test_every_gpu_has_every_format_and_precision(
-    figures: pd.DataFrame, model: str, gpus: str, precisions: str, formats: str
-) -> None:
-    rows = figures[figures["model"] == model]
-    served = rows["format"] + ("-" + rows["accelerator"]).fillna("")
-    combinations = set(zip(rows["scenario"], rows["gpu"], rows["precision"], served, strict=True))
-    scenarios = ("offline",) if model == "bert-dist4l" else ("offline", "online")
-    assert combinations == {
-        (scenario, gpu, precision, name)
-        for scenario in scenarios
-        for gpu in gpus.split()
-        for precision in precisions.split()
-        for name in formats.split()
-    }
-
-
-@pytest.mark.parametrize(
-    ("model", "batches", "concurrencies"),
-    [
-        ("resnet50", [1, 2, 4, 8, 16, 32, 64, 128], range(16, 257, 16)),
-        ("nnunet", [1, 2, 4], range(1, 9)),
-        ("resnet50-tf", [1, 2, 4, 8, 16, 32, 64, 128], range(16, 257, 16)),
-        ("bert-dist4l", [1, 8, 16], range(0)),
-        ("fastpitch", [1, 2, 4, 8], range(1, 17)),
-    ],
-)
-def test_every_table_sweeps_its_scenario(
-    figures: pd.DataFrame, model: str, batches: list[int], concurrencies: range
-) -> None:
-    for _, rows in figures[figures["model"] == model].groupby("table"):
-        points = list(zip(rows["batch"], rows["concurrency"], strict=True))
-        if (rows["scenario"] == "offline").all():
-            assert points == [(batch, 1) for batch in batches]
-        else:
-            assert points == [(1, concurrency) for concurrency in concurrencies]
-
-
-@pytest.mark.parametrize(
-    ("model", "settings"),
-    [
-        ("resnet50", (128, 1, 1, "64 128")),
-        ("nnunet", (4, 1, 1, "2 4")),
-        ("resnet50-tf", (128, 2, 1, "64 128")),
-        ("bert-dist4l", (16, 1, None, None)),
-        ("fastpitch", (8, 2, 1, "4 8")),
-    ],
-)
-def test_settings_match_published_ones(
-    figures: pd.DataFrame, model: str, settings: tuple[object, ...]
-) -> None:
-    columns = ["max_batch_size", "instances", "max_queue_delay_us", "preferred_batch_sizes"]
-    rows = figures.loc[figures["model"] == model, columns].drop_duplicates()
-    published_settings = [
-        tuple(None if pd.isna(value) else value for value in row) for row in rows.itertuples(index=False)
-    ]
-    assert published_settings == [settings]
 
 
 def test_components_add_up_to_average(figures: pd.DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""Records give the published tables: every column and setting has its source's name and place."""
+"""Records give the published tables. tests/golden holds the names and places of their columns and settings."""
 
 import csv
 import os
@@ -19,46 +19,6 @@ from tests import examples
 from tests.helpers import as_markdown, cells
 
 MODELS = ("resnet50", "nnunet", "resnet50-tf", "bert-dist4l", "fastpitch")
-
-LATENCIES = "P90 Latency | P95 Latency | P99 Latency | Avg Latency"
-PARTS = (
-    "Client Send | Network+server Send/recv | Server Queue | Server Compute Input | Server Compute Infer | "
-    "Server Compute Output | Client Recv | P50 Latency"
-)
-OFFLINE = {
-    "resnet50": "Precision | Backend Accelerator | Client Batch Size",
-    "nnunet": "Precision | Client Batch Size",
-    "resnet50-tf": "Precision | Backend Accelerator | Client Batch Size",
-    "fastpitch": "Precision | Sequence Length | Client Batch Size",
-}
-ONLINE = dict.fromkeys(MODELS, "Concurrent client requests") | {
-    "fastpitch": "Sequence Length | Concurrent client requests"
-}
-BERT = (
-    "Batch | Concurrency | Inferences/Second | Client Send (ms) | Network+Server Send/Recv (ms) | Server "
-    "Queue (ms) | Server Compute Input (ms) | Server Compute Infer (ms) | Server Compute Output (ms) | "
-    "Client Recv (ms) | p50 latency (ms) | p90 latency (ms) | p95 latency (ms) | p99 latency (ms) | avg "
-    "latency (ms)"
-)
-"""Only its offline scenario is published; online has the same columns."""
-
-BATCHER = "Max Batch Size | Number of model instances | Triton Max Queue Delay | Triton Preferred Batch Sizes"
-PARAMETERS = {
-    "resnet50": BATCHER,
-    "nnunet": f"Model Format | Backend Accelerator | {BATCHER}",
-    "resnet50-tf": BATCHER,
-    "fastpitch": f"Model Format | Backend Accelerator | {BATCHER}",
-}
-CONFIGURATION = {
-    "resnet50": "GPU | Backend | Backend accelerator | Precision | Model format",
-    "nnunet": "GPU | Backend | Backend accelerator | Precision | Model Format | Conversion variant | Image resolution",
-    "resnet50-tf": "GPU | Backend | Model binding | Precision | Model format",
-    "fastpitch": "GPU | Backend | Precision | Model format | Conversion variant",
-}
-BERT_PARAMETERS = (
-    "GPU | Backend | Backend accelerator | Precision | Model format | Max batch size | Number of model "
-    "instances"
-)
 
 SHOWN_ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA", None: "-"}
 
@@ -118,17 +78,6 @@ def table_of(record: Record, scenario: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("scenario", ["offline", "online"])
-def test_columns_match_the_source_of_the_model(model: str, scenario: str) -> None:
-    first = {"offline": OFFLINE, "online": ONLINE}[scenario]
-    parts = {"offline": LATENCIES, "online": f"{PARTS} | {LATENCIES}"}[scenario]
-    expected = BERT if model == "bert-dist4l" else f"{first[model]} | Inferences/second | {parts}"
-    for name in (model, f"{model}-micro"):
-        record = examples.record(case=Case("a40", name, "onnx", "trt", "fp16"))
-        assert " | ".join(table_of(record, scenario)[0]) == expected
-
-
-@pytest.mark.parametrize("model", MODELS)
 def test_published_tables_are_reproduced_from_records(model: str) -> None:
     tables = published_tables(model)
     assert len(tables) == {"resnet50": 8, "resnet50-tf": 8}.get(model, 16)
@@ -152,24 +101,12 @@ def test_published_tables_are_reproduced_from_records(model: str) -> None:
                     assert float(cell) == row[column], (rows[0]["table"], column)
 
 
-@pytest.mark.parametrize("model", PARAMETERS)
-def test_setting_names_and_order_match_the_source(model: str) -> None:
-    for rows in published_tables(model):
-        record, scenario = measured(rows), rows[0]["scenario"]
-        header, *parameters = cells(as_markdown(parameters_table(publishable(record), scenario)))
-        assert header == ["Parameter Name", "Parameter Value"]
-        assert " | ".join(name for name, _ in parameters) == PARAMETERS[model]
-        bullets = bullet_list(record, scenario)
-        own_names = ["Case", "Options", "Served by", "Accuracy", "Measured"]
-        assert " | ".join(name for name in bullets if name not in own_names) == CONFIGURATION[model]
-
-
 def bullet_list(record: Record, scenario: str) -> dict[str, str]:
     lines = as_markdown(configuration_list(publishable(record), scenario)).splitlines()
     return {name: value for name, _, value in (line.removeprefix("- ").partition(": ") for line in lines)}
 
 
-@pytest.mark.parametrize("model", PARAMETERS)
+@pytest.mark.parametrize("model", [model for model in MODELS if model != "bert-dist4l"])
 def test_settings_have_published_values(model: str) -> None:
     for rows in published_tables(model):
         row, record = rows[0], measured(rows)
@@ -187,30 +124,18 @@ def test_settings_have_published_values(model: str) -> None:
 def test_bert_settings_are_one_table() -> None:
     for rows in published_tables("bert-dist4l"):
         row, record = rows[0], measured(rows)
-        graphs = " | NVIDIA TensorRT Capture CUDA Graph" if row["format"] == "trt" else ""
-        after = "Accelerator Precision | Max Seq Length | SQuAD v1.1 F1 Score"
-        _, *rest = cells(as_markdown(parameters_table(publishable(record), "offline")))
-        assert " | ".join(name for name, _ in rest) == f"{BERT_PARAMETERS}{graphs} | {after}"
-        values = dict(rest)
+        values = dict(cells(as_markdown(parameters_table(publishable(record), "offline"))))
+        assert ("NVIDIA TensorRT Capture CUDA Graph" in values) == (row["format"] == "trt")
         assert values["Max Seq Length"] == str(row["sequence_length"])
         assert values["SQuAD v1.1 F1 Score"] == f"{row['score_percent']:.2f}"
         assert values["Max batch size"] == str(row["max_batch_size"])
         assert values["Accelerator Precision"] == (row["accelerator_precision"] or "-").upper()
         assert values.get("NVIDIA TensorRT Capture CUDA Graph", "Disabled") == "Disabled"
-        assert list(bullet_list(record, "offline")) == [
-            "Case",
-            "Options",
-            "Served by",
-            "Accuracy",
-            "Measured",
-        ]
+        assert "Precision" not in bullet_list(record, "offline")
 
 
 def test_unpublished_model_uses_resnet50_tables() -> None:
     assert names_of("whisper", "online") == names_of("resnet50", "online")
-    assert names_of("whisper", "offline").columns == tuple(
-        f"{OFFLINE['resnet50']} | Inferences/second | {LATENCIES}".split(" | ")
-    )
 
 
 needs_seeds = pytest.mark.skipif(

@@ -7,8 +7,7 @@ import pytest
 from msgspec import structs
 
 from reports import published
-from reports.published import PublishedRow, match, pairs, published_ratio
-from reports.published.comparison import differences, document, section
+from reports.published import PublishedRow, differences, document, match, pairs, published_ratio, section
 from reports.record.schema import Case, Deployment, Estimate, Load, Record, Serving
 from reports.tables.table import Bullets, Table
 from reports.text.publishable import publishable
@@ -244,8 +243,3 @@ def test_case_without_counterpart_is_named_with_reason() -> None:
     matched = match(publishable(case_on("cpu resnet50-micro onnx - fp32")))
     (bullets,) = [block for block in document([matched]) if isinstance(block, Bullets)]
     assert bullets.lines == [f"`cpu-resnet50-micro-onnx-fp32`: {matched.missing}"]
-
-
-def test_failed_case_shows_reason_and_no_figures() -> None:
-    failed = publishable(case_on(ALIKE, conversion=None))
-    assert section(match(failed)) == [failed.no_speed]

@@ -186,10 +186,10 @@ def test_invalid_region_is_an_error_with_its_line(page: str, line: int) -> None:
 
 
 @pytest.mark.parametrize("fence", ["", "```\n", "````\n```\n", "~~~\n"])
-def test_file_without_markers_lists_markers_to_paste(fence: str) -> None:
+def test_file_without_markers_names_one_to_paste(fence: str) -> None:
     """Markers in code do not count."""
     page = f"{fence}{region('summary')}{fence[::-1].strip()}\n" if fence else "# Nothing\n"
-    with pytest.raises(readme.ReadmeError, match="tritonproof:machine"):
+    with pytest.raises(readme.ReadmeError, match="tritonproof:summary"):
         readme.sync(page, SEEN)
 
 

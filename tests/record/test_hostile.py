@@ -53,14 +53,7 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "no target": (("case", "target"), "null"),
     "no GPU to serve on": (("case", "gpus"), "0"),
     "a number as a text": (("machine", "cores"), '"16"'),
-    "half a core": (("machine", "cores"), "16.5"),
     "cores below zero": (("machine", "cores"), "-1"),
-    "a list for a mapping": (("machine", "versions"), "[]"),
-    "a mapping for a list": (("loads",), "{}"),
-    "a number for a list": (("deployment", "preferred_batch_sizes"), "64"),
-    "a number for a truth": (("deployment", "warmup"), "1"),
-    "a truth for a number": (("conversion", "samples"), "true"),
-    "a text for a struct": (("accuracy",), '"passed"'),
     "a direction of no metric": (("accuracy", "scores", 0, "better"), '"larger"'),
     "one stage of two": (("accuracy", "disagreements", 0, "between"), '["converted"]'),
     "an axis below -1": (("build", "inputs", "INPUT__0"), "[-2]"),
@@ -92,6 +85,8 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "an interval of certainty": (("loads", 0, "throughput_per_s", "confidence"), "1"),
     "a load of an unknown scenario": (("loads", 0, "scenario"), '"onlin"'),
     "a start of an unknown scenario": (("starts", 0, "scenario"), '"onlin"'),
+    "a soak of no time": (("soak", "duration_s"), "0"),
+    "a soak of no speed": (("soak", "requests_per_s"), "-0.0"),
     "a soak of an unknown scenario": (("soak", "scenario"), '"onlin"'),
     "no p99": (("loads", 0, "latency_ms"), '{"avg": {"value": 1.0, "low": 1.0, "high": 1.0}}'),
 }
@@ -172,10 +167,10 @@ def test_each_command_refuses_hostile_record_by_file(
     assert len(message.splitlines()) == 1
 
 
-@pytest.mark.parametrize("of", ["cpu", "gpu"])
-def test_control_characters_are_shown_escaped(of: str, tmp_path: Path, reports: Reports) -> None:
+def test_control_characters_are_shown_escaped(tmp_path: Path, reports: Reports) -> None:
     text = "\x1b]0;owned\x07 CPU \u202egnp.exe \x9b31m red\r\n::error::x"
-    stored(tmp_path / "results", ("machine", of), json.dumps(text), examples.record())
+    machine = msgspec.to_builtins(examples.record().machine) | {"cpu": text, "gpu": text}
+    stored(tmp_path / "results", ("machine",), json.dumps(machine), examples.record())
     as_json = ("tables", "--results", tmp_path / "results", "--format", "json")
     for command in (*commands(tmp_path / "results", tmp_path)[:6], as_json):
         status, out, err = reports(*command)

@@ -10,7 +10,7 @@ from msgspec import structs
 from reports.merge import merge
 from reports.record import files
 from reports.record.origins import measurements
-from reports.record.schema import Record, Start, WarmUp
+from reports.record.schema import Conversation, Record, Start, WarmUp
 from tests import examples
 
 HOST, UUID = "secret-host", "GPU-5ec2e70d-1111-2222-3333-444455556666"
@@ -28,6 +28,7 @@ def measured(host: str = HOST, uuid: str = UUID, run: int = 1) -> Record:
         starts=(Start("offline", 0.4, 2.5, 12.5),),
         search=search,
         warm_up=WarmUp(1, (2.0,), (3.0,), passed=True, origin=origin),
+        conversation=Conversation("sequence", 4, 4, "", True, origin=origin),
     )
     return examples.measured_at(origin, whole)
 

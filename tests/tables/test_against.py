@@ -130,9 +130,3 @@ def test_table_shows_startup_memory_and_warnings() -> None:
     assert "low on something" in text
     assert "2.50.0" in text
     assert against_section(publishable(examples.record())) == []
-
-
-def test_wrong_answers_show_no_ratio() -> None:
-    wrong = publishable(beside("3 answers differ", FAST | {"ratio": examples.estimate(1.2345)}))
-
-    assert "1.23" not in as_markdown(against_table([wrong]))

@@ -13,7 +13,6 @@ from msgspec import structs
 from reports.record import figures
 from reports.record.schema import (
     GATES,
-    CertifiedPercentile,
     ComposingModel,
     GpuUse,
     LatencyBudget,
@@ -21,15 +20,10 @@ from reports.record.schema import (
     Record,
     Start,
 )
-from reports.tables.accuracy import gates_table
-from reports.tables.case import (
-    configuration_list,
-    scenario_section,
-)
+from reports.tables.case import accuracy_blocks, configuration_list, scenario_section
 from reports.tables.points import (
     RESOURCES,
     budget_table,
-    certified_table,
     comparison_table,
     composing_table,
     efficiency_section,
@@ -65,13 +59,6 @@ def test_request_rate_replaces_concurrency() -> None:
     rated = examples.load("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson")
     table = points(seen(examples.load("online", 4, 300.0), rated), "online")
     assert [row[0] for row in table.texts] == ["4", "120/s, poisson"]
-
-
-def test_marked_points_have_star_and_reason() -> None:
-    marked = examples.load("offline", 8, 200, marks=examples.marks("a pass was repeated", "damaged"))
-    table = points(seen(examples.load("offline", 1, 100), marked), "offline")
-    assert [row[3] for row in table.texts] == ["100.0", "200.0*"]
-    assert table.remarks == ["batch 8: a pass was repeated; damaged"]
 
 
 @pytest.mark.parametrize(
@@ -120,19 +107,6 @@ def test_cost_of_unproven_inferences_says_so() -> None:
     assert resources_table(publishable(record), "offline").texts == [["batch 8", "1 (any)"]]
 
 
-ENOUGH, TOO_FEW = CertifiedPercentile(2.126, 2.875, 1500, 0), CertifiedPercentile(3.25, None, 1500, 5136)
-
-
-def test_percentile_shows_bound_or_missing_requests() -> None:
-    load = examples.load("offline", 8, 1000, certified={"p99": ENOUGH, "p99.9": TOO_FEW})
-    (row,) = certified_table(seen(load), "offline").texts
-
-    assert row == ["batch 8", "1500", "2.126", "2.875", "3.250", "5,136 requests too few"]
-    assert not certified_table(seen(structs.replace(load, certified={"p99.9": TOO_FEW})), "offline")
-    values = figures.of_load(load)
-    assert (values["certified_p99_ms"], values.get("certified_p99.9_ms")) == (2.875, None)
-
-
 def test_composing_models_are_listed_per_request() -> None:
     load = examples.load("online", 16, 1000, composing=(ComposingModel("tokens", 2.0, 0.5, 1.25),))
     assert composing_table(seen(load), "online").texts == [
@@ -165,19 +139,13 @@ def test_comparison_shows_verdict_or_reason() -> None:
 
 def test_gates_have_ordered_rows() -> None:
     gates = [examples.gate(name) for name in reversed(GATES)]
-    rows = gates_table([*gates, examples.gate("malformed", "answered")]).texts
+    record = seen(gates=(*gates, examples.gate("malformed", "answered")))
+    *_, table = accuracy_blocks(record)
+    assert isinstance(table, Table)
+    rows = table.texts
 
     assert [row[0] for row in rows if row[4] == "passed"] == list(GATES.values())
     assert len(rows) == len(GATES) + 1
-
-
-def test_serving_cost_shows_share_of_peak() -> None:
-    efficiency = examples.efficiency(flops_per_inference=8.2e9, peak_flops_per_s=examples.estimate(18e12))
-    _, table = efficiency_section(seen(efficiency=(efficiency,)))
-    assert isinstance(table, Table)
-    assert table.texts == [
-        ["offline, batch 8", "1573.6", "1748.4", "8", "90 % (88 to 92)", "0.508", "8.2", "18000", "72 %"]
-    ]
 
 
 def test_other_in_process_modes_have_columns_if_measured() -> None:

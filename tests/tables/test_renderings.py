@@ -4,21 +4,21 @@ import csv
 import dataclasses
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html.parser import HTMLParser
 
 import pytest
 from msgspec import structs
 
 from reports.export import load_points
 from reports.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
+from reports.record.sanitize import bold
 from reports.record.schema import Estimate, Load, Mark
 from reports.tables import points, summary
 from reports.tables.case import case_section
 from reports.tables.rendering import as_csv, as_json, html, markdown, terminal_text
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
-from reports.text.inline import bold
 from reports.text.publishable import publishable
 from tests import examples
 
@@ -168,23 +168,22 @@ def test_marks_are_stars_or_shared_letters() -> None:
     assert lettered.remarks == ["a: nice 5", "b: other programs took part of the CPU"]
 
 
-class Tags(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.values: list[str] = []
-        self.feed(text)
+def test_html_escapes_names_and_keeps_emphasis() -> None:
+    text = html([Heading(HOSTILE, 2), made(Item(HOSTILE, KNOWN)), Bullets([HOSTILE]), HOSTILE])
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.values += [str(value) for name, value in attrs if name == "data-value"]
-
-
-def test_html_has_sort_values_and_escapes_names() -> None:
-    tags = Tags(html([Heading(HOSTILE, 2), made(Item(HOSTILE, KNOWN)), Bullets([HOSTILE]), HOSTILE]))
-
-    assert set(tags.tags) == {"h3", "div", "table", "thead", "tbody", "tr", "th", "td", "p", "ul", "li"}
-    assert tags.values == ["1.25"]
+    assert set(re.findall(r"<(\w+)", text)) == {
+        "h3",
+        "div",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "p",
+        "ul",
+        "li",
+    }
     assert "<strong>slower</strong>" in html([bold("slower")])
 
 

@@ -4,12 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
-from reports.record import files
 from reports.record.schema import VerifiedAnswers, WrongAnswer
 from reports.tables.case import case_section
-from reports.tables.rendering import html
 from reports.tables.soak import leaks, soak_table, soak_text
 from reports.text.publishable import publishable
 from tests import examples
@@ -59,31 +56,3 @@ def test_wrong_case_shows_growth_but_no_speed(given: Any) -> None:
     assert not seen.loads
     assert "memory of its stubs" in section
     assert [speed for speed in ("0.93", "600 s", "hours") if speed in section] == []
-
-
-def test_unknown_resource_names_are_shown_escaped() -> None:
-    growth = structs.replace(CLEAN, what="<b>handles|x</b>")
-
-    text = html([soak_table([publishable(record(soak(growth)))])])
-
-    assert "<b>" not in text
-    assert "handles|x" in text
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"requests_per_s": -0.0},
-        {"scenario": "\n::error::x"},
-        {"duration_s": 0.0},
-        {"growth": (CLEAN,) * 1000},
-    ],
-    ids=["no speed at all", "a scenario that is no name", "no time", "more than there is to watch"],
-)
-def test_impossible_soak_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
-    path = tmp_path / "cpu" / "one.json"
-    path.parent.mkdir()
-    path.write_bytes(files.encode(record(structs.replace(soak(CLEAN, LEAK), **changes))))
-
-    with pytest.raises(files.RecordError, check=lambda error: "soak" in str(error)):
-        files.read(path)

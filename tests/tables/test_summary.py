@@ -99,28 +99,3 @@ def test_each_target_has_own_table() -> None:
     assert isinstance(of_a40, Table)
     assert isinstance(of_cpu, Table)
     assert (len(of_a40.rows), len(of_cpu.rows)) == (2, 1)
-
-
-FAILED: dict[str, dict[str, Any]] = {
-    "below its floor": {"accuracy": examples.failed_accuracy()},
-    "without accuracy": {"accuracy": None, "accuracy_missing": "no data set was given"},
-    "failed conversion": {"conversion": examples.failed_conversion()},
-    "no conversion": {"conversion": None},
-}
-
-
-@pytest.mark.parametrize("kind", FAILED)
-def test_wrong_case_has_empty_cells_and_note(kind: str) -> None:
-    """The wrong case has every kind of figure that the right one shows."""
-    right = examples.record(efficiency=(examples.efficiency("online", 32),), price_per_hour=3.6)
-    wrong = structs.replace(right, **FAILED[kind])
-    full_table = table(right, wrong)
-    good, bad = rows(right, wrong)
-
-    figures = (RATE, "At", P99, PUBLISHED, IN_PROCESS, COST)
-    assert "-" not in {good[title] for title in figures}
-    assert {bad[title] for title in figures} == {"-"}
-    for column, cell in zip(full_table.columns, full_table.rows[1].cells, strict=True):
-        assert cell.value is None or column.title in ("Accuracy", "Floor")
-    assert (good["Note"], bad["Note"]) == ("", "a")
-    assert full_table.remarks[0].startswith("a: No throughput is shown: ")

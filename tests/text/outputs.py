@@ -8,11 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from reports import plots, readme
+from reports import plots, readme, run
 from reports.record import files
 from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Record, Soak, case_id
-from reports.run import plugin
-from reports.run.outcomes import Outcomes
+from reports.run import Outcomes
 from tests import examples
 from tests.conftest import Reports
 
@@ -96,10 +95,10 @@ def marked_file(results: Path, reports: Reports) -> str:
 class Reporter:
     """Stands in for pytest's terminal reporter, in a log or on a terminal."""
 
-    def __init__(self, results: Path, *, isatty: bool = False) -> None:
+    def __init__(self, results: Path, *records: str, isatty: bool = False) -> None:
         self.isatty = isatty
-        record = str(files.path_of(planted().case, Path()))
-        report = SimpleNamespace(user_properties=[("record", record)])
+        names = records or (str(files.path_of(planted().case, Path())),)
+        reports = [SimpleNamespace(user_properties=[("record", name)]) for name in names]
         option = SimpleNamespace(
             results=str(results),
             against="HEAD~1",
@@ -108,7 +107,7 @@ class Reporter:
             thresholds="asked.toml",
             soak="10m",
         )
-        self.stats, self.config = {"passed": [report]}, SimpleNamespace(option=option)
+        self.stats, self.config = {"passed": reports}, SimpleNamespace(option=option)
         self.lines: list[str] = []
 
     def section(self, title: str) -> None:
@@ -120,7 +119,7 @@ class Reporter:
 
 def terminal(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
-    plugin.show_summary(reporter, *plugin.written_records(reporter))
+    run.show_summary(reporter, *run.written_records(reporter))
     return "\n".join(reporter.lines)
 
 
@@ -128,15 +127,15 @@ def narrow_terminal(results: Path, reports: Reports) -> str:
     reporter = Reporter(results, isatty=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "80")
-        plugin.show_summary(reporter, *plugin.written_records(reporter))
+        run.show_summary(reporter, *run.written_records(reporter))
     return "\n".join(reporter.lines)
 
 
 def job(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
-    records, _ = plugin.written_records(reporter)
-    further = plugin.further_tables(reporter.config, records)
-    return plugin.job_summary(Outcomes(passed=1), records, further)
+    records, _ = run.written_records(reporter)
+    further = run.further_tables(reporter.config, records)
+    return run.job_summary(Outcomes(passed=1), records, further)
 
 
 OUTPUTS: dict[str, Output] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reports.record.verdicts import comparison_text
-from reports.run.outcomes import STATUS
+from reports.run import STATUS
 from tests.whole_runs.conftest import Slowed
 from tests.whole_runs.suite import GIVEN, ROOT, Run, suite
 

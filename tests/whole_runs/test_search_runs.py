@@ -9,7 +9,7 @@ from tritonclient.grpc import model_config_pb2
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import Deployment
-from reports.run.outcomes import STATUS
+from reports.run import STATUS
 from reports.text.speed import found_text
 from tests.whole_runs.conftest import Slowed
 from tests.whole_runs.suite import GIVEN, suite

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reports.run.outcomes import STATUS
+from reports.run import STATUS
 from tests.faults import classifier
 from tests.whole_runs.suite import GIVEN, suite
 

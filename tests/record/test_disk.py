@@ -1,4 +1,5 @@
-"""Only regular files are opened; writes are all or nothing, and the next removes what a killed run left."""
+"""Only regular files are opened, and no folder is skipped unseen; writes are all or nothing, and the next removes
+what a killed run left."""
 
 import os
 import signal
@@ -10,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from reports.record import atomic, safe_open
+from reports.record import disk
+from reports.record.disk import below, matching
+from tests.helpers import closed
 
 KILLED_WHILE_WRITING = """
 import os, signal, sys
 from pathlib import Path
-from reports.record import atomic
+from reports.record import disk
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
-atomic.replace(Path(sys.argv[1]), b"half")
+disk.replace(Path(sys.argv[1]), b"half")
 """
 
 
@@ -34,26 +37,18 @@ def test_leftovers_of_killed_writer_are_removed_by_next_write(tmp_path: Path) ->
     command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(folder / "case.json")]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert list(folder.iterdir())
-    atomic.replace(folder / "other.json", b"whole")
+    disk.replace(folder / "other.json", b"whole")
     assert [path.name for path in folder.iterdir()] == ["other.json"]
-
-
-def test_unfinished_folder_in_use_is_kept(tmp_path: Path) -> None:
-    with atomic.unfinished_folder(tmp_path / "merged") as folder:
-        (folder / "case.json").touch()
-        assert atomic.remove_leftovers(tmp_path) == []
-        assert (folder / "case.json").exists()
-    assert not list(tmp_path.iterdir())
 
 
 def test_given_link_is_followed_and_other_link_is_refused(link: Path) -> None:
     with pytest.raises(OSError, check=lambda error: error.filename == str(link)):
-        atomic.replace(link, b"after")
+        disk.replace(link, b"after")
     assert link.read_bytes() == b"before"
-    atomic.write_given(link, b"after")
+    disk.write_given(link, b"after")
     assert link.is_symlink()
     assert (link.parent / "elsewhere").read_bytes() == b"after"
-    assert safe_open.given(link) == b"after"
+    assert disk.given(link) == b"after"
 
 
 @pytest.mark.parametrize("device", ["/dev/null", "/dev/fd/{}"])
@@ -61,7 +56,7 @@ def test_device_is_written_to_and_stays(device: str, tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as out:
         node = Path(device.format(out.fileno()))
         before = node.stat()
-        atomic.write_given(node, b"page")
+        disk.write_given(node, b"page")
         assert (node.stat().st_dev, node.stat().st_ino) == (before.st_dev, before.st_ino)
     assert (tmp_path / "out").read_bytes() == (b"page" if "fd" in device else b"")
 
@@ -71,13 +66,13 @@ def test_pipe_receives_content_and_stays(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as reader:
-        atomic.write_given(pipe, b"page")
+        disk.write_given(pipe, b"page")
         assert reader.read() == b"page"
     assert pipe.is_fifo()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
-@pytest.mark.parametrize("write", [atomic.replace, atomic.write_given])
+@pytest.mark.parametrize("write", [disk.replace, disk.write_given])
 def test_root_keeps_owner_of_a_file(write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
     path = tmp_path / "page"
     path.touch(0o640)
@@ -93,11 +88,11 @@ def test_read_only_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.Monk
     # Root may write everywhere.
     monkeypatch.setattr(os, "access", lambda _path, mode: not mode & os.W_OK)
     with pytest.raises(PermissionError):
-        atomic.write_given(path, b"after")
+        disk.write_given(path, b"after")
     assert path.read_bytes() == b"before"
 
 
-@pytest.mark.parametrize("write", [atomic.replace, atomic.write_given])
+@pytest.mark.parametrize("write", [disk.replace, disk.write_given])
 @pytest.mark.parametrize("place", ["file/page", "x" * 300, "folder"])
 def test_unwritable_path_is_named_as_given(
     place: str, write: Callable[[Path, bytes], None], tmp_path: Path
@@ -112,7 +107,7 @@ def test_unwritable_path_is_named_as_given(
 def test_concurrent_writers_leave_one_whole_file(tmp_path: Path) -> None:
     contents = [bytes([65 + number]) * 100_000 for number in range(4)]
     path = tmp_path / ("c" * 250 + ".json")  # the longest name that the file system allows
-    writers = [threading.Thread(target=atomic.replace, args=(path, content)) for content in contents]
+    writers = [threading.Thread(target=disk.replace, args=(path, content)) for content in contents]
     for writer in writers:
         writer.start()
     for writer in writers:
@@ -126,7 +121,7 @@ def test_only_regular_files_of_limited_size_are_read(path: str, tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(b"before")
     with pytest.raises(OSError, check=lambda error: error.filename == str(tmp_path / path)):
-        safe_open.given(tmp_path / path, largest_bytes=5)
+        disk.given(tmp_path / path, largest_bytes=5)
 
 
 @pytest.mark.parametrize("place", ["link", "inside/file", "inside/../elsewhere", "pipe"])
@@ -136,7 +131,43 @@ def test_links_inside_a_folder_are_not_followed(place: str, link: Path, tmp_path
     (tmp_path / "inside").symlink_to("beside")
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, check=lambda error: error.filename == str(tmp_path / place)):
-        safe_open.content(tmp_path / place, tmp_path)
-    assert (
-        safe_open.content(tmp_path / "inside" / "file") == b"secret"
-    )  # in the folder that the link leads to
+        disk.content(tmp_path / place, tmp_path)
+    assert disk.content(tmp_path / "inside" / "file") == b"secret"  # in the folder that the link leads to
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A folder of folders of files, one of them behind a link."""
+    for name in ("a/one.json", "a/two.txt", "b/three.json", "b/deep/four.json", ".hidden/five.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "link").symlink_to("a", target_is_directory=True)
+    return tmp_path
+
+
+def test_folder_search_matches_pathlib(tree: Path) -> None:
+    assert matching(tree, "*/*.json") == sorted(tree.glob("*/*.json"))
+    assert sorted(below(tree)) == sorted(tree.rglob("*"))
+    assert matching(tree / "none", "*") == list(below(tree / "a" / "one.json")) == []
+
+
+@pytest.mark.parametrize("mode", [0, 0o111])
+@pytest.mark.parametrize("find", [lambda folder: matching(folder, "*/*"), lambda folder: list(below(folder))])
+def test_unlistable_folder_is_named(mode: int, find: Callable[[Path], object], tree: Path) -> None:
+    with closed(tree / "b", mode), pytest.raises(PermissionError, match=str(tree / "b")):
+        find(tree)
+
+
+def test_lost_and_found_folder_is_skipped(tree: Path) -> None:
+    (tree / "lost+found").mkdir()
+    with closed(tree / "lost+found"):
+        assert len(matching(tree, "*/*.json")) == 4
+        assert tree / "lost+found" not in below(tree)
+
+
+@pytest.mark.parametrize("shut", ["b/deep/four.json", "b/deep", "b", ""])
+def test_unreadable_record_is_named_with_fix(shut: str, tree: Path) -> None:
+    path = tree / "b" / "deep" / "four.json"
+    with closed(tree / shut), pytest.raises(PermissionError, match="Let this user read it") as raised:
+        disk.content(path, tree / "b")
+    assert raised.value.filename == str(path)

@@ -1,18 +1,20 @@
-"""What a run leaves behind: its history, its summary on the terminal and for CI, and its exit status."""
+"""What a run leaves behind: how its benchmarks ended, its history, its summary on the terminal and for CI,
+and its exit status."""
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reports import history
-from reports.record import atomic, commands, files, sanitize
-from reports.record.commands import with_fix
-from reports.record.sanitize import one_line, visible
-from reports.run.outcomes import Failure, Outcomes, status_of, status_sentence, worst_first
+from reports.record import commands, disk, files, sanitize
+from reports.record.commands import ACCURACY, INPUT, LEAK, SPEED, UNREADABLE, with_fix
+from reports.record.sanitize import bold, code, joined, one_line, visible
 from reports.tables.against import against_table, upgrade_sentence
 from reports.tables.points import budget_table, comparison_table
 from reports.tables.rendering import markdown, terminal_text
@@ -20,8 +22,112 @@ from reports.tables.soak import soak_table
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block, Bullets, Heading, Table
 from reports.text import labels
-from reports.text.inline import bold, code, joined
+from reports.text.labels import counted
 from reports.text.publishable import Publishable, publishable
+
+ExitCode = pytest.ExitCode
+STATUS = {"input": INPUT, "speed": SPEED, "infrastructure": LEAK, "accuracy": ACCURACY}
+"""The status of a run whose tests failed, by the kind of failure. Of several kinds the highest counts: a
+failure that the next run may not have (speed), or another model's unusable samples (input), never hide that
+of the model itself (accuracy)."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A benchmark that failed, and its error."""
+
+    kind: str
+    """accuracy, speed, infrastructure or input: the property `failure` of the test."""
+    name: str
+    """The name of the test, with its case."""
+    sentence: str
+    """What was wrong, as the terminal shows it."""
+    file: str | None
+    """The test's file, relative to pytest's root; None if the worker ended with the test."""
+    line: int | None
+    """The line of the test in its file, counted from 1; None without a file."""
+
+
+@dataclass(eq=False)
+class Outcomes:
+    """A plugin of pytest that collects the outcomes of the benchmarks."""
+
+    failures: list[Failure] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    """How many tests were skipped for each reason."""
+    passed: int = 0
+    others_failed: bool = False
+    """Whether a test failed that is no benchmark."""
+    missing: list[str] = field(default_factory=list)
+    """A sentence for each requested file that could not be written."""
+    unreadable: Sequence[str] = ()
+    """A sentence for each unreadable record, which the tables lack."""
+    status: int = ExitCode.OK
+    """The exit status of the run, once it has ended."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if Path(report.nodeid.partition("::")[0]).parent.name != "benchmarks":
+            self.others_failed |= report.failed
+        elif report.failed:
+            crash, (file, line, _) = getattr(report.longrepr, "reprcrash", None), report.location
+            kinds = (str(value) for name, value in report.user_properties if name == "failure")
+            failure = Failure(
+                kind=next(kinds, "infrastructure"),
+                name=report.nodeid.partition("::")[2],
+                sentence=crash.message if crash is not None else str(report.longrepr),
+                file=None if line is None else file,
+                line=None if line is None else line + 1,
+            )
+            self.failures.append(failure)
+        elif report.skipped and isinstance(report.longrepr, tuple):
+            self.skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
+        elif report.when == "call" and report.passed:
+            self.passed += 1
+
+
+def worst_first(failures: Sequence[Failure]) -> list[Failure]:
+    return sorted(failures, key=lambda failure: STATUS[failure.kind], reverse=True)
+
+
+def status_of(own: int, outcomes: Outcomes) -> int:
+    """The exit status for pytest's `own`, whose 1 (tests failed) becomes that of the kind of failure. A run
+    whose tests were all skipped has proven nothing: its status is 5, as if it had selected no test. A missing
+    file that the user requested counts like a broken machine."""
+    kinds = {failure.kind for failure in outcomes.failures}
+    if "input" in kinds and own == ExitCode.INTERRUPTED:
+        own = ExitCode.TESTS_FAILED
+    if outcomes.missing and own in (ExitCode.OK, ExitCode.TESTS_FAILED):
+        kinds.add("infrastructure")
+        own = ExitCode.TESTS_FAILED
+    if own == ExitCode.TESTS_FAILED and kinds and not outcomes.others_failed:
+        return max(STATUS[kind] for kind in kinds)
+    if own == ExitCode.OK and outcomes.unreadable:
+        return UNREADABLE
+    if own == ExitCode.OK and outcomes.skipped and not outcomes.passed:
+        return ExitCode.NO_TESTS_COLLECTED
+    return own
+
+
+def status_sentence(outcomes: Outcomes) -> str:
+    """`exit status 12, accuracy: 2 failed for accuracy, 1 for speed`; empty for a status of pytest's own."""
+    names = {code: name for name, code in STATUS.items()}
+    status, detail = int(outcomes.status), ""
+    if status in names and (outcomes.failures or outcomes.missing):
+        counts = Counter(failure.kind for failure in worst_first(outcomes.failures))
+        parts = [f"{count} failed for {kind}" for kind, count in counts.items()]
+        if outcomes.missing:
+            parts.append(f"{counted(len(outcomes.missing), 'file')} could not be written")
+        detail = f", {names[status]}: {', '.join(parts)}"
+    elif status == UNREADABLE:
+        detail = f", records: {len(outcomes.unreadable)} of this run cannot be read"
+    elif status == ExitCode.INTERRUPTED:
+        detail = ": ended before its end, so that it has proven what is shown here and no more"
+    elif status == ExitCode.NO_TESTS_COLLECTED and outcomes.skipped:
+        detail = f": nothing was proven, all of {outcomes.skipped.total()} tests were skipped"
+    return f"exit status {status}{detail}" if detail else ""
+
+
+# --- the plugin ---------------------------------------------------------------------------------------------
 
 _OUTCOMES = pytest.StashKey[Outcomes]()
 
@@ -46,7 +152,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         results, requested = Path(config.option.results).absolute(), config.option.history
         for folder in (results, *results.glob("*/")):
-            atomic.remove_leftovers(folder)
+            disk.remove_leftovers(folder)
         history_folder = history.folder_of(results) if requested is None else Path(requested).absolute()
         config.pluginmanager.register(HistoryKeeper(results, history_folder), "tritonproof-history")
 
@@ -87,53 +193,46 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         root = Path(os.environ.get("GITHUB_WORKSPACE", config.rootpath))
         for failure in worst_first(outcomes.failures):
             terminalreporter.write_line(annotation(failure, config.rootpath, root))
-    was_ended = outcomes.status == pytest.ExitCode.INTERRUPTED
-    if outcomes.failures or outcomes.passed or outcomes.skipped or was_ended:
-        _write_job_summary(config, outcomes, records, terminalreporter)
+    was_ended, upgrade = outcomes.status == ExitCode.INTERRUPTED, ""
     if _compares_repositories(config.option):
-        terminalreporter.write_line(_upgrade_sentence(outcomes, records))
-    for sentence in outcomes.missing:
-        terminalreporter.write_line(sentence)
+        failed = [failure.name for failure in worst_first(outcomes.failures)]
+        failed += ["a run that was ended"] if was_ended else []
+        upgrade = upgrade_sentence(records, failed, outcomes.skipped.total())
+    if outcomes.failures or outcomes.passed or outcomes.skipped or was_ended:
+        content = job_summary(outcomes, records, [upgrade, *further_tables(config, records)])
+        if trouble := _write_job_summary(config.option.summary, content):
+            if config.option.summary is None:
+                terminalreporter.write_line(trouble)
+            else:
+                outcomes.missing.append(trouble)
+    for sentence in (upgrade, *outcomes.missing):
+        if sentence:
+            terminalreporter.write_line(sentence)
     outcomes.status = status_of(exitstatus, outcomes)
     if sentence := status_sentence(outcomes):
         terminalreporter.write_line(sentence)
 
 
-def _upgrade_sentence(outcomes: Outcomes, records: Sequence[Publishable]) -> str:
-    failed = [failure.name for failure in worst_first(outcomes.failures)]
-    if outcomes.status == pytest.ExitCode.INTERRUPTED:
-        failed.append("a run that was ended")
-    return upgrade_sentence(records, failed, outcomes.skipped.total())
-
-
-def _write_job_summary(
-    config: pytest.Config, outcomes: Outcomes, records: Sequence[Publishable], terminalreporter: Any
-) -> None:
-    """Write the summary to the file of the option, else append it to the one that GitHub names, if any."""
-    further: list[Block] = [*further_tables(config, records)]
-    if _compares_repositories(config.option):
-        further.insert(0, _upgrade_sentence(outcomes, records))
-    content = job_summary(outcomes, records, further)
+def _write_job_summary(requested: str | None, content: str) -> str:
+    """Write the summary to the requested file, else append it to the one that GitHub names, if any. Returns a
+    sentence if that is not possible."""
     try:
-        if config.option.summary is not None:
-            atomic.write_given(Path(config.option.summary), content.encode())
+        if requested is not None:
+            disk.write_given(Path(requested), content.encode())
         elif by_github := os.environ.get("GITHUB_STEP_SUMMARY"):
             path = Path(by_github)
             room = _LARGEST_BYTES - (path.stat().st_size if path.exists() else 0)
             with path.open("ab") as file:
                 file.write(cut(content, room).encode())
     except OSError as error:
-        sentence = f"the summary cannot be written: {with_fix(error)}"
-        if config.option.summary is None:
-            terminalreporter.write_line(sentence)
-        else:
-            outcomes.missing.append(sentence)
+        return f"the summary cannot be written: {with_fix(error)}"
+    return ""
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # around everything else at the end
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
     if path := getattr(session.config.option, "benchmark_json", None):
-        atomic.make_folder(Path(path).parent)  # pytest-benchmark does not make it
+        disk.make_folder(Path(path).parent)  # pytest-benchmark does not make it
     yield
     if not hasattr(session.config, "workerinput"):
         outcomes = session.config.stash[_OUTCOMES]
@@ -144,7 +243,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
 
 
 def _record_paths(terminalreporter: Any) -> list[Path]:
-    """The files of the records from all workers, in the order of their names."""
     results = Path(terminalreporter.config.option.results).absolute()
     reports = (report for group in terminalreporter.stats.values() for report in group)
     properties = (pair for report in reports for pair in getattr(report, "user_properties", ()))
@@ -217,10 +315,14 @@ def job_summary(outcomes: Outcomes, records: Sequence[Publishable], further: Seq
     failed, skipped = len(outcomes.failures), outcomes.skipped.total()
     counts = {"failed": failed, "passed": outcomes.passed, "skipped": skipped}
     title = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    lines = []
+    for failure in worst_first(outcomes.failures):
+        sentence = "; ".join(line.strip() for line in failure.sentence.splitlines() if line.strip())
+        lines.append(joined([bold(failure.kind), code(failure.name), sentence], ": "))
     blocks: list[Block] = [
         Heading(f"tritonproof: {title or 'no test has ended'}", 2),
         labels.sentence(status_sentence(outcomes)),
-        Bullets([_line(failure) for failure in worst_first(outcomes.failures)]),
+        Bullets(lines),
         *(summary(records) if records else []),
         *further,
         *(machine_blocks(records) if records else []),
@@ -228,11 +330,6 @@ def job_summary(outcomes: Outcomes, records: Sequence[Publishable], further: Seq
         Bullets([f"{count} skipped: {reason}" for reason, count in outcomes.skipped.most_common()]),
     ]
     return markdown(blocks) + "\n"
-
-
-def _line(failure: Failure) -> str:
-    lines = "; ".join(line.strip() for line in failure.sentence.splitlines() if line.strip())
-    return joined([bold(failure.kind), code(failure.name), lines], ": ")
 
 
 def annotation(failure: Failure, rootpath: Path, workspace: Path) -> str:

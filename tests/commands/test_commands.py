@@ -1,5 +1,9 @@
-"""All report commands read records alike and name unreadable ones."""
+"""All report commands read records alike and name unreadable ones, keep what they do not write, and end with the
+exit status of a run."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +11,7 @@ import pytest
 
 from fixtures.fleet.groups import earlier_durations
 from reports.record import files
-from reports.record.commands import UNREADABLE
+from reports.record.commands import INPUT, UNREADABLE
 from reports.record.schema import case_id
 from tests import examples
 from tests.conftest import Reports
@@ -152,3 +156,89 @@ def test_non_record_files_are_skipped(results: Path, printed: Callable[..., str]
 
     assert case_id(WHOLE.case) in printed("tables", "--results", results)
     assert "1 case" in printed("compare", results.parent / "other", results / "a40")
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("-m", "reports", "tables"),
+        ("-m", "fixtures.doctor"),
+        ("-m", "fixtures.new", "mine"),
+        ("-m", "fixtures.train", "resnet50-micro"),
+    ],
+    ids=lambda command: command[-1],
+)
+def test_unknown_option_ends_every_command_with_status_4(
+    command: tuple[str, ...],
+) -> None:
+    result = subprocess.run(
+        [sys.executable, *command, "--not-an-option"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == INPUT == 4
+    assert "error:" in result.stderr
+    assert "--not-an-option" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+KINDS: dict[str, Callable[[Path], object]] = {
+    "a file": lambda path: path.write_text("theirs"),
+    "a FIFO": os.mkfifo,
+}
+
+
+@pytest.fixture
+def one_record(tmp_path: Path) -> Path:
+    """A folder of one record."""
+    return examples.store(tmp_path / "results", examples.record(loads=()))
+
+
+def words_of(command: str, results: Path) -> list[object]:
+    return [command, results] if command == "merge" else [command, "--results", results]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("command", "option"), [("merge", "--output"), ("trend", "--history")])
+def test_non_folder_output_is_refused_and_kept(
+    command: str, option: str, kind: str, tmp_path: Path, one_record: Path, refused: Callable[..., str]
+) -> None:
+    path = tmp_path / "there"
+    KINDS[kind](path)
+    before = path.lstat().st_ino
+
+    assert str(path) in refused(*words_of(command, one_record), option, path)
+    assert path.lstat().st_ino == before
+
+
+@pytest.mark.parametrize("place", ["/dev/full", "x" * 300])
+def test_unwritable_output_is_named(
+    place: str, tmp_path: Path, one_record: Path, refused: Callable[..., str]
+) -> None:
+    assert str(tmp_path / place)[:100] in refused(
+        "html", "--results", one_record, "--output", tmp_path / place
+    )
+
+
+def test_page_on_stdout_is_alone_there(one_record: Path, reports: Reports, tmp_path: Path) -> None:
+    saved = os.dup(1)
+    page = os.open(tmp_path / "page.html", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(page, 1)
+    try:
+        result = reports("html", "--results", one_record, "--output", "/dev/stdout")
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+        os.close(page)
+
+    assert result.status == 0
+    assert (tmp_path / "page.html").read_text().rstrip().endswith("</html>")
+
+
+def test_tilde_expands_to_home_folder(
+    one_record: Path, reports: Reports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert reports("merge", one_record, "--output=~/out").status == 0
+    assert files.record_paths(tmp_path / "home" / "out")

@@ -3,9 +3,9 @@
 import pytest
 from markdown_it import MarkdownIt
 
+from reports.record.sanitize import bold, code, italic, joined, plain, text
 from reports.tables.rendering import markdown
 from reports.tables.table import Bullets, table_of_texts
-from reports.text.inline import bold, code, italic, joined, plain, text
 
 HOSTILE = [
     "<script>alert(1)</script>",

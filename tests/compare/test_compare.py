@@ -1,6 +1,6 @@
-"""Records of two runs side by side: differences, verdicts, and hidden speeds."""
+"""Records of two runs side by side: what is compared and refused, differences, verdicts and exit statuses."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +8,10 @@ import pytest
 from msgspec import structs
 
 from reports import sources
-from reports.compare.changes import CaseChange, compare
-from reports.record import per_sample, schema
-from reports.record.schema import Load, Record, Serving
+from reports.__main__ import main
+from reports.compare import CaseChange, compare
+from reports.record import files, per_sample, schema
+from reports.record.schema import Case, Load, Record, Serving
 from tests import examples as sample
 
 CASE = "a40-resnet50-onnx-trt-fp16"
@@ -36,6 +37,11 @@ def store_samples(
     scores = {"top-1": dict.fromkeys(per_sample.STAGES, tuple(served))}
     sample_scores = per_sample.SampleScores(one.case, one.build.digest, tuple(ids), scores, ())
     per_sample.write(structs.replace(sample_scores, **changes), per_sample.path_of(one.case, folder))
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "before", tmp_path / "after"
 
 
 @pytest.fixture
@@ -139,15 +145,6 @@ def test_unmatched_points_are_listed_by_side(changed: Any) -> None:
     assert [entry.before.batch for entry in case_change.points] == [8]
 
 
-@pytest.mark.parametrize("side", ["before", "after"])
-def test_failing_case_shows_no_speed(side: str, shown: Any, changed: Any) -> None:
-    fine = sample.record(loads=(point(speed=31234.5),))
-    wrong = sample.record(loads=(point(speed=31234.5),), accuracy=sample.failed_accuracy())
-    both = (wrong, fine) if side == "before" else (fine, wrong)
-    assert "31234" not in shown([both[0]], [both[1]])
-    assert changed(*both).points == []
-
-
 # Accuracy.
 
 
@@ -182,3 +179,138 @@ def test_unpaired_scores_state_the_reason(changes: Any, changed: Any, folders: t
     (score,) = changed(sample.record(), after).scores
     assert (score.before.served, score.after.served) == (0.9625, 0.961)
     assert isinstance(score.pairs, str)
+
+
+def test_records_of_different_formats_are_compared(
+    tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
+) -> None:
+    other = structs.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
+    sample.store(tmp_path, sample.record(), other)
+    first, second = (files.path_of(record.case, tmp_path) for record in (sample.record(), other))
+    assert f"## {CASE} → h100-resnet50-trt-fp16\n" in printed("compare", first, second)
+    nnunet = sample.store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
+    assert refused("compare", first, nnunet).startswith(f"error: {nnunet}: ")
+
+
+# What cannot be compared.
+
+
+def test_records_without_common_cases_are_an_error(
+    folders: tuple[Path, Path], refused: Callable[..., str]
+) -> None:
+    sample.store(folders[0], sample.record())
+    sample.store(folders[1], sample.random_weights())
+    text = refused("compare", *folders)
+    assert text.startswith(f"error: {folders[1]}: ")
+
+
+def test_folder_given_twice_is_an_error(tmp_path: Path, refused: Callable[..., str]) -> None:
+    sample.store(tmp_path, sample.record())
+    text = refused("compare", tmp_path, tmp_path / "a40" / ".." / "a40" / f"{CASE}.json")
+    assert f"{CASE}.json: given twice" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("nowhere", None),
+        ("empty", ""),
+        ("notes.txt", "hello"),
+        ("other.json", "[1]"),
+        ("later.json", '{"schema": 3}'),
+        ("cut.json", '{"schema": 1, "case'),
+        ("hole.json", '{"schema": 1}'),
+        ("x.samples.json", "{}"),
+    ],
+)
+def test_non_record_is_named(
+    name: str, content: str | None, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    good, bad = sample.store(tmp_path / "good", sample.record()), tmp_path / name
+    if content == "":
+        bad.mkdir()
+    elif content is not None:
+        bad.write_text(content)
+    assert refused("compare", good, bad).startswith(f"error: {bad}: ")
+
+
+def test_damaged_samples_are_named(folders: tuple[Path, Path], refused: Callable[..., str]) -> None:
+    for folder in folders:
+        sample.store(folder, sample.record())
+        store_samples(folder, sample.record(), [1.0] * 500)
+    damaged = per_sample.path_of(sample.record().case, folders[1])
+    damaged.write_text(damaged.read_text()[:100])
+    assert refused("compare", *folders).startswith(f"error: {damaged}: ")
+
+
+WORSE = ("--fail-on", "worse")
+RIGHT, WRONG = [1.0] * 500, [0.0] * 50 + [1.0] * 450
+
+
+def at(speed: float, **changes: Any) -> Record:
+    """The record of a case with one load point of this speed."""
+    return structs.replace(sample.record(), loads=(point(speed=speed),), **changes)
+
+
+def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> int:
+    sample.store(tmp_path / "before", before)
+    sample.store(tmp_path / "after", after)
+    return main(["compare", str(tmp_path / "before"), str(tmp_path / "after"), *options])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "options", "status"),
+    [
+        (at(1000), at(900), (), 0),
+        (at(1000), at(900), WORSE, 10),
+        (at(1000), at(1000), WORSE, 0),
+        (at(1000), at(900), (*WORSE, "--allow-slowdown", "20%"), 0),
+        (at(1000), at(900), (*WORSE, "--allow-slowdown", "0.5"), 10),
+        # 104 is just above a tenth of the speed, which 90 % allow; 96 is below.
+        (at(1000), at(104), (*WORSE, "--allow-slowdown", "90"), 0),
+        (at(1000), at(96), (*WORSE, "--allow-slowdown", "90"), 10),
+        (at(1000), at(1000, accuracy=sample.failed_accuracy()), WORSE, 12),
+        (at(1000, accuracy=sample.failed_accuracy()), at(1000), WORSE, 4),
+        (at(1000), with_machine(at(1000), cores=64), WORSE, 4),
+        (at(1000), structs.replace(at(1000), loads=(point(16),)), WORSE, 4),
+        (at(1000), with_machine(at(1000), gpu_driver="999.1"), WORSE, 0),
+        (at(1000), with_machine(at(900), gpu_uuids=("GPU-2",)), WORSE, 10),
+    ],
+)
+def test_exit_status_reports_worse_results(
+    tmp_path: Path, before: Record, after: Record, options: Sequence[str], status: int
+) -> None:
+    assert status_of(tmp_path, before, after, *options) == status
+
+
+@pytest.mark.parametrize(
+    ("after", "scores", "status"),
+    [
+        (at(900), WRONG, 12),
+        (structs.replace(at(1000), loads=()), RIGHT, 0),
+    ],
+    ids=["worse and slower", "samples alone"],
+)
+def test_worse_accuracy_precedes_other_statuses(
+    tmp_path: Path, after: Record, scores: list[float], status: int
+) -> None:
+    store_samples(tmp_path / "before", at(1000), RIGHT)
+    store_samples(tmp_path / "after", after, scores)
+
+    assert status_of(tmp_path, at(1000), after, *WORSE) == status
+
+
+@pytest.mark.parametrize("text", ["-1", "100", "150", "three", "nan"])
+def test_invalid_slowdown_percentage_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as raised:
+        status_of(tmp_path, at(1000), at(900), f"--allow-slowdown={text}")
+    assert raised.value.code == 4
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_worst_of_several_runs_sets_exit_status(tmp_path: Path, order: int) -> None:
+    for name, speed in {"before": 1000, "slower": 900, "same": 1000}.items():
+        sample.store(tmp_path / name, at(speed))
+
+    others = [str(tmp_path / name) for name in ("slower", "same")[::order]]
+    assert main(["compare", str(tmp_path / "before"), *others, *WORSE]) == 10

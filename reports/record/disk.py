@@ -1,0 +1,249 @@
+"""Opens, lists and writes files. A foreign folder, such as somebody's CI artifact, shows only its own
+content, without silent gaps; files are written whole or not at all, and the next writer removes what a
+killed run left."""
+
+import contextlib
+import errno
+import fcntl
+import functools
+import hashlib
+import io
+import os
+import re
+import stat
+import uuid
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import BinaryIO
+
+# --- reading ------------------------------------------------------------------------------------------------
+# `Path.glob`, `Path.rglob` and `os.walk` skip each folder that this user may not list, and a part would pass
+# for the whole.
+
+_OF_THE_FILE_SYSTEM = "lost+found"
+"""The folder that ext4 makes for root at the top of each disk, such as a volume of a container."""
+
+
+def matching(folder: Path, pattern: str) -> list[Path]:
+    """The sorted paths below a folder that match a pattern such as `*/*.json`; none if there is no such
+    folder. Raises PermissionError, which names the folder, if this user may not list one."""
+    paths = [folder]
+    for part in pattern.split("/"):
+        paths = [
+            path / entry.name for path in paths for entry in _entries(path) if fnmatchcase(entry.name, part)
+        ]
+    return sorted(paths)
+
+
+def below(folder: Path, is_entered: Callable[[Path], bool] = lambda _folder: True) -> Iterator[Path]:
+    """Everything below a folder, except behind links and in folders that `is_entered` excludes; nothing if
+    there is no such folder. Raises PermissionError as `matching` does."""
+    pending = [folder]
+    while pending:
+        for entry in _entries(pending.pop()):
+            path = Path(entry.path)
+            yield path
+            if entry.is_dir(follow_symlinks=False) and is_entered(path):
+                pending.append(path)
+
+
+def _entries(folder: Path) -> "list[os.DirEntry[str]]":
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if entry.name != _OF_THE_FILE_SYSTEM]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+LARGEST_BYTES = 256 * 2**20
+"""The largest file that the suite reads whole. The samples of 50,000 pictures, the largest evaluation set,
+with two metrics after three stages take some 8 MB, and the record of a long sweep far below 1 MB."""
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def is_plain(name: str) -> bool:
+    """Whether a record's value may name a file: it stays in its folder, on every file system."""
+    return _NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+@contextlib.contextmanager
+def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader]:
+    """Open a regular file in or below the record's `folder`, by default the file's own. Symbolic links may
+    lead to the folder, but not further down. An OSError says what else is there."""
+    folder = folder or path.parent
+    try:
+        real = Path(os.path.realpath(folder), path.relative_to(folder))
+        # Check before opening: a pipe would block, and opening a device may have effects.
+        if not stat.S_ISREG(real.lstat().st_mode) or os.path.realpath(real) != str(real):
+            raise OSError(
+                errno.ELOOP,
+                "it is, or lies behind, a symbolic link, or is no regular file. Take it out of the folder, "
+                "or put the file itself there",
+                str(path),
+            )
+        file = real.open("rb")
+    except PermissionError as error:
+        message = f"{error.strerror}. Let this user read it, and enter the folders around it"
+        raise PermissionError(error.errno, message, str(path)) from error
+    with file:
+        yield file
+
+
+def content(path: Path, folder: Path | None = None, largest_bytes: int = LARGEST_BYTES) -> bytes:
+    """The content of a file, as `opened` opens it; raises OSError if it is larger than `largest_bytes`."""
+    with opened(path, folder) as file:
+        if len(data := file.read(largest_bytes + 1)) <= largest_bytes:
+            return data
+    message = f"it is larger than {largest_bytes / 2**20:g} MiB, which no such file is. Take it away"
+    raise OSError(errno.EFBIG, message, str(path))
+
+
+def holds(path: Path, wanted: bytes) -> bool:
+    """Whether `path` is a regular file with exactly this content."""
+    try:
+        return content(path, largest_bytes=len(wanted)) == wanted
+    except OSError:
+        return False
+
+
+def given(path: Path, largest_bytes: int = LARGEST_BYTES) -> bytes:
+    """The content of a user's file, also behind symbolic links. For anything but a regular file of at most
+    `largest_bytes` it raises an OSError, whose `strerror` is for the user."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return content(Path(os.path.realpath(path)), largest_bytes=largest_bytes)
+
+
+def sha256(file: BinaryIO) -> bytes:
+    """The digest of a file from its position on, in pieces: hashlib.file_digest is new in Python 3.11."""
+    hasher = hashlib.sha256()
+    while piece := file.read(2**18):
+        hasher.update(piece)
+    return hasher.digest()
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+_LONGEST_STEM = 40  # characters of a name, so that a temporary name never exceeds a file system's limit
+_TEMPORARY = re.compile(r"\..*-[0-9a-f]{32}\.tmp", re.DOTALL)
+_STANDS_FOR_ANOTHER = ("/dev", "/proc")
+"""Folders whose entries stand for other files, as /dev/stdout does for the one that a shell redirects to."""
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write `content` so that a reader sees the whole old file or the whole new one, even after a kill.
+
+    The new file keeps the old one's permissions, and its owner if the process may give files away. This also
+    removes leftovers of killed processes from the folder. Raises an OSError that names `path`, also if
+    anything but a regular file is there."""
+    make_folder(path.parent)
+    _clean_once(path.parent.absolute())
+    with named(path):
+        old = path.lstat() if os.path.lexists(path) else None
+        if old is not None and not stat.S_ISREG(old.st_mode):
+            raise OSError(
+                errno.EEXIST, "it is no regular file, and is never replaced. Move it away", str(path)
+            )
+        descriptor, temporary = _locked(path)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(descriptor)
+                if old is not None:
+                    with contextlib.suppress(PermissionError):  # only root gives files away
+                        os.fchown(descriptor, old.st_uid, old.st_gid)
+                    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+                temporary.replace(path)  # under the lock, so that nobody takes it for a leftover
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_given(path: Path, content: bytes) -> None:
+    """Write `content` to a user's path: to a file as `replace` does, also behind a symbolic link; to a pipe,
+    a terminal or /dev/null in place. Raises an OSError that names `path`."""
+    if path.exists() and not os.access(path, os.W_OK):  # its folder may still let `replace` succeed
+        raise PermissionError(errno.EACCES, "it may not be written to. Name another file", str(path))
+    with named(path):
+        if (path.is_file() and not stands_for_another(path)) or not path.exists():
+            replace(Path(os.path.realpath(path)), content)
+        else:
+            with path.open("ab") as file:
+                file.write(content)
+
+
+def stands_for_another(path: Path) -> bool:
+    """Whether a path stands for another file, as /dev/stdout does: write to it, but never replace it."""
+    return Path(os.path.realpath(path.parent)).as_posix().startswith(_STANDS_FOR_ANOTHER)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents; raises an OSError that names `path` if something else is there."""
+    try:
+        with named(path):
+            path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        check_folder(path)  # its error says what is there
+        raise
+
+
+def check_folder(path: Path) -> None:
+    """Raise an OSError that names `path` if this user cannot write into a folder; creates nothing."""
+    if (problem := obstacle(path)) is not None:
+        raise OSError(errno.ENOTDIR, f"it {problem[1]}. Name another place", str(path))
+
+
+def obstacle(folder: Path) -> tuple[Path, str] | None:
+    """The path that prevents writing into a folder, which need not exist, and the reason; or None."""
+    nearest = next(level for level in (folder, *folder.absolute().parents) if os.path.lexists(level))
+    # Path's own methods raise an error in folders that this user may not search.
+    if not os.path.exists(nearest):  # noqa: PTH110
+        return nearest, "is a symbolic link to nothing"
+    if not os.path.isdir(nearest):  # noqa: PTH112
+        return nearest, "is not a folder"
+    return None if os.access(nearest, os.W_OK | os.X_OK) else (nearest, "may not be written to")
+
+
+@contextlib.contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Make the system's OSErrors name `path`, not the temporary file or none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _locked(path: Path) -> tuple[int, Path]:
+    """A new file beside `path`, locked while its descriptor is open."""
+    while True:
+        temporary = path.parent / f".{path.stem[:_LONGEST_STEM]}-{uuid.uuid4().hex}.tmp"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with contextlib.suppress(OSError):  # a file system without locks: nobody else gets one there either
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if temporary.exists():
+            return descriptor, temporary
+        os.close(descriptor)  # another process removed it as a leftover before the lock
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove this user's temporary files that no process has locked."""
+    try:
+        leftovers = [entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name)]
+    except OSError:
+        return
+    for path in leftovers:
+        with contextlib.suppress(OSError):  # locked, gone meanwhile, a folder or a link
+            descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                if os.fstat(descriptor).st_uid == os.getuid():
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+            finally:
+                os.close(descriptor)
+
+
+_clean_once = functools.cache(remove_leftovers)
+"""Removes leftovers once per process and folder."""
