@@ -17,8 +17,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
 from fixtures.accuracy.compare_answers import Closeness
-from fixtures.consistency.repeat_bounds import Alone, alone_of
-from fixtures.consistency.served import ServedModel
+from fixtures.consistency.served import Alone, ServedModel, alone_of
 from fixtures.measure.load_data import LoadData
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.messages import raw_content

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from fixtures.accuracy.compare_answers import Answer, Closeness
-from fixtures.consistency.repeat_bounds import Alone, alone_of
-from fixtures.consistency.served import ServedModel
+from fixtures.consistency.served import Alone, ServedModel, alone_of
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Arrays, LoadPoint, Tensor
 from tests import toy

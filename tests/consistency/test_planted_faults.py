@@ -10,9 +10,8 @@ import pytest
 from msgspec import structs
 
 from fixtures.accuracy.compare_answers import Closeness
-from fixtures.consistency import declared, refusals, repeat_checks, transports
-from fixtures.consistency.repeat_bounds import Alone
-from fixtures.consistency.served import ServedModel, ask_alone
+from fixtures.consistency import declared, repeat_checks, transports
+from fixtures.consistency.served import Alone, ServedModel, ask_alone
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve.server import Server
@@ -93,8 +92,8 @@ def gates_of(served: ServedModel, alone: Alone) -> dict[str, Callable[[], Answer
         "batches": lambda: repeat_checks.batches(served, alone),
         "transports": lambda: transports.transports(served, alone, shared_memory=True),
         "declared": lambda: declared.declared(served, alone.rows),
-        "largest-batch": lambda: refusals.largest_batch(served),
-        "malformed": lambda: refusals.malformed(served, alone),
+        "largest-batch": lambda: declared.largest_batch(served),
+        "malformed": lambda: declared.malformed(served, alone),
     }
 
 

@@ -13,8 +13,7 @@ import pytest
 from fixtures.accuracy.compare_answers import Answer, Closeness
 from fixtures.consistency import recorded
 from fixtures.consistency.recorded import RecordedAnswers
-from fixtures.consistency.repeat_bounds import Rows
-from fixtures.consistency.served import ServedModel
+from fixtures.consistency.served import Rows, ServedModel
 from fixtures.errors import InputError
 from fixtures.measure.load_data import LoadData
 from fixtures.serve.server import Server

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
-from fixtures.consistency import refusals
-from fixtures.consistency.repeat_bounds import Alone
-from fixtures.consistency.served import Reply, ServedModel
+from fixtures.consistency import declared
+from fixtures.consistency.served import Alone, Reply, ServedModel
 from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import ROWS, alone, served_model
 
@@ -64,7 +63,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[Server], list[Any]]:
                 for request in received
             ]
 
-        monkeypatch.setattr(refusals, "send", send)
+        monkeypatch.setattr(declared, "send", send)
         return received
 
     return start
@@ -76,7 +75,7 @@ def takes(*sizes: int) -> Server:
 
 def test_batches_of_every_size_and_one_more_are_sent(serve: Any) -> None:
     received = serve(takes(1, 2, 3, 4))
-    result = refusals.largest_batch(served_model(count=3))
+    result = declared.largest_batch(served_model(count=3))
 
     assert (result.wrong, result.requests) == ("", 5)
     contents = {request.inputs[0].shape[0]: request.raw_input_contents[0] for request in received}
@@ -103,7 +102,7 @@ def test_undeclared_batch_sizes_fail(
     serve: Any, largest: int, sizes: tuple[int, ...], wrong: int | None
 ) -> None:
     serve(takes(*sizes))
-    text = refusals.largest_batch(served_model(largest=largest)).wrong
+    text = declared.largest_batch(served_model(largest=largest)).wrong
 
     assert (f"a batch of {wrong}" in text) is (wrong is not None)
     assert bool(text) is (wrong is not None)
@@ -111,13 +110,13 @@ def test_undeclared_batch_sizes_fail(
 
 def test_model_without_batching_has_no_largest_batch(serve: Any) -> None:
     received = serve(takes())
-    result = refusals.largest_batch(served_model(batched=False))
+    result = declared.largest_batch(served_model(batched=False))
 
     assert (result.wrong, result.requests, received) == ("", 0, [])
 
 
 def malformed(served: ServedModel | None = None, first: Alone | None = None) -> AnswerGate:
-    return refusals.malformed(served or served_model(), alone() if first is None else first)
+    return declared.malformed(served or served_model(), alone() if first is None else first)
 
 
 def test_each_malformed_request_precedes_a_valid_one(serve: Any) -> None:
@@ -146,7 +145,7 @@ def test_harm_by_malformed_request_is_found(
     serve: Any, monkeypatch: pytest.MonkeyPatch, number: int, harm: str
 ) -> None:
     serve(fault_in)
-    send = refusals.send
+    send = declared.send
 
     def harmed(job: Any, requests: Any) -> list[Reply]:
         replies = send(job, requests)
@@ -157,7 +156,7 @@ def test_harm_by_malformed_request_is_found(
             reply.response.raw_output_contents[0] = b"\0" * 16  # type: ignore[union-attr]
         return replies
 
-    monkeypatch.setattr(refusals, "send", harmed)
+    monkeypatch.setattr(declared, "send", harmed)
 
     wrong = malformed(first=alone(1)).wrong
     assert FAULTS[number] in wrong

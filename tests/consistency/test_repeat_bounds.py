@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, Closeness, Comparison
-from fixtures.consistency.repeat_bounds import (
+from fixtures.consistency.served import (
     alone_of,
     hold,
     joined_answers,

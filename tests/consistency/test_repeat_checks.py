@@ -10,8 +10,7 @@ from tritonclient.grpc import service_pb2
 
 from fixtures.accuracy.compare_answers import Closeness
 from fixtures.consistency import repeat_checks, served
-from fixtures.consistency.repeat_bounds import alone_of
-from fixtures.consistency.served import Reply
+from fixtures.consistency.served import Reply, alone_of
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Arrays, Tensor
 from reports.record.schema import AnswerGate

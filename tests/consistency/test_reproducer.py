@@ -10,7 +10,7 @@ import pytest
 from fixtures.accuracy.compare_answers import Answer, Closeness, Differing, compare, expect
 from fixtures.consistency import reproducer
 from fixtures.spec import Tensor
-from fixtures.user_models.request_files import read_request_files
+from fixtures.user_models.value_files import read_request_files
 from tests import toy
 
 ROWS = {

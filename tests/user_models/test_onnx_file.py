@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from fixtures.accuracy.ledger import missing_options
-from fixtures.accuracy.parity import compare_conversion
 from fixtures.accuracy.precision_cost import closeness_of, output_limits
-from fixtures.accuracy.stages import Stage, evaluate_in_process
+from fixtures.accuracy.stages import Stage, compare_conversion, evaluate_in_process
 from fixtures.build.configuration import model_config
 from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
