@@ -29,15 +29,13 @@ from tests import toy
 from tests.toy import compare_conversion
 
 ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
-BERT, SPEECH = (
-    next(model for model in all_models() if model.name == name)
-    for name in ("bert-dist4l-micro", "fastpitch-micro")
-)
+MODELS = {model.name: model for model in all_models()}
+BERT, SPEECH = MODELS["bert-dist4l-micro"], MODELS["fastpitch-micro"]
 
 
 @functools.cache
 def _load(name: str) -> Weights:
-    return next(model for model in all_models() if model.name == name).load(None)
+    return MODELS[name].load(None)
 
 
 def weights_of(model: Model) -> Weights:
@@ -153,19 +151,14 @@ def test_decision_changes_are_limited_by_precision_cost(
         keep=lambda outputs: outputs,
         decide=lambda kept: kept["masks"],
     )
-    parity = compare_conversion(
-        toy.case(model, "bf16"),
-        toy.weights(),
-        changed(by_conversion),
-        samples,
-        24,
-        emulated=changed(by_precision),
-    )
+    conversion, emulated = changed(by_conversion), changed(by_precision)
+    case = toy.case(model, "bf16")
+    parity = compare_conversion(case, toy.weights(), conversion, samples, 24, emulated=emulated)
     assert parity.passed is passed, parity
 
 
 def test_int8_emulation_uses_only_training_samples() -> None:
-    model = next(candidate for candidate in all_models() if candidate.name == "resnet50-micro")
+    model = MODELS["resnet50-micro"]
     seen: list[int] = []
     training = model.samples("training", None, None)
     training = dataclasses.replace(training, ids=training.ids[:16])

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fixtures.accuracy.all_outputs import differences_of
+from fixtures.accuracy.all_outputs import Differences
+from fixtures.accuracy.compare_answers import expect
 from fixtures.accuracy.ledger import accuracy_ledger, score_each_sample
 from fixtures.accuracy.precision_cost import PrecisionCost, output_limits
 from fixtures.accuracy.stages import evaluate_in_process
@@ -15,7 +16,7 @@ from fixtures.errors import AccuracyError
 from fixtures.spec import Arrays, Tensor, Tolerance
 from reports.record.schema import Accuracy, OutputDifference, within_limits
 from tests import toy
-from tests.accuracy.answering_client import COUNT, Answer, Connect
+from tests.accuracy.conftest import COUNT, Answer, Connect
 
 SECOND, COUNTS = "PROBABILITIES", "COUNTS"
 
@@ -23,11 +24,8 @@ SECOND, COUNTS = "PROBABILITIES", "COUNTS"
 def three_outputs(inputs: Arrays) -> Arrays:
     """The classes come from the first output alone; no metric uses the others."""
     values = inputs[toy.INPUT]
-    return {
-        toy.OUTPUT: values,
-        SECOND: values * 0.5 + 0.1,
-        COUNTS: 100 + values.argmax(axis=1, keepdims=True),
-    }
+    counts = 100 + values.argmax(axis=1, keepdims=True)
+    return {toy.OUTPUT: values, SECOND: values * 0.5 + 0.1, COUNTS: counts}
 
 
 def unused(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Arrays], Arrays]:
@@ -70,11 +68,8 @@ def test_equal_served_outputs_pass_and_are_recorded(connect: Connect) -> None:
     result = served_ledger(connect, three_outputs)
 
     assert result.passed
-    assert [(difference.output, difference.kind, difference.largest) for difference in result.outputs] == [
-        (toy.OUTPUT, "error", 0.0),
-        (SECOND, "error", 0.0),
-        (COUNTS, "differing", 0.0),
-    ]
+    kinds = {difference.output: (difference.kind, difference.largest) for difference in result.outputs}
+    assert kinds == {toy.OUTPUT: ("error", 0.0), SECOND: ("error", 0.0), COUNTS: ("differing", 0.0)}
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -111,9 +106,7 @@ def test_server_may_differ_by_kernel_rounding(
         assert served_ledger(connect, scaled, precision, Tolerance(0.5, 0.95, "chosen")).passed is passed
 
 
-def test_wrong_value_of_unused_output_names_expected_and_given(
-    connect: Connect,
-) -> None:
+def test_wrong_value_of_unused_output_names_expected_and_given(connect: Connect) -> None:
     samples = toy.samples(COUNT)
     wrong_class = samples.labels[7]
 
@@ -136,9 +129,7 @@ def test_wrong_shape_of_unused_output_is_an_error(connect: Connect) -> None:
         served_ledger(connect, unused(SECOND, lambda values: values[:, :2]))
 
 
-def test_integers_in_two_rows_may_differ_as_near_ties(
-    connect: Connect,
-) -> None:
+def test_integers_in_two_rows_may_differ_as_near_ties(connect: Connect) -> None:
     """The comparison leaves out these rows' other outputs."""
     calls = iter([True, True])
 
@@ -167,7 +158,7 @@ def test_few_wrong_voxels_in_every_mask_fail() -> None:
 
     def compared(served: np.ndarray) -> OutputDifference:
         ids = [str(row) for row in range(24)]
-        differences = differences_of({"masks": masks}, ids, limits, "served", "in process it")
+        differences = Differences(expect(ids, {"masks": masks}), limits, "served", "in process it")
         differences.add({"masks": served}, range(24))
         (result,) = differences.outputs
         return result

@@ -16,7 +16,6 @@ from tests import toy
 COUNT = 40
 ELSEWHERE: Any = "meta"
 """PyTorch's device without memory, in place of a GPU."""
-MODELS = {model.name: model for model in all_models()}
 
 
 @pytest.mark.parametrize("batch", [1, 7, 40, 64])
@@ -30,14 +29,11 @@ def test_every_sample_counts_at_any_batch_size(batch: int) -> None:
 
 
 def test_dropped_sample_is_an_error() -> None:
+    def dropping(inputs: Arrays) -> Arrays:
+        return {toy.OUTPUT: inputs[toy.INPUT][1:]}
+
     with pytest.raises(AccuracyError, check=lambda error: toy.OUTPUT in error.where):
-        evaluate_in_process(
-            "converted",
-            toy.model(),
-            lambda inputs: {toy.OUTPUT: inputs[toy.INPUT][1:]},
-            toy.samples(COUNT),
-            8,
-        )
+        evaluate_in_process("converted", toy.model(), dropping, toy.samples(COUNT), 8)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -66,19 +62,17 @@ def test_changed_row_length_names_output_and_sample() -> None:
     assert str(samples.ids[8]) in caught.value.what
 
 
-def places(network: torch.nn.Module) -> set[str]:
-    return {str(tensor.device) for tensor in network.state_dict().values()}
-
-
 @pytest.mark.parametrize("is_built_anew", [True, False], ids=["built anew", "reused"])
 @pytest.mark.parametrize("device", ["cpu", ELSEWHERE])
 def test_reference_runs_on_device_for_new_and_reused_builds(device: Any, is_built_anew: bool) -> None:
-    model = MODELS["resnet50-micro"]
+    def places(network: torch.nn.Module) -> set[str]:
+        return {str(tensor.device) for tensor in network.state_dict().values()}
+
+    model = next(model for model in all_models() if model.name == "resnet50-micro")
     weights = model.load(None)
     if is_built_anew:
-        network_and_inputs(
-            ConversionJob(model, weights.network, "fp32", None, ELSEWHERE, 8, None, lambda _step: None)
-        )
+        job = ConversionJob(model, weights.network, "fp32", None, ELSEWHERE, 8, None, lambda _step: None)
+        network_and_inputs(job)
     reference = reference_on(device, model, weights)
     assert places(reference.network) == {str(device)}
     assert {tensor.dtype for tensor in reference.network.parameters()} == {torch.float32}

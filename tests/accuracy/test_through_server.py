@@ -13,7 +13,7 @@ from fixtures.accuracy.through_server import evaluate_through_server, mixed_batc
 from fixtures.errors import AccuracyError, ProofError
 from fixtures.spec import Samples
 from tests import toy
-from tests.accuracy.answering_client import COUNT, Answer, Connect
+from tests.accuracy.conftest import COUNT, Answer, Connect
 
 CASE = toy.case()
 
@@ -57,20 +57,6 @@ def test_out_of_order_answers_match_their_samples(has_labels: bool, connect: Con
     assert progress[-1] == f"{COUNT} of {COUNT}"
 
 
-def test_duplicate_answer_is_an_error(connect: Connect) -> None:
-    first: list[str] = []
-
-    def repeat(answer: Answer) -> Answer:
-        first.append(answer.id)
-        answer.id = first[0]
-        return answer
-
-    _, server = connect(repeat)
-
-    with pytest.raises(ProofError):
-        evaluate_through_server(server, CASE, toy.samples(COUNT), 1)
-
-
 class Cut(Answer):
     """Texts, the last of which claims more bytes than there are."""
 
@@ -78,16 +64,29 @@ class Cut(Answer):
         return np.asarray(deserialize_bytes_tensor(b"\x04\x00\x00\x00text\x09\x00"))
 
 
+def repeating() -> Callable[[Answer], Answer]:
+    """Answers the first request again and again."""
+    first: list[str] = []
+
+    def change(answer: Answer) -> Answer:
+        first.append(answer.id)
+        answer.id = first[0]
+        return answer
+
+    return change
+
+
 @pytest.mark.parametrize(
     "change",
     [
         lambda _answer: Answer("9999", {toy.OUTPUT: toy.rows([0])}),
+        repeating(),
         lambda answer: Answer(answer.id, {}),
         lambda answer: Answer(answer.id, {toy.OUTPUT: toy.rows([0, 1, 2, 3, 4])}),
         lambda answer: Cut(answer.id, {}),
         lambda answer: None if answer.id == "3" else answer,
     ],
-    ids=["to no request", "without the output", "of another length", "cut off", "none in time"],
+    ids=["to no request", "twice", "without the output", "of another length", "cut off", "none in time"],
 )
 def test_malformed_answer_is_an_error(
     change: Callable[[Answer], Answer | None], connect: Connect, monkeypatch: pytest.MonkeyPatch

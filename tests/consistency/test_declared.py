@@ -46,10 +46,8 @@ def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
     """A model of two outputs, the first of this shape."""
     served = served_model(**changes)
     outputs = (Tensor("OUT", "FP32", shape), Tensor("COUNT", "INT64", (1,)))
-    return dataclasses.replace(
-        served,
-        job=dataclasses.replace(served.job, model=dataclasses.replace(served.job.model, outputs=outputs)),
-    )
+    two_outputs = dataclasses.replace(served.job.model, outputs=outputs)
+    return dataclasses.replace(served, job=dataclasses.replace(served.job, model=two_outputs))
 
 
 @pytest.fixture
@@ -124,19 +122,10 @@ def test_undeclared_answer_is_named_with_its_request(gate: Gate, name: str, to: 
     assert (output in wrong, named in wrong) == (True, True)
 
 
-@pytest.mark.parametrize(
-    ("change", "shape", "passes"),
-    [
-        (lambda _response: None, (-1,), True),
-        (MORE_AXES, (-1,), False),
-        (lambda _response: None, (5,), False),
-        (lambda _response: None, (3,), False),
-    ],
-)
-def test_dynamic_dimension_accepts_any_length(
-    gate: Gate, change: Change, shape: tuple[int, ...], passes: bool
-) -> None:
-    assert (gate(change, 0, model(shape))[0].wrong == "") is passes
+def test_dynamic_dimension_accepts_any_length(gate: Gate) -> None:
+    assert gate(served=model((-1,)))[0].wrong == ""
+    assert gate(MORE_AXES, served=model((-1,)))[0].wrong
+    assert gate(served=model((5,)))[0].wrong
 
 
 @pytest.mark.parametrize(
@@ -210,13 +199,7 @@ def test_first_request_is_slow_only_after_three_loads(
 
 @pytest.mark.parametrize(
     ("warm_ups", "promised"),
-    [
-        ([(4, 4), (2, 4)], 2),
-        ([(0, 4)], 1),
-        ([(2, 8), (4, 4)], 4),
-        ([(1, 8)], None),
-        ([], None),
-    ],
+    [([(4, 4), (2, 4)], 2), ([(0, 4)], 1), ([(2, 8), (4, 4)], 4), ([(1, 8)], None), ([], None)],
 )
 def test_warmup_promises_only_for_matching_shape(
     warm_ups: Sequence[tuple[int, int]], promised: int | None
@@ -225,7 +208,5 @@ def test_warmup_promises_only_for_matching_shape(
         f"model_warmup {{ batch_size: {batch} inputs {{ key: 'IN' value {{ dims: {length} }} }} }}"
         for batch, length in warm_ups
     )
-    assert (
-        promised_batch(text_format.Parse(text, ModelConfig()), {"IN": np.zeros((1, 4), np.float32)})
-        == promised
-    )
+    rows = {"IN": np.zeros((1, 4), np.float32)}
+    assert promised_batch(text_format.Parse(text, ModelConfig()), rows) == promised

@@ -8,7 +8,8 @@ import pytest
 from tritonclient.grpc import service_pb2
 
 from fixtures.consistency import declared
-from fixtures.consistency.served import Alone, Reply, ServedModel
+from fixtures.consistency.served import Alone, Reply
+from fixtures.measure.requests import request_for
 from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import ROWS, alone, served_model
 
@@ -50,18 +51,22 @@ Server = Callable[[Any], str]
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[Server], list[Any]]:
-    """`serve(refuses)`: start a server that refuses so; returns the requests that it receives."""
+def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """`serve(refuses)`: start a server that refuses so, and answers the request of the number `harmed`, if
+    any, by `reply`; returns the requests that it receives."""
 
-    def start(refuses: Server) -> list[Any]:
+    def start(refuses: Server, harmed: int = -1, reply: Reply | None = None) -> list[Any]:
         received: list[Any] = []
 
         def send(_job: Any, requests: Iterable[Any]) -> list[Reply]:
             received[:] = requests
-            return [
+            replies = [
                 Reply(None, why) if (why := refuses(request)) else Reply(answer_to(request))
                 for request in received
             ]
+            if reply is not None:
+                replies[harmed] = reply
+            return replies
 
         monkeypatch.setattr(declared, "send", send)
         return received
@@ -115,8 +120,8 @@ def test_model_without_batching_has_no_largest_batch(serve: Any) -> None:
     assert (result.wrong, result.requests, received) == ("", 0, [])
 
 
-def malformed(served: ServedModel | None = None, first: Alone | None = None) -> AnswerGate:
-    return declared.malformed(served or served_model(), alone() if first is None else first)
+def malformed(first: Alone | None = None) -> AnswerGate:
+    return declared.malformed(served_model(), first or alone())
 
 
 def test_each_malformed_request_precedes_a_valid_one(serve: Any) -> None:
@@ -139,25 +144,13 @@ def test_answered_malformed_request_is_found(serve: Any, fault: str) -> None:
     assert fault in malformed().wrong
 
 
-@pytest.mark.parametrize("harm", ["refuses", "answers otherwise"])
+@pytest.mark.parametrize("refuses", [True, False], ids=["refuses", "answers otherwise"])
 @pytest.mark.parametrize("number", range(6))
-def test_harm_by_malformed_request_is_found(
-    serve: Any, monkeypatch: pytest.MonkeyPatch, number: int, harm: str
-) -> None:
-    serve(fault_in)
-    send = declared.send
-
-    def harmed(job: Any, requests: Any) -> list[Reply]:
-        replies = send(job, requests)
-        reply = replies[2 * number + 1]
-        if harm == "refuses":
-            replies[2 * number + 1] = Reply(None, "broken")
-        else:
-            reply.response.raw_output_contents[0] = b"\0" * 16  # type: ignore[union-attr]
-        return replies
-
-    monkeypatch.setattr(declared, "send", harmed)
+def test_harm_by_malformed_request_is_found(serve: Any, number: int, refuses: bool) -> None:
+    other = request_for((job := served_model().job), job.data.inputs([1]))
+    serve(fault_in, 2 * number + 1, Reply(None, "broken") if refuses else Reply(answer_to(other)))
 
     wrong = malformed(first=alone(1)).wrong
+
     assert FAULTS[number] in wrong
-    assert ("broken" in wrong) is (harm == "refuses")
+    assert ("broken" in wrong) is refuses

@@ -1,22 +1,16 @@
 """Comparison of answers of every type with the answers to lone requests."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
 from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, Closeness, Comparison
-from fixtures.consistency.served import (
-    alone_of,
-    hold,
-    joined_answers,
-    with_same_answers,
-)
+from fixtures.consistency.served import alone_of, hold, joined_answers, with_same_answers
 from fixtures.spec import Arrays
 from reports.record.schema import SameAnswers
 from tests import examples
-from tests.consistency.wrong_rows import CLASSES, FAULTS, NEAR, Fault
+from tests.consistency.stand_in import CLASSES, FAULTS, WIDE, Fault
 
 COUNT = 20
 IDS = [f"row-{n}" for n in range(COUNT)]
@@ -47,36 +41,25 @@ def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
     assert comparison.sample == "", "none differs most"
 
 
-@pytest.mark.parametrize(
-    ("right", "change"),
-    [
-        (ROWS, lambda rows: rows + 0.3),
-        (ROWS, lambda rows: rows * np.where(np.arange(4) == 2, np.nan, 1)),
-        (ROWS, lambda rows: rows[:, :3]),
-        (ROWS, lambda rows: rows[::-1]),
-        (ROWS, lambda rows: rows[:1]),
-        (ROWS, lambda rows: rows.astype(np.int64)),
-        (ROWS[:, 0], lambda rows: rows[::-1]),
-        (TEXTS, lambda rows: rows[::-1]),
-        (TEXTS, lambda rows: rows[:, :1]),
-        (np.arange(400).reshape(20, 20), lambda rows: rows + (np.arange(20) == 7)),
-        (ROWS > 0, lambda rows: ~rows),
-    ],
-    ids=[
-        "another value",
-        "no number",
-        "another shape",
-        "rows swapped",
-        "a row missing",
-        "another type",
-        "numbers swapped",
-        "texts swapped",
-        "a text missing",
-        "one integer",
-        "truth",
-    ],
-)
-def test_differing_answer_is_counted_and_its_sample_named(right: np.ndarray, change: Any) -> None:
+DIFFERING: dict[str, tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]] = {
+    "another value": (ROWS, lambda rows: rows + 0.3),
+    "no number": (ROWS, lambda rows: rows * np.where(np.arange(4) == 2, np.nan, 1)),
+    "another shape": (ROWS, lambda rows: rows[:, :3]),
+    "rows swapped": (ROWS, lambda rows: rows[::-1]),
+    "a row missing": (ROWS, lambda rows: rows[:1]),
+    "another type": (ROWS, lambda rows: rows.astype(np.int64)),
+    "numbers swapped": (ROWS[:, 0], lambda rows: rows[::-1]),
+    "texts swapped": (TEXTS, lambda rows: rows[::-1]),
+    "a text missing": (TEXTS, lambda rows: rows[:, :1]),
+    "one integer": (np.arange(400).reshape(20, 20), lambda rows: rows + (np.arange(20) == 7)),
+    "truth": (ROWS > 0, lambda rows: ~rows),
+}
+
+
+@pytest.mark.parametrize(("right", "change"), DIFFERING.values(), ids=DIFFERING)
+def test_differing_answer_is_counted_and_its_sample_named(
+    right: np.ndarray, change: Callable[[np.ndarray], np.ndarray]
+) -> None:
     comparison = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
 
     assert comparison.wrong >= 1
@@ -86,26 +69,18 @@ def test_differing_answer_is_counted_and_its_sample_named(right: np.ndarray, cha
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_faults_within_2_percent_of_magnitude_are_found(
-    fault: tuple[Arrays, Fault],
-) -> None:
+def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fault]) -> None:
     right, spoil = fault
 
-    assert compared(right, right, range(12), NEAR).wrong == 0
-    assert compared(right, spoil(right), range(12), NEAR).wrong >= 10
+    assert compared(right, right, range(12), WIDE).wrong == 0
+    assert compared(right, spoil(right), range(12), WIDE).wrong >= 10
 
 
-@pytest.mark.parametrize(
-    ("right", "given", "near"),
-    [
-        ({"OUT": ROWS}, {"OUT": ROWS[:1] + np.float32(0.03)}, Closeness(0.5, 0.01, 1.0)),
-        ({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, EXACT),
-        ({"OUT": ROWS}, {"OUT": np.array(0.5)}, EXACT),
-    ],
-    ids=["off on the mean", "an output that is gone", "one number for a whole batch"],
-)
-def test_wrong_row_is_found(right: Arrays, given: Arrays, near: Closeness) -> None:
-    assert compared(right, given, [0], near).wrong == 1
+def test_row_that_is_off_on_the_mean_or_lacks_an_output_is_wrong() -> None:
+    off = ROWS[:1] + np.float32(0.03)
+    assert compared({"OUT": ROWS}, {"OUT": off}, [0], Closeness(0.5, 0.01, 1.0)).wrong == 1
+    assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong == 1
+    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong == 1, "one number for a whole batch"
 
 
 def test_answers_of_several_shapes_are_compared_separately() -> None:
@@ -127,25 +102,19 @@ def noisy(values: np.ndarray, share: float) -> np.ndarray:
     return (values + noise).astype(values.dtype)
 
 
-@pytest.mark.parametrize(
-    ("right", "given", "near"),
-    [
-        (ROWS, ROWS + np.float32(0.03) * (np.arange(4) == 1).astype(np.float32), Closeness(0.5, 0.01, 1.0)),
-        (ROWS, noisy(ROWS, 5e-7), EXACT),
-        (1000 + 10 * ROWS, noisy(1000 + 10 * ROWS, 1e-7), EXACT),
-        (np.tile(ROWS[:1], (20, 1)), noisy(np.tile(ROWS[:1], (20, 1)), 5e-7), EXACT),
-        (np.abs(ROWS) * 1e-9, np.abs(ROWS) * 1e-9 + 1e-7, EXACT),
-        (ROWS, ROWS.astype(np.float16).astype(np.float32), Closeness(0.05, 0.025, 1.0, 1e-3)),
-    ],
-    ids=[
-        "one element of a mean",
-        "kernels in FP32",
-        "far from 0",
-        "the same for all samples",
-        "nearly 0",
-        "FP16",
-    ],
-)
+SAME = np.tile(ROWS[:1], (20, 1))
+HALF = Closeness(0.05, 0.025, 1.0, 1e-3)
+ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, Closeness]] = {
+    "one element of a mean": (ROWS, ROWS + np.array([0, 0.03, 0, 0], np.float32), Closeness(0.5, 0.01, 1.0)),
+    "kernels in FP32": (ROWS, noisy(ROWS, 5e-7), EXACT),
+    "far from 0": (1000 + 10 * ROWS, noisy(1000 + 10 * ROWS, 1e-7), EXACT),
+    "the same for all samples": (SAME, noisy(SAME, 5e-7), EXACT),
+    "nearly 0": (np.abs(ROWS) * 1e-9, np.abs(ROWS) * 1e-9 + 1e-7, EXACT),
+    "FP16": (ROWS, ROWS.astype(np.float16).astype(np.float32), HALF),
+}
+
+
+@pytest.mark.parametrize(("right", "given", "near"), ROUNDED.values(), ids=ROUNDED)
 def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, near: Closeness) -> None:
     comparison = compared({"OUT": right}, {"OUT": given}, range(20), near)
 
@@ -158,7 +127,7 @@ def test_rounding_makes_no_mix_up_of_equal_answers() -> None:
     right = np.concatenate([1 - small[:, :1], small], axis=1)
     given = right + np.random.default_rng(3).uniform(-5e-4, 5e-4, right.shape).astype(np.float32)
 
-    assert compared({"OUT": right}, {"OUT": given}, range(20), Closeness(0.05, 0.025, 1.0, 1e-3)).wrong == 0
+    assert compared({"OUT": right}, {"OUT": given}, range(20), HALF).wrong == 0
 
 
 def test_class_may_differ_only_if_scores_tie() -> None:
@@ -169,10 +138,10 @@ def test_class_may_differ_only_if_scores_tie() -> None:
     tied[3] = second
     right = {"SCORES": scores, "CLASS": classes}
 
-    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), NEAR).wrong == 0
+    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), WIDE).wrong == 0
     assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12)).wrong == 1, "in FP32 none may differ"
     tied[3] = scores[3].argmin()
-    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), NEAR).wrong == 1
+    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), WIDE).wrong == 1
 
 
 def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
@@ -236,12 +205,12 @@ def test_nan_equals_nan() -> None:
 
 @pytest.mark.parametrize(
     ("off_by", "allowed"),
-    [(0.0, LEAST_NOISE), (1e-3, 0.05), (0.5, NEAR.element)],
+    [(0.0, LEAST_NOISE), (1e-3, 0.05), (0.5, WIDE.element)],
     ids=["none", "some", "a fault, and no noise"],
 )
 def test_repeated_request_sets_noise_limit(off_by: float, allowed: float) -> None:
     again = [Answer(np.array([n]), {"OUT": noisy(ROWS, off_by)[[n]]}) for n in range(20)]
-    alone = alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, NEAR, again)
+    alone = alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again)
 
     assert LEAST_NOISE <= alone.same.element <= allowed
     assert (alone.same.element > LEAST_NOISE) == (off_by > 0)
@@ -251,7 +220,7 @@ def test_repeated_request_sets_noise_limit(off_by: float, allowed: float) -> Non
 def test_few_wrong_answers_are_not_noise() -> None:
     again = [Answer(np.array([n]), {"OUT": ROWS[[n]] + np.float32(n < 5)}) for n in range(20)]
 
-    assert alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, NEAR, again).same.element == LEAST_NOISE
+    assert alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again).same.element == LEAST_NOISE
 
 
 def test_equal_answers_for_all_samples_are_reported() -> None:
@@ -272,7 +241,6 @@ def test_worst_of_several_transports_counts() -> None:
     bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", left_out=2)
 
     worst = joined_answers([good, bad])
-
     assert worst == joined_answers([bad, good])
     assert (worst.samples, worst.answers, worst.left_out) == (8, 70, 3)
     assert (worst.agreement, worst.passed, worst.sample, worst.relative_difference) == (0.5, False, "b", 2e-3)

@@ -15,6 +15,7 @@ import torch
 from hypothesis import HealthCheck, Phase, example, given, settings
 from msgspec import structs
 from PIL import Image
+from safetensors.torch import save_file
 
 from fixtures.errors import ProofError
 from fixtures.frameworks import pytorch
@@ -80,12 +81,6 @@ def read_checkpoint(path: Path) -> object:
     state = pytorch.read_checkpoint(path)
     check_weights(((key, value.float().numpy()) for key, value in state.items()), path)
     return state
-
-
-def write_safetensors(path: Path) -> None:
-    from safetensors.torch import save_file
-
-    save_file(WEIGHTS, path)
 
 
 CONFIG = config(
@@ -156,7 +151,7 @@ PARSERS = {
         may_ask=True,
     ),
     "checkpoint in safetensors": Parser(
-        "model.safetensors", write_safetensors, damage.bytes_of, read_checkpoint
+        "model.safetensors", lambda path: save_file(WEIGHTS, path), damage.bytes_of, read_checkpoint
     ),
 }
 
