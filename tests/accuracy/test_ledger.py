@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.all_outputs import Differences
-from fixtures.accuracy.compare_answers import expect
 from fixtures.accuracy.ledger import (
     accuracy_ledger,
     items_to_inspect,
@@ -18,7 +16,6 @@ from fixtures.accuracy.ledger import (
     score_each_sample,
     served_ledger,
 )
-from fixtures.accuracy.precision_cost import output_limits
 from fixtures.accuracy.stages import Stage, Stages
 from fixtures.errors import ProofError
 from fixtures.spec import Arrays, Case, Samples
@@ -229,27 +226,6 @@ def test_user_floor_replaces_framework_comparison() -> None:
     metric = toy.metric(limits={"fp32": Limit(0.5, "given")}, beside_framework=False)
     (score,) = ledger(toy.case(toy.model(metrics=(metric,))), toy.samples(100), stages(100, 80, 80)).scores
     assert (score.passed, [limit.source for limit in score.limits]) == (True, ["given"])
-
-
-# --- every output of the server -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("error", "passed"), [(0.0, True), (0.9, False)])
-def test_wrong_output_fails_ledger_despite_good_scores(error: float, passed: bool) -> None:
-    expected = np.tile(np.linspace(0.1, 1, 4, dtype=np.float32), (100, 1))
-    served = expected.copy()
-    served[7, 3] += np.float32(error)
-    case, ids = toy.case(), toy.samples(100).ids
-    limits = output_limits(case, None, {toy.OUTPUT: expected.size}, 100, False, same_file=True)
-    differences = Differences(expect(ids, {toy.OUTPUT: expected}), limits, "served", "in process it")
-    differences.add({toy.OUTPUT: served}, range(100))
-    three = stage("framework", 100), stage("converted", 100), stage("served", 100, differences=differences)
-
-    result = ledger(case, toy.samples(100), three, tf32=False)
-
-    assert all(entry.passed for entry in result.scores)
-    assert result.passed is passed
-    assert [entry.sample for entry in result.outputs] == ["" if passed else "toy-007"]
 
 
 # --- models served as found ---------------------------------------------------------------------------------
