@@ -120,6 +120,7 @@ DIFFERING: dict[str, tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]] = {
     "numbers swapped": (ROWS[:, 0], lambda rows: rows[::-1]),
     "texts swapped": (TEXTS, lambda rows: rows[::-1]),
     "a text missing": (TEXTS, lambda rows: rows[:, :1]),
+    "a text for each row": (TEXTS[:, 0], lambda rows: rows[::-1]),
     "one integer": (np.arange(400).reshape(20, 20), lambda rows: rows + (np.arange(20) == 7)),
     "truth": (ROWS > 0, lambda rows: ~rows),
 }
