@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fixtures.accuracy import parity
+from fixtures.accuracy import stages
 from fixtures.accuracy.precision_cost import measure_cost
 from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.host.cpu import CpuTime
@@ -156,7 +156,7 @@ def compare_conversion(
         for name, how in (("framework", run), ("converted", converted))
     )
     cost = measure_cost(one, of, given, training, batch, tf32=tf32, emulated=emulated)
-    return parity.compare_conversion(one, framework, after, ids, cost, trained=of.trained, tf32=tf32)
+    return stages.compare_conversion(one, framework, after, ids, cost, trained=of.trained, tf32=tf32)
 
 
 def rows(indices: Sequence[int]) -> np.ndarray:

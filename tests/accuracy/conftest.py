@@ -1,17 +1,86 @@
-"""The server of the tests of this folder."""
+"""A server whose client computes the toy network itself, and may spoil its answers."""
 
+import random
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from fixtures.serve.server import Server
-from tests.accuracy.answering_client import Answer, Client, Connect
+from fixtures.spec import Arrays
+from tests import toy
+
+COUNT = 40
+
+
+class Answer:
+    """What tritonclient hands to a callback."""
+
+    def __init__(self, request_id: str, outputs: Arrays) -> None:
+        self.id, self._outputs = request_id, outputs
+
+    def get_response(self) -> "Answer":
+        return self
+
+    def as_numpy(self, name: str) -> np.ndarray | None:
+        return self._outputs.get(name)
+
+
+class Client:
+    """Answers requests in random order from a thread of its own. `change` takes each answer, and returns it,
+    spoilt or not, an exception, or None for no answer at all."""
+
+    def __init__(self, change: Callable[[Answer], Answer | Exception | None] = lambda answer: answer) -> None:
+        self._change = change
+        self._waiting: list[tuple[Callable[..., None], Answer]] = []
+        self._lock = threading.Lock()
+        self._is_open = True
+        self.sizes: list[int] = []
+        self.most_in_flight = 0
+        self.most_rows_in_flight = 0
+        self.order: list[int] = []
+        threading.Thread(target=self._answer, daemon=True).start()
+
+    def async_infer(
+        self, _name: str, inputs: list[Any], callback: Callable[..., None], **options: Any
+    ) -> None:
+        data = np.frombuffer(inputs[0]._get_content(), np.float32).reshape(inputs[0].shape())
+        answer = Answer(options["request_id"], toy.network({toy.INPUT: data}))
+        with self._lock:
+            self.sizes.append(len(data))
+            self._waiting.append((callback, answer))
+            self.most_in_flight = max(self.most_in_flight, len(self._waiting))
+            rows = sum(len(pending.as_numpy(toy.OUTPUT)) for _, pending in self._waiting)  # type: ignore[arg-type, misc]
+            self.most_rows_in_flight = max(self.most_rows_in_flight, rows)
+
+    def close(self) -> None:
+        self._is_open = False
+
+    def _answer(self) -> None:
+        generator = random.Random(0)
+        while self._is_open:
+            time.sleep(0.001)
+            with self._lock:
+                if not self._waiting:
+                    continue
+                callback, answer = self._waiting.pop(generator.randrange(len(self._waiting)))
+            self.order.append(int(answer.id))
+            changed = self._change(answer)
+            if isinstance(changed, Exception):
+                callback(None, changed)
+            elif changed is not None:
+                callback(changed, None)
+
+
+Connect = Callable[..., tuple[Client, Server]]
 
 
 @pytest.fixture
 def connect(tmp_path: Path) -> Iterator[Connect]:
-    """A server whose client spoils its answers by a function."""
     clients: list[Client] = []
     log = tmp_path / "server.log"
     log.write_text("began\nthe last words\n")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.all_outputs import differences_of
 from fixtures.accuracy.ledger import (
     accuracy_ledger,
     items_to_inspect,
@@ -17,7 +16,6 @@ from fixtures.accuracy.ledger import (
     score_each_sample,
     served_ledger,
 )
-from fixtures.accuracy.precision_cost import output_limits
 from fixtures.accuracy.stages import Stage, Stages
 from fixtures.errors import ProofError
 from fixtures.spec import Arrays, Case, Samples
@@ -53,13 +51,13 @@ def stages(framework: int, converted: int, last: int) -> Stages:
     return stage("framework", framework), stage("converted", converted), stage("served", last)
 
 
-def deciding(one: np.ndarray, other: np.ndarray, **kept: np.ndarray) -> Stages:
-    """A framework with one set of decisions, and a converted and a served model with the other."""
-    framework, converted = (
-        Stage(name, kept or {"classes": decisions}, decisions)
-        for name, decisions in (("framework", one), ("converted", other))
+def deciding(one: np.ndarray, other: np.ndarray, last: np.ndarray | None = None) -> Stages:
+    """The stages with these decisions; the served model has the converted one's, unless it has others."""
+    names, decided = ("framework", "converted", "served"), (one, other, other if last is None else last)
+    first, second, third = (
+        Stage(name, {"classes": classes}, classes) for name, classes in zip(names, decided, strict=True)
     )
-    return framework, converted, converted
+    return first, second, third
 
 
 def changed(count: int, lost: int, gained: int) -> Stages:
@@ -178,9 +176,8 @@ def test_loss_fails_only_beyond_tolerance_and_chance(
     model = toy.model(metrics=(toy.metric(limits={}), as_error))
     case = toy.case(model, precision="fp32" if precision == "tf32" else precision)
 
-    score, error = ledger(
-        case, toy.samples(count), changed(count, lost, gained), tf32=precision == "tf32"
-    ).scores
+    three = changed(count, lost, gained)
+    score, error = ledger(case, toy.samples(count), three, tf32=precision == "tf32").scores
 
     assert score.passed is passed
     # The error is small, so the same share of it allows less.
@@ -203,11 +200,8 @@ TO_FRAMEWORK = toy.metric(
 
 def test_every_metric_must_pass() -> None:
     case = toy.case(toy.model(metrics=(toy.metric(), TO_FRAMEWORK)))
-
     result = ledger(case, toy.samples(100), stages(92, 92, 96))
-
-    assert [score.passed for score in result.scores] == [True, False]
-    assert not result.passed
+    assert ([score.passed for score in result.scores], result.passed) == ([True, False], False)
 
 
 @pytest.mark.parametrize(("metrics", "scores"), [((toy.metric(), TO_FRAMEWORK), 1), ((toy.metric(),), 0)])
@@ -220,43 +214,18 @@ def test_unlabelled_data_is_judged_against_framework_alone(metrics: tuple[Any, .
     assert (result.disagreements[1].count, result.passed) == (10, False)
 
 
-@pytest.mark.parametrize(("floor", "passes"), [(0.95, True), (0.97, False)])
-def test_requested_limit_replaces_model_limit(floor: float, passes: bool) -> None:
-    own = {"fp32": Limit(0.5 if not passes else 0.99, "the model's")}
-    case = toy.case(toy.model(metrics=(toy.metric(limits=own),)))
-
+@pytest.mark.parametrize(("own", "floor", "passes"), [(0.99, 0.95, True), (0.5, 0.97, False)])
+def test_requested_limit_replaces_model_limit(own: float, floor: float, passes: bool) -> None:
+    case = toy.case(toy.model(metrics=(toy.metric(limits={"fp32": Limit(own, "the model's")}),)))
     result = ledger(case, toy.samples(100), stages(96, 96, 96), asked={"top-1": Limit(floor, "agreed")})
-
-    assert result.passed is passes
     asked, _beside_framework = result.scores[0].limits
-    assert asked == Limit(floor, "agreed")
+    assert (result.passed, asked) == (passes, Limit(floor, "agreed"))
 
 
 def test_user_floor_replaces_framework_comparison() -> None:
     metric = toy.metric(limits={"fp32": Limit(0.5, "given")}, beside_framework=False)
     (score,) = ledger(toy.case(toy.model(metrics=(metric,))), toy.samples(100), stages(100, 80, 80)).scores
     assert (score.passed, [limit.source for limit in score.limits]) == (True, ["given"])
-
-
-# --- every output of the server -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("error", "passed"), [(0.0, True), (0.9, False)])
-def test_wrong_output_fails_ledger_despite_good_scores(error: float, passed: bool) -> None:
-    expected = np.tile(np.linspace(0.1, 1, 4, dtype=np.float32), (100, 1))
-    served = expected.copy()
-    served[7, 3] += np.float32(error)
-    case, ids = toy.case(), toy.samples(100).ids
-    limits = output_limits(case, None, {toy.OUTPUT: expected.size}, 100, False, same_file=True)
-    differences = differences_of({toy.OUTPUT: expected}, ids, limits, "served", "in process it")
-    differences.add({toy.OUTPUT: served}, range(100))
-    three = stage("framework", 100), stage("converted", 100), stage("served", 100, differences=differences)
-
-    result = ledger(case, toy.samples(100), three, tf32=False)
-
-    assert all(entry.passed for entry in result.scores)
-    assert result.passed is passed
-    assert [entry.sample for entry in result.outputs] == ["" if passed else "toy-007"]
 
 
 # --- models served as found ---------------------------------------------------------------------------------
@@ -305,11 +274,8 @@ def test_missing_checkpoint_or_dataset_option_is_named(
     message = missing_options(toy.model(), toy.weights(trained=trained), samples)
 
     assert (message and set(message.partition(" needs ")[2].split(" and "))) == options
-    if not labelled:
-        message_with_dataset = missing_options(
-            toy.model(), toy.weights(trained=trained), samples, has_dataset=True
-        )
-        assert "--dataset" not in (message_with_dataset or "")
+    message = missing_options(toy.model(), toy.weights(trained=trained), samples, has_dataset=True)
+    assert labelled or "--dataset" not in (message or "")
     unlabelled = toy.model(metrics=(toy.metric(name="error", labelled=False),))
     assert missing_options(unlabelled, toy.weights(trained=trained), samples) is None
 
@@ -318,16 +284,6 @@ COUNT = 6
 LABELS = toy.samples(COUNT).labels
 WRONG = (LABELS + 1) % toy.CLASSES
 ALSO_WRONG = (LABELS + 2) % toy.CLASSES
-
-
-def stages_deciding(framework: np.ndarray, converted: np.ndarray, served: np.ndarray) -> Stages:
-    """Three stages by the classes they decide."""
-    names = ("framework", "converted", "served")
-    first, second, last = (
-        Stage(name, {"classes": classes}, classes, requests=9)
-        for name, classes in zip(names, (framework, converted, served), strict=True)
-    )
-    return first, second, last
 
 
 def with_wrong(*items: int, wrong: np.ndarray = WRONG) -> np.ndarray:
@@ -354,7 +310,7 @@ def test_worst_samples_are_ordered_lost_changed_low() -> None:
     served = with_wrong(0, 1, 2, 5)
     served[1] = ALSO_WRONG[1]
 
-    items = worst(toy.case(), toy.samples(COUNT), stages_deciding(framework, converted, served))
+    items = worst(toy.case(), toy.samples(COUNT), deciding(framework, converted, served))
 
     assert items == [
         (2, "converted scores worse than framework"),
@@ -367,22 +323,16 @@ def test_worst_samples_are_ordered_lost_changed_low() -> None:
 @pytest.mark.parametrize(
     ("one", "served", "labelled", "items"),
     [
-        (toy.case(), LABELS, True, []),
-        (BY_ERROR, LABELS, True, [3, 1]),
-        (toy.case(), with_wrong(4), False, [4]),
-        (toy.case(), with_wrong(*range(COUNT)), True, [0, 1, 2, 3, 4]),
-    ],
-    ids=[
-        "all are right",
-        "where lower is better the highest",
-        "without labels decisions tell",
-        "five at most",
+        pytest.param(toy.case(), LABELS, True, [], id="all are right"),
+        pytest.param(BY_ERROR, LABELS, True, [3, 1], id="where lower is better the highest"),
+        pytest.param(toy.case(), with_wrong(4), False, [4], id="without labels decisions tell"),
+        pytest.param(toy.case(), with_wrong(*range(COUNT)), True, [0, 1, 2, 3, 4], id="five at most"),
     ],
 )
 def test_worst_samples_are_listed(one: Case, served: np.ndarray, labelled: bool, items: list[int]) -> None:
     samples = toy.samples(COUNT) if labelled else dataclasses.replace(toy.samples(COUNT), labels=None)
 
-    listed = worst(one, samples, stages_deciding(LABELS, LABELS, served), labelled=labelled)
+    listed = worst(one, samples, deciding(LABELS, LABELS, served), labelled=labelled)
 
     assert [item for item, _reason in listed] == items
 
@@ -400,15 +350,12 @@ def a_file(**changes: object) -> per_sample.SampleScores:
     return per_sample.SampleScores(**(fields | changes))  # type: ignore[arg-type]
 
 
-def test_samples_file_round_trips(tmp_path: Path) -> None:
+def test_samples_file_round_trips_and_is_no_record(tmp_path: Path) -> None:
     path = per_sample.path_of(records.record().case, tmp_path)
-
     per_sample.write(a_file(), path)
-
-    assert per_sample.read(path) == a_file()
-    assert path.name == "a40-resnet50-onnx-trt-fp16.samples.json"
+    assert per_sample.of_record(records.record(), tmp_path) == per_sample.read(path) == a_file()
     files.write(records.record(), files.path_of(records.record().case, tmp_path))
-    assert files.read_all(tmp_path) == [records.record()], "a file of samples is no record"
+    assert files.read_all(tmp_path) == [records.record()]
 
 
 @pytest.mark.parametrize(
@@ -422,19 +369,13 @@ def test_samples_file_round_trips(tmp_path: Path) -> None:
 def test_inconsistent_samples_file_names_the_key(tmp_path: Path, change: dict[str, object], key: str) -> None:
     path = tmp_path / "x.samples.json"
     per_sample.write(a_file(**change), path)
-
     with pytest.raises(files.RecordError, check=lambda error: key in str(error)):
         per_sample.read(path)
 
 
 @pytest.mark.parametrize("change", [{"digest": "other"}, {"ids": (), "scores": {}}])
 def test_samples_of_another_build_or_dataset_are_ignored(tmp_path: Path, change: dict[str, object]) -> None:
-    path = per_sample.path_of(records.record().case, tmp_path)
-    per_sample.write(a_file(), path)
-    assert per_sample.of_record(records.record(), tmp_path) == a_file()
-
-    per_sample.write(a_file(**change), path)
-
+    per_sample.write(a_file(**change), per_sample.path_of(records.record().case, tmp_path))
     assert per_sample.of_record(records.record(), tmp_path) is None
 
 

@@ -1,5 +1,8 @@
-"""Evaluation in process: every sample counts, and wrong outputs are errors."""
+"""Evaluation in process counts every sample, and refuses wrong outputs; parity of a converted model with the
+framework, in the values of each output and in decisions."""
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,13 +13,14 @@ from fixtures.accuracy.stages import evaluate_in_process, reference_on
 from fixtures.errors import AccuracyError
 from fixtures.frameworks.pytorch_conversion import network_and_inputs
 from fixtures.models import all_models
-from fixtures.spec import Arrays, ConversionJob
+from fixtures.spec import Arrays, ConversionJob, Model, Tensor, Tolerance, Weights
+from reports.record.schema import Parity
 from tests import toy
+from tests.toy import compare_conversion
 
 COUNT = 40
 ELSEWHERE: Any = "meta"
 """PyTorch's device without memory, in place of a GPU."""
-MODELS = {model.name: model for model in all_models()}
 
 
 @pytest.mark.parametrize("batch", [1, 7, 40, 64])
@@ -30,14 +34,11 @@ def test_every_sample_counts_at_any_batch_size(batch: int) -> None:
 
 
 def test_dropped_sample_is_an_error() -> None:
+    def dropping(inputs: Arrays) -> Arrays:
+        return {toy.OUTPUT: inputs[toy.INPUT][1:]}
+
     with pytest.raises(AccuracyError, check=lambda error: toy.OUTPUT in error.where):
-        evaluate_in_process(
-            "converted",
-            toy.model(),
-            lambda inputs: {toy.OUTPUT: inputs[toy.INPUT][1:]},
-            toy.samples(COUNT),
-            8,
-        )
+        evaluate_in_process("converted", toy.model(), dropping, toy.samples(COUNT), 8)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -66,22 +67,303 @@ def test_changed_row_length_names_output_and_sample() -> None:
     assert str(samples.ids[8]) in caught.value.what
 
 
-def places(network: torch.nn.Module) -> set[str]:
-    return {str(tensor.device) for tensor in network.state_dict().values()}
-
-
 @pytest.mark.parametrize("is_built_anew", [True, False], ids=["built anew", "reused"])
 @pytest.mark.parametrize("device", ["cpu", ELSEWHERE])
 def test_reference_runs_on_device_for_new_and_reused_builds(device: Any, is_built_anew: bool) -> None:
-    model = MODELS["resnet50-micro"]
+    def places(network: torch.nn.Module) -> set[str]:
+        return {str(tensor.device) for tensor in network.state_dict().values()}
+
+    model = next(model for model in all_models() if model.name == "resnet50-micro")
     weights = model.load(None)
     if is_built_anew:
-        network_and_inputs(
-            ConversionJob(model, weights.network, "fp32", None, ELSEWHERE, 8, None, lambda _step: None)
-        )
+        job = ConversionJob(model, weights.network, "fp32", None, ELSEWHERE, 8, None, lambda _step: None)
+        network_and_inputs(job)
     reference = reference_on(device, model, weights)
     assert places(reference.network) == {str(device)}
     assert {tensor.dtype for tensor in reference.network.parameters()} == {torch.float32}
     assert places(weights.network) == {"cpu"}
     assert (reference.origin, reference.digest) == (weights.origin, weights.digest)
     assert device != "cpu" or reference.network is weights.network, "a copy would take its memory twice"
+
+
+COUNT = 40
+LARGE, LENGTH = "LARGE__1", "LENGTH__2"
+SPREAD = float(toy.rows(range(COUNT)).std(axis=0).min())
+"""The least spread of a column over the samples; LARGE has a hundred times as much."""
+WIDE = Tolerance(10, 0.95, "chosen")
+Change = Callable[[Arrays, int], None]
+"""Changes the outputs of the batch of this number."""
+
+
+def outputs(inputs: Arrays) -> Arrays:
+    """The numbers, a hundred times the numbers, and a whole number that is no class."""
+    values = inputs[toy.INPUT]
+    return {toy.OUTPUT: values, LARGE: 100 * values, LENGTH: 100 + values.argmax(axis=1)}
+
+
+def model(of: Callable[[Arrays], Arrays] = outputs, **changes: Any) -> Model:
+    declared = toy.model().outputs[0]
+    every = declared, dataclasses.replace(declared, name=LARGE), Tensor(LENGTH, "INT64", ())
+    return toy.model(outputs=every, run=lambda _network, inputs: of(inputs), **changes)
+
+
+def found(
+    change: Change,
+    *,
+    emulated: Change | None = None,
+    precision: str = "fp32",
+    tolerance: Tolerance | None = None,
+    weights: Weights | None = None,
+    of: Callable[[Arrays], Arrays] = outputs,
+    **changes: Any,
+) -> Parity:
+    """The parity of a conversion with changed outputs, in batches of 8, beside the emulated precision."""
+
+    def changing(edit: Change) -> Callable[[Arrays], Arrays]:
+        batch_numbers = iter(range(1000))
+
+        def run(inputs: Arrays) -> Arrays:
+            changed = {name: values.copy() for name, values in of(inputs).items()}
+            edit(changed, next(batch_numbers))
+            return changed
+
+        return run
+
+    return compare_conversion(
+        toy.case(model(of, **changes), precision, tolerance or Tolerance(0.01, 0.95, "chosen")),
+        weights or toy.weights(),
+        changing(change),
+        toy.samples(COUNT),
+        8,
+        emulated=None if emulated is None else changing(emulated),
+        tf32=False,
+    )
+
+
+def off(error: float, output: str = toy.OUTPUT, only: int | None = None) -> Change:
+    """Moves an output by `error` in all batches, or in one."""
+
+    def change(batch: Arrays, number: int) -> None:
+        if only in (None, number):
+            batch[output] += np.float32(error)
+
+    return change
+
+
+def shares_off(first: float, second: float) -> Change:
+    """Moves the two outputs of numbers by these shares of their means."""
+
+    def change(batch: Arrays, _number: int) -> None:
+        batch[toy.OUTPUT] += np.float32(first * 0.25)
+        batch[LARGE] += np.float32(second * 25)
+
+    return change
+
+
+# --- numbers ------------------------------------------------------------------------------------------------
+
+
+def test_equal_conversion_passes() -> None:
+    result = found(off(0))
+
+    assert (result.samples, result.relative_error, result.agreement, result.passed) == (COUNT, 0.0, 1.0, True)
+    assert (result.relative_error_limit, result.agreement_limit) == (0.01, 0.95)
+
+
+@pytest.mark.parametrize("only", [0, 2, 4])
+@pytest.mark.parametrize(("share", "passed"), [(0.0005, True), (0.02, False)])
+def test_error_is_a_share_of_spread_over_all_batches(share: float, passed: bool, only: int) -> None:
+    parity = found(off(share * SPREAD, only=only))
+
+    assert parity.relative_error == pytest.approx(share, rel=1e-2)
+    assert parity.passed is passed
+    assert parity.outputs[0].sample in [f"toy-{row:03d}" for row in range(8 * only, 8 * only + 8)]
+
+
+def test_output_error_is_relative_to_its_own_spread() -> None:
+    def both_off(batch: Arrays, number: int) -> None:
+        off(0.5 * SPREAD, LARGE)(batch, number)
+        off(0.008 * SPREAD)(batch, number)
+
+    assert found(off(0.5 * SPREAD, LARGE)).relative_error == pytest.approx(0.005, rel=1e-2)
+    assert found(both_off).relative_error == pytest.approx(0.008, rel=1e-2)
+
+
+def test_shared_offset_does_not_hide_error() -> None:
+    """Outputs of 1000 +- 1: a tenth of their spread is a ten thousandth of the largest."""
+
+    def high(inputs: Arrays) -> Arrays:
+        return {**outputs(inputs), toy.OUTPUT: inputs[toy.INPUT] + np.float32(1000)}
+
+    assert found(off(0), of=high).passed
+    assert not found(off(0.1), of=high).passed
+
+
+def test_all_zero_output_allows_only_rounding() -> None:
+    def zeros(inputs: Arrays) -> Arrays:
+        return {**outputs(inputs), toy.OUTPUT: np.zeros_like(inputs[toy.INPUT])}
+
+    parity = found(off(0.25), of=zeros)
+    assert not parity.passed
+    assert (parity.relative_error or 0) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        (toy.OUTPUT, lambda batch: batch.pop(toy.OUTPUT)),
+        (LARGE, lambda batch: batch.update({LARGE: batch[LARGE][:, :1]})),
+        (LARGE, lambda batch: batch.update({LARGE: batch[LARGE].astype(int)})),
+        (LARGE, lambda batch: batch[LARGE].put(13, np.inf)),
+    ],
+    ids=["missing", "broadcasts", "another type", "no number"],
+)
+def test_incomparable_outputs_are_an_error(name: str, change: Callable[[Arrays], Any]) -> None:
+    with pytest.raises(AccuracyError) as raised:
+        found(lambda batch, _number: change(batch))
+    assert name in str(raised.value)
+
+
+# --- the precision's cost -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("errors", "costs", "times", "cost"),
+    [
+        ((0.001, 0.0015), (0.001, 0.001), 1.5, 0.001),
+        ((0.0015, 0.001), (0.001, 0.001), 1.5, 0.001),
+        ((1.3, 0.2), (1.0, 0.1), 2, 0.1),
+        ((0.2, 1.3), (0.1, 1.0), 2, 0.1),
+    ],
+)
+def test_worst_output_by_precision_cost_counts(
+    errors: tuple[float, float], costs: tuple[float, float], times: float, cost: float
+) -> None:
+    parity = found(shares_off(*errors), emulated=shares_off(*costs), precision="fp16")
+
+    assert parity.error_in_costs == pytest.approx(times, rel=0.01)
+    assert parity.precision_cost == pytest.approx(cost, rel=0.01)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+@pytest.mark.parametrize(("of_limit", "passed"), [(0.98, True), (1.02, False)])
+def test_error_above_cost_limit_fails_in_any_unit(of_limit: float, passed: bool, unit: float) -> None:
+    def in_unit(inputs: Arrays) -> Arrays:
+        return {
+            name: unit * values if values.dtype.kind == "f" else values
+            for name, values in outputs(inputs).items()
+        }
+
+    def times(costs: float) -> Change:
+        return shares_off(costs * 0.008 * unit, costs * 0.008 * unit)
+
+    limit = found(times(1), emulated=times(1), precision="fp16", of=in_unit).error_in_costs_limit
+    assert limit is not None
+    parity = found(times(of_limit * limit), emulated=times(1), precision="fp16", of=in_unit)
+
+    assert parity.precision_cost == pytest.approx(0.008, rel=0.01)
+    assert parity.error_in_costs == pytest.approx(of_limit * limit, rel=0.01)
+    assert parity.passed is passed
+    assert parity.relative_error is not None
+    assert parity.relative_error < parity.relative_error_limit
+
+
+# --- decisions and whole numbers ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("agreement", "passed"), [(0.87, True), (0.88, False)])
+def test_agreement_has_a_limit(agreement: float, passed: bool) -> None:
+    def decided_otherwise(one: Arrays, _number: int) -> None:
+        one[toy.OUTPUT][:1] = np.roll(one[toy.OUTPUT][:1], 1, axis=1)
+
+    parity = found(decided_otherwise, tolerance=Tolerance(10, agreement, "chosen"))
+
+    assert parity.agreement == pytest.approx(0.875)
+    assert parity.passed is passed
+
+
+def test_rows_with_differing_integers_are_left_out_of_error() -> None:
+    def longer(result: Arrays, _number: int) -> None:
+        result[LENGTH][:4] += 1
+        result[toy.OUTPUT][:4] += 100
+        result[toy.OUTPUT][4:] += np.float32(0.00025)
+        result[LARGE][4:] += np.float32(0.025)
+
+    parity = found(
+        longer,
+        emulated=shares_off(0.001, 0.001),
+        precision="fp16",
+        keep=lambda outputs: outputs,
+        decide=lambda kept: kept[LENGTH],
+    )
+
+    assert parity.error_in_costs is not None
+    assert parity.error_in_costs < 2
+    assert parity.agreement == 0.5
+    assert not parity.passed, "by its decisions and by the rows that are left to compare"
+    by_name = {result.output: result for result in parity.outputs}
+    assert (by_name[LENGTH].mean, by_name[LARGE].compared, by_name[toy.OUTPUT].compared) == (0.5, 0.5, 0.5)
+    assert by_name[LARGE].compared_limit > 0.8
+
+
+def test_unused_integers_hide_no_error() -> None:
+    """Most rows have a wrong length, which decides no class, and wrong numbers."""
+
+    def wrong(result: Arrays, _number: int) -> None:
+        result[LENGTH][1:] += 1
+        result[toy.OUTPUT][1:] *= np.float32(0.5)
+
+    parity = found(wrong)
+
+    by_name = {result.output: result for result in parity.outputs}
+    assert (parity.agreement, parity.relative_error, parity.passed) == (1.0, 0.0, False)
+    assert by_name[LENGTH].mean == by_name[LENGTH].largest * 7 / 8 == pytest.approx(7 / 8)
+    assert by_name[toy.OUTPUT].compared == pytest.approx(1 / 8)
+
+
+@pytest.mark.parametrize(
+    ("gap", "passed"), [(1e-5, True), (0.1, False)], ids=["a tie of the scores", "another class"]
+)
+def test_class_may_differ_only_if_scores_tie(gap: float, passed: bool) -> None:
+    """The scores themselves count in either case, as the class moves nothing."""
+
+    def classified(inputs: Arrays) -> Arrays:
+        scores = np.sort(inputs[toy.INPUT], axis=1)
+        scores[3, 2] = scores[3, 3] - gap
+        return {**outputs(inputs), toy.OUTPUT: scores, LENGTH: scores.argmax(axis=1)}
+
+    def second(batch: Arrays, _number: int) -> None:
+        batch[LENGTH][3] = 2
+
+    tolerance = Tolerance(0.01, 0.8, "chosen")
+    parity = found(second, of=classified, tolerance=tolerance)
+    assert parity.passed is passed
+    assert parity.outputs[0].compared == 1.0
+
+    def and_moved(batch: Arrays, number: int) -> None:
+        second(batch, number)
+        off(0.1)(batch, number)
+
+    assert not found(and_moved, of=classified, tolerance=tolerance).passed
+
+
+@pytest.mark.parametrize(("wrong", "passed"), [(0, True), (3, False)])
+def test_integer_only_model_is_judged_by_decisions(wrong: int, passed: bool) -> None:
+    """Also with random weights."""
+    label_model = toy.model(
+        outputs=(Tensor(LENGTH, "INT64", ()),), keep=lambda outputs: outputs, decide=lambda kept: kept[LENGTH]
+    )
+
+    def classes(inputs: Arrays) -> Arrays:
+        return {LENGTH: inputs[toy.INPUT].argmax(axis=1)}
+
+    def others(inputs: Arrays) -> Arrays:
+        return {LENGTH: classes(inputs)[LENGTH] + (np.arange(len(inputs[toy.INPUT])) < wrong)}
+
+    weights = toy.weights(network=classes, trained=False)
+    case = toy.case(label_model, tolerance=Tolerance(0.01, 0.95, "chosen"))
+    result = compare_conversion(case, weights, others, toy.samples(COUNT), COUNT)
+
+    assert result.relative_error is None
+    assert result.agreement_limit == 0.95
+    assert result.passed is passed

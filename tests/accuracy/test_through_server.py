@@ -1,5 +1,7 @@
-"""Evaluation through a server sends each sample once and judges it by its own answer, in any order."""
+"""Evaluation through a server sends each sample once and judges it by its own answer, in any order; and by every
+output beside that of the same file in process."""
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -7,13 +9,17 @@ import pytest
 from tritonclient.utils import deserialize_bytes_tensor
 
 from fixtures.accuracy import through_server
+from fixtures.accuracy.all_outputs import Differences
+from fixtures.accuracy.compare_answers import expect
 from fixtures.accuracy.ledger import accuracy_ledger, score_each_sample
+from fixtures.accuracy.precision_cost import PrecisionCost, output_limits
 from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.accuracy.through_server import evaluate_through_server, mixed_batches
 from fixtures.errors import AccuracyError, ProofError
-from fixtures.spec import Samples
+from fixtures.spec import Arrays, Samples, Tensor, Tolerance
+from reports.record.schema import Accuracy, OutputDifference, within_limits
 from tests import toy
-from tests.accuracy.answering_client import COUNT, Answer, Connect
+from tests.accuracy.conftest import COUNT, Answer, Connect
 
 CASE = toy.case()
 
@@ -57,20 +63,6 @@ def test_out_of_order_answers_match_their_samples(has_labels: bool, connect: Con
     assert progress[-1] == f"{COUNT} of {COUNT}"
 
 
-def test_duplicate_answer_is_an_error(connect: Connect) -> None:
-    first: list[str] = []
-
-    def repeat(answer: Answer) -> Answer:
-        first.append(answer.id)
-        answer.id = first[0]
-        return answer
-
-    _, server = connect(repeat)
-
-    with pytest.raises(ProofError):
-        evaluate_through_server(server, CASE, toy.samples(COUNT), 1)
-
-
 class Cut(Answer):
     """Texts, the last of which claims more bytes than there are."""
 
@@ -78,16 +70,29 @@ class Cut(Answer):
         return np.asarray(deserialize_bytes_tensor(b"\x04\x00\x00\x00text\x09\x00"))
 
 
+def repeating() -> Callable[[Answer], Answer]:
+    """Answers the first request again and again."""
+    first: list[str] = []
+
+    def change(answer: Answer) -> Answer:
+        first.append(answer.id)
+        answer.id = first[0]
+        return answer
+
+    return change
+
+
 @pytest.mark.parametrize(
     "change",
     [
         lambda _answer: Answer("9999", {toy.OUTPUT: toy.rows([0])}),
+        repeating(),
         lambda answer: Answer(answer.id, {}),
         lambda answer: Answer(answer.id, {toy.OUTPUT: toy.rows([0, 1, 2, 3, 4])}),
         lambda answer: Cut(answer.id, {}),
         lambda answer: None if answer.id == "3" else answer,
     ],
-    ids=["to no request", "without the output", "of another length", "cut off", "none in time"],
+    ids=["to no request", "twice", "without the output", "of another length", "cut off", "none in time"],
 )
 def test_malformed_answer_is_an_error(
     change: Callable[[Answer], Answer | None], connect: Connect, monkeypatch: pytest.MonkeyPatch
@@ -162,3 +167,165 @@ def test_ledger_catches_swapped_rows(connect: Connect) -> None:
     served = result.disagreements[1]
     assert served.agreement == pytest.approx(1 - len(wrong) / COUNT)
     assert (served.samples, served.lost, served.gained) == (tuple(wrong), len(wrong), 0)
+
+
+SECOND, COUNTS = "PROBABILITIES", "COUNTS"
+
+
+def three_outputs(inputs: Arrays) -> Arrays:
+    """The classes come from the first output alone; no metric uses the others."""
+    values = inputs[toy.INPUT]
+    counts = 100 + values.argmax(axis=1, keepdims=True)
+    return {toy.OUTPUT: values, SECOND: values * 0.5 + 0.1, COUNTS: counts}
+
+
+def unused(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Arrays], Arrays]:
+    """The same network, served with one output spoilt."""
+    return lambda inputs: {**three_outputs(inputs), name: change(three_outputs(inputs)[name])}
+
+
+def served_ledger(
+    connect: Connect,
+    served: Callable[[Arrays], Arrays],
+    precision: str = "fp32",
+    tolerance: Tolerance | None = None,
+    cost: PrecisionCost | None = None,
+) -> Accuracy:
+    """The ledger of a model whose server computes something other than the file in process."""
+    outputs = tuple(Tensor(name, dtype, shape) for name, dtype, shape in THREE)
+    case = toy.case(toy.model(outputs=outputs), precision, tolerance)
+
+    def change(answer: Answer) -> Answer:
+        sent = answer.as_numpy(toy.OUTPUT)
+        assert sent is not None
+        return Answer(answer.id, served({toy.INPUT: sent}))
+
+    _, server = connect(change)
+    samples = toy.samples(COUNT)
+    framework = evaluate_in_process("framework", case.model, three_outputs, samples, 8)
+    converted = evaluate_in_process("converted", case.model, three_outputs, samples, 8, with_outputs=True)
+    assert converted.outputs is not None
+    elements = {name: values.size for name, values in converted.outputs.items()}
+    limits = output_limits(case, cost, elements, COUNT, None, same_file=True)
+    last = evaluate_through_server(server, case, samples, 4, converted=converted, limits=limits)
+    stages = (framework, converted, last)
+    return accuracy_ledger(case, samples, stages, score_each_sample(case, samples, stages))
+
+
+THREE = [(toy.OUTPUT, "FP32", (4,)), (SECOND, "FP32", (4,)), (COUNTS, "INT64", (1,))]
+
+
+def test_equal_served_outputs_pass_and_are_recorded(connect: Connect) -> None:
+    result = served_ledger(connect, three_outputs)
+
+    assert result.passed
+    kinds = {difference.output: (difference.kind, difference.largest) for difference in result.outputs}
+    assert kinds == {toy.OUTPUT: ("error", 0.0), SECOND: ("error", 0.0), COUNTS: ("differing", 0.0)}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        pytest.param(SECOND, np.zeros_like, id="zeroed"),
+        pytest.param(SECOND, lambda values: values * np.float32(1.05), id="scaled"),
+        pytest.param(toy.OUTPUT, lambda values: values * np.float32(1.05), id="scaled logits"),
+        pytest.param(COUNTS, lambda values: values + 1, id="integers moved"),
+    ],
+)
+def test_fault_in_unused_output_is_found(
+    name: str, change: Callable[[np.ndarray], np.ndarray], precision: str, connect: Connect
+) -> None:
+    result = served_ledger(connect, unused(name, change), precision)
+
+    assert all(score.passed for score in result.scores)
+    assert all(entry.agreement == 1 for entry in result.disagreements)
+    assert not result.passed
+    assert name in [entry.output for entry in result.outputs if not within_limits(entry)]
+
+
+@pytest.mark.parametrize(
+    ("precision", "right", "wrong"),
+    [("fp32", 1e-6, 5e-5), ("fp16", 2e-3, 8e-3), ("bf16", 3e-3, 1.5e-2), ("int8", 3e-3, 1.5e-2)],
+)
+def test_server_may_differ_by_kernel_rounding(
+    precision: str, right: float, wrong: float, connect: Connect
+) -> None:
+    """Each element is within the format's tolerance."""
+    for off_by, passed in ((right, True), (wrong, False)):
+        scaled = unused(SECOND, functools.partial(np.multiply, np.float32(1 + off_by)))
+        assert served_ledger(connect, scaled, precision, Tolerance(0.5, 0.95, "chosen")).passed is passed
+
+
+def test_wrong_value_of_unused_output_names_expected_and_given(connect: Connect) -> None:
+    samples = toy.samples(COUNT)
+    wrong_class = samples.labels[7]
+
+    def tripled(inputs: Arrays) -> Arrays:
+        outputs = dict(three_outputs(inputs))
+        at_fault = (inputs[toy.INPUT] == 1) & (np.arange(toy.CLASSES) == wrong_class)
+        outputs[SECOND] = outputs[SECOND] * np.where(at_fault, 3, 1).astype(np.float32)
+        return outputs
+
+    result = served_ledger(connect, tripled)
+
+    spoilt = next(difference for difference in result.outputs if difference.output == SECOND)
+    assert not result.passed
+    assert samples.labels[samples.ids.index(spoilt.sample)] == wrong_class
+    assert (spoilt.expected, spoilt.given) == pytest.approx((0.6, 1.8))
+
+
+def test_wrong_shape_of_unused_output_is_an_error(connect: Connect) -> None:
+    with pytest.raises(AccuracyError, check=lambda error: SECOND in error.what):
+        served_ledger(connect, unused(SECOND, lambda values: values[:, :2]))
+
+
+def test_integers_in_two_rows_may_differ_as_near_ties(connect: Connect) -> None:
+    """The comparison leaves out these rows' other outputs."""
+    calls = iter([True, True])
+
+    def near_tie(inputs: Arrays) -> Arrays:
+        outputs = dict(three_outputs(inputs))
+        if len(inputs[toy.INPUT]) == 1 and next(calls, False):
+            outputs |= {COUNTS: outputs[COUNTS] + 1, SECOND: outputs[SECOND] + 100}
+        return outputs
+
+    result = served_ledger(connect, near_tie)
+
+    assert result.passed
+    assert next(entry for entry in result.outputs if entry.output == COUNTS).mean == pytest.approx(2 / COUNT)
+
+
+def test_wrong_text_fails_and_its_sample_is_named() -> None:
+    texts = np.array([[b"one"], [b"two"], [b"three"]], object)
+    case = toy.case(toy.model(outputs=(Tensor("TEXT", "BYTES", (1,)),)))
+    limits = output_limits(case, None, {"TEXT": 3}, 3, None, same_file=True)
+    differences = Differences(expect(["a", "b", "c"], {"TEXT": texts}), limits, "served", "in process it")
+
+    differences.add({"TEXT": np.array([[b"one"], [b"another"], [b"three"]], object)}, range(3))
+
+    (result,) = differences.outputs
+    assert (within_limits(result), result.sample) == (False, "b")
+
+
+def test_few_wrong_voxels_in_every_mask_fail() -> None:
+    """Two tied voxels pass, but two whole masks of 24 would be a twelfth of all voxels."""
+    masks = np.random.default_rng(0).integers(0, 4, (24, 10_000))
+    other = masks.copy()
+    other[:, :400] = (other[:, :400] + 1) % 4
+    tied = masks.copy()
+    tied[[3, 7], 5] += 1
+    outputs = (Tensor("masks", "INT64", (10_000,)),)
+    case = toy.case(toy.model(outputs=outputs), "fp16", Tolerance(0.01, 0.99, "chosen"))
+    limits = output_limits(case, None, {"masks": masks.size}, 24, None, same_file=True)
+
+    def compared(served: np.ndarray) -> OutputDifference:
+        ids = [str(row) for row in range(24)]
+        differences = Differences(expect(ids, {"masks": masks}), limits, "served", "in process it")
+        differences.add({"masks": served}, range(24))
+        (result,) = differences.outputs
+        return result
+
+    assert within_limits(compared(masks))
+    assert within_limits(compared(tied))
+    assert not within_limits(compared(other))

@@ -17,8 +17,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
 from fixtures.accuracy.compare_answers import Closeness
-from fixtures.consistency.repeat_bounds import Alone, alone_of
-from fixtures.consistency.served import ServedModel
+from fixtures.consistency.served import Alone, ServedModel, alone_of
 from fixtures.measure.load_data import LoadData
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.messages import raw_content
@@ -44,11 +43,9 @@ def right(request: Any, _context: grpc.ServicerContext) -> Any:
 
 def careful(request: Any, context: grpc.ServicerContext) -> Any:
     """The same, but refuses a request that the model does not declare."""
-    (data,) = (
-        request.inputs if len(request.inputs) == 1 else (service_pb2.ModelInferRequest.InferInputTensor(),)
-    )
-    ok = (data.name, data.datatype, list(data.shape)) == ("IN", "FP32", [1, 4]) and len(request.outputs) == 1
-    if not ok or len(request.raw_input_contents[0]) != 16:
+    tensors = [(data.name, data.datatype, list(data.shape)) for data in request.inputs]
+    is_right = tensors == [("IN", "FP32", [1, 4])] and len(request.outputs) == 1
+    if not is_right or len(request.raw_input_contents[0]) != 16:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not as declared")
     return right(request, context)
 
@@ -63,9 +60,7 @@ def served_by(
     """A model on a gRPC server with this answer to inferences, and `more` handlers."""
     handlers = {
         "ModelInfer": grpc.unary_unary_rpc_method_handler(
-            answer,
-            service_pb2.ModelInferRequest.FromString,
-            service_pb2.ModelInferResponse.SerializeToString,
+            answer, service_pb2.ModelInferRequest.FromString, service_pb2.ModelInferResponse.SerializeToString
         ),
         "ServerLive": grpc.unary_unary_rpc_method_handler(
             lambda _request, _context: service_pb2.ServerLiveResponse(live=True),
@@ -186,18 +181,9 @@ class Memory:
 
 
 BIASES = np.array([[3], [5], [8]])
-IN_MEMORY: Alone = alone_of(
-    IDS,
-    {
-        n: {
-            "OUT": (2 * ROWS[n] + BIASES[n]).astype(np.float32),
-            "TEXT": np.array([b"text of %d" % BIASES[n, 0]], object),
-            "SAME": (2 * ROWS[n] + BIASES[n]).astype(np.float32),
-        }
-        for n in range(3)
-    },
-    NEAR,
-)
+_OUT = (2 * ROWS + BIASES).astype(np.float32)
+_TEXT = np.array([[b"text of 3"], [b"text of 5"], [b"text of 8"]], object)
+IN_MEMORY = alone_of(IDS, {n: {"OUT": _OUT[n], "TEXT": _TEXT[n], "SAME": _OUT[n]} for n in range(3)}, NEAR)
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""A model whose answers the test makes up, without a server."""
+"""A model whose answers the test makes up, without a server; and answers of another sample, or off by less than
+2 % of their output's largest magnitude."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -8,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from fixtures.accuracy.compare_answers import Answer, Closeness
-from fixtures.consistency.repeat_bounds import Alone, alone_of
-from fixtures.consistency.served import ServedModel
+from fixtures.consistency.served import Alone, ServedModel, alone_of
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Arrays, LoadPoint, Tensor
 from tests import toy
@@ -28,13 +28,7 @@ def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:
     return 2 * ROWS[samples]
 
 
-def served_model(
-    count: int = 8,
-    largest: int = 4,
-    *,
-    batched: bool = True,
-    **changes: Any,
-) -> ServedModel:
+def served_model(count: int = 8, largest: int = 4, *, batched: bool = True, **changes: Any) -> ServedModel:
     """A model of FP32 rows of four, with `count` samples and this largest batch; `changes` are the job's."""
     job = toy.job(LoadPoint("online", 1, 1), "toy")
     model = dataclasses.replace(
@@ -67,3 +61,62 @@ class Server:
 def alone(count: int = 8) -> Alone:
     """The sound model's answer to each sample alone."""
     return alone_of(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, NEAR)
+
+
+COUNT = 12
+WIDE = Closeness(0.02, 0.1, 0.98)
+"""The widest limits of a model served as found, with integers that a few ties may change."""
+Fault = Callable[[Arrays], Arrays]
+"""Turns the right rows of a batch into wrong ones."""
+
+_generator = np.random.default_rng(0)
+_PRICES = {"PRICE": (1000 + 10 * _generator.standard_normal((COUNT, 4))).astype(np.float32)}
+_MASKED = _generator.standard_normal((COUNT, 12)).astype(np.float32)
+_MASKED[:, 8:] = -10_000
+_BOXES = np.concatenate(
+    [
+        _generator.uniform(0, 640, (COUNT, 5, 4)),
+        _generator.uniform(0, 1, (COUNT, 5, 1)),
+        _generator.integers(0, 3, (COUNT, 5, 1)),
+    ],
+    axis=2,
+).astype(np.float32)
+"""A detector's rows: two corners in pixels, a score and a class."""
+_SCORES = _generator.dirichlet([1.0] * 5, COUNT).astype(np.float32)
+CLASSES = {"SCORES": _SCORES, "CLASS": _SCORES.argmax(axis=1)[:, None]}
+
+
+_random = np.random.default_rng(1)
+"""Gives other scores at each call, and the same in each run of a test."""
+
+
+def _to_other_customers(outputs: Arrays) -> Arrays:
+    return {name: np.roll(values, 1, axis=0) for name, values in outputs.items()}
+
+
+def _with_scores(scores: Callable[[np.ndarray], np.ndarray]) -> Fault:
+    def changed(outputs: Arrays) -> Arrays:
+        boxes = outputs["BOXES"].copy()
+        boxes[..., 4] = scores(boxes[..., 4])
+        return {"BOXES": boxes}
+
+    return changed
+
+
+FAULTS: dict[str, tuple[Arrays, Fault]] = {
+    "prices of 1000 +- 10 given to other customers": (_PRICES, _to_other_customers),
+    "scores with a mask of -10000 given to other customers": ({"LOGITS": _MASKED}, _to_other_customers),
+    "the score of a box taken from the neighbour": (
+        {"BOXES": _BOXES},
+        _with_scores(lambda scores: np.roll(scores, 1, axis=0)),
+    ),
+    "random scores beside pixel coordinates": (
+        {"BOXES": _BOXES},
+        _with_scores(lambda scores: _random.uniform(0, 1, scores.shape)),
+    ),
+    "a class that is off by one beside its scores": (
+        CLASSES,
+        lambda outputs: {**outputs, "CLASS": (outputs["CLASS"] + 1) % _SCORES.shape[1]},
+    ),
+}
+"""The right outputs, and the fault."""

@@ -1,7 +1,8 @@
-"""Answers with one fault each fail against the declaration, as does a first request that stays slow."""
+"""Answers with one fault each fail against the declaration, as does a first request that stays slow; malformed
+requests are refused, and a server keeps working."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from fixtures.accuracy.compare_answers import Answer
 from fixtures.consistency import declared
 from fixtures.consistency.declared import first_beside_later, promised_batch
-from fixtures.consistency.served import Reply, ServedModel
+from fixtures.consistency.served import Alone, Reply, ServedModel
 from fixtures.measure.load_data import LoadData
+from fixtures.measure.requests import request_for
 from fixtures.spec import Tensor
 from reports.record.schema import AnswerGate
-from tests.consistency.stand_in import alone, served_model
+from tests.consistency.stand_in import ROWS, alone, served_model
 
 Change = Callable[[Any], None]
 """Changes an answer before the gate sees it."""
@@ -27,7 +29,8 @@ Gate = Callable[..., tuple[AnswerGate, list[Any]]]
 
 def answer_to(request: Any, *, batched: bool = True) -> Any:
     """Twice the input and its number of elements, as the model below declares."""
-    values = np.frombuffer(request.raw_input_contents[0], np.float32).reshape(-1, 4)
+    values = np.frombuffer(b"".join(request.raw_input_contents[:1]), np.float32)
+    values = values[: values.size // 4 * 4].reshape(-1, 4)
     rows = [len(values)] if batched else []
     response = service_pb2.ModelInferResponse(model_name="toy")
     response.outputs.add(name="OUT", datatype="FP32", shape=[*rows, 4])
@@ -46,10 +49,8 @@ def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
     """A model of two outputs, the first of this shape."""
     served = served_model(**changes)
     outputs = (Tensor("OUT", "FP32", shape), Tensor("COUNT", "INT64", (1,)))
-    return dataclasses.replace(
-        served,
-        job=dataclasses.replace(served.job, model=dataclasses.replace(served.job.model, outputs=outputs)),
-    )
+    two_outputs = dataclasses.replace(served.job.model, outputs=outputs)
+    return dataclasses.replace(served, job=dataclasses.replace(served.job, model=two_outputs))
 
 
 @pytest.fixture
@@ -124,19 +125,10 @@ def test_undeclared_answer_is_named_with_its_request(gate: Gate, name: str, to: 
     assert (output in wrong, named in wrong) == (True, True)
 
 
-@pytest.mark.parametrize(
-    ("change", "shape", "passes"),
-    [
-        (lambda _response: None, (-1,), True),
-        (MORE_AXES, (-1,), False),
-        (lambda _response: None, (5,), False),
-        (lambda _response: None, (3,), False),
-    ],
-)
-def test_dynamic_dimension_accepts_any_length(
-    gate: Gate, change: Change, shape: tuple[int, ...], passes: bool
-) -> None:
-    assert (gate(change, 0, model(shape))[0].wrong == "") is passes
+def test_dynamic_dimension_accepts_any_length(gate: Gate) -> None:
+    assert gate(served=model((-1,)))[0].wrong == ""
+    assert gate(MORE_AXES, served=model((-1,)))[0].wrong
+    assert gate(served=model((5,)))[0].wrong
 
 
 @pytest.mark.parametrize(
@@ -210,13 +202,7 @@ def test_first_request_is_slow_only_after_three_loads(
 
 @pytest.mark.parametrize(
     ("warm_ups", "promised"),
-    [
-        ([(4, 4), (2, 4)], 2),
-        ([(0, 4)], 1),
-        ([(2, 8), (4, 4)], 4),
-        ([(1, 8)], None),
-        ([], None),
-    ],
+    [([(4, 4), (2, 4)], 2), ([(0, 4)], 1), ([(2, 8), (4, 4)], 4), ([(1, 8)], None), ([], None)],
 )
 def test_warmup_promises_only_for_matching_shape(
     warm_ups: Sequence[tuple[int, int]], promised: int | None
@@ -225,7 +211,131 @@ def test_warmup_promises_only_for_matching_shape(
         f"model_warmup {{ batch_size: {batch} inputs {{ key: 'IN' value {{ dims: {length} }} }} }}"
         for batch, length in warm_ups
     )
-    assert (
-        promised_batch(text_format.Parse(text, ModelConfig()), {"IN": np.zeros((1, 4), np.float32)})
-        == promised
-    )
+    rows = {"IN": np.zeros((1, 4), np.float32)}
+    assert promised_batch(text_format.Parse(text, ModelConfig()), rows) == promised
+
+
+MALFORMED: dict[str, Callable[[Any], bool]] = {
+    "an input of another type": lambda request: any(one.datatype != "FP32" for one in request.inputs),
+    "an input of another shape": lambda request: any(list(one.shape[1:]) != [4] for one in request.inputs),
+    "no inputs": lambda request: not request.inputs,
+    "an unknown input": lambda request: {one.name for one in request.inputs} - {"IN"} != set(),
+    "an unknown output": lambda request: [one.name for one in request.outputs] != ["OUT", "COUNT"],
+    "an input cut in half": lambda request: any(len(one) % 16 for one in request.raw_input_contents),
+}
+"""Whether a request to the model has a fault."""
+
+
+def fault_in(request: Any) -> str:
+    """The fault of a request; empty if it has none."""
+    return next((name for name, has in MALFORMED.items() if has(request)), "")
+
+
+Server = Callable[[Any], str]
+"""Returns why it refuses a request; empty if it answers."""
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """`serve(refuses)`: start a server that refuses so, and answers the request of the number `harmed`, if
+    any, by `reply`; returns the requests that it receives."""
+
+    def start(refuses: Server, harmed: int = -1, reply: Reply | None = None) -> list[Any]:
+        received: list[Any] = []
+
+        def send(_job: Any, requests: Iterable[Any]) -> list[Reply]:
+            received[:] = requests
+            replies = [
+                Reply(None, why) if (why := refuses(request)) else Reply(answer_to(request))
+                for request in received
+            ]
+            if reply is not None:
+                replies[harmed] = reply
+            return replies
+
+        monkeypatch.setattr(declared, "send", send)
+        return received
+
+    return start
+
+
+def takes(*sizes: int) -> Server:
+    return lambda request: "" if request.inputs[0].shape[0] in sizes else "too many"
+
+
+def test_batches_of_every_size_and_one_more_are_sent(serve: Any) -> None:
+    received = serve(takes(1, 2, 3, 4))
+    result = declared.largest_batch(served_model(count=3))
+
+    assert (result.wrong, result.requests) == ("", 5)
+    contents = {request.inputs[0].shape[0]: request.raw_input_contents[0] for request in received}
+    assert contents.keys() == {1, 2, 3, 4, 5}
+    assert contents[4] == ROWS[[0, 1, 2, 0]].tobytes()
+    assert contents[5] == ROWS[[0, 1, 2, 0, 1]].tobytes()
+    assert received[-1].inputs[0].shape[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("largest", "sizes", "wrong"),
+    [
+        (4, (1, 2, 3, 4), None),
+        (4, (1, 2, 3), 4),
+        (4, (1, 3, 4), 2),
+        (4, (1, 2, 3, 4, 5), 5),
+        (1, (1,), None),
+        (1, (1, 2), 2),
+        (6, (1, 2, 3, 4, 5, 6), None),
+        (6, (1, 2, 3, 4, 5, 6, 7), 7),
+    ],
+)
+def test_undeclared_batch_sizes_fail(
+    serve: Any, largest: int, sizes: tuple[int, ...], wrong: int | None
+) -> None:
+    serve(takes(*sizes))
+    text = declared.largest_batch(served_model(largest=largest)).wrong
+
+    assert (f"a batch of {wrong}" in text) is (wrong is not None)
+    assert bool(text) is (wrong is not None)
+
+
+def test_model_without_batching_has_no_largest_batch(serve: Any) -> None:
+    received = serve(takes())
+    result = declared.largest_batch(served_model(batched=False))
+
+    assert (result.wrong, result.requests, received) == ("", 0, [])
+
+
+def malformed(first: Alone | None = None) -> AnswerGate:
+    return declared.malformed(model(), first or alone())
+
+
+def test_each_malformed_request_precedes_a_valid_one(serve: Any) -> None:
+    received = serve(fault_in)
+    result = malformed()
+
+    assert (result.wrong, result.requests) == ("", 12)
+    assert [fault_in(item) for item in received[::2]] == list(MALFORMED)
+    assert all(fault in result.tried for fault in MALFORMED)
+    assert {item.raw_input_contents[0] for item in received[1::2]} == {ROWS[0].tobytes()}
+    (item,) = received[2].inputs  # another shape, with the bytes for it
+    assert list(item.shape) != [1, 4]
+    assert 4 * np.prod(item.shape) == len(received[2].raw_input_contents[0])
+
+
+@pytest.mark.parametrize("fault", MALFORMED)
+def test_answered_malformed_request_is_found(serve: Any, fault: str) -> None:
+    serve(lambda request: "" if fault_in(request) == fault else fault_in(request))
+
+    assert fault in malformed().wrong
+
+
+@pytest.mark.parametrize("refuses", [True, False], ids=["refuses", "answers otherwise"])
+@pytest.mark.parametrize("number", range(6))
+def test_harm_by_malformed_request_is_found(serve: Any, number: int, refuses: bool) -> None:
+    other = request_for((job := served_model().job), job.data.inputs([1]))
+    serve(fault_in, 2 * number + 1, Reply(None, "broken") if refuses else Reply(answer_to(other)))
+
+    wrong = malformed(first=alone(1)).wrong
+
+    assert list(MALFORMED)[number] in wrong
+    assert ("broken" in wrong) is refuses

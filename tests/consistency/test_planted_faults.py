@@ -10,9 +10,8 @@ import pytest
 from msgspec import structs
 
 from fixtures.accuracy.compare_answers import Closeness
-from fixtures.consistency import declared, refusals, repeat_checks, transports
-from fixtures.consistency.repeat_bounds import Alone
-from fixtures.consistency.served import ServedModel, ask_alone
+from fixtures.consistency import declared, repeat_checks, transports
+from fixtures.consistency.served import Alone, ServedModel, ask_alone
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve.server import Server
@@ -39,21 +38,13 @@ def load(artifact, settings):
     return predict
 """
 SOUND = "pass"
+_BEFORE = "kept['out'], out = out, (kept.get('out') if len(kept.get('out', [])) == len(x) else out)"
 FAULTS = {
     "rows swapped in batches": ({"batches"}, "if len(x) > 1: out = out[::-1].copy()"),
-    "an answer that depends on its neighbours": (
-        {"batches"},
-        "if len(x) > 1: out = out + 0.001 * x.mean(axis=0)",
-    ),
+    "its neighbours": ({"batches"}, "if len(x) > 1: out = out + 0.001 * x.mean(axis=0)"),
     "batches of three alone": ({"batches"}, "if len(x) == 3: out = out * np.float32(1.001)"),
-    "a leak of a thousandth of the answer before": (
-        {"repeated", "malformed"},
-        "out = out + np.float32(0.001 * before)",
-    ),
-    "the answer to the request before": (
-        {"repeated"},
-        "kept['out'], out = out, (kept.get('out') if len(kept.get('out', [])) == len(x) else out)",
-    ),
+    "a leak of the answer before": ({"repeated", "malformed"}, "out = out + np.float32(0.001 * before)"),
+    "the answer to the request before": ({"repeated"}, _BEFORE),
     "another type": ({"declared"}, "out = out.astype(np.float64)"),
     "another shape": ({"declared"}, "out = out[:, :3].copy()"),
     "NaN": ({"declared"}, "out[:, 2] = np.nan"),
@@ -70,14 +61,12 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
     with ExitStack() as stack:
 
         def load(fault: str, scenario: Scenario = "offline") -> ServedModel:
-            built = make_build(
-                folder, f"G{os.getpid()}x{len(list(folder.iterdir()))}", _RUNTIME.format(fault=fault)
-            )
+            own_name = f"G{os.getpid()}x{len(list(folder.iterdir()))}"
+            built = make_build(folder, own_name, _RUNTIME.format(fault=fault))
             model, name = built.case.model, str(built.case)
             rows = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
-            data = stack.enter_context(
-                input_data(model, samples_of({model.inputs[0].name: rows}), triton.scratch)
-            )
+            samples = samples_of({model.inputs[0].name: rows})
+            data = stack.enter_context(input_data(model, samples, triton.scratch))
             triton.load(built, structs.replace(DEPLOYMENT, max_queue_delay_us=20_000), scenario)
             job = Job(triton, name, model, LoadPoint("online", 1, 1), "none", data, request_s=0.002)
             return ServedModel(job, DEPLOYMENT.max_batch_size, NEAR)
@@ -93,8 +82,8 @@ def gates_of(served: ServedModel, alone: Alone) -> dict[str, Callable[[], Answer
         "batches": lambda: repeat_checks.batches(served, alone),
         "transports": lambda: transports.transports(served, alone, shared_memory=True),
         "declared": lambda: declared.declared(served, alone.rows),
-        "largest-batch": lambda: refusals.largest_batch(served),
-        "malformed": lambda: refusals.malformed(served, alone),
+        "largest-batch": lambda: declared.largest_batch(served),
+        "malformed": lambda: declared.malformed(served, alone),
     }
 
 
@@ -122,9 +111,7 @@ def test_fault_is_found_by_its_gate(name: str, served_with: Load) -> None:
         assert served.job.model.outputs[0].name in results["declared"].wrong
 
 
-def test_fault_in_server_made_batch_is_found_in_flight(
-    served_with: Load,
-) -> None:
+def test_fault_in_server_made_batch_is_found_in_flight(served_with: Load) -> None:
     _gates, fault = FAULTS["rows swapped in batches"]
     served = served_with(fault, "online")
 

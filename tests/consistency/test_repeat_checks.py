@@ -10,14 +10,22 @@ from tritonclient.grpc import service_pb2
 
 from fixtures.accuracy.compare_answers import Closeness
 from fixtures.consistency import repeat_checks, served
-from fixtures.consistency.repeat_bounds import alone_of
-from fixtures.consistency.served import Reply
+from fixtures.consistency.served import Reply, alone_of
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Arrays, Tensor
 from reports.record.schema import AnswerGate
-from tests.consistency.stand_in import IDS, NEAR, ROWS, Model, Server, alone, served_model, sound
-from tests.consistency.wrong_rows import FAULTS
-from tests.consistency.wrong_rows import NEAR as WIDE
+from tests.consistency.stand_in import (
+    FAULTS,
+    IDS,
+    NEAR,
+    ROWS,
+    WIDE,
+    Model,
+    Server,
+    alone,
+    served_model,
+    sound,
+)
 
 Gate = Callable[..., tuple[AnswerGate, Server]]
 GATES = ("repeated", "reloaded", "in_flight", "batches")
@@ -89,12 +97,11 @@ def test_tried_batch_sizes_surround_kernel_sizes(
 # --- faults -------------------------------------------------------------------------------------------------
 
 
-def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
-    return 2 * ROWS[samples] + (samples == 5)[:, None]
-
-
 @pytest.mark.parametrize("name", GATES)
 def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
+        return 2 * ROWS[samples] + (samples == 5)[:, None]
+
     monkeypatch.setattr(repeat_checks, "ask", Server(wrong_for_row_5).ask)
 
     result = getattr(repeat_checks, name)(served_model(), alone())
@@ -135,25 +142,20 @@ def test_first_answer_after_load_is_compared(gate: Gate) -> None:
         assert "row-0" in gate(name, first=zeros, near=WIDE, kernels_may_change=True)[0].wrong
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        lambda samples, _in_flight: 2 * ROWS[samples[::-1] if len(samples) == 3 else samples],
-        lambda samples, in_flight: 2 * ROWS[samples] + (in_flight > 1 and len(samples) > 2),
-        lambda samples, _in_flight: (
-            2 * ROWS[samples] + 0.001 * ROWS[samples].mean(axis=0) * (len(samples) > 1)
-        ),
-        lambda samples, _in_flight: 2 * ROWS[samples] + (np.arange(len(samples)) == 3)[:, None],
-        lambda samples, in_flight: 2 * ROWS[samples] * np.float32(1.001 if in_flight > 1 else 1),
-    ],
-    ids=[
-        "batches of three",
-        "batches in flight",
-        "a thousandth of the neighbours",
-        "the fourth row",
-        "an instance that is a thousandth off",
-    ],
-)
+BATCH_FAULTS: dict[str, Model] = {
+    "batches of three": lambda samples, _: 2 * ROWS[samples[::-1] if len(samples) == 3 else samples],
+    "batches in flight": lambda samples, in_flight: 2 * ROWS[samples] + (in_flight > 1 and len(samples) > 2),
+    "a thousandth of the neighbours": lambda samples, _: (
+        2 * ROWS[samples] + 0.001 * ROWS[samples].mean(axis=0) * (len(samples) > 1)
+    ),
+    "the fourth row": lambda samples, _: 2 * ROWS[samples] + (np.arange(len(samples)) == 3)[:, None],
+    "an instance that is a thousandth off": lambda samples, in_flight: (
+        2 * ROWS[samples] * np.float32(1.001 if in_flight > 1 else 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BATCH_FAULTS.values(), ids=BATCH_FAULTS)
 def test_batch_faults_are_found_by_batches_gate_alone(gate: Gate, fault: Model) -> None:
     assert "answers differ" in gate("batches", fault, near=WIDE)[0].wrong
     assert gate("repeated", fault, near=WIDE)[0].wrong == ""
@@ -226,9 +228,7 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> AnswerG
     return repeat_checks.repeated(toy, alone())
 
 
-def test_request_without_optional_input_ignores_earlier_requests(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_request_without_optional_input_ignores_earlier_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     last = np.zeros(4, np.float32)
 
     def last_sent(values: np.ndarray | None) -> np.ndarray:

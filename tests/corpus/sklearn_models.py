@@ -2,7 +2,6 @@
 `python sklearn_models.py FOLDER`, with skl2onnx installed."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,23 +33,14 @@ def _classifier(folder: Path, name: str, model: Any, options: dict[str, Any], *,
     _write(folder, name, to_onnx(model, values[:1], options={id(model): options}, target_opset=17))
     np.save(_samples(folder, name) / "X.npy", values[::3])
     if not named:
-        _labels(folder, name, classes[::3])
+        np.save(folder / "samples" / name / "labels.npy", classes[::3].astype(np.int64))
 
 
-def forest(folder: Path) -> None:
+def classifiers(folder: Path) -> None:
     _classifier(folder, "forest", RandomForestClassifier(20, random_state=0), NO_MAPS)
-
-
-def neighbours(folder: Path) -> None:
     _classifier(folder, "neighbours", KNeighborsClassifier(), NO_MAPS)
-
-
-def named_classes(folder: Path) -> None:
     _classifier(folder, "named_classes", LogisticRegression(max_iter=1000), NO_MAPS, named=True)
-
-
-def maps(folder: Path) -> None:
-    """skl2onnx's default: the probabilities are a sequence of maps."""
+    # skl2onnx's default: the probabilities are a sequence of maps.
     _classifier(folder, "maps", RandomForestClassifier(5, random_state=0), {})
 
 
@@ -68,26 +58,15 @@ def outliers(folder: Path) -> None:
     np.save(_samples(folder, "outliers") / "X.npy", values[::3])
 
 
-def _texts(folder: Path, name: str, locale: dict[str, str]) -> None:
-    lines = [
-        f"{subject} {word}"
-        for subject in _SUBJECTS
-        for word in ("here", "there", "again", "they say", "at last")
-    ]
-    vectorizer = TfidfVectorizer()
-    model = make_pipeline(vectorizer, LogisticRegression())
-    model.fit(lines, [place // 5 for place in range(15)])
-    options: dict[Any, Any] = {id(model): NO_MAPS}
-    if locale:
-        options[TfidfVectorizer] = locale
-    _write(
-        folder, name, to_onnx(model, initial_types=[("text", StringTensorType([None, 1]))], options=options)
-    )
-    (_samples(folder, name) / "lines.txt").write_text("\n".join(lines) + "\n")
-
-
 def texts(folder: Path) -> None:
-    _texts(folder, "texts", {"locale": "C"})
+    words = ("here", "there", "again", "they say", "at last")
+    lines = [f"{subject} {word}" for subject in _SUBJECTS for word in words]
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression())
+    model.fit(lines, [place // 5 for place in range(15)])
+    options: dict[Any, Any] = {id(model): NO_MAPS, TfidfVectorizer: {"locale": "C"}}
+    types = [("text", StringTensorType([None, 1]))]
+    _write(folder, "texts", to_onnx(model, initial_types=types, options=options))
+    (_samples(folder, "texts") / "lines.txt").write_text("\n".join(lines) + "\n")
 
 
 def mixed(folder: Path) -> None:
@@ -96,16 +75,9 @@ def mixed(folder: Path) -> None:
     colours = random.choice(["red", "green", "blue"], count).astype(object)
     rooms, sizes = random.integers(1, 6, count), random.normal(50, 20, count).astype(np.float32)
     frame = np.column_stack([colours, rooms, sizes])
-    model = make_pipeline(
-        ColumnTransformer(
-            [
-                ("colour", OneHotEncoder(), [0]),
-                ("rooms", StandardScaler(), [1]),
-                ("size", StandardScaler(), [2]),
-            ]
-        ),
-        LogisticRegression(),
-    )
+    scaled = [("rooms", StandardScaler(), [1]), ("size", StandardScaler(), [2])]
+    columns = ColumnTransformer([("colour", OneHotEncoder(), [0]), *scaled])
+    model = make_pipeline(columns, LogisticRegression())
     model.fit(frame, (sizes > 50) & (colours != "red"))
     types = [
         ("colour", StringTensorType([None, 1])),
@@ -113,10 +85,9 @@ def mixed(folder: Path) -> None:
         ("size", FloatTensorType([None, 1])),
     ]
     _write(folder, "mixed", to_onnx(model, initial_types=types, options={id(model): NO_MAPS}))
-    columns = {"colour": colours.astype(str), "rooms": rooms, "size": sizes}
-    np.savez(
-        _samples(folder, "mixed") / "rows.npz", **{name: column[:, None] for name, column in columns.items()}
-    )
+    values = {"colour": colours.astype(str), "rooms": rooms, "size": sizes}
+    rows = {name: column[:, None] for name, column in values.items()}
+    np.savez(_samples(folder, "mixed") / "rows.npz", **rows)
 
 
 def _write(folder: Path, name: str, network: Any) -> None:
@@ -129,14 +100,6 @@ def _samples(folder: Path, name: str) -> Path:
     return samples
 
 
-def _labels(folder: Path, name: str, classes: np.ndarray) -> None:
-    np.save(folder / "samples" / name / "labels.npy", classes.astype(np.int64))
-
-
-MODELS: list[Callable[[Path], None]] = [
-    forest, neighbours, named_classes, texts, boosted, outliers, mixed, maps,
-]  # fmt: skip
-
 if __name__ == "__main__":
-    for write in MODELS:
+    for write in (classifiers, texts, boosted, outliers, mixed):
         write(Path(sys.argv[1]))

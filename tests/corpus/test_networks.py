@@ -64,16 +64,8 @@ def _options_of(network: Network, unpacked: Path, folder: Path) -> list[str]:
 def of_sklearn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
     """The findings of scikit-learn's models."""
     folder = tmp_path_factory.mktemp("sklearn")
-    install = [
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        str(folder / "packages"),
-        "skl2onnx==1.20.0",
-    ]
-    if subprocess.run([sys.executable, "-m", *install], check=False).returncode:
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "skl2onnx==1.20.0"]
+    if subprocess.run([*install, "--target", str(folder / "packages")], check=False).returncode:
         pytest.skip("skl2onnx cannot be downloaded")
     script = Path(__file__).with_name("sklearn_models.py")
     environment = {**os.environ, "PYTHONPATH": str(folder / "packages")}

@@ -72,14 +72,8 @@ class Found:
         parts = [
             f"test_{test} fails for {kind}: {sentence}" for test, (kind, sentence) in self.failed.items()
         ]
-        parts += (
-            [
-                f"{len(self.passed)} pass "
-                f"({'; '.join(f'{test}: {text}' for test, text in self.figures.items())})"
-            ]
-            if self.passed
-            else []
-        )
+        figures = "; ".join(f"{test}: {text}" for test, text in self.figures.items())
+        parts += [f"{len(self.passed)} pass ({figures})"] if self.passed else []
         parts += [f"test_{test} skips: {reason}" for test, reason in self.skipped.items()]
         return "; ".join(parts)
 
@@ -102,42 +96,26 @@ def selected(request: pytest.FixtureRequest) -> set[str]:
 
 def refused(options: Sequence[str]) -> Found:
     """A failure if the suite refuses these options before anything runs."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "benchmarks",
-            "--collect-only",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            *options,
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _pytest(["--collect-only", "-q", *options])
     if done.returncode == 0:
         return Found()
     kind = INPUT if done.returncode == pytest.ExitCode.USAGE_ERROR else INFRASTRUCTURE
-    return Found(failed={"collect": (kind, done.stderr.strip()[-1000:] or done.stdout[-1000:])})
+    return Found(failed={"collect": (kind, done.stdout.strip()[-1000:])})
+
+
+def _pytest(words: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    """A run of the suite, with its errors in its output."""
+    command = [sys.executable, "-m", "pytest", "benchmarks", "-p", "no:cacheprovider", *words]
+    pipe, both = subprocess.PIPE, subprocess.STDOUT
+    return subprocess.run(command, cwd=ROOT, stdout=pipe, stderr=both, text=True, check=False)
 
 
 def run(folder: Path, options: Sequence[str], format_: str = "asis") -> Run:
     """Run the suite as a user does, with its records in a folder, and read its findings of the cases of a
     format."""
-    xml, results = folder / "junit.xml", folder / "results"
-    words = ["-m", "pytest", "benchmarks", "-v", "-p", "no:cacheprovider", "--results", str(results)]
-    done = subprocess.run(
-        [sys.executable, *words, "--model-repos", str(folder / "built"), "--junit-xml", str(xml), *options],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    xml = folder / "junit.xml"
+    places = ["--results", str(folder / "results"), "--model-repos", str(folder / "built")]
+    done = _pytest(["-v", *places, "--junit-xml", str(xml), *options])
     (folder / "output.txt").write_text(done.stdout)
     assert xml.exists(), done.stdout
     return Run(done.returncode, done.stdout, found_in(folder, format_))
@@ -159,22 +137,14 @@ def found_in(folder: Path, format_: str) -> dict[str, Found]:
 
 
 def _note(finding: Found, test: str, case: ET.Element) -> None:
+    properties = {element.get("name"): str(element.get("value")) for element in case.iter("property")}
     failure = next((element for tag in ("failure", "error") for element in case.iter(tag)), None)
     if failure is not None:
-        kinds = (
-            element.get("value") for element in case.iter("property") if element.get("name") == "failure"
-        )
-        finding.failed[test] = (
-            str(next(kinds, INFRASTRUCTURE)),
-            str(failure.get("message")).partition("\n")[0],
-        )
+        sentence = str(failure.get("message")).partition("\n")[0]
+        finding.failed[test] = properties.get("failure", INFRASTRUCTURE), sentence
     elif (skipped := next(case.iter("skipped"), None)) is not None:
         finding.skipped[test] = str(skipped.get("message"))
     else:
         finding.passed.add(test)
-        figure = next(
-            (element.get("value") for element in case.iter("property") if element.get("name") == "figure"),
-            None,
-        )
-        if figure is not None:
-            finding.figures[test] = figure
+        if "figure" in properties:
+            finding.figures[test] = properties["figure"]

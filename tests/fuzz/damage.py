@@ -11,38 +11,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 _TEXTS = (
-    "",
-    "\0",
-    "\x1b[31mred",
-    "a\nb",
-    "a\r\n::error::b",
-    "\u202ereversed",
-    "\ud800",
-    "\udcff",
-    "=1+1",
-    "<script>",
-    "![](http://x)",
-    "../../etc/passwd",
-    "/dev/zero",
-    "x" * 100_000,
-    "%s%n{0}",
+    *("", "\0", "\x1b[31mred", "a\nb", "a\r\n::error::b", "\u202ereversed", "\ud800", "\udcff", "=1+1"),
+    *("<script>", "![](http://x)", "../../etc/passwd", "/dev/zero", "x" * 100_000, "%s%n{0}"),
 )
 """Texts that a terminal, a page, a file's name or a message must not take as they are."""
 _NUMBERS = (
-    "1e999",
-    "-1e999",
-    "9" * 400,
-    "9" * 5000,
-    "-1",
-    "0",
-    "1e-320",
-    "1e308",
-    "-0.0",
-    str(2**53 + 1),
-    "0.5",
-    "2e9",
-    str(2**63),
-    str(-(2**63) - 1),
+    *("1e999", "-1e999", "9" * 400, "9" * 5000, "-1", "0", "1e-320", "1e308", "-0.0", "0.5", "2e9"),
+    *(str(2**53 + 1), str(2**63), str(-(2**63) - 1)),
 )
 """Numbers in JSON and TOML that no field should accept unchecked."""
 _DEEP = ("[" * 3000 + "]" * 3000, "[" * 100_000, '{"a":' * 3000 + "1" + "}" * 3000)
@@ -59,30 +34,24 @@ _TWIN = "\ue001"
 
 def bytes_of(content: bytes) -> st.SearchStrategy[bytes]:
     """Any bytes, or those of a file with a few removed, inserted or changed."""
-    return st.binary(max_size=100) | st.lists(_edit(content), min_size=1, max_size=4).map(
-        lambda edits: _edited(content, edits)
-    )
+    # A place, the number of bytes to remove there, and the bytes to insert.
+    lengths = st.integers(0, 8) | st.integers(0, len(content))
+    limits = st.sampled_from((b"\xff" * 8, b"\x7f" + b"\xff" * 7, b"\0" * 8, b"\xff\xff\xff\x7f"))
+    edit = st.tuples(st.integers(0, len(content)), lengths, st.binary(max_size=8) | limits)
+
+    def edited(edits: list[tuple[int, int, bytes]]) -> bytes:
+        changed = content
+        for place, length, new in edits:
+            changed = changed[:place] + new + changed[place + length :]
+        return changed
+
+    return st.binary(max_size=100) | st.lists(edit, min_size=1, max_size=4).map(edited)
 
 
 def encoded_otherwise(content: bytes) -> st.SearchStrategy[bytes]:
     """A text in UTF-8 as other programs save it, or with zeros behind it."""
     kinds = st.sampled_from(("utf-16", "utf-16-le", "utf-32", "utf-8-sig"))
     return kinds.map(lambda kind: content.decode().encode(kind)) | st.just(content + bytes(4096))
-
-
-def _edit(content: bytes) -> st.SearchStrategy[tuple[int, int, bytes]]:
-    """A place, the number of bytes to remove there, and the bytes to insert."""
-    lengths = st.integers(0, 8) | st.integers(0, len(content))
-    new = st.binary(max_size=8) | st.sampled_from(
-        (b"\xff" * 8, b"\x7f" + b"\xff" * 7, b"\0" * 8, b"\xff\xff\xff\x7f")
-    )
-    return st.tuples(st.integers(0, len(content)), lengths, new)
-
-
-def _edited(content: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
-    for place, length, new in edits:
-        content = content[:place] + new + content[place + length :]
-    return content
 
 
 def text_of(content: bytes) -> st.SearchStrategy[bytes]:

@@ -22,8 +22,7 @@ from fixtures.spec import Arrays, LoadPoint
 from reports.text.publishable import publishable
 from tests import examples, toy
 from tests.conftest import DEPLOYMENT, MakeBuild
-from tests.consistency.wrong_rows import FAULTS, Fault
-from tests.consistency.wrong_rows import NEAR as WIDE
+from tests.consistency.stand_in import FAULTS, WIDE, Fault
 from tests.toy import samples_of
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)

@@ -44,14 +44,8 @@ def apart(path: Path) -> Path:
     import onnx
 
     model = onnx.load(str(linear(path)))
-    onnx.save_model(
-        model,
-        str(path),
-        save_as_external_data=True,
-        location="weights.data",
-        size_threshold=0,
-        convert_attribute=False,
-    )
+    place: dict[str, Any] = {"save_as_external_data": True, "location": "weights.data", "size_threshold": 0}
+    onnx.save_model(model, str(path), convert_attribute=False, **place)
     return path
 
 
@@ -70,14 +64,9 @@ def tokens(path: Path) -> Path:
         shares = Softmax<axis = -1>(masked)
         states = MatMul(shares, words)
     }"""
-    return _save(
-        path,
-        graph,
-        table=_random(WORDS, 8),
-        one=np.ones(1, np.float32),
-        least=np.full(1, np.finfo(np.float32).min, np.float32),
-        axis=np.array([1]),
-    )
+    least = np.full(1, np.finfo(np.float32).min, np.float32)
+    one = np.ones(1, np.float32)
+    return _save(path, graph, table=_random(WORDS, 8), one=one, least=least, axis=np.array([1]))
 
 
 def single(path: Path, operator: str) -> Path:
@@ -144,11 +133,7 @@ def picks(path: Path) -> Path:
 def probable(path: Path) -> Path:
     """A classifier whose probabilities are a sequence of maps, as skl2onnx writes them."""
     zipped = "ai.onnx.ml.ZipMap<classlabels_int64s = [0, 1, 2, 3]>(x)"
-    return _save(
-        path,
-        "(float[batch, 4] x) => (seq(map(int64, float)) output_probability) { output_probability = "
-        f"{zipped} }}",
-    )
+    return _save(path, f"(float[batch, 4] x) => (seq(map(int64, float)) maps) {{ maps = {zipped} }}")
 
 
 def normalised(path: Path, locale: str) -> Path:

@@ -8,19 +8,17 @@ import numpy as np
 import pytest
 
 from fixtures.accuracy.ledger import missing_options
-from fixtures.accuracy.parity import compare_conversion
 from fixtures.accuracy.precision_cost import closeness_of, output_limits
-from fixtures.accuracy.stages import Stage, evaluate_in_process
+from fixtures.accuracy.stages import Stage, compare_conversion, evaluate_in_process
 from fixtures.build.configuration import model_config
 from fixtures.build.runtimes import open_in_process
-from fixtures.cases import cases_of, matrix_of
+from fixtures.cases import matrix_of
 from fixtures.errors import InputError
 from fixtures.formats import onnx
 from fixtures.host.targets import CPU
 from fixtures.spec import Case, ConversionJob, Model
 from fixtures.user_models.labels import GivenLabels
 from fixtures.user_models.onnx_file import GivenNetwork, description, model_of
-from reports.record.schema import Parity
 from tests.user_models import networks
 from tests.user_models.test_samples import write_tokenizer
 
@@ -31,13 +29,11 @@ def case(model: Model, precision: str = "fp32") -> Case:
 
 def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
     """The artifact of a precision in process: a function from inputs to outputs."""
-    deployment = matrix_of(model, CPU).deployment
     calibration = model.samples("training", None, None) if precision == "int8" else None
-    job = ConversionJob(
-        model, model.load(None).network, precision, None, "cpu", 8, calibration, lambda _step: None
-    )
+    network = model.load(None).network
+    job = ConversionJob(model, network, precision, None, "cpu", 8, calibration, lambda _step: None)
     onnx.convert(job, path)
-    return open_in_process(case(model, precision), path, deployment)
+    return open_in_process(case(model, precision), path, matrix_of(model, CPU).deployment)
 
 
 def score(model: Model, run: Any) -> float:
@@ -45,11 +41,9 @@ def score(model: Model, run: Any) -> float:
     the mean error if it decides nothing."""
     samples = model.samples("evaluation", None, None)
     inputs = samples.load(range(len(samples)))
-    outputs, expected = (
-        model.keep(arrays) for arrays in (run(inputs), model.run(model.load(None).network, inputs))
-    )
+    expected = model.keep(model.run(model.load(None).network, inputs))
     (metric,) = model.metrics
-    return float(metric.score(outputs, None, expected).mean())
+    return float(metric.score(model.keep(run(inputs)), None, expected).mean())
 
 
 def linear(folder: Path, samples: int | None = None, **given: Any) -> Model:
@@ -77,9 +71,7 @@ def test_tokenizer_folder_accepts_texts(tmp_path: Path) -> None:
     assert model.samples("evaluation", None, None).load([1])["attention_mask"].tolist() == [[1, 0, 0]]
 
 
-def test_invented_inputs_are_valid_and_announced(
-    tmp_path: Path,
-) -> None:
+def test_invented_inputs_are_valid_and_announced(tmp_path: Path) -> None:
     given_network = GivenNetwork(networks.tokens(tmp_path / "model.onnx"))
     model = model_of("mine", given_network)
     samples = model.samples("evaluation", None, None)
@@ -90,9 +82,6 @@ def test_invented_inputs_are_valid_and_announced(
     assert samples.are_made_up
     assert all("made up" in text for text in (description(model, given_network), model.load(None).origin))
     assert model.excluded["onnx-int8"] in description(model, given_network)
-    assert not [
-        candidate for candidate in cases_of(CPU) if candidate.model is model and candidate.precision == "int8"
-    ]
 
 
 # --- INT8 ---------------------------------------------------------------------------------------------------
@@ -230,27 +219,20 @@ def test_undecided_output_is_scored_by_relative_error(tmp_path: Path) -> None:
     assert limits["fp32"].value < off < limits["int8"].value
 
 
-def parity_of(model: Model, precision: str, off: float) -> Parity:
-    """The comparison of a conversion whose outputs are all off by a factor."""
-    samples = model.samples("evaluation", None, None)
-    network = model.load(None).network
+@pytest.mark.parametrize(("precision", "same_file"), [("fp32", True), ("int8", False)])
+def test_unconverted_file_is_marked_as_same_file(tmp_path: Path, precision: str, same_file: bool) -> None:
+    model = linear(tmp_path)
+    samples, network = model.samples("evaluation", None, None), model.load(None).network
 
-    def stage(name: str, factor: float) -> Stage:
+    def stage(factor: int) -> Stage:
         def run(inputs: Any) -> Any:
-            return {
-                output: values * np.float32(factor) for output, values in model.run(network, inputs).items()
-            }
+            return {"scores": factor * model.run(network, inputs)["scores"]}
 
-        return evaluate_in_process(name, model, run, samples, 32, with_outputs=True)
+        return evaluate_in_process("framework", model, run, samples, 32, with_outputs=True)
 
-    stages = stage("framework", 1), stage("converted", off)
-    return compare_conversion(case(model, precision), *stages, samples.ids, None, trained=True)
-
-
-def test_unconverted_file_is_marked_as_same_file(tmp_path: Path) -> None:
-    as_it_is, quantised = (parity_of(linear(tmp_path), precision, 10.0) for precision in ("fp32", "int8"))
-    assert (as_it_is.passed, as_it_is.same_file) == (False, True)
-    assert (quantised.passed, quantised.same_file) == (False, False)
+    right, tenfold = stage(1), stage(10)
+    parity = compare_conversion(case(model, precision), right, tenfold, samples.ids, None, trained=True)
+    assert (parity.passed, parity.same_file) == (False, same_file)
 
 
 # --- refusals -----------------------------------------------------------------------------------------------
@@ -287,10 +269,8 @@ def several(folder: Path) -> GivenNetwork:
 
 def labels_of_others(folder: Path) -> GivenNetwork:
     (folder / "labels.csv").write_text("another,1\n")
-    samples = networks.rows(folder / "samples", 2)
-    return GivenNetwork(
-        networks.linear(folder / "net.onnx"), samples, GivenLabels(folder / "labels.csv", "top-1", None)
-    )
+    labels = GivenLabels(folder / "labels.csv", "top-1", None)
+    return GivenNetwork(networks.linear(folder / "net.onnx"), networks.rows(folder / "samples", 2), labels)
 
 
 def selecting(folder: Path) -> GivenNetwork:
@@ -300,30 +280,20 @@ def selecting(folder: Path) -> GivenNetwork:
     return GivenNetwork(networks.single(folder / "n.onnx", "NonZero"), folder / "samples")
 
 
+def of(write: Callable[..., Path], *settings: Any, **more: Any) -> Callable[[Path], GivenNetwork]:
+    """A network without samples."""
+    return lambda folder: GivenNetwork(write(folder / "n.onnx", *settings, **more))
+
+
 BAD: dict[str, tuple[Callable[[Path], GivenNetwork], str]] = {
     "a file that is no ONNX": (no_onnx, "net.onnx"),
-    "an output of maps": (lambda folder: GivenNetwork(networks.probable(folder / "n.onnx")), "zipmap"),
-    "a locale that is not installed": (
-        lambda folder: GivenNetwork(networks.normalised(folder / "n.onnx", "xx_YY.UTF-8")),
-        "locale-gen xx_YY.UTF-8",
-    ),
-    "an input of BF16": (
-        lambda folder: GivenNetwork(networks.through(folder / "n.onnx", "Cast", 4, dtype="bfloat16", to=1)),
-        "BF16",
-    ),
-    "an output that is no batch": (
-        lambda folder: GivenNetwork(networks.single(folder / "n.onnx", "Transpose")),
-        "y",
-    ),
-    "more dimensions than an array has": (
-        lambda folder: GivenNetwork(networks.through(folder / "n.onnx", "Neg", *[1] * 59)),
-        "60",
-    ),
+    "an output of maps": (of(networks.probable), "zipmap"),
+    "a locale that is not installed": (of(networks.normalised, "xx_YY.UTF-8"), "locale-gen xx_YY.UTF-8"),
+    "an input of BF16": (of(networks.through, "Cast", 4, dtype="bfloat16", to=1), "BF16"),
+    "an output that is no batch": (of(networks.single, "Transpose"), "y"),
+    "more dimensions than an array has": (of(networks.through, "Neg", *[1] * 59), "60"),
     "a shape that depends on the data": (selecting, "output y"),
-    "a shape that depends on made-up data": (
-        lambda folder: GivenNetwork(networks.single(folder / "n.onnx", "NonZero")),
-        "output y",
-    ),
+    "a shape that depends on made-up data": (of(networks.single, "NonZero"), "output y"),
     "weights that are missing": (without_weights, "weights.data"),
     "weights outside of the folder": (weights_elsewhere, "weights.data"),
     "several files": (several, "a.onnx, b.onnx"),

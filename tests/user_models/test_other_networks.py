@@ -42,16 +42,9 @@ def of_texts(folder: Path) -> Model:
 
 
 def built(model: Model, folder: Path) -> BuiltModel:
-    deployment = matrix_of(model, CPU).deployment
+    deployment, calibration = matrix_of(model, CPU).deployment, lambda: model.samples("training", None, None)
     weights = model.load(None)
-    return repository.build(
-        case(model),
-        weights,
-        deployment,
-        folder,
-        native=False,
-        calibration=lambda: model.samples("training", None, None),
-    )
+    return repository.build(case(model), weights, deployment, folder, native=False, calibration=calibration)
 
 
 def served(model: Model, folder: Path, inputs: Any) -> Any:
@@ -59,12 +52,9 @@ def served(model: Model, folder: Path, inputs: Any) -> Any:
     build = built(model, folder / "repos")
     with serve(Choice("embedded"), build.folder.parent, folder / "log", device="cpu") as server:
         server.load(build, matrix_of(model, CPU).deployment, "online")
-        answers = [
-            server.infer(
-                str(build.case), model, {name: values[row : row + 1] for name, values in inputs.items()}
-            )
-            for row in range(len(next(iter(inputs.values()))))
-        ]
+        count = len(next(iter(inputs.values())))
+        rows = [{name: values[row : row + 1] for name, values in inputs.items()} for row in range(count)]
+        answers = [server.infer(str(build.case), model, row) for row in rows]
     return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,20 +157,20 @@ def two_of_a_name(path: Path) -> None:
     picture(path / "x.jpg", np.zeros((2, 3), np.uint8))
 
 
-def two_kinds(path: Path) -> None:
-    save(path / "x.npy", TWO[0])
-    (path / "t.txt").write_text("t")
+def beside(file: str, content: str) -> Callable[[Path], None]:
+    """A right sample, and another file."""
 
+    def write(path: Path) -> None:
+        save(path / "x.npy", TWO[0])
+        (path / file).write_text(content)
 
-def other_settings(path: Path) -> None:
-    save(path / "x.npy", TWO[0])
-    (path / "samples.toml").write_text("[image]\nsise = 3")
+    return write
 
 
 BAD = {
     "nothing there": (lambda _path: None, ""),
-    "another kind of file": (lambda path: (path / "x.wav").write_text("?"), "x.wav"),
-    "two kinds": (two_kinds, ""),
+    "another kind of file": (beside("x.wav", "?"), "x.wav"),
+    "two kinds": (beside("t.txt", "t"), ""),
     "another shape": (lambda path: save(path / "x.npy", np.ones((3, 3))), "3 x 3"),
     "a fraction for a whole number": (lambda path: save(path / "x.npy", np.full((2, 3), 0.5)), "float64"),
     "too large a number": (lambda path: save(path / "x.npy", np.full((2, 3), 300)), "300"),
@@ -178,12 +179,9 @@ BAD = {
     "no picture": (lambda path: (path / "x.png").write_text("?"), "x.png"),
     "two samples of a name": (two_of_a_name, "'x'"),
     "no requests": (lambda path: (path / "x.json").write_text("[1]"), "`data`"),
-    "a request without the input": (
-        lambda path: (path / "x.json").write_text('{"data": [{"Y": [1]}]}'),
-        "data[0]",
-    ),
+    "no such input": (lambda path: (path / "x.json").write_text('{"data": [{"Y": [1]}]}'), "data[0]"),
     "too few values": (lambda path: (path / "x.json").write_text('{"data": [{"X": [1, 2]}]}'), "data[0].X"),
-    "settings that are none": (other_settings, "sise"),
+    "settings that are none": (beside("samples.toml", "[image]\nsise = 3"), "sise"),
     "texts for a model of numbers": (lambda path: (path / "x.txt").write_text("t"), "BYTES"),
 }
 
