@@ -18,7 +18,8 @@ from typing import Any
 import psutil
 import pytest
 
-from fixtures.run.settings import Settings, add_options
+from fixtures.run.option_types import add_options
+from fixtures.run.settings import Settings
 from fixtures.safe_io.files import toml_in
 from reports.tables.rendering import markdown
 

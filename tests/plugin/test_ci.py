@@ -26,7 +26,7 @@ import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.host.origin import origin
 from fixtures.measure.measurement import Measurement
-from fixtures.plugin.recorder import Recorder
+from fixtures.run.record_file import Recorder
 from reports.record.schema import Start
 from tests import examples
 

@@ -17,8 +17,9 @@ from types import SimpleNamespace
 import pytest
 from fixtures.errors import AccuracyError, NotAvailableError
 from fixtures.host.origin import origin
-from fixtures.plugin.recorder import Recorder, run_of
-from fixtures.plugin.stages import stage_of
+from fixtures.plugin.recorder import run_of
+from fixtures.run.record_file import Recorder
+from fixtures.plugin.selection import stage_of
 from reports.record.schema import Start
 from tests import examples
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.run.model_run import known, once
+from fixtures.run.models import known, once
 from tests.helpers import ROOT
 
 

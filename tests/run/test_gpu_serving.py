@@ -17,7 +17,7 @@ from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import locks
 from fixtures.plugin import selection
-from fixtures.run import efficiency, model_run, serving
+from fixtures.run import measuring, models, serving
 from fixtures.serve.releases import Image
 from fixtures.spec import Case, Deployment
 from reports.record.schema import Estimate
@@ -122,13 +122,13 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(locks, "machine", lambda: other_machine)
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
     monkeypatch.setattr(serving, "serve", serve)
-    monkeypatch.setattr(efficiency, "in_process", in_process)
+    monkeypatch.setattr(measuring, "in_process", in_process)
     monkeypatch.setattr(best_point, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
-    monkeypatch.setattr(model_run, "reference_on", lambda *_arguments: Opened())
-    monkeypatch.setattr(efficiency, "find_reference", find_reference)
-    monkeypatch.setattr(efficiency, "in_use", lambda build, **_report: contextlib.nullcontext(build))
-    monkeypatch.setattr(efficiency, "_beside", beside)
+    monkeypatch.setattr(models, "reference_on", lambda *_arguments: Opened())
+    monkeypatch.setattr(measuring, "find_reference", find_reference)
+    monkeypatch.setattr(measuring, "in_use", lambda build, **_report: contextlib.nullcontext(build))
+    monkeypatch.setattr(measuring, "_beside", beside)
     monkeypatch.setattr(selection, "why_not", lambda *_arguments, **_keywords: None)
     SEEN.clear()
     SEEN["backend"] = "onnxruntime"

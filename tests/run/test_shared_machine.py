@@ -14,7 +14,7 @@ import pytest
 
 from fixtures.host import locks
 from fixtures.models import all_models
-from fixtures.run import case_run, model_run, serving
+from fixtures.run import case_run, models, serving
 
 HELD = {}
 MACHINE = Path(os.environ["TMPDIR"]) / "above" / "machine"  # one that no other run knows
@@ -42,7 +42,7 @@ def serve(*_arguments, **_options):
 for one in all_models():
     for name in ("load", "samples"):
         object.__setattr__(one, name, noting(name))
-model_run.reference_on = noting("reference")
+models.reference_on = noting("reference")
 case_run.runtimes.open_in_process = noting("converted")
 serving.serve = serve
 
