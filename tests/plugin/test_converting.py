@@ -1,6 +1,7 @@
 """A run converts cases in parallel before the first test, in processes that end with the run."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,14 +11,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from fixtures.formats import trt
 from fixtures.host import machine
+from fixtures.host.targets import TARGETS, present
 from fixtures.plugin import converting
 from fixtures.plugin.converting import cases_to_convert, convert_all, worker_count
 from fixtures.run.settings import Settings
-from tests.helpers import WITHOUT, wait_until
+from tests.helpers import ROOT, WITHOUT, run_pytest, wait_until
 from tests.user_models.networks import linear, rows
 
-ROOT = Path(__file__).parents[2]
 PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")
 
 
@@ -120,8 +122,8 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     ("who", "how"),
-    [("run", signal.SIGINT), ("run", signal.SIGKILL), (0, signal.SIGTERM), (1, signal.SIGTERM)],
-    ids=["interrupted", "killed", "the first worker ended", "the last worker ended"],
+    [("run", signal.SIGINT), ("run", signal.SIGKILL), (1, signal.SIGTERM)],
+    ids=["interrupted", "killed", "the last worker ended"],
 )
 def test_workers_and_their_processes_end_with_the_run(
     who: str | int, how: signal.Signals, tmp_path: Path
@@ -144,3 +146,16 @@ def test_workers_and_their_processes_end_with_the_run(
     assert (run.wait(timeout=60) != 0) == (who == "run")
     _, alive = psutil.wait_procs(started, timeout=60)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_convert_only_for_absent_gpu_tries_cpu_formats(tmp_path: Path) -> None:
+    absent = next(target for target in reversed(TARGETS) if target not in present())
+    words = "resnet50-micro and fp16 and (ts-trace or (trt and not onnx))"
+    folders = (f"--model-repos={tmp_path / 'models'}", f"--results={tmp_path / 'results'}")
+
+    done = run_pytest("benchmarks", "--convert-only", "--target", absent.name, "-k", words, *folders)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\b1 passed, 1 skipped", done.stdout), done.stdout
+    assert f"SKIPPED [1] benchmarks:1: {trt.FORMAT.built_on_gpu}: needs {absent.label}" in done.stdout
+    assert not list(tmp_path.rglob("*.pt")), "a run on the GPU would not reuse it"

@@ -56,31 +56,6 @@ def random_node(chance: random.Random, words: list[str], depth: int) -> Node:
     return Node(kind, parts=tuple(random_node(chance, words, depth - 1) for _ in range(count)))
 
 
-TYPED = [
-    "a100",
-    "A100",
-    "a100-resnet50",
-    "[t4-",
-    "a\\b",
-    "grün",
-    "a.b::c",
-    "1",
-    "True",
-    "or_",
-    "notes",
-    "test_x/y",
-]
-
-
-def test_asked_words_respect_not_in_any_expression() -> None:
-    chance = random.Random(0)
-    for _number in range(500):
-        tree = random_node(chance, TYPED, depth=5)
-        text = tree.text(chance)
-
-        assert asked_words(text) == tree.words(), text
-
-
 @pytest.mark.parametrize("wrong", ["a100 and", "(a100", "a100 t4", "a100(x=)"])
 def test_invalid_expression_selects_no_hardware(wrong: str, collect: Collect) -> None:
     collected = collect("-k", wrong)

@@ -285,6 +285,26 @@ def test_batch_above_maximum_is_refused_with_fix(collect: Collect) -> None:
     assert "--deployment max_batch_size=64" in collected.text
 
 
+@pytest.mark.parametrize(
+    ("given", "larger"),
+    [
+        ("preferred_batch_sizes=8+64+16", 64),
+        ("max_batch_size=2,preferred_batch_sizes=4", 4),
+        ("preferred_batch_sizes=16+32", None),
+        ("max_batch_size=2", None),  # the model's own preferred sizes are adapted to it
+    ],
+)
+def test_preferred_batch_above_maximum_is_refused(given: str, larger: int | None, collect: Collect) -> None:
+    collected = collect(
+        "--target", "cpu", "-k", "resnet50-micro and onnx and accuracy", "--deployment", given
+    )
+
+    assert (collected.status == pytest.ExitCode.USAGE_ERROR) == (larger is not None), collected.text
+    if larger is not None:
+        assert "where: --deployment preferred_batch_sizes" in collected.text
+        assert f"max_batch_size={larger}" in collected.text
+
+
 def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:
     """-k matches parts of names: `-k ts` would select a test_outputs for every format."""
     tests = {name.partition("[")[0] for name in collect("--target", "cpu").names}

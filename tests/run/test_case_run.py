@@ -1,12 +1,15 @@
 """A case runs without pytest, as in CONTRIBUTING.md, and computes each value once."""
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures.run.models import known, once
+from fixtures.against import other_builds
+from fixtures.run.case_run import CaseRun
+from fixtures.run.models import ModelRun, known, once
 from tests.helpers import ROOT
 
 
@@ -17,7 +20,7 @@ def test_contributing_example_converts_serves_and_measures(
         r"```python\n(from fixtures\.cases.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S
     )
     arguments = f'model_repos="{tmp_path}/repos", results="{tmp_path}/results", triton="embedded", '
-    namespace: dict[str, object] = {}
+    namespace: dict[str, Any] = {}
 
     exec(lines.replace("Settings.of(", f"Settings.of({arguments}"), namespace)
 
@@ -26,8 +29,16 @@ def test_contributing_example_converts_serves_and_measures(
     assert "cpu-resnet50-micro-onnx-fp32 2.51.0 " in built
     assert "metric='top-1'" in scores
     assert speed.startswith("Estimate(value=")
-    server: Any = namespace["run"].server  # type: ignore[attr-defined]
-    assert server.process.poll() is not None, "it ends with the block"
+    assert namespace["run"].server.process.poll() is not None, "it ends with the block"
+
+    earlier = dataclasses.replace(namespace["settings"], against=other_builds.parse(f"{tmp_path}/repos"))
+    case = namespace["case"]
+    with ModelRun(case.model, case.target, earlier) as of_model, CaseRun(case, of_model) as run:
+        other = run.other
+        assert other is not None
+        config = (other.build.folder / "config.pbtxt").resolve()
+        assert config == tmp_path / "repos" / "cpu" / str(case) / "config.pbtxt"
+        assert other.keeps_config
 
 
 class Found:

@@ -1,18 +1,21 @@
-"""Whole runs: output, records, and results of pytest plugins."""
+"""Whole runs: output, records, results of pytest plugins, conversions, and failures that a user meets."""
 
 import json
 import re
-import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from reports import history
 from reports.record import schema
+from reports.run.outcomes import STATUS
 from reports.text.publishable import publishable
+from tests.faults import classifier
 from tests.faults.classifier import write_network
+from tests.user_models import networks as network_files
 from tests.whole_runs.suite import BIOPSY, FAST, GIVEN, Run, suite
 
 
@@ -128,21 +131,6 @@ def test_overridden_settings_are_served_and_recorded(by_workers: Run) -> None:
     assert record.deployment == schema.Deployment(32, 2, (4, 8), 100, False, True)
 
 
-def test_second_run_reuses_build_and_replaces_results(
-    networks: tuple[str, ...], by_workers: Run, tmp_path: Path
-) -> None:
-    case = "cpu-left-onnx-fp32"
-    repos, results = by_workers.results.parent / "repos", shutil.copytree(by_workers.results, tmp_path / "r")
-    selection = ("-q", "-k", f"{case} and offline and b001", *FAST)
-    again = suite(*networks, *selection, repos=repos, results=results)
-    assert again.status == 0, again.text
-    assert f"{case}: unchanged, reused" in again.text
-    before, after = by_workers.record(case).loads, again.record(case).loads
-    assert [(load.scenario, load.batch) for load in after] == [("offline", 1), ("offline", 8)]
-    assert [old == new for old, new in zip(before, after, strict=True)] == [False, True]
-    assert again.record(case).accuracy is not None
-
-
 def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_path: Path) -> None:
     models, results = tmp_path / "models", tmp_path / "results"
     models.mkdir()
@@ -169,3 +157,62 @@ def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_p
     assert record.accuracy is not None
     assert len(record.loads) == 2
     assert not list(models.iterdir()), "nothing is put on the server's disk"
+
+
+# --- conversions before the tests, and runs that fail ----------------------------------------------------------
+
+INT8 = GIVEN.replace("fp32", "int8")
+"""The case in INT8, calibrated with samples."""
+PAIR = ("-k", "onnx and conversion and (fp32 or int8)")
+LARGE_MACHINE = """
+from fixtures.host import machine
+from fixtures.plugin import converting
+
+machine.cores, converting._WORKER_BYTES = lambda: 2, 1
+"""
+
+
+def test_cases_are_converted_before_tests_and_reused(
+    given: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = (*given, "--samples", str(network_files.rows(tmp_path / "samples", 64)))
+    (tmp_path / "large.py").write_text(LARGE_MACHINE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    models, results = tmp_path / "models", tmp_path / "results"
+
+    done = suite(*both, "-v", *PAIR, "-p", "large", repos=models, results=results)
+
+    assert done.status == 0, done.text
+    for case in (GIVEN, INT8):
+        assert f"{case}: built in" in done.text
+        written = json.loads((models / "cpu" / case / "build.json").read_text())
+        assert done.record(case).build.build_time_s == written["build_time_s"]
+    assert {path.name for path in models.iterdir()} == {"cpu"}
+
+    alone = suite(*both, "-v", "-k", "onnx and (fp32 or int8)", "--convert-only", repos=models)
+
+    assert alone.status == 0, alone.text
+    for case in (GIVEN, INT8):
+        assert f"{case}: unchanged, reused" in alone.text
+    assert "2 passed" in alone.text
+    assert "start Triton" not in alone.text
+    assert "records:" not in alone.text
+
+
+def test_worse_model_fails_gate_and_shows_no_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classifier, "WEIGHTS", np.array([[1, -1], [1, -1], [1, -1], [-1, 1]], np.float32))
+    case = "cpu-left-onnx-fp32"
+    selection = ("-k", f"{case} and (conversion or accuracy or b001-c001)", "--point-budget-s", "0.5")
+    done = suite(*classifier.write_two(tmp_path), *selection, repos=tmp_path / "repos", results=tmp_path)
+    assert done.status == STATUS["accuracy"]
+    assert re.search(r"served accuracy [\d.]+ % is below its floor of 98\.0 %", done.text)
+    assert done.record(case).loads
+    assert "network.onnx, sha256" in done.record(case).build.weights
+
+
+def test_unreachable_server_is_one_error(given: tuple[str, ...], tmp_path: Path) -> None:
+    options = (*given, "-k", f"{GIVEN} and b001-c001", "--triton", "127.0.0.1:1")
+    done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
+    assert done.status == STATUS["infrastructure"]
+    assert "--triton 127.0.0.1:1" in done.text
+    assert "Traceback" not in done.text
