@@ -158,10 +158,8 @@ RECORD = examples.record(case=CASE.key)
 
 
 @pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def config(tmp_path: Path) -> Any:
     """A run whose case has a record."""
-    narrator = SimpleNamespace(waits=lambda _what: lambda _holder: None)
-    monkeypatch.setattr(recorder, "narrator_of", lambda _config: narrator)
     files.write(RECORD, files.path_of(RECORD.case, tmp_path))
     fake: Any = SimpleNamespace(stash=pytest.Stash())
     fake.stash[SETTINGS] = SimpleNamespace(results=tmp_path)
