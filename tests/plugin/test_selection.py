@@ -1,6 +1,5 @@
 """Cases by hardware, default selection and order."""
 
-import gc
 import importlib.metadata
 import re
 import subprocess
@@ -279,29 +278,24 @@ def test_recorded_answers_test_needs_recorded_answers_or_option(tmp_path: Path, 
     assert is_there()
 
 
-def test_batch_above_maximum_is_refused_with_fix(collect: Collect) -> None:
-    collected = collect("-k", "resnet50-micro", "--batches", "64")
-    assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert "--deployment max_batch_size=64" in collected.text
-
-
 @pytest.mark.parametrize(
-    ("given", "larger"),
+    ("arguments", "larger"),
     [
-        ("preferred_batch_sizes=8+64+16", 64),
-        ("max_batch_size=2,preferred_batch_sizes=4", 4),
-        ("preferred_batch_sizes=16+32", None),
-        ("max_batch_size=2", None),  # the model's own preferred sizes are adapted to it
+        (("--batches", "64"), 64),
+        (("--deployment", "preferred_batch_sizes=8+64+16"), 64),
+        (("--deployment", "max_batch_size=2,preferred_batch_sizes=4"), 4),
+        (("--deployment", "preferred_batch_sizes=16+32"), None),
+        (("--deployment", "max_batch_size=2"), None),  # the model's own preferred sizes are adapted to it
     ],
 )
-def test_preferred_batch_above_maximum_is_refused(given: str, larger: int | None, collect: Collect) -> None:
-    collected = collect(
-        "--target", "cpu", "-k", "resnet50-micro and onnx and accuracy", "--deployment", given
-    )
+def test_batch_above_maximum_is_refused_with_fix(
+    arguments: tuple[str, str], larger: int | None, collect: Collect
+) -> None:
+    collected = collect("--target", "cpu", "-k", "resnet50-micro and onnx", *arguments)
 
     assert (collected.status == pytest.ExitCode.USAGE_ERROR) == (larger is not None), collected.text
     if larger is not None:
-        assert "where: --deployment preferred_batch_sizes" in collected.text
+        assert f"where: {arguments[0]}" in collected.text
         assert f"max_batch_size={larger}" in collected.text
 
 
@@ -312,21 +306,6 @@ def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:
 
     assert len(tests) > 8
     assert not [(test, word) for test in tests for word in words if word in test]
-
-
-def test_gc_is_off_during_collection(collect: Collect) -> None:
-    states: set[bool] = set()
-    original = pytest.Function.from_parent
-
-    def noting(*arguments: Any, **options: Any) -> Any:
-        states.add(gc.isenabled())
-        return original(*arguments, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pytest.Function, "from_parent", noting)
-        collect("-k", "cpu and micro")
-    assert states == {False}
-    assert gc.isenabled()
 
 
 def test_collection_rarely_searches_installed_packages(
