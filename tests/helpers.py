@@ -160,6 +160,7 @@ class Collected:
     """The tests that would run, in their order."""
     text: str = ""
     """The output, including errors."""
+    session: pytest.Session | None = None
 
     @property
     def names(self) -> list[str]:
@@ -182,7 +183,7 @@ class Collected:
         self.generated = list(items)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.selected = list(session.items)
+        self.session, self.selected = session, list(session.items)
 
 
 Collect = Callable[..., Collected]

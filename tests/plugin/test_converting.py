@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -17,33 +16,10 @@ from fixtures.host.targets import TARGETS, present
 from fixtures.plugin import converting
 from fixtures.plugin.converting import cases_to_convert, convert_all, worker_count
 from fixtures.run.settings import Settings
-from tests.helpers import ROOT, WITHOUT, run_pytest, wait_until
+from tests.helpers import ROOT, Collect, run_pytest, wait_until
 from tests.user_models.networks import linear, rows
 
 PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")
-
-
-@dataclass
-class Looked:
-    """Cases that a run would convert first, and the cases of its tests, in order."""
-
-    first: list[str] = field(default_factory=list)
-    cases: list[str] = field(default_factory=list)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        session.config.option.collectonly = False  # as in a run
-        self.first = cases_to_convert(session)
-        session.config.option.collectonly = True
-        cases = [item.callspec.params.get("case") for item in session.items if hasattr(item, "callspec")]
-        self.cases = list(dict.fromkeys(map(str, cases)))
-
-
-def look(repos: Path, *arguments: str) -> Looked:
-    looked = Looked()
-    places = ("--model-repos", str(repos), "--results", str(repos / "results"))
-    pytest.main(["benchmarks", "--collect-only", "-q", *WITHOUT, *places, *arguments], plugins=[looked])
-    return looked
 
 
 @pytest.mark.parametrize(
@@ -57,11 +33,17 @@ def look(repos: Path, *arguments: str) -> Looked:
     ],
 )
 def test_cpu_cases_are_converted_first_in_test_order(
-    arguments: tuple[str, ...], are_converted_first: bool, tmp_path: Path
+    arguments: tuple[str, ...], are_converted_first: bool, collect: Collect, tmp_path: Path
 ) -> None:
-    looked = look(tmp_path, *arguments)
-    assert len(looked.cases) > 1
-    assert looked.first == (looked.cases if are_converted_first else [])
+    places = ("--model-repos", str(tmp_path), "--results", str(tmp_path / "results"))
+    collected = collect(*places, *arguments)
+
+    assert collected.session is not None
+    collected.session.config.option.collectonly = False  # as in a run
+    cases = [item.callspec.params["case"] for item in collected.selected]  # type: ignore[attr-defined]
+    names = list(dict.fromkeys(map(str, cases)))
+    assert len(names) > 1
+    assert cases_to_convert(collected.session) == (names if are_converted_first else [])
 
 
 @pytest.mark.parametrize(

@@ -96,27 +96,20 @@ def test_best_point_is_measured_in_process(first: Run) -> None:
     assert efficiency.pairs >= 5
 
 
-@pytest.fixture(scope="module")
-def networks(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """The options of runs of two networks with other deployment settings."""
-    folder = tmp_path_factory.mktemp("networks")
+def test_workers_share_cases_without_loss(tmp_path: Path) -> None:
+    """Two workers of xdist run two networks with other settings of the deployment."""
     for name in ("left", "right"):
-        write_network(folder / f"{name}.onnx")
-    files = [arg for name in ("left", "right") for arg in ("--onnx", f"{name}={folder / name}.onnx")]
-    return (*files, "--deployment", "instances=2,max_queue_delay_us=100,preferred_batch_sizes=4+8")
+        write_network(tmp_path / f"{name}.onnx")
+    files = [word for name in ("left", "right") for word in ("--onnx", f"{name}={tmp_path / name}.onnx")]
+    settings = ("--deployment", "instances=2,max_queue_delay_us=100,preferred_batch_sizes=4+8")
+    options = ("-n", "2", "-k", "onnx and (accuracy or (left and offline))", *settings, *FAST)
 
+    by_workers = suite(*files, *options, repos=tmp_path / "repos", results=tmp_path / "results")
 
-@pytest.fixture(scope="module")
-def by_workers(networks: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of both networks by two workers of xdist."""
-    folder = tmp_path_factory.mktemp("by_workers")
-    options = ("-n", "2", "-k", "onnx and (accuracy or (left and offline))", *FAST)
-    return suite(*networks, *options, repos=folder / "repos", results=folder / "results")
-
-
-def test_workers_share_cases_without_loss(by_workers: Run) -> None:
     assert by_workers.status == 0, by_workers.text
-    assert len(by_workers.record("cpu-left-onnx-fp32").loads) == 2
+    left = by_workers.record("cpu-left-onnx-fp32")
+    assert len(left.loads) == 2
+    assert left.deployment == schema.Deployment(32, 2, (4, 8), 100, False, True), "the options change it"
     for model in ("left", "right"):
         case = f"cpu-{model}-onnx-fp32"
         assert by_workers.record(case).accuracy is not None
@@ -126,26 +119,11 @@ def test_workers_share_cases_without_loss(by_workers: Run) -> None:
         assert re.search(rf"\[{worker}\] {case}: (built|unchanged)", by_workers.text)
 
 
-def test_overridden_settings_are_served_and_recorded(by_workers: Run) -> None:
-    record = by_workers.record("cpu-left-onnx-fp32")
-    assert record.deployment == schema.Deployment(32, 2, (4, 8), 100, False, True)
-
-
 def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_path: Path) -> None:
     models, results = tmp_path / "models", tmp_path / "results"
     models.mkdir()
     with serve(Choice("embedded"), models, tmp_path / "log", device="cpu", open_to_all=True) as server:
-        options = (
-            "--triton",
-            server.address,
-            "--target",
-            "cpu",
-            *FAST[:2],
-            "--batches",
-            "8",
-            "--concurrencies",
-            "4",
-        )
+        options = ("--triton", server.address, "--target", "cpu", *FAST[:2], "--batches", "8", *FAST[4:])
         selection = ("-k", f"{GIVEN} and not efficiency")
         done = suite(*given, *selection, *options, repos=tmp_path / "repos", results=results)
         assert done.status == 0, done.text
