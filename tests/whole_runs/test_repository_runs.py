@@ -213,7 +213,7 @@ def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: py
     record = finished.record("remote-doubler-asis")
     assert record.loads
     assert record.machine.is_client, "nobody says what hardware the server has"
-    assert "not asked to load models anew" in finished.text
+    assert "models are not reloaded" in finished.text
     assert log_text.count("loading: doubler:1") == 1
 
 
