@@ -7,8 +7,8 @@ import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.measure.measurement import Measurement
-from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
+from fixtures.run.record_file import Recorder
 from fixtures.spec import LoadPoint
 from reports.record.verdicts import speed_failures
 from reports.text.correctness import gate_text, wrong_answers

@@ -73,6 +73,8 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
 
 
 _TESTS = Path(__file__).parent
+_ASKED_FOR = ("campaign", "contract")
+"""Marks of tests that take minutes or download much."""
 _SLOWEST = (
     "tests/against/test_other_repository.py",
     "tests/whole_runs/",
@@ -100,14 +102,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests that must be requested, and start with the slowest; all workers use the same order."""
-    _leave_out_what_is_asked_for(config, items)
-    items.sort(key=lambda item: (_place_of(item.nodeid), item.path))
+    """Leave out a marked test unless `-m` mentions its mark or the command line has its id, and start with the
+    slowest; all workers use the same order."""
+    marks = [mark for mark in _ASKED_FOR if mark not in config.option.markexpr]
+    named = tuple(str(argument).split("::", 1)[1] for argument in config.args if "::" in str(argument))
+    left_out = [
+        item
+        for item in items
+        if any(item.get_closest_marker(mark) for mark in marks)
+        and not item.nodeid.split("::", 1)[1].startswith(named)
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
+    def place(item: pytest.Item) -> int:
+        starts = map(item.nodeid.startswith, _SLOWEST)
+        return next((number for number, is_there in enumerate(starts) if is_there), len(_SLOWEST))
 
-def _place_of(test: str) -> int:
-    """A test's place in the order: among the slowest, or behind them all."""
-    return next((place for place, start in enumerate(_SLOWEST) if test.startswith(start)), len(_SLOWEST))
+    items.sort(key=lambda item: (place(item), item.path))
 
 
 _left_out = 0
@@ -172,25 +185,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker more than cores, if memory suffices: tests wait for servers nearly a third of the time."""
     cores, memory = psutil.cpu_count() or 1, psutil.virtual_memory().total
     return max(1, min(cores + 1, round(memory / 2**30 / _WORKER_GIB)))
-
-
-_ASKED_FOR = ("campaign", "contract")
-"""Marks of tests that take minutes or download much."""
-
-
-def _leave_out_what_is_asked_for(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out a marked test unless `-m` mentions its mark or the command line has its id."""
-    marks = [mark for mark in _ASKED_FOR if mark not in config.option.markexpr]
-    named = tuple(str(argument).split("::", 1)[1] for argument in config.args if "::" in str(argument))
-    left_out = [
-        item
-        for item in items
-        if any(item.get_closest_marker(mark) for mark in marks)
-        and not item.nodeid.split("::", 1)[1].startswith(named)
-    ]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")

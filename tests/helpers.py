@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -18,7 +19,8 @@ from typing import Any
 import psutil
 import pytest
 
-from fixtures.run.settings import Settings, add_options
+from fixtures.run.option_types import add_options
+from fixtures.run.settings import Settings
 from fixtures.safe_io.files import toml_in
 from reports.tables.rendering import markdown
 
@@ -158,6 +160,7 @@ class Collected:
     """The tests that would run, in their order."""
     text: str = ""
     """The output, including errors."""
+    session: pytest.Session | None = None
 
     @property
     def names(self) -> list[str]:
@@ -180,7 +183,7 @@ class Collected:
         self.generated = list(items)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.selected = list(session.items)
+        self.session, self.selected = session, list(session.items)
 
 
 Collect = Callable[..., Collected]
@@ -218,6 +221,18 @@ def run_pytest(*arguments: str, cwd: Path = ROOT, **variables: str) -> subproces
         timeout=300,
         check=False,
     )
+
+
+def write_benchmarks(folder: Path, text: str) -> list[str]:
+    """Write a test's own benchmarks, with the suite's plugins, into a folder; returns what runs them there."""
+    (folder / "benchmarks").mkdir()
+    (folder / "benchmarks" / "test_all.py").write_text(text)
+    (folder / "conftest.py").write_text(
+        "import runpy\npytest_addoption = "
+        f"runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_addoption']\n"
+    )
+    places = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "no:cacheprovider"]
+    return ["benchmarks", *places, "--results", str(folder / "results")]
 
 
 def run_pytest_here(*arguments: str) -> int:
@@ -262,22 +277,10 @@ def parsed(words: Sequence[str], of: Any = Settings) -> Any:
 
 # --- files
 
-_VERSION = 0x20080522
-"""The third version of the structures below. Source: _LINUX_CAPABILITY_VERSION_3 in linux/capability.h."""
+_CAPABILITIES = struct.pack("Ii", 0x20080522, 0)
+"""The header of capget and capset for this thread. Source: _LINUX_CAPABILITY_VERSION_3 in linux/capability.h."""
 _PASSES_OVER_MODES = 1 << 1 | 1 << 2
 """CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH there."""
-
-
-class _Header(ctypes.Structure):
-    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
-
-
-class _Rights(ctypes.Structure):
-    _fields_ = (
-        ("effective", ctypes.c_uint32),
-        ("permitted", ctypes.c_uint32),
-        ("inheritable", ctypes.c_uint32),
-    )
 
 
 @contextlib.contextmanager
@@ -299,16 +302,18 @@ def closed(path: Path, mode: int = 0) -> Iterator[None]:
 @contextlib.contextmanager
 def _held_to_modes() -> Iterator[None]:
     library = ctypes.CDLL(None, use_errno=True)
-    header, rights = _Header(_VERSION, 0), (_Rights * 2)()
-    assert library.capget(ctypes.byref(header), rights) == 0, os.strerror(ctypes.get_errno())
-    before = rights[0].effective
+    rights = (
+        ctypes.c_uint32 * 6
+    )()  # effective, permitted and inheritable ones, of the lower 32 and of others
+    assert library.capget(_CAPABILITIES, rights) == 0, os.strerror(ctypes.get_errno())
+    before = rights[0]
     try:
-        rights[0].effective = before & ~_PASSES_OVER_MODES
-        assert library.capset(ctypes.byref(header), rights) == 0, os.strerror(ctypes.get_errno())
+        rights[0] = before & ~_PASSES_OVER_MODES
+        assert library.capset(_CAPABILITIES, rights) == 0, os.strerror(ctypes.get_errno())
         yield
     finally:
-        rights[0].effective = before
-        assert library.capset(ctypes.byref(header), rights) == 0, os.strerror(ctypes.get_errno())
+        rights[0] = before
+        assert library.capset(_CAPABILITIES, rights) == 0, os.strerror(ctypes.get_errno())
 
 
 # --- printed output

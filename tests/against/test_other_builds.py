@@ -9,7 +9,7 @@ import pytest
 from fixtures.against import checkouts, other_builds
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import InputError, ProofError
-from fixtures.run.settings import flag
+from fixtures.run.option_types import flag
 from tests.conftest import SLEEPING, MakeBuild
 from tests.helpers import closed, git, settings
 from tests.user_models.repositories import contents

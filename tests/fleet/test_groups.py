@@ -17,7 +17,7 @@ from fixtures.fleet.groups import (
     split,
     sum_s,
 )
-from fixtures.plugin.stages import as_grouped
+from fixtures.plugin.selection import as_grouped
 from reports.record import files
 from reports.record.schema import Case
 from tests import examples

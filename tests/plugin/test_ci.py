@@ -1,10 +1,7 @@
 """Output for continuous integration: exit status, JUnit XML, job summary, annotations."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reports.run import STATUS, Failure, annotation, cut
-from tests.helpers import ROOT, run_pytest_here
+from tests.helpers import run_pytest, run_pytest_here, write_benchmarks
 
 LOAD = "test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
 KINDS = "not given and (not online or (cpu-resnet50-micro-onnx-fp32 and c032))"
@@ -25,7 +22,7 @@ import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.host.origin import origin
 from fixtures.measure.measurement import Measurement
-from fixtures.plugin.recorder import Recorder
+from fixtures.run.record_file import Recorder
 from reports.record.schema import Start
 from tests import examples
 
@@ -97,35 +94,20 @@ class Run:
 def prepare(folder: Path) -> tuple[list[str], dict[str, str]]:
     """Write benchmarks that fail in every way, without a server; returns arguments for pytest, and GitHub's
     environment variables."""
-    (folder / "benchmarks").mkdir()
-    (folder / "benchmarks" / "test_all.py").write_text(BENCHMARKS)
-    (folder / "conftest.py").write_text(
-        "import runpy\npytest_addoption = "
-        f"runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_addoption']\n"
-    )
     (folder / "step.md").write_text("of an earlier command\n")
     environment = {
         "GITHUB_ACTIONS": "true",
         "GITHUB_STEP_SUMMARY": str(folder / "step.md"),
         "GITHUB_WORKSPACE": str(folder.parent),
     }
-    options = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "no:cacheprovider")
-    outputs = ("--junitxml", str(folder / "junit.xml"), "--results", str(folder / "results"))
-    return ["benchmarks", *options, *outputs], environment
+    words = write_benchmarks(folder, BENCHMARKS)
+    return [*words, "--junitxml", str(folder / "junit.xml")], environment
 
 
 def run(folder: Path, *arguments: str) -> Run:
     """Run the benchmarks in a separate process."""
     words, environment = prepare(folder)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, *arguments],
-        cwd=folder,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_pytest(*words, *arguments, cwd=folder, **environment)
     return Run(done.returncode, done.stdout + done.stderr, folder)
 
 

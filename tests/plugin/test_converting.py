@@ -1,47 +1,25 @@
 """A run converts cases in parallel before the first test, in processes that end with the run."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import pytest
 
+from fixtures.formats import trt
 from fixtures.host import machine
+from fixtures.host.targets import TARGETS, present
 from fixtures.plugin import converting
 from fixtures.plugin.converting import cases_to_convert, convert_all, worker_count
 from fixtures.run.settings import Settings
-from tests.helpers import WITHOUT, wait_until
+from tests.helpers import ROOT, Collect, run_pytest, wait_until
 from tests.user_models.networks import linear, rows
 
-ROOT = Path(__file__).parents[2]
 PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")
-
-
-@dataclass
-class Looked:
-    """Cases that a run would convert first, and the cases of its tests, in order."""
-
-    first: list[str] = field(default_factory=list)
-    cases: list[str] = field(default_factory=list)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        session.config.option.collectonly = False  # as in a run
-        self.first = cases_to_convert(session)
-        session.config.option.collectonly = True
-        cases = [item.callspec.params.get("case") for item in session.items if hasattr(item, "callspec")]
-        self.cases = list(dict.fromkeys(map(str, cases)))
-
-
-def look(repos: Path, *arguments: str) -> Looked:
-    looked = Looked()
-    places = ("--model-repos", str(repos), "--results", str(repos / "results"))
-    pytest.main(["benchmarks", "--collect-only", "-q", *WITHOUT, *places, *arguments], plugins=[looked])
-    return looked
 
 
 @pytest.mark.parametrize(
@@ -55,11 +33,17 @@ def look(repos: Path, *arguments: str) -> Looked:
     ],
 )
 def test_cpu_cases_are_converted_first_in_test_order(
-    arguments: tuple[str, ...], are_converted_first: bool, tmp_path: Path
+    arguments: tuple[str, ...], are_converted_first: bool, collect: Collect, tmp_path: Path
 ) -> None:
-    looked = look(tmp_path, *arguments)
-    assert len(looked.cases) > 1
-    assert looked.first == (looked.cases if are_converted_first else [])
+    places = ("--model-repos", str(tmp_path), "--results", str(tmp_path / "results"))
+    collected = collect(*places, *arguments)
+
+    assert collected.session is not None
+    collected.session.config.option.collectonly = False  # as in a run
+    cases = [item.callspec.params["case"] for item in collected.selected]  # type: ignore[attr-defined]
+    names = list(dict.fromkeys(map(str, cases)))
+    assert len(names) > 1
+    assert cases_to_convert(collected.session) == (names if are_converted_first else [])
 
 
 @pytest.mark.parametrize(
@@ -120,8 +104,8 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     ("who", "how"),
-    [("run", signal.SIGINT), ("run", signal.SIGKILL), (0, signal.SIGTERM), (1, signal.SIGTERM)],
-    ids=["interrupted", "killed", "the first worker ended", "the last worker ended"],
+    [("run", signal.SIGINT), ("run", signal.SIGKILL), (1, signal.SIGTERM)],
+    ids=["interrupted", "killed", "the last worker ended"],
 )
 def test_workers_and_their_processes_end_with_the_run(
     who: str | int, how: signal.Signals, tmp_path: Path
@@ -144,3 +128,16 @@ def test_workers_and_their_processes_end_with_the_run(
     assert (run.wait(timeout=60) != 0) == (who == "run")
     _, alive = psutil.wait_procs(started, timeout=60)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_convert_only_for_absent_gpu_tries_cpu_formats(tmp_path: Path) -> None:
+    absent = next(target for target in reversed(TARGETS) if target not in present())
+    words = "resnet50-micro and fp16 and (ts-trace or (trt and not onnx))"
+    folders = (f"--model-repos={tmp_path / 'models'}", f"--results={tmp_path / 'results'}")
+
+    done = run_pytest("benchmarks", "--convert-only", "--target", absent.name, "-k", words, *folders)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\b1 passed, 1 skipped", done.stdout), done.stdout
+    assert f"SKIPPED [1] benchmarks:1: {trt.FORMAT.built_on_gpu}: needs {absent.label}" in done.stdout
+    assert not list(tmp_path.rglob("*.pt")), "a run on the GPU would not reuse it"

@@ -142,34 +142,28 @@ def test_model_is_loaded_twice_for_the_last_gate(seen: Seen, tmp_path: Path) -> 
     assert seen.gates["test_same_answer_after_a_reload"][0] == "offline"
 
 
-@pytest.mark.parametrize("there", [(), ("bert-dist4l-micro",)], ids=["none", "another model's"])
-def test_missing_answers_folder_is_a_usage_error(
-    collect: Collect, tmp_path: Path, there: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("there", "arguments", "is_refused"),
+    [
+        ((), (), True),
+        (("none-of-these",), (), True),
+        (("resnet50-micro",), (), False),
+        ((), ("--record-answers",), False),
+    ],
+    ids=["none", "another model's", "one model's of several", "they are recorded"],
+)
+def test_answers_folder_without_these_models_is_a_usage_error(
+    collect: Collect, tmp_path: Path, there: tuple[str, ...], arguments: tuple[str, ...], is_refused: bool
 ) -> None:
-    folder = tmp_path / "typo"
-    folder.mkdir()
     for model in there:
-        (folder / f"{model}.answers").touch()
+        (tmp_path / f"{model}.answers").touch()
 
-    collected = collect("-k", f"{CASE} and recorded", "--answers", str(folder))
+    words = ("-k", "micro and onnx and fp32 and recorded")
+    collected = collect(*words, "--answers", str(tmp_path), *arguments)
 
-    assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert f"where: --answers {folder}" in collected.text
-
-
-def test_answers_of_one_model_are_enough(collect: Collect, tmp_path: Path) -> None:
-    (tmp_path / "resnet50-micro.answers").touch()
-
-    collected = collect("-k", "micro and onnx and fp32 and recorded", "--answers", str(tmp_path))
-
-    assert collected.status == 0, collected.text
-    assert len(collected.names) > 1
-
-
-def test_recording_accepts_an_empty_answers_folder(collect: Collect, tmp_path: Path) -> None:
-    collected = collect("-k", f"{CASE} and recorded", "--answers", str(tmp_path), "--record-answers")
-
-    assert collected.status == 0, collected.text
+    assert collected.status == (pytest.ExitCode.USAGE_ERROR if is_refused else 0), collected.text
+    assert (f"where: --answers {tmp_path}" in collected.text) == is_refused
+    assert is_refused or len(collected.names) > 1
 
 
 SLOWER = {"comparison": examples.comparison(passes=16, chance=0.0001)}

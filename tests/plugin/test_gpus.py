@@ -69,25 +69,38 @@ def skip_reasons(collected: Collected) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "used"),
+    ("visible", "arguments", "used"),
     [
-        ((), [T4]),
-        (("--target", "a100"), [FIRST_A100]),
-        (("-k", "a100 and onnx"), [FIRST_A100]),
-        (("-k", "t4"), [T4]),
-        (("--target", "a100", "--gpus", "2"), [FIRST_A100, SECOND_A100]),
+        (None, (), [T4]),
+        (None, ("--target", "a100"), [FIRST_A100]),
+        (None, ("-k", "a100 and onnx"), [FIRST_A100]),
+        (None, ("-k", "t4"), [T4]),
+        (None, ("--target", "a100", "--gpus", "2"), [FIRST_A100, SECOND_A100]),
+        (None, ("--target", "cpu"), []),
+        ("2", ("--target", "a100"), [SECOND_A100]),
+        ("3,1", ("--target", "a100"), [OTHER_A100]),
+        ("GPU-a100-2", ("--target", "a100"), [SECOND_A100]),
+        (f"{T4},{OTHER_A100}", ("--target", "a100"), [OTHER_A100]),
     ],
 )
 def test_run_sees_only_its_gpus(
-    nvml: Nvml, seen: Seen, collect: Collect, arguments: tuple[str, ...], used: list[str]
+    nvml: Nvml,
+    seen: Seen,
+    collect: Collect,
+    monkeypatch: pytest.MonkeyPatch,
+    visible: str | None,
+    arguments: tuple[str, ...],
+    used: list[str],
 ) -> None:
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     collect(*arguments)
     assert seen.variables == {
-        "CUDA_VISIBLE_DEVICES": ",".join(used),
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(used) or None,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID" if used else None,
     }
-    assert seen.names == tuple(NAMES[uuid] for uuid in used)
-    assert "CUDA_VISIBLE_DEVICES" not in os.environ, "what the run set is gone with it"
+    assert not used or seen.names == tuple(NAMES[uuid] for uuid in used)
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == visible, "what the run set is gone with it"
 
 
 def test_header_names_targets_and_used_gpus(nvml: Nvml, collect: Collect) -> None:
@@ -96,29 +109,6 @@ def test_header_names_targets_and_used_gpus(nvml: Nvml, collect: Collect) -> Non
     assert FIRST_A100 in single
     assert SECOND_A100 not in single
     assert f"{FIRST_A100}, {SECOND_A100}" in several
-
-
-def test_cuda_variables_are_unchanged_on_a_cpu(nvml: Nvml, seen: Seen, collect: Collect) -> None:
-    collect("--target", "cpu")
-    assert seen.variables == {"CUDA_VISIBLE_DEVICES": None, "CUDA_DEVICE_ORDER": None}
-
-
-@pytest.mark.parametrize(
-    ("visible", "used"),
-    [
-        ("2", SECOND_A100),
-        ("3,1", OTHER_A100),
-        ("GPU-a100-2", SECOND_A100),
-        (f"{T4},{OTHER_A100}", OTHER_A100),
-    ],
-)
-def test_run_chooses_among_visible_gpus(
-    nvml: Nvml, seen: Seen, collect: Collect, monkeypatch: pytest.MonkeyPatch, visible: str, used: str
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    collect("--target", "a100")
-    assert seen.variables["CUDA_VISIBLE_DEVICES"] == used
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
 def test_known_gpu_is_preferred_to_an_unknown_one(nvml: Nvml, seen: Seen, collect: Collect) -> None:

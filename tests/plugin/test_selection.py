@@ -1,6 +1,5 @@
 """Cases by hardware, default selection and order."""
 
-import gc
 import importlib.metadata
 import re
 import subprocess
@@ -21,8 +20,7 @@ from fixtures.host.machine import version_of
 from fixtures.host.targets import EVERY_TARGET
 from fixtures.models import all_models
 from fixtures.plugin import selection
-from fixtures.plugin.selection import asked_words
-from fixtures.plugin.stages import stage_of
+from fixtures.plugin.selection import asked_words, stage_of
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
 from tests.helpers import ROOT, WITHOUT, Collect, run_pytest
@@ -280,10 +278,25 @@ def test_recorded_answers_test_needs_recorded_answers_or_option(tmp_path: Path, 
     assert is_there()
 
 
-def test_batch_above_maximum_is_refused_with_fix(collect: Collect) -> None:
-    collected = collect("-k", "resnet50-micro", "--batches", "64")
-    assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert "--deployment max_batch_size=64" in collected.text
+@pytest.mark.parametrize(
+    ("arguments", "larger"),
+    [
+        (("--batches", "64"), 64),
+        (("--deployment", "preferred_batch_sizes=8+64+16"), 64),
+        (("--deployment", "max_batch_size=2,preferred_batch_sizes=4"), 4),
+        (("--deployment", "preferred_batch_sizes=16+32"), None),
+        (("--deployment", "max_batch_size=2"), None),  # the model's own preferred sizes are adapted to it
+    ],
+)
+def test_batch_above_maximum_is_refused_with_fix(
+    arguments: tuple[str, str], larger: int | None, collect: Collect
+) -> None:
+    collected = collect("--target", "cpu", "-k", "resnet50-micro and onnx", *arguments)
+
+    assert (collected.status == pytest.ExitCode.USAGE_ERROR) == (larger is not None), collected.text
+    if larger is not None:
+        assert f"where: {arguments[0]}" in collected.text
+        assert f"max_batch_size={larger}" in collected.text
 
 
 def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:
@@ -293,21 +306,6 @@ def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:
 
     assert len(tests) > 8
     assert not [(test, word) for test in tests for word in words if word in test]
-
-
-def test_gc_is_off_during_collection(collect: Collect) -> None:
-    states: set[bool] = set()
-    original = pytest.Function.from_parent
-
-    def noting(*arguments: Any, **options: Any) -> Any:
-        states.add(gc.isenabled())
-        return original(*arguments, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pytest.Function, "from_parent", noting)
-        collect("-k", "cpu and micro")
-    assert states == {False}
-    assert gc.isenabled()
 
 
 def test_collection_rarely_searches_installed_packages(

@@ -2,21 +2,9 @@
 
 import dataclasses
 from collections import Counter
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from fixtures.errors import (
-    AccuracyError,
-    InputError,
-    NotAvailableError,
-    ProofError,
-    SetupError,
-    SpeedError,
-)
-from fixtures.plugin.recorder import note_kind
 from reports.run import Failure, Outcomes, status_of, status_sentence, worst_first
 
 
@@ -76,26 +64,3 @@ def test_worst_failures_come_first() -> None:
 )
 def test_status_sentence_is_omitted_if_pytest_says_enough(outcomes: Outcomes, is_said: bool) -> None:
     assert bool(status_sentence(outcomes)) is is_said
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (AccuracyError(""), "accuracy"),
-        (SpeedError(""), "speed"),
-        (InputError(""), "input"),
-        (SetupError(""), "infrastructure"),
-        (ProofError(""), "infrastructure"),
-        (MemoryError(), "infrastructure"),
-        (NotAvailableError(""), None),
-        (pytest.skip.Exception(""), None),
-        (None, None),
-    ],
-)
-@pytest.mark.parametrize("folder", ["benchmarks", "tests"])
-def test_failure_kind_is_noted_only_on_benchmarks(
-    error: BaseException | None, kind: str | None, folder: str
-) -> None:
-    item: Any = SimpleNamespace(path=Path("/somewhere") / folder / "test_speed.py", user_properties=[])
-    note_kind(item, error)
-    assert item.user_properties == ([("failure", kind)] if kind and folder == "benchmarks" else [])

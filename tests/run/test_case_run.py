@@ -1,13 +1,27 @@
-"""A case runs without pytest, as in CONTRIBUTING.md, and computes each value once."""
+"""A case runs without pytest, as in CONTRIBUTING.md, computes each value once, and shares the machine while it
+loads something."""
 
+import contextlib
+import dataclasses
+import os
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fixtures.run.model_run import known, once
-from tests.helpers import ROOT
+from fixtures.against import other_builds
+from fixtures.build import runtimes
+from fixtures.cases import cases_of
+from fixtures.host import locks
+from fixtures.host.targets import CPU
+from fixtures.paths import SUITE
+from fixtures.run import models, serving
+from fixtures.run.case_run import CaseRun
+from fixtures.run.models import ModelRun, known, once
+from tests.helpers import ROOT, settings
 
 
 def test_contributing_example_converts_serves_and_measures(
@@ -17,7 +31,7 @@ def test_contributing_example_converts_serves_and_measures(
         r"```python\n(from fixtures\.cases.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S
     )
     arguments = f'model_repos="{tmp_path}/repos", results="{tmp_path}/results", triton="embedded", '
-    namespace: dict[str, object] = {}
+    namespace: dict[str, Any] = {}
 
     exec(lines.replace("Settings.of(", f"Settings.of({arguments}"), namespace)
 
@@ -26,8 +40,16 @@ def test_contributing_example_converts_serves_and_measures(
     assert "cpu-resnet50-micro-onnx-fp32 2.51.0 " in built
     assert "metric='top-1'" in scores
     assert speed.startswith("Estimate(value=")
-    server: Any = namespace["run"].server  # type: ignore[attr-defined]
-    assert server.process.poll() is not None, "it ends with the block"
+    assert namespace["run"].server.process.poll() is not None, "it ends with the block"
+
+    earlier = dataclasses.replace(namespace["settings"], against=other_builds.parse(f"{tmp_path}/repos"))
+    case = namespace["case"]
+    with ModelRun(case.model, case.target, earlier) as of_model, CaseRun(case, of_model) as run:
+        other = run.other
+        assert other is not None
+        config = (other.build.folder / "config.pbtxt").resolve()
+        assert config == tmp_path / "repos" / "cpu" / str(case) / "config.pbtxt"
+        assert other.keeps_config
 
 
 class Found:
@@ -54,3 +76,44 @@ def test_value_and_error_are_computed_once() -> None:
         with pytest.raises(ValueError, match="2"):
             assert counter.broken
     assert Found().value == 1, "each object has its own"
+
+
+def test_loading_shares_the_machine_and_running_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: dict[str, bool] = {}
+    (machine := tmp_path / "machine").mkdir()  # one that no other run knows
+    monkeypatch.setattr(locks, "machine", lambda: machine)
+
+    def is_held() -> bool:
+        return os.getpid() in locks.holders(machine.stat())
+
+    def noting(name: str) -> Callable[..., Any]:
+        def call(*_arguments: Any, **_options: Any) -> Any:
+            held[name] = is_held()
+            return SimpleNamespace(kind="embedded")
+
+        return call
+
+    @contextlib.contextmanager
+    def serve(*_arguments: Any, **_options: Any) -> Iterator[Any]:
+        yield noting("server")()
+
+    monkeypatch.setattr(models, "reference_on", noting("reference"))
+    monkeypatch.setattr(runtimes, "open_in_process", noting("converted"))
+    monkeypatch.setattr(serving, "serve", serve)
+    case = next(cases_of(CPU))
+    model = dataclasses.replace(case.model, load=noting("load"), samples=noting("samples"))
+    case, given = dataclasses.replace(case, model=model), settings(results=str(tmp_path))
+    with ModelRun(model, CPU, given) as of_model, CaseRun(case, of_model) as run:
+        vars(run)["build"] = SimpleNamespace(case=case, digest="0", folder=tmp_path / "model", artifact=None)
+        assert all([of_model.weights, of_model.samples, of_model.reference, run.converted, run.server])
+
+        assert held == dict.fromkeys(["load", "samples", "reference", "converted", "server"], True)
+        assert not is_held(), "nobody could measure beside what only runs"
+
+
+def test_only_paths_module_computes_root() -> None:
+    computed = re.compile(r"__file__\)(\.resolve\(\))?\.(parents\[[1-9]\]|parent\.parent\.parent)")
+    modules = [path for path in (SUITE / "fixtures").rglob("*.py") if computed.search(path.read_text())]
+    assert modules == [SUITE / "fixtures" / "paths.py"]

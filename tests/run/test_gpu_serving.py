@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-import textwrap
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,58 +10,28 @@ from typing import Any
 
 import pytest
 
-from fixtures.build import runtimes
+from fixtures.build import repository, runtimes
+from fixtures.cases import cases_of
 from fixtures.efficiency import best_point, interleaved
 from fixtures.efficiency.interleaved import PeakKind
+from fixtures.errors import NotAvailableError
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import locks
-from fixtures.plugin import selection
-from fixtures.run import efficiency, model_run, serving
+from fixtures.host.targets import recognise
+from fixtures.run import measuring, models, serving
+from fixtures.run.case_run import CaseRun
+from fixtures.run.models import ModelRun, deployment_of
 from fixtures.serve.releases import Image
-from fixtures.spec import Case, Deployment
-from reports.record.schema import Estimate
+from fixtures.spec import Case
+from reports.record.schema import Estimate, Load
 from tests import examples
-from tests.helpers import ROOT, WITHOUT
+from tests.helpers import settings
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
 
-TEST = """
-    from pathlib import Path
-    import pytest
-    import weakref
-    from types import SimpleNamespace
-    from tests import examples
-    from tests.run.test_gpu_serving import SEEN
-
-    @pytest.fixture(scope="session")
-    def run(run):
-        run.build = SimpleNamespace(
-            case=run.case, digest="0f3c", reused=True, folder=Path("models", str(run.case)), artifact=None
-        )
-        run.timed_answer = lambda batch: (0.001, {})
-        return run
-
-    @pytest.mark.stage("accuracy")
-    def test_deployed(run):
-        SEEN["deployment"] = run.deployment
-        SEEN["deployed"] = run.deploy("online")
-
-
-    @pytest.mark.stage("accuracy")
-    def test_alone(run):
-        SEEN["opened"] = [weakref.ref(one) for one in (run.converted, run.of_model.reference)]
-        run.deploy("online")
-
-
-    @pytest.mark.stage("efficiency")
-    def test_beside(run):
-        run.known_loads = lambda: [examples.load("online", 8, 100.0)]
-        run.of_model.operations = None
-        run.measure_efficiency()
-        SEEN["servers after"] = SEEN["servers"]
-    """
 SEEN: dict[str, Any] = {}
 """What a test's run recorded."""
+FP32, FP16 = "a100-resnet50-micro-onnx-fp32", "a100-resnet50-micro-onnx-fp16"
 
 
 def server_of(**fields: Any) -> Any:
@@ -106,9 +76,11 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         SEEN["in process"] = options
         yield SimpleNamespace(wait_ready=lambda: None)
 
-    def find_reference(_run: Any, case: Case) -> Any:
-        build = SimpleNamespace(case=case, digest="0f3c", folder=tmp_path / str(case))
-        return build, examples.load("online", 8, 100.0)
+    def find(case: Case, *_arguments: Any) -> Any:
+        return SimpleNamespace(case=case, digest="0f3c", folder=tmp_path / str(case))
+
+    def reference_load(*_arguments: Any) -> Load:
+        return examples.load("online", 8, 100.0)
 
     def beside(*_arguments: Any) -> None:
         SEEN["servers beside"] = SEEN["servers"]
@@ -122,78 +94,82 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(locks, "machine", lambda: other_machine)
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
     monkeypatch.setattr(serving, "serve", serve)
-    monkeypatch.setattr(efficiency, "in_process", in_process)
+    monkeypatch.setattr(measuring, "in_process", in_process)
     monkeypatch.setattr(best_point, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
-    monkeypatch.setattr(model_run, "reference_on", lambda *_arguments: Opened())
-    monkeypatch.setattr(efficiency, "find_reference", find_reference)
-    monkeypatch.setattr(efficiency, "in_use", lambda build, **_report: contextlib.nullcontext(build))
-    monkeypatch.setattr(efficiency, "_beside", beside)
-    monkeypatch.setattr(selection, "why_not", lambda *_arguments, **_keywords: None)
+    monkeypatch.setattr(models, "reference_on", lambda *_arguments: Opened())
+    monkeypatch.setattr(repository, "find", find)
+    monkeypatch.setattr(best_point, "reference_load", reference_load)
+    monkeypatch.setattr(measuring, "in_use", lambda build, **_report: contextlib.nullcontext(build))
+    monkeypatch.setattr(measuring, "_beside", beside)
     SEEN.clear()
-    SEEN["backend"] = "onnxruntime"
-    SEEN["kind"] = "docker"
+    SEEN.update(backend="onnxruntime", kind="docker")
     with in_place_of_nvml(nvml, monkeypatch):
         yield
 
 
-def run(folder: Path, case: str, *arguments: str, test: str = "test_deployed") -> int:
-    """Run a test that deploys one case of the A100, or measures it beside the machine's peak."""
-    file = folder / "test_of_a_server.py"
-    file.write_text(textwrap.dedent(TEST))
-    names = [f"{file}::{test}[{case}]", "--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")]
-    return pytest.main([*names, "-q", "-p", "conftest", *WITHOUT, "--triton", "docker", *arguments])
+@contextlib.contextmanager
+def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
+    """A run of a case of the A100, which is built already."""
+    given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
+    case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
+    peak_kinds = [measuring.kind_of(case, deployment_of(case, given))]
+    with (
+        ModelRun(case.model, case.target, given) as of_model,
+        CaseRun(case, of_model, peak_kinds=peak_kinds) as run,
+    ):
+        build = SimpleNamespace(case=case, digest="0f3c", reused=True, folder=folder / name, artifact=None)
+        vars(run).update(build=build, timed_answer=lambda _batch: (0.001, {}))
+        vars(run).update(known_loads=lambda: [examples.load("online", 8, 100.0)])
+        vars(of_model).update(operations=None)
+        yield run
 
 
 @pytest.mark.parametrize(
-    ("precision", "arguments", "tf32", "variables"),
+    ("name", "options", "tf32", "variables"),
     [
-        ("fp32", (), True, {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}),
-        ("fp32", ("--tf32", "off"), False, {"NVIDIA_TF32_OVERRIDE": "0"}),
-        ("fp16", ("--tf32", "off"), None, {}),
+        (FP32, {}, True, {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}),
+        (FP32, {"tf32": "off"}, False, {"NVIDIA_TF32_OVERRIDE": "0"}),
+        (FP16, {"tf32": "off"}, None, {}),
     ],
 )
-def test_deployment_and_server_variables_agree_on_tf32(
-    precision: str,
-    arguments: tuple[str, ...],
-    tf32: bool | None,
-    variables: dict[str, str],
-    tmp_path: Path,
+def test_deployment_server_and_peak_agree_on_tf32(
+    name: str, options: dict[str, str], tf32: bool | None, variables: dict[str, str], tmp_path: Path
 ) -> None:
-    assert run(tmp_path, f"a100-resnet50-micro-onnx-{precision}", *arguments) == 0
-    deployment: Deployment = SEEN["deployment"]
-    assert deployment.tf32 is tf32
-    assert SEEN["variables"] == variables
+    with run_of(name, tmp_path, **options) as run:
+        run.deploy("online")
 
-
-@pytest.mark.parametrize(("option", "tf32"), [("on", True), ("off", False)])
-def test_peak_uses_tf32_as_the_case_does(option: str, tf32: bool, tmp_path: Path) -> None:
-    assert run(tmp_path, "a100-resnet50-micro-onnx-fp32", "--tf32", option, test="test_beside") == 0
-    assert SEEN["peak"] == ("cuda", "fp32", tf32)
+        assert run.deployment.tf32 is tf32
+        assert SEEN["variables"] == variables
+        assert SEEN["peak"] == ("cuda", name[-4:], tf32)
 
 
 @pytest.mark.parametrize(("way", "resident"), [("cuda", True), ("system", False)])
 def test_in_process_data_location_matches_shared_memory(way: str, resident: bool, tmp_path: Path) -> None:
-    case = "a100-resnet50-micro-onnx-fp32"
-    assert run(tmp_path, case, "--shared-memory", way, test="test_beside") == 0
+    with run_of(FP32, tmp_path, shared_memory=way) as run:
+        run.measure_efficiency()
     assert SEEN["in process"] == {"backend": "onnxruntime", "resident": resident}
 
 
 def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
-    assert run(tmp_path, "a100-resnet50-micro-onnx-fp16", test="test_alone") == 0
+    with run_of(FP16, tmp_path) as run:
+        SEEN["opened"] = [weakref.ref(one) for one in (run.converted, run.of_model.reference)]
+        run.deploy("online")
     assert len(SEEN["opened"]) == 2
     assert SEEN["left"] == []
 
 
 def test_reference_server_runs_only_while_comparing(tmp_path: Path) -> None:
-    assert run(tmp_path, "a100-resnet50-micro-onnx-fp16", test="test_beside") == 0
-    assert SEEN["servers beside"] == 2
-    assert SEEN["servers after"] == 1
+    with run_of(FP16, tmp_path) as run:
+        run.measure_efficiency()
+        assert SEEN["servers beside"] == 2
+        assert SEEN["servers"] == 1
 
 
 def test_server_has_memory_pools_on_each_gpu(tmp_path: Path) -> None:
-    assert run(tmp_path, "a100-nnunet-micro-onnx-fp32-2gpus", "--gpus", "2") == 0
+    with run_of("a100-nnunet-micro-onnx-fp32-2gpus", tmp_path, gpus="2") as run:
+        run.deploy("online")
     pools = [option for option in SEEN["options"] if option.startswith("--cuda-memory-pool-byte-size=")]
     assert [pool.partition("=")[2].partition(":")[0] for pool in pools] == ["0", "1"]
     assert any(option.startswith("--pinned-memory-pool-byte-size=") for option in SEEN["options"])
@@ -216,17 +192,14 @@ def test_record_names_image_and_native_libraries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
-    SEEN["kind"], SEEN["backend"] = kind, backend
-    assert run(tmp_path, "a100-resnet50-micro-onnx-fp32") == 0
-    serving = SEEN["deployed"].serving
-    assert serving.image == image
-    assert serving.versions.get("tensorrt") == tensorrt
+    SEEN.update(kind=kind, backend=backend)
+    with run_of(FP32, tmp_path) as run:
+        record = run.deploy("online").serving
+    assert record.image == image
+    assert record.versions.get("tensorrt") == tensorrt
 
 
-def test_incompatible_engine_is_not_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_incompatible_engine_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensorrt, "installed", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
-    run(tmp_path, "a100-resnet50-micro-trt-fp16")
-    assert "deployed" not in SEEN
-    assert "1 skipped" in capsys.readouterr().out
+    with run_of("a100-resnet50-micro-trt-fp16", tmp_path) as run, pytest.raises(NotAvailableError):
+        run.deploy("online")

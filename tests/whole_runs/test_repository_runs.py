@@ -1,42 +1,111 @@
-"""Whole runs over a user's repository: a right ensemble, and a model that leaks between requests."""
+"""A whole run over a user's repository with right and wrong models: an ensemble and the faster configuration of
+what it calls, a model that leaks between requests, two warm-ups, and models that cannot be served."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
+from google.protobuf import text_format
+from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from reports.record import files
+from reports.record.schema import Search
 from reports.tables.case import case_section
 from reports.text.publishable import publishable
 from tests.helpers import as_markdown
+from tests.soak.leaking import LEAKS, write
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 from tests.whole_runs.suite import Run, suite
 
-FAST = ("--point-budget-s", "0.5", "--batches", "2", "--triton", "embedded")
+SLEEPING = """
+import time
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.added = ADDED
+
+    def execute(self, requests):
+        time.sleep(0.002 * len(requests))
+        return [self.answer(pb_utils.get_input_tensor_by_name(one, "IN").as_numpy()) for one in requests]
+
+    def answer(self, values):
+        return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", values + values.dtype.type(self.added))])
+"""
+"""Only more instances make it faster."""
+LEAKING = code("values + self.before(values)") + (
+    "\n    kept = np.float32(0)\n\n    def before(self, values):\n"
+    "        kept, self.kept = self.kept, values.mean()\n        return kept\n"
+)
+"""It adds the mean of the request before."""
+WARMED = """backend: "python"
+model_warmup { name: "one" batch_size: 2
+  inputs { key: "IN" value { data_type: TYPE_FP32 dims: 4 zero_data: true } } }
+"""
+SLOW_ONCE = """
+    asked = 0
+
+    def after_a_sleep(self, values):
+        self.asked += 1
+        if self.asked == SLOW:
+            import time
+            time.sleep(1)
+        return values
+"""
+SELECTED = (
+    "chain and (offline or same_answer_again or search) or leaking and (offline or same_answer_again) or "
+    "wrong and search or (broken or huge or five) and declared or warm_up"
+)
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with an ensemble of sound models, and a model that adds the mean of the request before."""
+    """A model that sleeps and takes one sample a request, so that a search can only vary its instances, and an
+    ensemble of it; one whose second instance gives other answers; one that leaks; one that sleeps in a request
+    of its warm-up, and one that sleeps in the next; one of five dimensions of any length, one whose rows no
+    request can hold, and one that does not load. By name, each right model comes after a failing one."""
     root = tmp_path_factory.mktemp("repository")
-    write_model(root, "doubler", code("2 * values"), config())
-    write_model(root, "chain", None, config(more=ENSEMBLE))
-    leaking = code("values + self.before(values)") + (
-        "\n    kept = np.float32(0)\n\n    def before(self, values):\n"
-        "        kept, self.kept = self.kept, values.mean()\n        return kept\n"
-    )
-    write_model(root, "leaking", leaking, config())
+    write_model(root, "broken", code("values"), f'name: "other"\n{config()}')
+    write_model(root, "chain", None, config(batch=1, more=ENSEMBLE))
+    write_model(root, "doubler", SLEEPING.replace("ADDED", "1"), f"# mine\n{config(batch=1)}")
+    write_model(root, "five", code("values"), config(dims="-1, -1, -1, -1, -1", batch=0))
+    write_model(root, "huge", code("values"), config(dims="100000, 100000"))
+    write_model(root, "leaking", LEAKING, config())
+    by_instance = 'int(args["model_instance_name"].endswith("_1"))'
+    write_model(root, "wrong", SLEEPING.replace("ADDED", by_instance), config())
+    for name, slow in (("warm", "2"), ("cold", "3")):
+        sleeping = code("self.after_a_sleep(values)") + SLOW_ONCE.replace("SLOW", slow)
+        write_model(root, name, sleeping, config(more=WARMED))
     return root
 
 
 @pytest.fixture(scope="module")
 def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of the ensemble and the leaking model with one load point and one gate."""
-    selection = "(chain or leaking) and (offline or same_answer_again)"
+    # Any machine keeps a budget of ten seconds, however busy it is.
+    options = ("--latency-budget-ms", "10000", "--concurrencies", "4", "--point-budget-s", "0.5")
     results = tmp_path_factory.mktemp("results")
-    return suite("-v", "--repository", str(repository), "-k", selection, *FAST, results=results)
+    return suite(
+        *("--repository", str(repository), "-v", "-k", SELECTED, "--batches", "1", "--triton", "embedded"),
+        *options,
+        results=results,
+    )
+
+
+def test_models_are_independent_and_served_ones_recorded(run: Run, repository: Path) -> None:
+    assert run.status == 12, run.text
+    records = {record.case.model: record for record in files.read_all(run.results)}
+    assert records.keys() == {"chain", "cold", "five", "leaking", "warm", "wrong"}
+    assert records["five"].build.inputs == {"IN": (-1, -1, -1, -1, -1)}
+    assert records["chain"].build.as_found
+    assert records["chain"].build.requests.startswith("made up")
+    assert records["chain"].conversion is None
+    assert not list(run.results.rglob("*huge*.json"))
+    assert (repository / "doubler" / "config.pbtxt").read_text() == f"# mine\n{config(batch=1)}"
+    assert not [name for name in contents(repository) if "__pycache__" in name], "nothing is written there"
 
 
 def test_leaking_model_shows_no_speed_unlike_right_one(run: Run) -> None:
@@ -47,16 +116,6 @@ def test_leaking_model_shows_no_speed_unlike_right_one(run: Run) -> None:
     assert right.loads[0].answers.wrong == 0 < right.loads[0].answers.verified
     assert "No throughput is shown" in publishable(leaking).no_speed
     assert publishable(leaking).loads == ()
-    assert run.status != 0
-
-
-def test_record_states_what_was_served_and_sent(run: Run) -> None:
-    record = run.record("cpu-chain-asis")
-
-    assert record.build.as_found
-    assert record.build.requests.startswith("made up")
-    assert record.conversion is None
-    assert record.deployment.max_batch_size == 4
 
 
 def test_time_of_called_model_is_in_tables(run: Run) -> None:
@@ -64,16 +123,49 @@ def test_time_of_called_model_is_in_tables(run: Run) -> None:
 
     (called,) = record.loads[0].composing
     assert called.model == "doubler"
-    assert called.calls == pytest.approx(
-        2, rel=0.2
-    )  # a request in flight at either end of a run counts in half
+    # A request in flight at either end of a run counts in half.
+    assert called.calls == pytest.approx(2, rel=0.2)
     assert 0 < called.compute_ms < record.loads[0].latency_ms["avg"].value
     assert "doubler" in as_markdown(case_section(publishable(record)))
 
 
-def test_repository_is_not_written_to(run: Run, repository: Path) -> None:
-    assert files.path_of(run.record("cpu-chain-asis").case, run.results).is_file()
-    assert not [name for name in contents(repository) if "__pycache__" in name]
+def test_ineffective_warm_up_is_found(run: Run) -> None:
+    warm, cold = (run.record(f"cpu-{name}-asis").warm_up for name in ("warm", "cold"))
+    assert warm is not None
+    assert cold is not None
+    assert (warm.passed, warm.batch) == (True, 2)  # a busy machine may take a second look at it
+    assert (cold.passed, len(cold.first_ms)) == (False, 3)
+    assert min(cold.first_ms) > 1000 > max(cold.later_ms)
+
+
+def found_of(run: Run, model: str) -> Search:
+    search = publishable(run.record(f"cpu-{model}-asis")).search
+    assert search is not None
+    assert search.verdict == "within"
+    return search
+
+
+def test_proposal_is_a_diff_of_the_slow_model(run: Run) -> None:
+    search = found_of(run, "chain")
+
+    assert search.varied == "doubler"
+    assert search.deployment.instances == 2
+    assert search.lead is not None
+    assert search.lead.value > 1.3, "than by its own settings"
+    assert search.load.answers is not None
+    assert search.load.answers.wrong == 0 < search.load.answers.verified
+    assert [entry.model for entry in search.load.composing] == ["doubler"]
+    config_file = run.results / "cpu" / search.config
+    assert search.diff == config_file.with_suffix(".diff").read_text()
+    assert search.diff in run.text
+    assert "# mine" in config_file.read_text()
+    proposed = text_format.Parse(config_file.read_text(), ModelConfig())
+    assert [entry.count for entry in proposed.instance_group] == [2]
+
+
+def test_settings_that_change_answers_are_left_out(run: Run) -> None:
+    assert found_of(run, "wrong").deployment.instances == 1
+    assert "cpu-wrong-asis: left out: online, instances 2" in run.text
 
 
 @pytest.mark.campaign
@@ -106,40 +198,13 @@ def test_labels_give_scores_and_fail_a_wrong_model(
     assert "No throughput is shown" in publishable(finished.record("cpu-reversed-asis")).no_speed
 
 
-WARMED = """backend: "python"
-model_warmup { name: "one" batch_size: 2
-  inputs { key: "IN" value { data_type: TYPE_FP32 dims: 4 zero_data: true } } }
-"""
-
-
-def test_ineffective_warm_up_is_found(tmp_path: Path) -> None:
-    """A model that sleeps in a request of its warm-up is warm; one that sleeps in the next request is not."""
-    for name, slow in (("warm", 2), ("cold", 3)):
-        sleeping = code("self.after_a_sleep(values)") + (
-            "\n    asked = 0\n\n    def after_a_sleep(self, values):\n        self.asked += 1\n        if "
-            f"self.asked == {slow}:\n            import time\n            time.sleep(1)\n        return "
-            "values\n"
-        )
-        write_model(tmp_path / "models", name, sleeping, config(more=WARMED))
-    options = ("--repository", str(tmp_path / "models"), "-k", "warm_up", "--triton", "embedded", "-v")
-    finished = suite(*options, results=tmp_path / "results")
-
-    assert finished.status == 10, finished.text
-    warm, cold = (finished.record(f"cpu-{name}-asis").warm_up for name in ("warm", "cold"))
-    assert warm is not None
-    assert cold is not None
-    assert (warm.passed, warm.batch) == (True, 2)  # a busy machine may take a second look at it
-    assert (cold.passed, len(cold.first_ms)) == (False, 3)
-    assert min(cold.first_ms) > 1000 > max(cold.later_ms)
-
-
 @pytest.mark.campaign
 def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     log = tmp_path_factory.mktemp("logs") / "log"
     with serve(Choice("embedded"), repository, log, device="cpu", open_to_all=True) as server:
         server.load_as_found(repository / "doubler")
         results = tmp_path_factory.mktemp("results")
-        options = ("--repository", "remote", "--triton", server.address, "--batches", "2", "-v")
+        options = ("--repository", "remote", "--triton", server.address, "--batches", "1", "-v")
         finished = suite(*options, "--point-budget-s", "0.5", "-k", "offline or reload", results=results)
         log_text = log.read_text()
         assert server.client.is_model_ready("doubler")
@@ -148,5 +213,20 @@ def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: py
     record = finished.record("remote-doubler-asis")
     assert record.loads
     assert record.machine.is_client, "nobody says what hardware the server has"
-    assert "not asked to load models anew" in finished.text
+    assert "models are not reloaded" in finished.text
     assert log_text.count("loading: doubler:1") == 1
+
+
+@pytest.mark.campaign
+def test_leaking_model_fails_with_recorded_size(tmp_path: Path) -> None:
+    write(tmp_path / "models", "leaky", request=LEAKS["1 KiB"])
+    options = ("--repository", str(tmp_path / "models"), "--soak", "30s", "-k", "soak")
+
+    done = suite(*options, results=tmp_path / "results")
+
+    assert done.status == 11, done.text
+    (record,) = files.read_all(tmp_path / "results")
+    assert record.soak is not None
+    (leak,) = [growth for growth in record.soak.growth if growth.verdict == "failed"]
+    assert leak.what == "memory of its stubs"
+    assert leak.slope.high > 1024

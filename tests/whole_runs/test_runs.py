@@ -1,18 +1,21 @@
-"""Whole runs: output, records, and results of pytest plugins."""
+"""Whole runs: output, records, results of pytest plugins, conversions, and failures that a user meets."""
 
 import json
 import re
-import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from reports import history
 from reports.record import schema
+from reports.run import STATUS
 from reports.text.publishable import publishable
+from tests.faults import classifier
 from tests.faults.classifier import write_network
+from tests.user_models import networks as network_files
 from tests.whole_runs.suite import BIOPSY, FAST, GIVEN, Run, suite
 
 
@@ -93,27 +96,20 @@ def test_best_point_is_measured_in_process(first: Run) -> None:
     assert efficiency.pairs >= 5
 
 
-@pytest.fixture(scope="module")
-def networks(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """The options of runs of two networks with other deployment settings."""
-    folder = tmp_path_factory.mktemp("networks")
+def test_workers_share_cases_without_loss(tmp_path: Path) -> None:
+    """Two workers of xdist run two networks with other settings of the deployment."""
     for name in ("left", "right"):
-        write_network(folder / f"{name}.onnx")
-    files = [arg for name in ("left", "right") for arg in ("--onnx", f"{name}={folder / name}.onnx")]
-    return (*files, "--deployment", "instances=2,max_queue_delay_us=100,preferred_batch_sizes=4+8")
+        write_network(tmp_path / f"{name}.onnx")
+    files = [word for name in ("left", "right") for word in ("--onnx", f"{name}={tmp_path / name}.onnx")]
+    settings = ("--deployment", "instances=2,max_queue_delay_us=100,preferred_batch_sizes=4+8")
+    options = ("-n", "2", "-k", "onnx and (accuracy or (left and offline))", *settings, *FAST)
 
+    by_workers = suite(*files, *options, repos=tmp_path / "repos", results=tmp_path / "results")
 
-@pytest.fixture(scope="module")
-def by_workers(networks: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of both networks by two workers of xdist."""
-    folder = tmp_path_factory.mktemp("by_workers")
-    options = ("-n", "2", "-k", "onnx and (accuracy or (left and offline))", *FAST)
-    return suite(*networks, *options, repos=folder / "repos", results=folder / "results")
-
-
-def test_workers_share_cases_without_loss(by_workers: Run) -> None:
     assert by_workers.status == 0, by_workers.text
-    assert len(by_workers.record("cpu-left-onnx-fp32").loads) == 2
+    left = by_workers.record("cpu-left-onnx-fp32")
+    assert len(left.loads) == 2
+    assert left.deployment == schema.Deployment(32, 2, (4, 8), 100, False, True), "the options change it"
     for model in ("left", "right"):
         case = f"cpu-{model}-onnx-fp32"
         assert by_workers.record(case).accuracy is not None
@@ -123,41 +119,11 @@ def test_workers_share_cases_without_loss(by_workers: Run) -> None:
         assert re.search(rf"\[{worker}\] {case}: (built|unchanged)", by_workers.text)
 
 
-def test_overridden_settings_are_served_and_recorded(by_workers: Run) -> None:
-    record = by_workers.record("cpu-left-onnx-fp32")
-    assert record.deployment == schema.Deployment(32, 2, (4, 8), 100, False, True)
-
-
-def test_second_run_reuses_build_and_replaces_results(
-    networks: tuple[str, ...], by_workers: Run, tmp_path: Path
-) -> None:
-    case = "cpu-left-onnx-fp32"
-    repos, results = by_workers.results.parent / "repos", shutil.copytree(by_workers.results, tmp_path / "r")
-    selection = ("-q", "-k", f"{case} and offline and b001", *FAST)
-    again = suite(*networks, *selection, repos=repos, results=results)
-    assert again.status == 0, again.text
-    assert f"{case}: unchanged, reused" in again.text
-    before, after = by_workers.record(case).loads, again.record(case).loads
-    assert [(load.scenario, load.batch) for load in after] == [("offline", 1), ("offline", 8)]
-    assert [old == new for old, new in zip(before, after, strict=True)] == [False, True]
-    assert again.record(case).accuracy is not None
-
-
 def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_path: Path) -> None:
     models, results = tmp_path / "models", tmp_path / "results"
     models.mkdir()
     with serve(Choice("embedded"), models, tmp_path / "log", device="cpu", open_to_all=True) as server:
-        options = (
-            "--triton",
-            server.address,
-            "--target",
-            "cpu",
-            *FAST[:2],
-            "--batches",
-            "8",
-            "--concurrencies",
-            "4",
-        )
+        options = ("--triton", server.address, "--target", "cpu", *FAST[:2], "--batches", "8", *FAST[4:])
         selection = ("-k", f"{GIVEN} and not efficiency")
         done = suite(*given, *selection, *options, repos=tmp_path / "repos", results=results)
         assert done.status == 0, done.text
@@ -169,3 +135,62 @@ def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_p
     assert record.accuracy is not None
     assert len(record.loads) == 2
     assert not list(models.iterdir()), "nothing is put on the server's disk"
+
+
+# --- conversions before the tests, and runs that fail ----------------------------------------------------------
+
+INT8 = GIVEN.replace("fp32", "int8")
+"""The case in INT8, calibrated with samples."""
+PAIR = ("-k", "onnx and conversion and (fp32 or int8)")
+LARGE_MACHINE = """
+from fixtures.host import machine
+from fixtures.plugin import converting
+
+machine.cores, converting._WORKER_BYTES = lambda: 2, 1
+"""
+
+
+def test_cases_are_converted_before_tests_and_reused(
+    given: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = (*given, "--samples", str(network_files.rows(tmp_path / "samples", 64)))
+    (tmp_path / "large.py").write_text(LARGE_MACHINE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    models, results = tmp_path / "models", tmp_path / "results"
+
+    done = suite(*both, "-v", *PAIR, "-p", "large", repos=models, results=results)
+
+    assert done.status == 0, done.text
+    for case in (GIVEN, INT8):
+        assert f"{case}: built in" in done.text
+        written = json.loads((models / "cpu" / case / "build.json").read_text())
+        assert done.record(case).build.build_time_s == written["build_time_s"]
+    assert {path.name for path in models.iterdir()} == {"cpu"}
+
+    alone = suite(*both, "-v", "-k", "onnx and (fp32 or int8)", "--convert-only", repos=models)
+
+    assert alone.status == 0, alone.text
+    for case in (GIVEN, INT8):
+        assert f"{case}: unchanged, reused" in alone.text
+    assert "2 passed" in alone.text
+    assert "start Triton" not in alone.text
+    assert "records:" not in alone.text
+
+
+def test_worse_model_fails_gate_and_shows_no_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classifier, "WEIGHTS", np.array([[1, -1], [1, -1], [1, -1], [-1, 1]], np.float32))
+    case = "cpu-left-onnx-fp32"
+    selection = ("-k", f"{case} and (conversion or accuracy or b001-c001)", "--point-budget-s", "0.5")
+    done = suite(*classifier.write_two(tmp_path), *selection, repos=tmp_path / "repos", results=tmp_path)
+    assert done.status == STATUS["accuracy"]
+    assert re.search(r"served accuracy [\d.]+ % is below its floor of 98\.0 %", done.text)
+    assert done.record(case).loads
+    assert "network.onnx, sha256" in done.record(case).build.weights
+
+
+def test_unreachable_server_is_one_error(given: tuple[str, ...], tmp_path: Path) -> None:
+    options = (*given, "-k", f"{GIVEN} and b001-c001", "--triton", "127.0.0.1:1")
+    done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
+    assert done.status == STATUS["infrastructure"]
+    assert "--triton 127.0.0.1:1" in done.text
+    assert "Traceback" not in done.text

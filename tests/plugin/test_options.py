@@ -1,12 +1,13 @@
-"""A run checks its output paths before it builds anything."""
+"""A run checks its output paths before it builds anything; unreadable paths end it with a usage error."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.plugin.options import check_file, check_folder
+from fixtures.plugin.options import as_usage_errors, check_file, check_folder, has_answers
 from tests.helpers import WITHOUT, closed
 
 Capture = pytest.CaptureFixture[str]
@@ -65,3 +66,25 @@ def test_writable_outputs_are_accepted(tmp_path: Path) -> None:
 def test_unwritable_folder_is_refused(tmp_path: Path) -> None:
     with closed(tmp_path), pytest.raises(InputError):
         check_folder("--results", tmp_path / "new")
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Iterator[Path]:
+    """A file in an unreadable folder."""
+    folder = tmp_path / "of-another"
+    folder.mkdir()
+    (folder / "file").touch()
+    with closed(folder):
+        yield folder / "file"
+
+
+def test_unreadable_or_looping_path_is_a_usage_error(given: Path, tmp_path: Path) -> None:
+    (tmp_path / "self").symlink_to("self")
+    for path in (given, tmp_path / "self"):
+        with pytest.raises(pytest.UsageError, match=f"where: {path}"), as_usage_errors():
+            path.read_text()
+
+
+def test_unreadable_answers_folder_is_an_error(given: Path) -> None:
+    with pytest.raises(PermissionError):
+        has_answers(given.parent)

@@ -1,0 +1,110 @@
+"""What the tests of a run share: a model's weights, a case's server, and the end of a run by unusable input."""
+
+import re
+from pathlib import Path
+
+from tests.faults.classifier import write_two
+from tests.helpers import run_pytest
+
+TESTS = """\
+import gc
+import subprocess
+import sys
+import weakref
+from types import SimpleNamespace
+
+import pytest
+
+from fixtures.serve.server import Server
+
+ALIVE = []
+
+
+@pytest.fixture(scope="session")
+def run(run):
+    client = SimpleNamespace(is_server_live=lambda **_limits: process.poll() is None)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    run.server = Server("embedded", "127.0.0.1:1", "2.51.0", None, client, process=process)
+    yield run
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.stage("conversion")
+def test_first(run):
+    weights, by_framework = run.of_model.weights, run.of_model.by_framework
+    gc.collect()
+    ALIVE[:] = [one for one in ALIVE if one() is not None]
+    assert all(one() is weights for one in ALIVE), "the weights of another model are in memory"
+    ALIVE.append(weakref.ref(weights))
+    assert len(by_framework.decisions) > 0
+
+
+@pytest.mark.stage("accuracy")
+def test_second(case, run):
+    assert ALIVE[-1]() is run.of_model.weights
+    assert len(run.of_model.samples) > 0
+    if str(case) == "cpu-left-onnx-fp32":
+        run.server.process.kill()
+        run.server.process.wait()
+
+
+@pytest.mark.stage("answers")
+def test_passes_without_asking_it(case, run):
+    pass
+
+
+@pytest.mark.stage("answers")
+def test_needs_no_server(case):
+    pass
+
+
+@pytest.mark.stage("efficiency")
+def test_peaks(case, peak_kinds):
+    assert peak_kinds == {("cpu", "fp32", None), ("cpu", "int8", None)}, "those of all cases"
+"""
+"""They are given two precisions of one model, and one of another."""
+
+
+def test_model_has_weights_once_and_an_ended_server_fails_its_case_alone(tmp_path: Path) -> None:
+    file = tmp_path / "test_of_models.py"
+    file.write_text(TESTS)
+    folders = (f"--model-repos={tmp_path / 'models'}", f"--results={tmp_path / 'results'}")
+    words = "onnx and (left and (fp32 or int8) or right and fp32)"
+
+    done = run_pytest(str(file), "-p", "conftest", "-rf", *write_two(tmp_path), "-k", words, *folders)
+
+    assert sorted(re.findall(r"(?m)^ +(\S+): load weights$", done.stdout)) == ["left", "right"]
+    failed = re.findall(r"(?m)^FAILED .*::(\S+)", done.stdout)
+    assert failed == ["test_passes_without_asking_it[cpu-left-onnx-fp32]"], done.stdout + done.stderr
+    assert re.search(r"\b1 failed, 14 passed", done.stdout)
+
+
+INPUTS = """\
+import pytest
+
+from fixtures.errors import InputError
+
+
+@pytest.mark.stage("accuracy")
+@pytest.mark.parametrize("number", [1, 2])
+def test_of_case(case, number):
+    raise InputError("no such sample", where="samples.csv", fix="look")
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_alone(number):
+    raise InputError(f"no such sample {number}", where="samples.csv", fix="look")
+"""
+
+
+def test_unusable_input_of_a_case_ends_the_run(tmp_path: Path) -> None:
+    """Other tests fail alone."""
+    file = tmp_path / "a_test.py"  # its own tests come before those of cases
+    file.write_text(INPUTS)
+    words = ("-k", "cpu-resnet50-micro-onnx-fp32 or alone")
+
+    done = run_pytest(str(file), "-p", "conftest", *words, "--results", str(tmp_path / "results"))
+
+    assert "3 failed" in done.stdout, done.stdout + done.stderr
+    assert "samples.csv" in done.stdout

@@ -1,0 +1,226 @@
+"""A test that fails without a result is recorded as failed, which hides later speeds; the kind of a failure, and
+the duration of each stage, are on record too."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fixtures.cases import cases_of
+from fixtures.errors import (
+    AccuracyError,
+    InputError,
+    NotAvailableError,
+    ProofError,
+    SetupError,
+    SpeedError,
+)
+from fixtures.host import locks
+from fixtures.host.origin import own_run
+from fixtures.host.targets import CPU
+from fixtures.plugin import recorder
+from fixtures.plugin.options import SETTINGS
+from reports.record import files
+from reports.text.publishable import Publishable, publishable
+from tests import examples
+from tests.helpers import run_pytest_here, write_benchmarks
+
+BENCHMARKS = """\
+import os
+from types import SimpleNamespace
+import pytest
+from fixtures.errors import AccuracyError, NotAvailableError
+from fixtures.host.origin import origin
+from fixtures.plugin.recorder import run_of
+from fixtures.run.record_file import Recorder
+from fixtures.plugin.selection import stage_of
+from reports.record.schema import Start
+from tests import examples
+
+RECORD = examples.record(conversion=None, accuracy=None, loads=(), gates=())
+FAILURES = {
+    "nan": AccuracyError("NaN for 3 of 26 samples", where="output OUTPUT__0"),
+    "bug": ZeroDivisionError("division by zero"),
+    "elsewhere": NotAvailableError("needs an A100"),
+}
+
+def fail_in(place):
+    where, _, how = os.environ.get("FAILS", "").partition(" ")
+    if where == place:
+        raise FAILURES[how]
+
+@pytest.fixture
+def recorder(request, settings):
+    test = stage_of(request.node) or "", request.node.originalname
+    come_from = origin("cpu", run_of(request.config))
+    return Recorder(RECORD, settings.results, "", come_from, request.node.user_properties, *test)
+
+@pytest.fixture(scope="session")
+def stages():
+    fail_in("fixture")
+
+@pytest.mark.stage("conversion")
+def test_conversion(recorder):
+    recorder.keep(None, conversion=examples.record().conversion)
+
+@pytest.mark.stage("accuracy")
+def test_accuracy(stages, recorder):
+    fail_in("test")
+    recorder.keep(RECORD.serving, accuracy=examples.accuracy())
+    fail_in("end")
+
+@pytest.mark.stage("answers")
+def test_same_answer_again(recorder):
+    fail_in("answers")
+    recorder.keep(RECORD.serving, gates=(examples.gate(),))
+
+@pytest.mark.stage("offline")
+def test_offline(recorder):
+    deployed = SimpleNamespace(serving=RECORD.serving, start=Start("offline", 1.0, 1.0, 1.0))
+    recorder.loads(deployed, [examples.load("offline", 8, 200.0)])
+"""
+
+Run = Callable[..., Publishable]
+"""`run("-k", "offline", fails="test nan")` runs such benchmarks and returns the publishable record."""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    words = write_benchmarks(tmp_path, BENCHMARKS)
+    monkeypatch.chdir(tmp_path)
+
+    def once(*arguments: str, fails: str = "") -> Publishable:
+        monkeypatch.setenv("FAILS", fails)
+        own_run.cache_clear()  # a process has one run otherwise
+        run_pytest_here(*words, *arguments)
+        return publishable(files.read(files.path_of(examples.record().case, tmp_path / "results")))
+
+    return once
+
+
+@pytest.mark.parametrize("fails", ["fixture nan", "test nan", "test bug", "answers nan"])
+def test_failure_hides_speed_until_its_test_has_a_result(run: Run, fails: str) -> None:
+    first = run()
+    assert first.loads
+    assert first.accuracy is not None
+
+    failed = run(fails=fails)
+    assert not failed.loads
+    assert (failed.accuracy is None) == (not fails.startswith("answers")), "an earlier score is void"
+    assert fails == "test bug" or "NaN for 3 of 26 samples (output OUTPUT__0)" in failed.no_speed
+    later = run("-k", "offline")
+    assert later.failures
+    assert not later.loads
+
+    assert run("-k", "not offline").loads
+
+
+@pytest.mark.parametrize("fails", ["end nan", "test elsewhere"])
+def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
+    run()
+
+    record = run(fails=fails)
+
+    assert not record.failures
+    assert record.accuracy is not None
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (AccuracyError(""), "accuracy"),
+        (SpeedError(""), "speed"),
+        (InputError(""), "input"),
+        (SetupError(""), "infrastructure"),
+        (ProofError(""), "infrastructure"),
+        (MemoryError(), "infrastructure"),
+        (NotAvailableError(""), None),
+        (pytest.skip.Exception(""), None),
+        (None, None),
+    ],
+)
+@pytest.mark.parametrize("folder", ["benchmarks", "tests"])
+def test_failure_kind_is_noted_only_on_benchmarks(
+    error: BaseException | None, kind: str | None, folder: str
+) -> None:
+    item: Any = SimpleNamespace(path=Path("/somewhere") / folder / "test_speed.py", user_properties=[])
+    recorder.note_kind(item, error)
+    assert item.user_properties == ([("failure", kind)] if kind and folder == "benchmarks" else [])
+
+
+# --- the seconds of each stage, for later estimates -----------------------------------------------------------
+
+CASE = next(iter(cases_of(CPU)))
+RECORD = examples.record(case=CASE.key)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Any:
+    """A run whose case has a record."""
+    files.write(RECORD, files.path_of(RECORD.case, tmp_path))
+    fake: Any = SimpleNamespace(stash=pytest.Stash())
+    fake.stash[SETTINGS] = SimpleNamespace(results=tmp_path)
+    recorder.pytest_configure(fake)
+    return fake
+
+
+def run_test(config: Any, stage: str, *phases_s: float, recorded: bool = True, **fixtures: Any) -> None:
+    """Report a test of a stage whose setup, call and teardown took `phases_s`."""
+    item: Any = SimpleNamespace(
+        config=config,
+        stash=pytest.Stash(),
+        callspec=SimpleNamespace(params={"case": CASE}),
+        funcargs=fixtures,
+        user_properties=[("record", str(files.path_of(RECORD.case, Path())))] if recorded else [],
+        get_closest_marker=lambda _name: SimpleNamespace(args=(stage,)),
+    )
+    for when, duration in zip(("setup", "call", "teardown"), phases_s, strict=True):
+        recorder.note_seconds(item, SimpleNamespace(when=when, duration=duration))  # type: ignore[arg-type]
+
+
+def kept(config: Any) -> Mapping[str, float]:
+    return files.read(files.path_of(RECORD.case, config.stash[SETTINGS].results)).stage_seconds
+
+
+@pytest.mark.parametrize(
+    ("tests", "seconds"),
+    [
+        ([("accuracy", 2.0, 5.0, 0.5)], {"accuracy": 7.5}),
+        # The first test of a scenario measures all of its points, so that the mean counts.
+        ([("offline", 0.0, call, 0.0) for call in (30.0, 0.0, 0.0)], {"offline": 10.0}),
+    ],
+)
+def test_stage_time_is_mean_over_its_tests(
+    config: Any, tests: list[tuple[Any, ...]], seconds: dict[str, float]
+) -> None:
+    for arguments in tests:
+        run_test(config, *arguments)
+    assert kept(config) == seconds
+
+
+@pytest.mark.parametrize(("reused", "first_s"), [(False, 61.0), (True, 1.0)])
+def test_conversion_time_is_excluded(config: Any, reused: bool, first_s: float) -> None:
+    """The record has it separately, also when a run reuses the model."""
+    run = SimpleNamespace(build=SimpleNamespace(reused=reused, build_time_s=60.0))
+    for stage, setup_s in (("conversion", first_s), ("accuracy", 1.0)):
+        run_test(config, stage, setup_s, 4.0, 0.0, run=run)
+    assert kept(config) == {"conversion": 5.0, "accuracy": 5.0}
+
+
+def test_waiting_time_is_excluded(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before_s = locks.waited_s()
+    waited_s = itertools.chain([before_s + 2.0], itertools.repeat(before_s + 10.0))
+    monkeypatch.setattr(locks, "waited_s", lambda: next(waited_s))
+    run_test(config, "online", 5.0, 20.0, 0.5)
+    assert kept(config) == {"online": 15.5}
+
+
+@pytest.mark.parametrize("is_worker", [False, True])
+def test_unrecorded_tests_and_workers_keep_no_stage_time(config: Any, is_worker: bool) -> None:
+    if is_worker:
+        config.workerinput = {}
+    run_test(config, "accuracy", 2.0, 5.0, 0.5, recorded=is_worker)
+    assert kept(config) == {}

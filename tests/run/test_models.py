@@ -1,0 +1,219 @@
+"""The models of a run, of --models, --onnx or --repository, in place of the suite's own."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.frameworks import openvino
+from fixtures.models import all_models
+from fixtures.run.models import models_of
+from tests.helpers import Collect, settings
+from tests.model_files.files import write
+from tests.user_models import networks
+from tests.user_models.repositories import COMPLETING, IN_PARTS, code, config, write_model
+
+
+def models(names: list[str]) -> set[str]:
+    """The models, of the suite or of these tests, in the names of tests."""
+    known = [*(model.name for model in all_models()), "mine"]
+    return {model for model in known for name in names if f"[cpu-{model}-onnx" in name}
+
+
+def test_only_given_models_run_unless_others_are_named(tmp_path: Path, collect: Collect) -> None:
+    file = write(tmp_path / "mine.py", "mine")
+    base = ("--models", str(file), "--target", "cpu")
+
+    assert models(collect(*base).names) == {"mine"}
+    assert models(collect(*base, "-k", "onnx and fp32").names) == {"mine"}
+    collected = collect(*base, "-k", "onnx and fp32 and (mine or resnet50-micro)")
+    assert models(collected.names) == {"mine", "resnet50-micro"}
+    assert "mine" not in models(collect("--target", "cpu").names)
+
+
+def test_large_given_models_run_on_cpu_and_gpu_targets(tmp_path: Path, collect: Collect) -> None:
+    file = write(tmp_path / "mine.py", "mine", micro=False)
+
+    assert models(collect("--models", str(file), "--target", "cpu").names) == {"mine"}
+    collected = collect("--models", str(file), "--target", "a100")
+    assert any("a100-mine-onnx-fp32" in name for name in collected.names)
+
+
+@pytest.mark.parametrize("name", ["cpu", "mine-a100"])
+def test_name_that_selects_hardware_is_refused(name: str, tmp_path: Path, collect: Collect) -> None:
+    collected = collect("--models", str(write(tmp_path / "mine.py", name)))
+
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert "where: --models" in collected.text
+    assert name not in {model.name for model in all_models()}
+
+
+def test_broken_model_file_is_a_usage_error(tmp_path: Path, collect: Collect) -> None:
+    (tmp_path / "mine.py").write_text("\n\n1 / 0\n")
+
+    collected = collect("--models", str(tmp_path / "mine.py"))
+
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert f"{tmp_path / 'mine.py'}:3" in collected.text
+
+
+# --- networks ------------------------------------------------------------------------------------------------
+
+
+def test_onnx_option_runs_only_its_networks_in_every_format(tmp_path: Path, collect: Collect) -> None:
+    path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 12)
+    options = ("--onnx", f"mine={path}", "--samples", str(samples))
+    collected = collect(*options, "--target", "cpu", "-k", "onnx or int8 or openvino")
+    variants = ("onnx-fp32", "onnx-int8", "openvino-fp32")
+    assert collected.cases("test_conversion") == {f"cpu-mine-{variant}" for variant in variants}
+    assert all("cpu-mine-" in name for name in collected.names)
+    on_a_gpu = collect("--onnx", f"mine={path}", "--samples", str(samples), "--target", "a100")
+    assert on_a_gpu.cases("test_conversion") == {
+        f"a100-mine-{variant}-{precision}"
+        for variant in ("onnx", "onnx-trt", "trt")
+        for precision in ("fp32", "fp16")
+    }
+    assert not [name for name in collect("--target", "cpu").names if "mine" in name]
+
+
+def test_int8_and_missing_formats_run_only_if_named(
+    tmp_path: Path, collect: Collect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openvino, "missing", lambda: "needs OpenVINO: a command")
+    path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 12)
+    options = ("--onnx", f"mine={path}", "--samples", str(samples), "--target", "cpu")
+    collected = collect(*options)
+    assert collected.cases("test_conversion") == {"cpu-mine-onnx-fp32"}
+    assert "needs OpenVINO: a command" in collected.text
+    assert "INT8 is left out" in collected.text
+    assert collect(*options, "-k", "mine and int8").cases("test_conversion") == {"cpu-mine-onnx-int8"}
+    assert collect(*options, "-k", "openvino").cases("test_conversion") == {"cpu-mine-openvino-fp32"}
+
+
+def test_fixed_batch_network_is_measured_at_that_batch(tmp_path: Path, collect: Collect) -> None:
+    fixed, dynamic = networks.linear(tmp_path / "one.onnx", batch=1), networks.linear(tmp_path / "any.onnx")
+    options = ("--onnx", f"one={fixed}", "--onnx", f"any={dynamic}", "--target", "cpu", "-k", "onnx and fp32")
+    collected = collect(*options, "--batches", "1,64", "--deployment", "max_batch_size=64")
+    assert collected.cases("test_offline") == {
+        "cpu-any-onnx-fp32-b001-c001",
+        "cpu-any-onnx-fp32-b064-c001",
+        "cpu-one-onnx-fp32-b001-c001",
+    }
+
+
+def test_missing_onnx_package_is_an_error_of_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This happens on a fleet's controller, which collects tests without any framework."""
+    monkeypatch.setattr("fixtures.run.models.find_spec", lambda _name: None)
+    run_settings = settings(onnx=[f"net={networks.linear(tmp_path / 'net.onnx')}"])
+
+    with pytest.raises(InputError) as raised, models_of(run_settings):
+        pass
+    assert raised.value.where == "--onnx net"
+
+
+@pytest.mark.parametrize("name", ["a b", "my-a100", "resnet50"])
+def test_invalid_network_name_is_refused(name: str, tmp_path: Path) -> None:
+    run_settings = settings(onnx=[f"{name}={networks.linear(tmp_path / 'net.onnx')}"])
+
+    with pytest.raises(InputError) as raised, models_of(run_settings):
+        pass
+    assert raised.value.where.startswith(f"--onnx {name}")
+
+
+# --- a repository --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with various model names and kinds."""
+    root = tmp_path / "repository"
+    write_model(root, "resnet50", code("2 * values"), config(batch=16))
+    write_model(root, "bare", COMPLETING, None)
+    in_parts = 'backend: "python" model_transaction_policy { decoupled: true }'
+    write_model(root, "parts", IN_PARTS, config("INT32", "3", batch=0, more=in_parts))
+    return root
+
+
+def test_repository_models_replace_own_models(repository: Path, collect: Collect) -> None:
+    collected = collect("--repository", str(repository), "--target", "cpu")
+
+    assert collected.cases("test_offline") == {
+        "cpu-bare-asis-b001-c001",
+        "cpu-bare-asis-b004-c001",
+        "cpu-parts-asis-b001-c001",
+        "cpu-resnet50-asis-b001-c001",
+        "cpu-resnet50-asis-b008-c001",
+        "cpu-resnet50-asis-b016-c001",
+    }
+    assert collected.cases("test_declared_output") == {"cpu-bare-asis", "cpu-resnet50-asis"}
+    assert collected.cases("test_conversation") == {"cpu-bare-asis", "cpu-parts-asis"}
+    for test in ("test_conversion", "test_accuracy", "test_efficiency"):
+        assert not collected.cases(test)
+
+    afterwards = collect("--target", "cpu")
+    assert afterwards.cases("test_accuracy")
+    assert not afterwards.cases("test_conversation")
+
+
+@pytest.mark.parametrize(
+    ("name", "test"), [("resnet50", "test_conversation"), ("parts", "test_largest_batch")]
+)
+def test_inapplicable_test_is_left_out(
+    repository: Path, collect: Collect, tmp_path: Path, name: str, test: str
+) -> None:
+    (tmp_path / "alone").mkdir()
+    (repository / name).rename(tmp_path / "alone" / name)
+
+    collected = collect("--repository", str(tmp_path / "alone"), "--target", "cpu")
+
+    assert collected.cases("test_offline")
+    assert not collected.cases(test)
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> tuple[str, ...]:
+    """Options that give resnet50 two samples and their labels."""
+    (tmp_path / "samples").mkdir()
+    for name in ("a", "b"):
+        np.save(tmp_path / "samples" / f"{name}.npy", np.ones(4, np.float32))
+    (tmp_path / "labels.csv").write_text("a,0\nb,0\n")
+    samples, labels = tmp_path / "samples", tmp_path / "labels.csv"
+    return "--samples", f"resnet50={samples}", "--labels", f"resnet50={labels}", "--metric", "resnet50=top-1"
+
+
+def test_only_labelled_model_has_accuracy_test(
+    repository: Path, collect: Collect, labelled: tuple[str, ...]
+) -> None:
+    options = (*labelled, "--floor", "resnet50=0.75", "--target", "cpu")
+    collected = collect("--repository", str(repository), *options)
+
+    assert collected.cases("test_accuracy") == {"cpu-resnet50-asis"}
+
+
+def test_unfit_options_are_refused_before_any_test(
+    repository: Path, collect: Collect, labelled: tuple[str, ...], tmp_path: Path
+) -> None:
+    def named(*options: str) -> str:
+        collected = collect("--repository", str(repository), *options)
+        assert collected.status == pytest.ExitCode.USAGE_ERROR
+        return collected.text
+
+    assert "--samples bare" in named("--samples", "bare=/nowhere")
+    assert "resnet50, 16" in named("-k", "resnet50", "--batches", "32")
+    assert "--floor" in named(*labelled), "nothing says what the model has to score"
+    (tmp_path / "labels.csv").write_text("c,0\n")
+    assert "labels.csv" in named(*labelled, "--floor", "resnet50=0.75"), "labels of other samples"
+
+
+def test_thresholds_match_repository_cases(repository: Path, collect: Collect, tmp_path: Path) -> None:
+    file = tmp_path / "t.toml"
+    statuses = []
+    for pattern in ("cpu-resnet50-asis", "cpu-*-onnx-fp32"):
+        file.write_text(f'[[cases]]\nmatch = "{pattern}"\nallowed_slowdown_percent = 3\n')
+        collected = collect("--repository", str(repository), "--target", "cpu", "--thresholds", str(file))
+        statuses.append(collected.status)
+
+    assert statuses == [0, pytest.ExitCode.USAGE_ERROR]
