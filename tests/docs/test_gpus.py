@@ -9,7 +9,7 @@ import pytest
 from fixtures.frameworks import tensorrt
 from fixtures.host import machine
 from fixtures.host.targets import TARGETS
-from fixtures.serve import releases
+from fixtures.serve import server_spec
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, admitted, code_of, requirements
 
@@ -67,8 +67,8 @@ def test_container_of_gpu_matches_supported_releases(row: dict[str, str]) -> Non
     assert match is not None
     supported = [
         release.name
-        for release in releases.RELEASES
-        if not releases.why_unsupported(release.name, capability_of(row))
+        for release in server_spec.RELEASES
+        if not server_spec.why_unsupported(release.name, capability_of(row))
     ]
     assert supported[0] == match[0]
     assert (len(supported) == 1) == row["Container of Triton"].endswith("the last")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.host import machine, nvml
-from fixtures.host.gpu import GpuTime, Watch
+from fixtures.host.activity import GpuTime, Watch
 from fixtures.host.nvml import visible_gpus
 
 S = 10**9

@@ -24,7 +24,7 @@ BENCHMARKS = """\
 from types import SimpleNamespace
 import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
-from fixtures.host.origin import origin
+from fixtures.host.machine import origin
 from fixtures.measure.measurement import Measurement
 from fixtures.plugin.recorder import Recorder
 from reports.record.schema import Start

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.host.origin import own_run
+from fixtures.host.machine import own_run
 from reports.record import files
 from reports.text.publishable import Publishable, publishable
 from tests import examples
@@ -16,7 +16,7 @@ import os
 from types import SimpleNamespace
 import pytest
 from fixtures.errors import AccuracyError, NotAvailableError
-from fixtures.host.origin import origin
+from fixtures.host.machine import origin
 from fixtures.plugin.recorder import Recorder, run_of
 from fixtures.plugin.stages import stage_of
 from reports.record.schema import Start

@@ -18,7 +18,7 @@ from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import locks
 from fixtures.plugin import selection
 from fixtures.run import efficiency, model_run, serving
-from fixtures.serve.releases import Image
+from fixtures.serve.server_spec import Image
 from fixtures.spec import Case, Deployment
 from reports.record.schema import Estimate
 from tests import examples

@@ -29,9 +29,8 @@ from fixtures.serve.backends import (
     serves_natively,
 )
 from fixtures.serve.command import environment_of
-from fixtures.serve.releases import Image
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import IMAGE, Choice, ServerKind
+from fixtures.serve.server_spec import IMAGE, Choice, Image, ServerKind
 from fixtures.spec import Case
 from tests.build.conversions import DEPLOYMENT, MICRO
 from tests.serve.programs import script

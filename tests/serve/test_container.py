@@ -14,8 +14,7 @@ from fixtures.host import machine
 from fixtures.serve import container
 from fixtures.serve.container import Engine, check_docker, prepare_image
 from fixtures.serve.launch import serve
-from fixtures.serve.releases import Image
-from fixtures.serve.server_spec import IMAGE, Choice, image_of
+from fixtures.serve.server_spec import IMAGE, Choice, Image, image_of
 from tests.host.fake_nvml import Nvml
 from tests.serve.programs import script
 

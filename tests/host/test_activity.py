@@ -1,9 +1,10 @@
-"""GPU monitoring on a stand-in for NVML: watched GPUs, foreign processes, energy."""
+"""The CPU clock: busy time by process, and priority."""
 
 import dataclasses
 import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +12,37 @@ from pathlib import Path
 import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
 
-from fixtures.host import gpu, machine
+from fixtures.host import activity, machine
 from fixtures.host.nvml import Gpu, gpu_handles, visible_gpus
 from fixtures.measure import validity
 from fixtures.serve.server import Server
 from fixtures.spec import Device
 from tests.host.fake_nvml import Clock, Nvml, S, between, watched
+
+
+def test_cpu_clock_attributes_busy_time() -> None:
+    """This process, watched as the server, keeps a core busy; the clock counts that as the server's share."""
+    read = activity.clock(os.getpid())
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+    usage = read()
+
+    assert usage.server_s is not None
+    assert 0.25 < usage.server_s <= usage.elapsed_s * len(os.sched_getaffinity(0)) + 0.1
+    assert usage.busy_s >= 0.25
+    assert usage.children_s == pytest.approx(0, abs=0.05)
+    assert activity.clock(None)().server_s is None
+
+
+def test_priority_is_of_measuring_process() -> None:
+    command = [sys.executable, "-c", "from fixtures.host import activity; print(activity.clock(None)().nice)"]
+
+    def of(*nice: str) -> int:
+        return int(subprocess.run([*nice, *command], capture_output=True, text=True, check=True).stdout)
+
+    assert of("nice", "-n", "3") == min(19, of() + 3)
+
 
 HANG_S = 60.0  # bounds a hang
 SERVER = Server("embedded", "127.0.0.1:1", "2.51.0", None, None, device="cuda")
@@ -38,28 +64,22 @@ def test_foreign_programs_on_gpu_are_counted(
 ) -> None:
     parent = os.getppid()
     nvml.pids = lambda _handle: [server_process, os.getpid(), 2] + ([parent] if 1 < clock.now_s < 1.1 else [])
-    watch = watched(clock, monkeypatch, roots=tuple(gpu.roots_of(server_process)))
+    watch = watched(clock, monkeypatch, roots=tuple(activity.roots_of(server_process)))
     stretches = [between(watch, 0.5, 1.5), between(watch, 1.2, 1.5)]
-    assert [gpu.count_strangers(stretch.readings) for stretch in stretches] == [2, 1]
+    assert [activity.count_strangers(stretch.readings) for stretch in stretches] == [2, 1]
     assert [[mark.code for mark in validity.marks_of_gpu([stretch])] for stretch in stretches] == [
         ["gpu-shared"]
     ] * 2
 
 
-@pytest.mark.parametrize(("worker", "count"), [(None, 1), ("gw0", 0)])
 def test_other_worker_of_a_run_is_not_foreign(
-    nvml: Nvml,
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-    server_process: int,
-    worker: str | None,
-    count: int,
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, server_process: int
 ) -> None:
     nvml.pids = lambda _handle: [server_process, os.getppid()]
-    if worker:
-        monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
-    watch = watched(clock, monkeypatch, roots=tuple(gpu.roots_of(server_process)))
-    assert gpu.count_strangers(between(watch, 0.5, 1.5).readings) == count
+    for count in (1, 0):
+        watch = watched(clock, monkeypatch, roots=tuple(activity.roots_of(server_process)))
+        assert activity.count_strangers(between(watch, 0.5, 1.5).readings) == count
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
 
 
 def test_unknown_own_process_reports_no_strangers(
@@ -68,7 +88,7 @@ def test_unknown_own_process_reports_no_strangers(
     nvml.pids = lambda _handle: [1]
     watch = watched(clock, monkeypatch, roots=(os.getpid(),))
     assert validity.marks_of_gpu([between(watch, 0.5, 1.5)]) == []
-    with gpu.watch(None) as unknown:
+    with activity.watch(None) as unknown:
         pass
     assert unknown is not None
     assert not unknown.readings[0].ours | unknown.readings[0].strangers
@@ -110,17 +130,15 @@ def test_only_gpus_of_the_run_are_watched_and_stamped(nvml: Nvml, monkeypatch: p
     assert list(machine.stamp("cpu").gpu_uuids) == []
 
 
-@pytest.mark.parametrize("device", ["cpu", None])
-def test_no_gpu_is_watched_for_a_cpu_server(nvml: Nvml, device: Device | None) -> None:
-    with dataclasses.replace(SERVER, device=device).watch_gpu() as watch:
-        assert watch is None
-
-
-def test_several_gpus_with_mig_are_not_watched(nvml: Nvml) -> None:
-    """CUDA shows only one instance then, but not which one."""
+def test_neither_a_cpu_servers_gpu_nor_several_with_mig_are_watched(nvml: Nvml) -> None:
+    """Of several, CUDA shows only one instance, but not which one."""
+    devices: tuple[Device | None, ...] = ("cpu", None)
+    for device in devices:
+        with dataclasses.replace(SERVER, device=device).watch_gpu() as watch:
+            assert watch is None
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
     nvml.instances = {"GPU-bbbb": ["MIG-1"]}
-    with gpu.watch(None) as watch:
+    with activity.watch(None) as watch:
         assert watch is None
 
 
@@ -141,24 +159,24 @@ def test_mig_instance_has_clocks_but_no_energy(
 
 
 def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:
-    with gpu.watch(None) as watch:
+    with activity.watch(None) as watch:
         assert watch is not None
         opened_ns = time.time_ns()
         deadline = time.monotonic() + HANG_S
         while len(watch.readings) < 5 and time.monotonic() < deadline:
-            time.sleep(gpu.PERIOD_S)
+            time.sleep(activity.PERIOD_S)
         closed_ns = time.time_ns()
     count = len(watch.readings)
     assert count > 5, "some in the block, and one at its end"
     assert watch.between(opened_ns, closed_ns) is not None
-    time.sleep(3 * gpu.PERIOD_S)
+    time.sleep(3 * activity.PERIOD_S)
     assert len(watch.readings) == count
     assert watch.readings == sorted(watch.readings, key=lambda reading: reading.time_ns)
 
 
 def test_nvml_package_has_every_name_used() -> None:
     # Other tests use the stand-in; this one checks only names of the real package.
-    source = Path(gpu.__file__).with_name("nvml.py").read_text()
+    source = Path(activity.__file__).with_name("nvml.py").read_text()
     used = set(re.findall(r"pynvml\.(\w+)", source))
     assert "nvmlDeviceGetUUID" in used
     assert {name for name in used if not hasattr(NVML, name)} == set()
@@ -167,21 +185,22 @@ def test_nvml_package_has_every_name_used() -> None:
 # --- energy of GPUs ----------------------------------------------------------------------------------------
 
 
-def test_energy_is_interpolated_at_stretch_edges(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("step_s", "opened_s", "closed_s"), [(0.1, 0.53, 1.27), (0.3, 0.1, 1.99)], ids=["between", "beyond"]
+)
+def test_energy_is_on_lines_through_the_counters_updates(
+    nvml: Nvml,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    step_s: float,
+    opened_s: float,
+    closed_s: float,
 ) -> None:
-    nvml.counter_step_s = 0.1
-    stretch = between(watched(clock, monkeypatch), 0.53, 1.27)
-    assert stretch.energy_j == pytest.approx(74, rel=0.05)
-    assert stretch.duration_s == pytest.approx(0.74)
-    assert all(0.53 * S <= reading.time_ns <= 1.27 * S for reading in stretch.readings)
-
-
-def test_stalled_energy_counter_is_extrapolated(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nvml.counter_step_s = 0.3
-    assert between(watched(clock, monkeypatch), 0.1, 1.99).energy_j == pytest.approx(189, rel=0.06)
+    nvml.counter_step_s = step_s
+    stretch = between(watched(clock, monkeypatch), opened_s, closed_s)
+    assert stretch.duration_s == pytest.approx(closed_s - opened_s)
+    assert stretch.energy_j == pytest.approx(100 * (closed_s - opened_s), rel=0.06)
+    assert all(opened_s * S <= reading.time_ns <= closed_s * S for reading in stretch.readings)
 
 
 def test_unwatched_stretch_has_no_figures(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

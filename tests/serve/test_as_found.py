@@ -14,8 +14,8 @@ from fixtures.measure import perf_analyzer
 from fixtures.measure.job import Check, Job, SharedMemory
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_once, verify
+from fixtures.serve.as_found import LoadedModel, Sized, ask_each_version, load_found, loaded_on, sized
 from fixtures.serve.launch import serve
-from fixtures.serve.loaded_model import LoadedModel, Sized, ask_each_version, load_found, loaded_on, sized
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import Arrays, LoadPoint, Model, Tensor
