@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,19 @@ def test_model_that_does_not_load_is_named_with_reason(
     assert type(refused.value) is error
 
 
+def test_backend_that_another_model_lacked_excuses_no_failure(tmp_path: Path) -> None:
+    """Its line still stands at the end of the log."""
+
+    def load_model(*_what: object, **_how: object) -> None:
+        raise RuntimeError("no answer")
+
+    (tmp_path / "log").write_text("unable to find backend library for backend 'unheard_of'\n")
+    client: Any = SimpleNamespace(load_model=load_model, is_server_live=lambda **_: False)
+    with pytest.raises(ProofError, match="unheard_of") as refused:
+        Server("local", "127.0.0.1:1", "2.51.0", tmp_path / "log", client).load_as_found(tmp_path)
+    assert type(refused.value) is ProofError
+
+
 @pytest.mark.parametrize(("name", "kind"), [("choosy", NotAvailableError), ("faulty", ProofError)])
 def test_rejected_invented_inputs_may_ask_for_samples(
     server: Server, found: dict[str, FoundModel], name: str, kind: type[ProofError]
@@ -127,19 +141,17 @@ def test_rejected_invented_inputs_may_ask_for_samples(
     assert (f"--samples {name}=DIR" in str(refused.value)) == (kind is NotAvailableError)
 
 
-def test_every_served_version_must_answer(server: Server, found: dict[str, FoundModel]) -> None:
+def test_server_lists_loaded_models_and_every_version_must_answer(
+    server: Server, found: dict[str, FoundModel]
+) -> None:
     _, model = load(server, found, "doubler")
+    loaded = {model.name: model for model in loaded_on(server)}
+    assert "elsewhere" not in loaded
+    assert declared(loaded["doubler"]).inputs[0].shape == (4,)
     samples = sized(server, model, None).samples
     ask_each_version(server, model, ["1", "1"], samples)
     with pytest.raises(ProofError, match="version 7"):
         ask_each_version(server, model, ["7", "1"], samples)
-
-
-def test_server_lists_loaded_models(server: Server, found: dict[str, FoundModel]) -> None:
-    load(server, found, "doubler")
-    loaded = {model.name: model for model in loaded_on(server)}
-    assert "elsewhere" not in loaded
-    assert declared(loaded["doubler"]).inputs[0].shape == (4,)
 
 
 # --- models that do not load unchanged ----------------------------------------------------------------------

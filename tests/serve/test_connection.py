@@ -1,4 +1,5 @@
-"""The suite limits and checks answers, waits for busy servers, and ends every request."""
+"""Answers are limited and checked, busy servers waited for, and every request ended; and all connections of the
+suite reach a real Triton that needs TLS or a header."""
 
 import contextlib
 import dataclasses
@@ -36,12 +37,13 @@ from fixtures.serve.messages import Message, converse
 from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice
-from fixtures.spec import LoadPoint, Samples, Tensor
+from fixtures.spec import LoadPoint, Tensor
 from fixtures.user_models.repository import FoundModel
 from fixtures.user_models.repository_model import declared
 from tests.conftest import DEPLOYMENT
 from tests.helpers import settings
 from tests.serve.programs import HANG_S, VALUES, doubled_by
+from tests.toy import samples_of
 
 FOUND = FoundModel("m", None, None)
 
@@ -104,9 +106,8 @@ def answering() -> Iterator[Callable[..., Server]]:
                 name = details.method.rpartition("/")[2]
                 return grpc.unary_unary_rpc_method_handler(lambda _request, context: answer(name, context))
 
-        server = grpc.server(
-            ThreadPoolExecutor(2), options=[("grpc.max_send_message_length", -1)], compression=packed
-        )
+        unlimited = [("grpc.max_send_message_length", -1)]
+        server = grpc.server(ThreadPoolExecutor(2), options=unlimited, compression=packed)
         server.add_generic_rpc_handlers((Handler(),))
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
@@ -158,9 +159,7 @@ def test_nonnumeric_version_is_refused(version: str, answering: Callable[..., Se
     assert "\x1b" not in str(raised.value)
 
 
-def test_server_version_is_cleaned_and_shortened(
-    answering: Callable[..., Server],
-) -> None:
+def test_server_version_is_cleaned_and_shortened(answering: Callable[..., Server]) -> None:
     server_metadata = pb.ServerMetadataResponse(
         name="ours", version="\x1b[31m" + "9" * 1_000_000, extensions=["model_configuration"]
     )
@@ -173,12 +172,9 @@ def test_server_version_is_cleaned_and_shortened(
 def other(answering: Callable[..., Server]) -> Callable[..., Server]:
     """A server with only the mandatory part of the protocol."""
     server_metadata = pb.ServerMetadataResponse(name="mlserver", version="1.7.1")
-    lacking = dict.fromkeys(
-        ["ModelConfig", "ModelStatistics", "RepositoryIndex", "RepositoryModelUnload"], LACKS
-    )
-    return functools.partial(
-        answering, **{"ServerMetadata": server_metadata, **lacking, "ModelMetadata": metadata()}
-    )
+    names = ["ModelConfig", "ModelStatistics", "RepositoryIndex", "RepositoryModelUnload"]
+    own = {"ServerMetadata": server_metadata, "ModelMetadata": metadata()}
+    return functools.partial(answering, **dict.fromkeys(names, LACKS), **own)
 
 
 def test_other_server_is_described_by_its_metadata(other: Callable[..., Server]) -> None:
@@ -195,9 +191,7 @@ def test_other_server_is_described_by_its_metadata(other: Callable[..., Server])
         server.check_load(loaded.lacks)
 
 
-def test_no_batches_without_a_leading_dynamic_axis(
-    other: Callable[..., Server],
-) -> None:
+def test_no_batches_without_a_leading_dynamic_axis(other: Callable[..., Server]) -> None:
     (found_model,) = loaded_on(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
     model = declared(found_model)
     assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))
@@ -227,9 +221,7 @@ def test_models_of_a_server_without_index_must_be_named(other: Callable[..., Ser
     assert loaded_on(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
 
 
-def test_server_that_cannot_load_models_is_refused(
-    other: Callable[..., Server],
-) -> None:
+def test_server_that_cannot_load_models_is_refused(other: Callable[..., Server]) -> None:
     server = other()
     with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
         check_accepts_models(server.address)
@@ -318,33 +310,25 @@ def clock_of(cores: Iterator[float]) -> Clock:
     return clock
 
 
-def test_idle_server_is_given_up() -> None:
-    never = threading.Event()
+def test_busy_server_is_waited_for_and_idle_one_given_up() -> None:
+    answered, never = threading.Event(), threading.Event()
+
+    def cores() -> Iterator[float]:
+        yield from (1.0, 0.3, 0.02)
+        answered.set()
+        yield from itertools.repeat(1.0)
+
+    assert while_it_computes(lambda: answered.wait(HANG_S), 1, IDLE_S, clock_of(cores()))
     with pytest.raises(HangsError):
         while_it_computes(lambda: never.wait(HANG_S), 1, IDLE_S, clock_of(itertools.repeat(0.001)))
     never.set()
 
 
-def test_busy_server_is_waited_for() -> None:
-    answered = threading.Event()
-
-    def cores() -> Iterator[float]:
-        yield from (1.0, 0.3, 0.02)
-        answered.set()
-        while True:
-            yield 1.0
-
-    assert while_it_computes(lambda: answered.wait(HANG_S), 1, IDLE_S, clock_of(cores()))
-
-
-def test_server_with_invisible_processes_is_waited_for() -> None:
-    assert while_it_computes(lambda: "loaded", None, IDLE_S, clock_of(iter(()))) == "loaded"
-
-
-def test_error_of_the_call_is_raised() -> None:
+def test_call_may_fail_or_ask_a_server_with_invisible_processes() -> None:
     def refuse() -> None:
         raise UnicodeError
 
+    assert while_it_computes(lambda: "loaded", None, IDLE_S, clock_of(iter(()))) == "loaded"
     with pytest.raises(UnicodeError):
         while_it_computes(refuse, 1, IDLE_S)
 
@@ -372,21 +356,29 @@ def headers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@contextlib.contextmanager
+def encrypting(
+    models: Path, certificate: tuple[Path, Path], log: Path, headers: Path | None = None
+) -> Iterator[Server]:
+    """A Triton that needs TLS, and perhaps the header."""
+    file, key = certificate
+    options = ["--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}"]
+    options += [KEPT] if headers else []
+    access = Access(tls=True, ca=file, header_file=headers)
+    start = functools.partial(serve, Choice("embedded"), models, log, device="cpu", open_to_all=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
+        with start(options=options) as server:
+            yield dataclasses.replace(server, access=access)
+
+
 @pytest.fixture(scope="module")
 def encrypted(
     models: Path, certificate: tuple[Path, Path], headers: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     """A Triton that needs TLS and the header."""
-    file, key = certificate
-    options = ("--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}", KEPT)
-    access = Access(tls=True, ca=file, header_file=headers)
-    log = tmp_path_factory.mktemp("logs") / "server.log"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
-        with serve(
-            Choice("embedded"), models, log, device="cpu", open_to_all=True, options=options
-        ) as server:
-            yield dataclasses.replace(server, access=access)
+    with encrypting(models, certificate, tmp_path_factory.mktemp("logs") / "log", headers) as server:
+        yield server
 
 
 def job_of(server: Server, built: BuiltModel, data: object) -> Job:
@@ -403,11 +395,7 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
         model = dataclasses.replace(doubling.case.model, name=server.name_of(doubling.case))
         ((answer,),) = converse(server, model, [Message({model.inputs[0].name: VALUES[:1]})])
         assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
-        rows = {model.inputs[0].name: np.concatenate([VALUES, VALUES])}
-        samples = Samples(
-            ["a", "b", "c", "d"], lambda indices: {name: values[indices] for name, values in rows.items()}
-        )
-        with input_data(model, samples, None) as data:
+        with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
             job = job_of(server, doubling, data)
             assert send(job, [request_for(job, data.inputs([0]))])[0].response is not None
             assert len(ask_once(job, [np.array([0]), np.array([1])])) == 2
@@ -418,36 +406,21 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
 def test_load_runs_over_tls(
     models: Path, certificate: tuple[Path, Path], doubling: BuiltModel, tmp_path: Path
 ) -> None:
-    file, key = certificate
-    options = ("--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}")
-    access = Access(tls=True, ca=file)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
-        with serve(
-            *(Choice("embedded"), models, tmp_path / "log"), device="cpu", open_to_all=True, options=options
-        ) as started:
-            server = dataclasses.replace(started, access=access)
-            server.load(doubling, DEPLOYMENT, "online")
-            server.check_load()
-            rows = {doubling.case.model.inputs[0].name: VALUES}
-            samples = Samples(
-                ["a", "b"], lambda indices: {name: values[indices] for name, values in rows.items()}
-            )
-            with input_data(doubling.case.model, samples, None) as data:
-                run = perf_analyzer.take(job_of(server, doubling, data), 0.1)
-            assert len(run.latencies_s) > 10
+    model = doubling.case.model
+    with encrypting(models, certificate, tmp_path / "log") as server:
+        server.load(doubling, DEPLOYMENT, "online")
+        server.check_load()
+        with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
+            run = perf_analyzer.take(job_of(server, doubling, data), 0.1)
+        assert len(run.latencies_s) > 10
 
 
-def test_unauthenticated_server_is_refused(encrypted: Server, headers: Path) -> None:
-    for access in (Access(), Access(tls=True), Access(tls=True, header_file=headers)):
+def test_access_without_certificate_or_header_is_refused(encrypted: Server, headers: Path) -> None:
+    without_headers = dataclasses.replace(encrypted.access, header_file=None)
+    for access in (Access(), Access(tls=True), Access(tls=True, header_file=headers), without_headers):
         with pytest.raises(SetupError, check=lambda error: error.where.endswith(encrypted.address)) as raised:
             connect(encrypted.address, access, answer_s=2.0)
         assert SECRET not in str(raised.value)
-
-
-def test_missing_headers_are_refused(encrypted: Server) -> None:
-    with pytest.raises(SetupError):
-        connect(encrypted.address, dataclasses.replace(encrypted.access, header_file=None), answer_s=2.0)
 
 
 def test_options_set_server_access(certificate: tuple[Path, Path], headers: Path) -> None:

@@ -2,15 +2,12 @@
 
 import json
 import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fixtures.errors import ProofError, SetupError
-from fixtures.host import machine
 from fixtures.serve import container
 from fixtures.serve.container import Engine, check_docker, prepare_image
 from fixtures.serve.launch import serve
@@ -49,28 +46,21 @@ def start(tmp_path: Path, image: str = IMAGE, **options: Any) -> list[str]:
     """Start a container that ends at once; returns the reported steps."""
     steps: list[str] = []
     defaults: dict[str, Any] = {"device": "cpu", "report": steps.append}
+    places = tmp_path / "models", tmp_path / "log"
     with (
         pytest.raises(ProofError, match="no such image"),
-        serve(
-            Choice("docker", image),
-            tmp_path / "models",
-            tmp_path / "log",
-            **{**defaults, **options},
-        ),
+        serve(Choice("docker", image), *places, **{**defaults, **options}),
     ):
         pass
     return steps
 
 
 @pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
+def second(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> Nvml:
     """A machine with two GPUs; the run uses the second."""
-    fake = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
-    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    nvml.uuids = ("GPU-1", "GPU-2")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-2")
-    machine.gpus_of.cache_clear()
-    yield fake
-    machine.gpus_of.cache_clear()
+    return nvml
 
 
 def test_container_that_outlives_its_client_is_removed(
@@ -85,7 +75,7 @@ def test_container_that_outlives_its_client_is_removed(
 
 
 def test_docker_gets_gpu_memory_and_release_options(
-    tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, second: Nvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = engine(tmp_path, monkeypatch, {"Config": {"Env": ["NVIDIA_TRITON_SERVER_VERSION=26.04"]}})
     variables = {"NVIDIA_TF32_OVERRIDE": "0"}
@@ -128,25 +118,22 @@ def test_unknown_image_gets_newest_options_with_a_notice(
     assert any("no known release" in step for step in steps) is guessed
 
 
-@pytest.mark.parametrize("refused", [False, True])
-def test_missing_image_is_pulled_before_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: bool
-) -> None:
+def test_missing_image_is_pulled_before_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = engine(tmp_path, monkeypatch, needs_pull=True)
-    if refused:
-        (tmp_path / "refused").touch()
-        with pytest.raises(ProofError, match="denied"):
-            prepare_image(Choice("docker", IMAGE), "cpu", tmp_path / "log")
-        return
+    (tmp_path / "refused").touch()
+    with pytest.raises(ProofError, match="denied", check=lambda error: error.where == IMAGE):
+        prepare_image(Choice("docker", IMAGE), "cpu", tmp_path / "log")
+    (tmp_path / "refused").unlink()
+    calls.unlink()
     steps = start(tmp_path)
     assert [call[0] for call in calls_in(calls)] == ["info", "image", "pull", "image", "run", "rm"]
     assert f"pull {IMAGE}" in steps
 
 
 def test_unsupported_image_is_refused_with_one_that_runs(
-    tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, second: Nvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nvml.capabilities = {"GPU-2": (10, 0)}
+    second.capabilities = {"GPU-2": (10, 0)}
     engine(tmp_path, monkeypatch)
     fitting = image_of(Choice("docker"))
     assert fitting == "nvcr.io/nvidia/tritonserver:25.02-py3"
@@ -156,10 +143,10 @@ def test_unsupported_image_is_refused_with_one_that_runs(
 
 @pytest.mark.parametrize(("driver", "is_told"), [("470.57.02", True), ("560.35.03", False)])
 def test_old_driver_is_reported_before_start(
-    tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch, driver: str, is_told: bool
+    tmp_path: Path, second: Nvml, monkeypatch: pytest.MonkeyPatch, driver: str, is_told: bool
 ) -> None:
     engine(tmp_path, monkeypatch)
-    monkeypatch.setattr(nvml, "nvmlSystemGetDriverVersion", lambda: driver)
+    monkeypatch.setattr(second, "nvmlSystemGetDriverVersion", lambda: driver)
     steps: list[str] = []
     prepare_image(Choice("docker", IMAGE), "cuda", tmp_path / "log", steps.append)
     assert any(driver in step for step in steps) is is_told

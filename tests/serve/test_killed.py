@@ -1,16 +1,16 @@
 """No Triton, load generator or leftover outlives a killed caller under real load."""
 
-import dataclasses
 import random
 import time
 import uuid
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from fixtures.host import guard
 from tests.conftest import DOUBLING, MakeBuild
-from tests.helpers import ENDED_S, Household, command_line, end, start_caller
+from tests.helpers import ENDED_S, Household, command_line, end, start_caller, wait_until
 
 ROOT = Path(__file__).parents[2]
 SHM = Path("/dev/shm")
@@ -44,8 +44,7 @@ with serve(Choice("embedded"), folder / "models", folder / "server.log", device=
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class Serving:
+class Serving(NamedTuple):
     """A program that serves a model under load until it is killed."""
 
     source: str
@@ -83,6 +82,12 @@ def segments_of(names: set[str]) -> list[str]:
     return [path.name for path in SHM.iterdir() if path.name.startswith(tuple(names))]
 
 
+def assert_nothing_left(household: Household, serving: Serving, servers: set[str]) -> None:
+    assert household.left(ENDED_S) == []
+    assert segments_of(servers | {serving.model}) == []
+    assert folders(household) == set()
+
+
 @pytest.mark.parametrize("how", ["kill", "ctrl-c"])
 def test_no_triton_survives_its_caller_under_load(household: Household, serving: Serving, how: str) -> None:
     caller = start_caller(household, serving.source, b"under load")
@@ -92,9 +97,7 @@ def test_no_triton_survives_its_caller_under_load(household: Household, serving:
     assert segments_of(servers)
     assert segments_of({serving.model})
     end(caller, how)
-    assert household.left(ENDED_S) == []
-    assert segments_of(servers | {serving.model}) == []
-    assert folders(household) == set()
+    assert_nothing_left(household, serving, servers)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -104,11 +107,8 @@ def test_no_triton_survives_a_kill_at_random_moment(
     caller = start_caller(household, serving.source, b"start")
     time.sleep(random.Random(seed).uniform(0.02, 2.5))
     servers = folders(household)
-    caller.kill()
-    caller.wait()
-    assert household.left(ENDED_S) == []
-    assert segments_of(servers | {serving.model}) == []
-    assert folders(household) == set()
+    end(caller, "kill")
+    assert_nothing_left(household, serving, servers)
 
 
 def test_server_and_load_generator_die_with_their_guards(household: Household, serving: Serving) -> None:
@@ -118,13 +118,7 @@ def test_server_and_load_generator_die_with_their_guards(household: Household, s
     assert len(guards) == 2, "of the server and of the load generator"
     for process in guards:
         process.kill()
-    caller.kill()
-    caller.wait()
-    deadline = time.monotonic() + ENDED_S
-    while (
-        remaining := [program for program in household.names() if "stub" not in program]
-    ) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert remaining == []
+    end(caller, "kill")
+    wait_until(lambda: all("stub" in program for program in household.names()), ENDED_S, household.names)
     for name in segments_of({serving.model}):
         (SHM / name).unlink()  # no guard is left to remove it

@@ -24,6 +24,7 @@ from tests.whole_runs.suite import TRACE, suite
 
 EMBEDDED = Choice("embedded")
 SHM = Path("/dev/shm")
+SERVICES = ("http", "grpc", "metrics")
 HELP = '[ "$*" = --help ] && exit'
 """The suite asks a server for its help before starting it, and waits for the answer."""
 
@@ -35,7 +36,7 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
     with serve(EMBEDDED, tmp_path / "models", log, device="cpu") as server:
         server.load(built, DEPLOYMENT, "online")
         process = process_of(server)
-        ports = [port_of(server, service) for service in ("http", "grpc", "metrics")]
+        ports = [port_of(server, service) for service in SERVICES]
         backend_folders = set(cleanup.FOLDERS.glob("python_env_*")) - before
         assert server.scratch is not None
         segments = f"{server.scratch.name}*"
@@ -108,19 +109,16 @@ def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, 
 def test_server_without_model_control_is_refused_before_building(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refusing = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
-    embedded = Choice("embedded")
-    with serve(
-        refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True
-    ) as other_server:
-        with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {other_server.address}"):
-            check_accepts_models(other_server.address)
+    with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as server:
+        with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
+            check_accepts_models(server.address)
         places = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
-        run = suite("-k", TRACE, "-m", "not load", "--triton", other_server.address, **places)
-        assert (run.status, other_server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
+        run = suite("-k", TRACE, "-m", "not load", "--triton", server.address, **places)
+        assert (run.status, server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
         assert not list(places["repos"].glob("cpu-*")), "nothing was built"
-    check_accepts_models(other_server.address)  # unreachable now: not its error to report
-    with serve(embedded, models, tmp_path / "log", device="cpu", open_to_all=True) as other_server:
-        check_accepts_models(other_server.address)
+    check_accepts_models(server.address)  # unreachable now: not its error to report
+    with serve(EMBEDDED, models, tmp_path / "log", device="cpu", open_to_all=True) as server:
+        check_accepts_models(server.address)
 
 
 @pytest.mark.parametrize("obstacle", ["log", "results"])
@@ -131,10 +129,7 @@ def test_unwritable_log_is_an_error_naming_its_place(models: Path, tmp_path: Pat
     else:
         log.parent.write_text("in the way of a folder")
 
-    with (
-        pytest.raises(SetupError) as refused,
-        serve(Choice("embedded"), models, log, device="cpu"),
-    ):
+    with pytest.raises(SetupError) as refused, serve(EMBEDDED, models, log, device="cpu"):
         pass
     assert refused.value.where.startswith(str(log))
     assert "--results" in refused.value.fix
@@ -158,36 +153,24 @@ def start(program: Path, tmp_path: Path, **options: Any) -> None:
     ],
 )
 def test_server_ending_at_start_is_an_error_with_output(
-    tmp_path: Path, temporary: Path, text: str, named: list[str]
+    tmp_path: Path, temporary: Path, text: str, named: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nothing of it is left, nor of servers that were killed before."""
+    monkeypatch.setattr(cleanup, "COMMAND", ["touch", str(tmp_path / "cleaned up")])
     program = script(tmp_path / "bin" / "tritonserver", text)
     with pytest.raises(ProofError) as caught:
         start(program, tmp_path, variables={"MALLOC_MMAP_MAX_": "0"})
     assert [part for part in named if part not in caught.value.what] == []
     assert list(temporary.glob("*/runs/*")) == []
-
-
-def test_server_end_removes_leftovers_of_killed_servers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cleanup, "COMMAND", ["touch", str(tmp_path / "cleaned up")])
-    with pytest.raises(ProofError):
-        start(script(tmp_path / "bin" / "tritonserver", "exit 1"), tmp_path)
     assert (tmp_path / "cleaned up").exists()
 
 
 def test_taken_port_is_recognized_and_retried(models: Path, tmp_path: Path, temporary: Path) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        port = listener.getsockname()[1]
-        attempts = [
-            dataclasses.replace(free_ports(), **{service: port}) for service in ("http", "grpc", "metrics")
-        ]
-        with (
-            pytest.raises(ProofError),
-            serve(EMBEDDED, models, tmp_path / "log", device="cpu", find_ports=lambda: attempts.pop()),
-        ):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        taken = listener.getsockname()[1]
+        attempts = [dataclasses.replace(free_ports(), **{name: taken}) for name in SERVICES]
+        options: dict[str, Any] = {"device": "cpu", "find_ports": attempts.pop}
+        with pytest.raises(ProofError), serve(EMBEDDED, models, tmp_path / "log", **options):
             pass
     assert attempts == []
     assert list(temporary.glob("*/runs/*")) == []
@@ -199,13 +182,10 @@ def test_server_that_never_gets_ready_is_given_up(
 ) -> None:
     """Another Triton at its ports is not mistaken for it."""
     before = list(temporary.glob("*/runs/*"))
-    used_ports = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
+    used_ports = Ports(*(port_of(server, service) for service in SERVICES))
     program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
     with pytest.raises(ProofError, match="loading the world"):
         start(program, tmp_path, ready_s=1.0, find_ports=lambda: used_ports if taken else free_ports())
-    assert [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if str(program) in command_line(process)
-    ] == []
+    left = psutil.Process().children(recursive=True)
+    assert [process for process in left if str(program) in command_line(process)] == []
     assert list(temporary.glob("*/runs/*")) == before

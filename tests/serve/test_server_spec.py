@@ -185,9 +185,7 @@ def test_server_libraries_are_those_of_its_release() -> None:
     )
 
 
-def test_local_server_reports_only_libraries_it_has(
-    tmp_path: Path,
-) -> None:
+def test_local_server_reports_only_libraries_it_has(tmp_path: Path) -> None:
     """Whatever version Triton reports, its backends may have been built with this machine's PyTorch."""
     assert server_spec.libraries("2.51.0", None, None, tmp_path) == {}
     for place in ("onnxruntime/libonnxruntime.so", "pytorch/libtorch_cpu.so"):
@@ -213,6 +211,5 @@ def test_local_server_reports_only_libraries_it_has(
 def test_driver_older_than_cuda_of_release_is_flagged(
     release: str, driver: str | None, is_doubtful: bool
 ) -> None:
-    named_release = server_spec.named(release)
-    assert named_release is not None
+    (named_release,) = (entry for entry in RELEASES if entry.name == release)
     assert (server_spec.driver_too_old(named_release, driver) is not None) is is_doubtful
