@@ -30,9 +30,7 @@ def test_each_build_has_a_lasting_engine_folder() -> None:
     assert not list(Path(engine_folder(CASE, "77aa")).iterdir())
 
 
-def test_each_tensorrt_and_cuda_version_has_an_engine_folder(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_tensorrt_and_cuda_version_has_an_engine_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """ONNX Runtime fails on an engine of another version, and does not rebuild it."""
     folders = set()
     for version in ("10.13.3.9", "10.14.1.48"):

@@ -1,11 +1,12 @@
 """Compute capability decides whether FP32 uses TF32; limits of memory and files; and a measurement records its
 run, machine and commit."""
 
-import os
 import resource
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from fixtures.host.machine import (
     uses_tf32,
 )
 from fixtures.host.process import minimal_environment
+from fixtures.plugin import recorder
 from tests.helpers import git
 from tests.host.fake_nvml import Nvml
 
@@ -111,25 +113,9 @@ def test_environment_overrides_host_and_commit(tmp_path: Path, monkeypatch: pyte
     assert machine.origin("cpu") == machine.origin("cpu"), "all measurements of a process are of one run"
 
 
-WORKER = """
-import time
-from pathlib import Path
-from fixtures.plugin.recorder import run_of
-
-def test_one(request, worker_id):
-    time.sleep(1.1 * int(worker_id[2:]))  # starts are told in seconds
-    Path(f"{worker_id}.txt").write_text(" ".join(run_of(request.config)))
-"""
-
-
-def test_all_workers_share_run_and_start(tmp_path: Path) -> None:
-    (tmp_path / "test_workers.py").write_text(WORKER)
-    options = ("-q", "-n2", "--dist=each", "-p", "xdist", "-p", "fixtures.plugin.recorder")
-    own = {
-        "PYTHONPATH": os.pathsep.join([str(machine.SUITE), *sys.path]),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    }
-    command = [sys.executable, "-m", "pytest", f"--rootdir={tmp_path}", "-p", "no:cacheprovider", *options]
-    subprocess.run(command, cwd=tmp_path, env=os.environ | own, check=True)
-    first, second = ((tmp_path / f"gw{number}.txt").read_text() for number in range(2))
-    assert first == second
+def test_all_workers_share_run_and_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    node: Any = SimpleNamespace(workerinput={})
+    recorder.pytest_configure_node(node)
+    of_controller = machine.own_run()
+    monkeypatch.setattr(recorder, "own_run", lambda: ("the worker's own", "later"))
+    assert recorder.run_of(node) == of_controller

@@ -56,32 +56,22 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
 
 
 @pytest.mark.parametrize("completes", [False, True])
-def test_model_with_complete_configuration_starts_once(
-    make_build: MakeBuild, tmp_path: Path, completes: bool
+def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
+    make_build: MakeBuild, tmp_path: Path, completes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    built = make_build(tmp_path / "models", "doubling", DOUBLING)
+    root = tmp_path / "Modelle für it's $HOME;"
+    (root / "tmp").mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(root / "tmp"))
+    built = make_build(root / "models", "doubling", DOUBLING)
     program, started = built.folder / "1" / "model.py", tmp_path / "started"
     count = f"with open({str(started)!r}, 'a') as file:\n    file.write('once more\\n')\n"
     program.write_text(program.read_text() + count)
-    with serve(EMBEDDED, tmp_path / "models", tmp_path / "log", device="cpu", completes=completes) as server:
+    with serve(EMBEDDED, root / "models", root / "log", device="cpu", completes=completes) as server:
         server.load(built, DEPLOYMENT, "online")
         assert doubled_by(server, built)
-    assert len(started.read_text().splitlines()) == (2 if completes else 1)
-
-
-def test_models_are_served_from_any_path(
-    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = "Modelle für it's $HOME;"
-    (tmp_path / name / "tmp").mkdir(parents=True)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name / "tmp"))
-    repository = tmp_path / name / "models"
-    built = make_build(repository, "doubling", DOUBLING)
-    with serve(EMBEDDED, repository, tmp_path / name / "log", device="cpu") as server:
-        assert server.scratch is not None
-        server.load(built, DEPLOYMENT, "online")
-        assert doubled_by(server, built)
+    assert server.scratch is not None
     assert not server.scratch.exists()
+    assert len(started.read_text().splitlines()) == (2 if completes else 1)
 
 
 def wrapper(folder: Path, options: str = "") -> Path:
