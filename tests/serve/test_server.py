@@ -3,7 +3,7 @@
 import dataclasses
 import http.client
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -89,41 +89,46 @@ def test_failed_load_is_an_error_with_end_of_log(
     assert server.load(doubling, DEPLOYMENT, "online") == "python"
 
 
+@pytest.fixture
+def fresh(models: Path, tmp_path: Path) -> Iterator[Server]:
+    """A server that a test may break."""
+    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
+        yield server
+
+
 def test_runtime_or_server_that_dies_while_loading_is_reported(
-    models: Path, make_build: MakeBuild, tmp_path: Path
+    fresh: Server, models: Path, make_build: MakeBuild
 ) -> None:
     exiting = make_build(models, "exiting", "import os\ndef load(artifact, settings):\n    os._exit(3)\n")
     source = "import os\ndef load(artifact, settings):\n    os.kill(os.getppid(), 9)\n"
     deadly = make_build(models, "deadly", source)
-    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
-        with pytest.raises(ProofError) as caught:
-            server.load(exiting, DEPLOYMENT, "online")
-        if server.how_it_ended():
-            return  # on a busy machine Triton's Python backend aborts with it: boost::interprocess::lock_exception
-        assert "cpu-exiting-raw-fp32" in caught.value.what
-        for _once_and_again in range(2):
-            with pytest.raises(ProofError):
-                server.load(deadly, DEPLOYMENT, "online")
-            assert server.how_it_ended()
-        assert "loading: cpu-deadly-raw-fp32" in server.log_tail()
+    with pytest.raises(ProofError) as caught:
+        fresh.load(exiting, DEPLOYMENT, "online")
+    if fresh.how_it_ended():
+        return  # on a busy machine Triton's Python backend aborts with it: boost::interprocess::lock_exception
+    assert "cpu-exiting-raw-fp32" in caught.value.what
+    for _once_and_again in range(2):
+        with pytest.raises(ProofError):
+            fresh.load(deadly, DEPLOYMENT, "online")
+        assert fresh.how_it_ended()
+    assert "loading: cpu-deadly-raw-fp32" in fresh.log_tail()
 
 
-def test_end_of_server_is_reported_repeatedly(models: Path, doubling: BuiltModel, tmp_path: Path) -> None:
-    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
-        server.load(doubling, DEPLOYMENT, "online")
-        server.check_running()
-        assert server.how_it_ended() == ""
-        process_of(server).kill()
+def test_end_of_server_is_reported_repeatedly(fresh: Server, doubling: BuiltModel) -> None:
+    fresh.load(doubling, DEPLOYMENT, "online")
+    fresh.check_running()
+    assert fresh.how_it_ended() == ""
+    process_of(fresh).kill()
+    with pytest.raises(ProofError, match="SIGKILL"):
+        doubled_by(fresh, doubling)
+    for _once_and_again in range(2):
         with pytest.raises(ProofError, match="SIGKILL"):
-            doubled_by(server, doubling)
-        for _once_and_again in range(2):
-            with pytest.raises(ProofError, match="SIGKILL"):
-                server.check_running()
+            fresh.check_running()
 
 
 @pytest.mark.parametrize("when", ["loading", "asked"])
 def test_idle_load_or_request_is_given_up_once(
-    models: Path, make_build: MakeBuild, tmp_path: Path, when: str
+    fresh: Server, models: Path, make_build: MakeBuild, when: str
 ) -> None:
     code = {"loading": "time.sleep(600)", "asked": "return lambda arrays: time.sleep(600)"}[when]
     waiting = make_build(models, when, f"import time\ndef load(artifact, settings):\n    {code}\n")
@@ -132,13 +137,11 @@ def test_idle_load_or_request_is_given_up_once(
         server.load(waiting, DEPLOYMENT, "online")
         doubled_by(server, waiting)
 
-    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
-        impatient = dataclasses.replace(server, limits=Limits(load_s=HANG_S, idle_s=2.0))
-        with pytest.raises(ProofError):
-            use(impatient)
-        with pytest.raises(ProofError):
-            server.check_running()
-        assert server.ended_for
+    with pytest.raises(ProofError):
+        use(dataclasses.replace(fresh, limits=Limits(load_s=HANG_S, idle_s=2.0)))
+    with pytest.raises(ProofError):
+        fresh.check_running()
+    assert fresh.ended_for
 
 
 def a_load_point(server: Server, built: BuiltModel) -> None:
@@ -150,18 +153,17 @@ def a_load_point(server: Server, built: BuiltModel) -> None:
 
 @pytest.mark.parametrize("meet", [doubled_by, a_load_point])
 def test_model_without_its_process_ends_the_server(
-    meet: Callable[[Server, BuiltModel], object], models: Path, doubling: BuiltModel, tmp_path: Path
+    meet: Callable[[Server, BuiltModel], object], fresh: Server, doubling: BuiltModel
 ) -> None:
-    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
-        server.load(doubling, DEPLOYMENT, "online")
-        for process in process_of(server).children(recursive=True):
-            process.kill()
-        with pytest.raises(ProofError) as raised:
-            meet(server, doubling)
-        assert "attempts" not in raised.value.what, "each would end alike"
-        assert server.process is not None
-        assert server.process.poll() is not None
-        assert server.ended_for
+    fresh.load(doubling, DEPLOYMENT, "online")
+    for process in process_of(fresh).children(recursive=True):
+        process.kill()
+    with pytest.raises(ProofError) as raised:
+        meet(fresh, doubling)
+    assert "attempts" not in raised.value.what, "each would end alike"
+    assert fresh.process is not None
+    assert fresh.process.poll() is not None
+    assert fresh.ended_for
 
 
 WHAT = "  what():  Failed to create temporary directory for Python environments."
@@ -182,15 +184,15 @@ def shown(log: Path | None) -> list[str]:
 def test_stack_trace_does_not_hide_exception_message(tmp_path: Path) -> None:
     named = "10# TRITONBACKEND_Initialize in /backends/python/libtriton_python.so"
     log = written(tmp_path, "loading", WHAT, "Signal (6) received.", *FRAMES, named, *FRAMES)
-
     assert shown(log) == ["loading", WHAT, "Signal (6) received.", named]
 
 
 def test_error_is_shown_despite_later_output(tmp_path: Path) -> None:
+    """The one that is usual without a GPU is none."""
     errors = [f'E1123 10:59:0{number}.77 12 model_lifecycle.cc:642] "failed"' for number in range(5)]
+    usual = 'E1123 10:59:01.769193 12 server.cc:241] "CudaDriverHelper has not been initialized."'
     later = [f'I1123 10:59:10.77 12 server.cc:604] "{number}"' for number in range(40)]
-    log = written(tmp_path, "started", WHAT, *errors, *later)
-
+    log = written(tmp_path, "started", WHAT, *errors, usual, *later)
     assert shown(log) == [*errors[-3:], *later[-15:]]
 
 
@@ -218,10 +220,3 @@ def test_load_failure_reason_is_of_that_model(tmp_path: Path) -> None:
     assert why_not_loaded(log, "third") == "no file 'model.py'"
     assert why_not_loaded(log, "fourth") == ""
     assert why_not_loaded(None, "mine") == ""
-
-
-def test_usual_error_without_gpu_is_ignored(tmp_path: Path) -> None:
-    usual = 'E1123 10:59:01.769193 12 server.cc:241] "CudaDriverHelper has not been initialized."'
-    later = [f"line {number}" for number in range(40)]
-
-    assert shown(written(tmp_path, usual, *later)) == later[-15:]
