@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from fixtures.build import repository
-from fixtures.build.repository import BuiltModel
 from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
 from fixtures.host.targets import CPU
 from fixtures.serve.backends import backend_library, local_backends, server_variables
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice, parse_choice
-from fixtures.spec import Case, Weights
+from fixtures.spec import Case
 from tests.build.conversions import no_samples
 from tests.conftest import NATIVE_PROGRAM
 from tests.toy import compare_conversion
@@ -50,22 +49,12 @@ def native(request: pytest.FixtureRequest, choice: Choice) -> Case:
     return case
 
 
-@pytest.fixture(scope="module")
-def framework(native: Case) -> Weights:
-    return native.model.load(None)
-
-
-@pytest.fixture(scope="module")
-def built(native: Case, framework: Weights, tmp_path_factory: pytest.TempPathFactory) -> BuiltModel:
-    """The case converted, with the configuration of the format's own backend."""
-    root, deployment = tmp_path_factory.mktemp("native"), matrix_of(native.model, CPU).deployment
-    return repository.build(native, framework, deployment, root, native=True, calibration=no_samples)
-
-
 def test_native_backend_matches_in_process_after_reloads(
-    native: Case, framework: Weights, built: BuiltModel, choice: Choice, tmp_path: Path
+    native: Case, choice: Choice, tmp_path: Path
 ) -> None:
-    deployment = matrix_of(native.model, CPU).deployment
+    framework, deployment = native.model.load(None), matrix_of(native.model, CPU).deployment
+    root = tmp_path / "native"
+    built = repository.build(native, framework, deployment, root, native=True, calibration=no_samples)
     samples = native.model.samples("evaluation", None, None)
     run = open_in_process(native, built.artifact, deployment)
     beside = dataclasses.replace(
