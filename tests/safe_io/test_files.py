@@ -31,9 +31,7 @@ from fixtures.user_models.samples import read_samples
 from tests.helpers import closed
 
 
-@pytest.mark.parametrize(
-    "text", ["", "  ", "~no-such-user-here/x", "a\nb", "\x1b[31mred", "bytes-\udcff"]
-)
+@pytest.mark.parametrize("text", ["", "  ", "~no-such-user-here/x", "a\nb", "\x1b[31mred", "bytes-\udcff"])
 def test_invalid_path_is_refused_without_control_characters(text: str) -> None:
     with pytest.raises(InputError) as raised:
         path_of("--results", text)

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from fixtures.build import repository
 from fixtures.build.repository import BuiltModel
+from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import NotAvailableError
 from fixtures.formats import all_formats
@@ -30,11 +32,14 @@ from fixtures.serve.backends import (
     serves_natively,
 )
 from fixtures.serve.command import environment_of
+from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import IMAGE, Choice, Image, ServerKind
+from fixtures.serve.server_spec import IMAGE, Choice, Image, ServerKind, parse_choice
 from fixtures.spec import Case
-from tests.build.conversions import DEPLOYMENT, MICRO
+from tests.build.conversions import DEPLOYMENT, MICRO, no_samples
+from tests.conftest import NATIVE_PROGRAM
 from tests.serve.programs import script
+from tests.toy import compare_conversion
 
 FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
 MODELS = {model.name: model for model in all_models()}
@@ -244,3 +249,47 @@ def test_local_native_backend_uses_tensorrt_of_image(
         check_supported(server, case_of("trt"))
     backend_library(backends, "tensorrt").unlink()
     check_supported(server, case_of("trt"))
+
+
+# --- real native backends, which no wheel has, but NVIDIA's containers ---------------------------------------
+
+NATIVE = [
+    case
+    for case in cases_of(CPU)
+    if case.model.micro
+    and case.precision == "fp32"
+    and case.format.mnemonic in ("onnx", "ts-trace", "ts-script")
+]
+
+
+@pytest.mark.skipif(
+    NATIVE_PROGRAM is None,
+    reason="needs a Triton with native backends: set TRITONPROOF_TRITON to the path of its tritonserver",
+)
+@pytest.mark.parametrize("native", NATIVE, ids=str)
+def test_native_backend_matches_in_process_after_reloads(native: Case, tmp_path: Path) -> None:
+    choice = parse_choice(f"local:{NATIVE_PROGRAM}")
+    if not backend_library(local_backends(choice.detail), native.format.backend).is_file():
+        pytest.skip(f"{choice.detail} has no {native.format.backend} backend")
+    if reason := native.format.missing("cpu", None, native.precision):
+        pytest.skip(reason)
+    framework, deployment = native.model.load(None), matrix_of(native.model, CPU).deployment
+    root = tmp_path / "native"
+    built = repository.build(native, framework, deployment, root, native=True, calibration=no_samples)
+    samples = native.model.samples("evaluation", None, None)
+    run = open_in_process(native, built.artifact, deployment)
+    model = dataclasses.replace(native.model, run=lambda _network, inputs: run(inputs))
+    beside = dataclasses.replace(native, model=model)
+    variables = server_variables(choice, native, deployment)
+    with serve(choice, built.folder.parent, tmp_path / "log", device="cpu", variables=variables) as server:
+        for scenario in ("offline", "online", "offline"):
+            assert server.load(built, deployment, scenario) == native.format.backend
+            for batch in (1, min(8, deployment.max_batch_size)):
+                parity = compare_conversion(
+                    beside,
+                    framework,
+                    lambda inputs: server.infer(str(native), native.model, inputs),
+                    dataclasses.replace(samples, ids=samples.ids[:8]),
+                    batch,
+                )
+                assert parity.passed, parity
