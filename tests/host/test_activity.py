@@ -5,13 +5,14 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
 
 from fixtures.host import activity, machine
+from fixtures.host.activity import GpuTime
 from fixtures.host.nvml import Gpu, gpu_handles, visible_gpus
 from fixtures.measure import validity
 from fixtures.serve.server import Server
@@ -48,38 +49,45 @@ def server_process() -> Iterator[int]:
         process.kill()
 
 
+Stretch = Callable[..., GpuTime]
+"""`stretch(0.5, 1.5, roots=...)`: what the stand-in's GPUs did between two moments of two seconds."""
+
+
+@pytest.fixture
+def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretch:
+    def take(opened_s: float = 0.5, closed_s: float = 1.5, roots: Collection[int] = ()) -> GpuTime:
+        return between(watched(clock, monkeypatch, roots=tuple(roots)), opened_s, closed_s)
+
+    return take
+
+
 # --- foreign processes on GPUs -----------------------------------------------------------------------------
 
 
 def test_foreign_programs_on_gpu_are_counted(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, server_process: int
+    nvml: Nvml, clock: Clock, stretch: Stretch, server_process: int
 ) -> None:
     parent = os.getppid()
     nvml.pids = lambda _handle: [server_process, os.getpid(), 2] + ([parent] if 1 < clock.now_s < 1.1 else [])
-    watch = watched(clock, monkeypatch, roots=tuple(activity.roots_of(server_process)))
-    stretches = [between(watch, 0.5, 1.5), between(watch, 1.2, 1.5)]
-    assert [activity.count_strangers(stretch.readings) for stretch in stretches] == [2, 1]
-    assert [[mark.code for mark in validity.marks_of_gpu([stretch])] for stretch in stretches] == [
-        ["gpu-shared"]
-    ] * 2
+    for opened_s, count in ((0.5, 2), (1.2, 1)):
+        one = stretch(opened_s, roots=activity.roots_of(server_process))
+        assert activity.count_strangers(one.readings) == count
+        assert [mark.code for mark in validity.marks_of_gpu([one])] == ["gpu-shared"]
 
 
 def test_other_worker_of_a_run_is_not_foreign(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, server_process: int
+    nvml: Nvml, stretch: Stretch, monkeypatch: pytest.MonkeyPatch, server_process: int
 ) -> None:
     nvml.pids = lambda _handle: [server_process, os.getppid()]
     for count in (1, 0):
-        watch = watched(clock, monkeypatch, roots=tuple(activity.roots_of(server_process)))
-        assert activity.count_strangers(between(watch, 0.5, 1.5).readings) == count
+        one = stretch(roots=activity.roots_of(server_process))
+        assert activity.count_strangers(one.readings) == count
         monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
 
 
-def test_unknown_own_process_reports_no_strangers(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_own_process_reports_no_strangers(nvml: Nvml, stretch: Stretch) -> None:
     nvml.pids = lambda _handle: [1]
-    watch = watched(clock, monkeypatch, roots=(os.getpid(),))
-    assert validity.marks_of_gpu([between(watch, 0.5, 1.5)]) == []
+    assert validity.marks_of_gpu([stretch(roots=(os.getpid(),))]) == []
     with activity.watch(None) as unknown:
         pass
     assert unknown is not None
@@ -135,19 +143,17 @@ def test_neither_a_cpu_servers_gpu_nor_several_with_mig_are_watched(nvml: Nvml) 
 
 
 @pytest.mark.parametrize("visible", [None, "0", "MIG-1"])
-def test_mig_instance_has_clocks_but_no_energy(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, visible: str | None
-) -> None:
+def test_mig_instance_has_clocks_but_no_energy(nvml: Nvml, stretch: Stretch, visible: str | None) -> None:
     nvml.instances = {"GPU-aaaa": ["MIG-1", "MIG-2"]}
     nvml.reasons = lambda _now: 0x4
     assert visible_gpus(visible) == (Gpu("MIG-1", "GPU-aaaa"),)
     visible_gpus.cache_clear()
-    stretch = between(watched(clock, monkeypatch), 0.5, 1.5)
-    use = validity.gpu_use([stretch], 100)
+    one = stretch()
+    use = validity.gpu_use([one], 100)
     assert use is not None
     assert (use.energy_j_per_1000, use.power_w) == (None, None)
     assert use.sm_clock_mhz == 1410
-    assert [mark.code for mark in validity.marks_of_gpu([stretch])] == ["gpu-throttled"]
+    assert [mark.code for mark in validity.marks_of_gpu([one])] == ["gpu-throttled"]
 
 
 def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:
@@ -169,8 +175,8 @@ def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:
 def test_nvml_package_has_every_name_used() -> None:
     # Other tests use the stand-in; this one checks only names of the real package.
     source = Path(activity.__file__).with_name("nvml.py").read_text()
-    used = set(re.findall(r"pynvml\.(\w+)", source))
-    assert "nvmlDeviceGetUUID" in used
+    used = set(re.findall(r"""(?:pynvml\.|ask\(")(\w+)""", source))
+    assert {"nvmlDeviceGetUUID", "nvmlDeviceGetMigMode"} <= used
     assert {name for name in used if not hasattr(NVML, name)} == set()
 
 
@@ -181,18 +187,13 @@ def test_nvml_package_has_every_name_used() -> None:
     ("step_s", "opened_s", "closed_s"), [(0.1, 0.53, 1.27), (0.3, 0.1, 1.99)], ids=["between", "beyond"]
 )
 def test_energy_is_on_lines_through_the_counters_updates(
-    nvml: Nvml,
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-    step_s: float,
-    opened_s: float,
-    closed_s: float,
+    nvml: Nvml, stretch: Stretch, step_s: float, opened_s: float, closed_s: float
 ) -> None:
     nvml.counter_step_s = step_s
-    stretch = between(watched(clock, monkeypatch), opened_s, closed_s)
-    assert stretch.duration_s == pytest.approx(closed_s - opened_s)
-    assert stretch.energy_j == pytest.approx(100 * (closed_s - opened_s), rel=0.06)
-    assert all(opened_s * S <= reading.time_ns <= closed_s * S for reading in stretch.readings)
+    one = stretch(opened_s, closed_s)
+    assert one.duration_s == pytest.approx(closed_s - opened_s)
+    assert one.energy_j == pytest.approx(100 * (closed_s - opened_s), rel=0.06)
+    assert all(opened_s * S <= reading.time_ns <= closed_s * S for reading in one.readings)
 
 
 def test_unwatched_stretch_has_no_figures(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,12 +201,9 @@ def test_unwatched_stretch_has_no_figures(nvml: Nvml, clock: Clock, monkeypatch:
     assert [watch.between(*edges) for edges in ((-1, S), (S, 3 * S), (S, S))] == [None] * 3
 
 
-def test_reset_energy_counter_gives_no_energy(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    falling = {"nvmlDeviceGetTotalEnergyConsumption": lambda _handle: round(1e6 - 1e3 * clock.now_s)}
-    monkeypatch.setattr(nvml, *falling.popitem())
-    assert between(watched(clock, monkeypatch), 0.5, 1.5).energy_j is None
+def test_reset_energy_counter_gives_no_energy(nvml: Nvml, stretch: Stretch) -> None:
+    nvml.power_w = -100.0
+    assert stretch().energy_j is None
 
 
 def test_gpu_library_versions_are_stamped(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
