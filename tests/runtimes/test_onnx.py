@@ -305,9 +305,7 @@ class Binding:
         return note
 
 
-def test_onnx_runtime_waits_for_inputs_and_outputs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_onnx_runtime_waits_for_inputs_and_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     stream = SimpleNamespace(synchronize=lambda: calls.append("inputs are copied"))
     tensor = SimpleNamespace(name="x")

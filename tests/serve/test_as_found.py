@@ -24,6 +24,9 @@ from fixtures.user_models.repository import FoundModel, link_repository, models_
 from fixtures.user_models.repository_model import declared, with_config
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 
+Found = dict[str, FoundModel]
+"""The models of a repository by their names."""
+
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -44,13 +47,13 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(repository: Path) -> dict[str, FoundModel]:
+def found(repository: Path) -> Found:
     """The repository's models by their names."""
     return {model.name: model for model in models_in(repository, "--repository")}
 
 
 @pytest.fixture(scope="module")
-def server(found: dict[str, FoundModel], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(found: Found, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A Triton for that repository."""
     linked = link_repository(found.values(), tmp_path_factory.mktemp("linked"))
     log = tmp_path_factory.mktemp("logs") / "log"
@@ -58,7 +61,7 @@ def server(found: dict[str, FoundModel], tmp_path_factory: pytest.TempPathFactor
         yield started
 
 
-def load(server: Server, found: dict[str, FoundModel], name: str) -> tuple[LoadedModel, Model]:
+def load(server: Server, found: Found, name: str) -> tuple[LoadedModel, Model]:
     others = {other_name: found_model for other_name, found_model in found.items() if other_name != name}
     loaded = load_found(server, found[name], others)
     return loaded, with_config(declared(found[name]), loaded.config)
@@ -66,7 +69,7 @@ def load(server: Server, found: dict[str, FoundModel], name: str) -> tuple[Loade
 
 @pytest.mark.parametrize("name", ["chain", "caller"])
 def test_called_models_are_loaded_and_nothing_is_written(
-    server: Server, found: dict[str, FoundModel], repository: Path, name: str
+    server: Server, found: Found, repository: Path, name: str
 ) -> None:
     before = contents(repository)
     loaded, model = load(server, found, name)
@@ -77,7 +80,7 @@ def test_called_models_are_loaded_and_nothing_is_written(
     assert contents(repository) == before
 
 
-def test_missing_configuration_comes_from_server(server: Server, found: dict[str, FoundModel]) -> None:
+def test_missing_configuration_comes_from_server(server: Server, found: Found) -> None:
     _, model = load(server, found, "completing")
     tensors = [(tensor.name, tensor.dtype, tensor.shape) for tensor in (*model.inputs, *model.outputs)]
     assert tensors == [("IN", "FP32", (3,)), ("OUT", "FP32", (3,))]
@@ -86,7 +89,7 @@ def test_missing_configuration_comes_from_server(server: Server, found: dict[str
 
 @pytest.mark.parametrize("shared_memory", ["system", "none"])
 def test_load_generator_sends_strings_and_variable_lengths(
-    server: Server, found: dict[str, FoundModel], shared_memory: SharedMemory
+    server: Server, found: Found, shared_memory: SharedMemory
 ) -> None:
     _, model = load(server, found, "texts")
     samples = sized(server, model, None).samples
@@ -110,7 +113,7 @@ def test_load_generator_sends_strings_and_variable_lengths(
     [("broken", ProofError, "planted"), ("elsewhere", NotAvailableError, "unheard_of")],
 )
 def test_model_that_does_not_load_is_named_with_reason(
-    server: Server, found: dict[str, FoundModel], name: str, error: type[ProofError], named: str
+    server: Server, found: Found, name: str, error: type[ProofError], named: str
 ) -> None:
     with pytest.raises(error, match=named) as refused:
         load(server, found, name)
@@ -132,7 +135,7 @@ def test_backend_that_another_model_lacked_excuses_no_failure(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("name", "kind"), [("choosy", NotAvailableError), ("faulty", ProofError)])
 def test_rejected_invented_inputs_may_ask_for_samples(
-    server: Server, found: dict[str, FoundModel], name: str, kind: type[ProofError]
+    server: Server, found: Found, name: str, kind: type[ProofError]
 ) -> None:
     _, model = load(server, found, name)
     with pytest.raises(ProofError) as refused:
@@ -141,9 +144,7 @@ def test_rejected_invented_inputs_may_ask_for_samples(
     assert (f"--samples {name}=DIR" in str(refused.value)) == (kind is NotAvailableError)
 
 
-def test_server_lists_loaded_models_and_every_version_must_answer(
-    server: Server, found: dict[str, FoundModel]
-) -> None:
+def test_server_lists_loaded_models_and_every_version_must_answer(server: Server, found: Found) -> None:
     _, model = load(server, found, "doubler")
     loaded = {model.name: model for model in loaded_on(server)}
     assert "elsewhere" not in loaded

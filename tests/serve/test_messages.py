@@ -62,8 +62,11 @@ SAMPLES = Samples(
 )
 
 
+Models = tuple[Server, dict[str, Model]]
+
+
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, dict[str, Model]]]:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     """A Triton with models that answer in parts, sum up each sequence, or leak sums between sequences."""
     root = tmp_path_factory.mktemp("repository")
     decoupled = "model_transaction_policy { decoupled: true }"
@@ -83,7 +86,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, d
         yield server, {model.name: declared(model) for model in found_models}
 
 
-def test_all_answers_to_a_request_are_compared(models: tuple[Server, dict[str, Model]]) -> None:
+def test_all_answers_to_a_request_are_compared(models: Models) -> None:
     server, by_name = models
     parts, down = (compare_conversations(server, by_name[name], SAMPLES) for name in ("parts", "down"))
     assert parts.passed
@@ -92,7 +95,7 @@ def test_all_answers_to_a_request_are_compared(models: tuple[Server, dict[str, M
     assert down.answers > down.requests
 
 
-def test_sequence_is_independent_of_another_sequence(models: tuple[Server, dict[str, Model]]) -> None:
+def test_sequence_is_independent_of_another_sequence(models: Models) -> None:
     server, by_name = models
     sums, leaks = (compare_conversations(server, by_name[name], SAMPLES) for name in ("sums", "leaks"))
     assert (sums.kind, sums.answers, sums.passed) == ("sequence", sums.requests, True)
@@ -100,9 +103,7 @@ def test_sequence_is_independent_of_another_sequence(models: tuple[Server, dict[
     assert "beside another sequence" in leaks.difference
 
 
-def test_sequence_start_and_end_are_separate_requests_if_needed(
-    models: tuple[Server, dict[str, Model]],
-) -> None:
+def test_sequence_start_and_end_are_separate_requests_if_needed(models: Models) -> None:
     server, by_name = models
     for name in ("down", "picky"):
         assert sized(server, by_name[name], None).samples
@@ -116,7 +117,7 @@ Answering = Callable[[int, Message], Answers]
 """The answers to a message, by its number since the start."""
 
 
-def conversation(models: tuple[Server, dict[str, Model]], name: str, answering: Answering) -> Conversation:
+def conversation(models: Models, name: str, answering: Answering) -> Conversation:
     """The comparison for a model of this name with these answers."""
     server, by_name = models
     numbers = itertools.count()
@@ -149,7 +150,7 @@ def off(every: int, number: int, message: Message) -> Answers:
 
 @pytest.mark.parametrize(("fault", "every"), [(lacking, 20), (lacking, 50), (off, 30)])
 def test_occasional_missing_or_wrong_part_is_found(
-    models: tuple[Server, dict[str, Model]], fault: Callable[[int, int, Message], Answers], every: int
+    models: Models, fault: Callable[[int, int, Message], Answers], every: int
 ) -> None:
     assert conversation(models, "parts", lambda _number, message: parts(message)).passed
     assert not conversation(models, "parts", functools.partial(fault, every)).passed
@@ -175,8 +176,6 @@ class Summing:
 
 @pytest.mark.parametrize("of_any", [True, False], ids=["any sequence", "its own"])
 @pytest.mark.parametrize("share", [0.01, 0.001])
-def test_small_leak_between_sequences_is_found(
-    models: tuple[Server, dict[str, Model]], share: float, of_any: bool
-) -> None:
+def test_small_leak_between_sequences_is_found(models: Models, share: float, of_any: bool) -> None:
     assert conversation(models, "sums", Summing(0.0, of_any=of_any)).passed
     assert not conversation(models, "sums", Summing(share, of_any=of_any)).passed
