@@ -1,4 +1,5 @@
-"""ONNX Runtime on a GPU has a session for each batch size, or it would plan convolutions again."""
+"""ONNX Runtime on a GPU has a session or a graph for each batch size; and its providers and Triton's backend know
+the options that they get: a provider refuses a session with an unknown one, the backend a model."""
 
 import importlib.util
 import json

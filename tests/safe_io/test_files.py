@@ -1,4 +1,4 @@
-"""User paths and files are read, or refused in a sentence, quickly and in little memory; the ends of logs."""
+"""User paths and files are read, or refused in a sentence, quickly and in little memory; ends of logs; archives."""
 
 import functools
 import io

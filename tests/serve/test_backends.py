@@ -1,4 +1,4 @@
-"""The backend that serves a format, server options, and unsupported cases."""
+"""The backend that serves a format, server options, unsupported cases, and real native backends."""
 
 import contextlib
 import dataclasses

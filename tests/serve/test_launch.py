@@ -1,4 +1,4 @@
-"""Servers start and end with their block, and failed starts state the reason."""
+"""Servers start and end with their block or their caller, even under load, and failed starts state the reason."""
 
 import dataclasses
 import random

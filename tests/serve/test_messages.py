@@ -1,4 +1,5 @@
-"""Tensors of every Triton type have the computed size and round trip."""
+"""Tensors of every Triton type have the computed size and round trip; conversations are compared, on a real Triton
+and with simulated faults."""
 
 import dataclasses
 import functools

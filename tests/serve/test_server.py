@@ -1,4 +1,4 @@
-"""A real Triton loads, runs and unloads models, and failed loads are errors."""
+"""A real Triton loads, runs and unloads models, and failed loads are errors with what its log says."""
 
 import dataclasses
 import http.client

@@ -1,4 +1,4 @@
-"""Parsing of `--triton`."""
+"""`--triton` is parsed; options, GPUs and libraries of NVIDIA's releases are known."""
 
 from pathlib import Path
 
