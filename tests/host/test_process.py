@@ -80,25 +80,20 @@ def assert_handed_on(found: list[dict[str, str]]) -> None:
         assert environment["PATH"].endswith(os.environ["PATH"])
 
 
-def test_server_and_models_get_speed_variables_but_no_secrets(
+def test_models_served_and_in_process_get_speed_variables_but_no_secrets(
     make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server works, too: the stub finds this Python and its packages with any PATH of the caller."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    source = "import scipy\n" + DOUBLING
-    built = make_build(tmp_path / "models", "doubling", source)
+    built = make_build(tmp_path / "models", "doubling", "import scipy\n" + DOUBLING)
     with serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
         assert server.load(built, DEPLOYMENT, "online") == "python"
         assert server.pid is not None
         process_environments = list(environments(server.pid))
     assert len(process_environments) == 3, "the guard, the server and the model's process"
     assert_handed_on(process_environments)
-
-
-def test_in_process_model_gets_the_same_variables(make_build: MakeBuild, tmp_path: Path) -> None:
-    build = make_build(tmp_path / "models", "doubling", DOUBLING)
-    sample = {build.case.model.inputs[0].name: np.ones((1, 4), np.float32)}
-    with in_process(build, DEPLOYMENT, sample) as worker:
+    sample = {built.case.model.inputs[0].name: np.ones((1, 4), np.float32)}
+    with in_process(built, DEPLOYMENT, sample) as worker:
         worker.wait_ready()
         process_environments = list(environments(worker.process.pid))
     assert len(process_environments) == 2, "the guard and the model's process"
@@ -130,11 +125,8 @@ def test_every_docker_call_gets_engine_variables(tmp_path: Path, monkeypatch: py
         assert secrets_in(dict(line.partition("=")[::2] for line in lines)) == set()
 
 
-def test_no_pattern_passes_secrets() -> None:
+def test_secrets_are_passed_only_if_the_user_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert secrets_in(minimal_environment((*DOCKER_CLIENT, *CHECKOUT))) == set()
-
-
-def test_variables_named_by_user_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
     assert secrets_in(minimal_environment()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}
 
