@@ -58,15 +58,6 @@ def test_engine_folder_is_private_to_user(tmp_path: Path) -> None:
         engine_folder(CASE, "77aa")
 
 
-def test_container_engines_stay_in_the_container(tmp_path: Path) -> None:
-    """The container mounts models read-only, and no other folder. ONNX Runtime creates only the last folder
-    of the path: every image must have its parent."""
-    folder = Path(engine_folder(CASE, "0f3c", in_container=True))
-    assert folder.parent == Path("/tmp")
-    assert folder.name.endswith("0f3c")
-    assert not list(tmp_path.iterdir())
-
-
 RUNTIME = (
     "def load(artifact, settings):\n    return lambda arrays: [arrays[0].reshape(len(arrays[0]), -1)[:, "
     ":10]]\n"
