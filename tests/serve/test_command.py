@@ -13,7 +13,7 @@ from msgspec import structs
 from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import InputError, ProofError, SetupError
 from fixtures.host.targets import recognise
-from fixtures.serve import command
+from fixtures.serve import backends
 from fixtures.serve.backends import server_variables
 from fixtures.serve.command import Ports, docker_command, environment_of
 from fixtures.serve.container import check_docker
@@ -36,7 +36,7 @@ def test_embedded_server_needs_writable_backend_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise it would end with an exception and a stack trace when it loads its first model."""
-    monkeypatch.setattr(command, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
+    monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
     with (
         pytest.raises(SetupError, check=lambda error: error.where == str(tmp_path / "closed")),
         serve(Choice("embedded"), tmp_path, tmp_path / "log", device="cpu"),
