@@ -121,12 +121,6 @@ def answering() -> Iterator[Callable[..., Server]]:
         resource.stop(None) if hasattr(resource, "stop") else resource.close()
 
 
-def test_models_of_server_are_listed(answering: Callable[..., Server]) -> None:
-    server = answering()
-    assert [model.name for model in loaded_on(server)] == ["m"]
-    assert load_found(server, FOUND, {}).versions == ("1", "2", "10")
-
-
 @pytest.mark.parametrize(
     "lie",
     [
@@ -159,13 +153,15 @@ def test_nonnumeric_version_is_refused(version: str, answering: Callable[..., Se
     assert "\x1b" not in str(raised.value)
 
 
-def test_server_version_is_cleaned_and_shortened(answering: Callable[..., Server]) -> None:
+def test_models_of_server_are_listed_and_its_version_is_cleaned(answering: Callable[..., Server]) -> None:
     server_metadata = pb.ServerMetadataResponse(
         name="ours", version="\x1b[31m" + "9" * 1_000_000, extensions=["model_configuration"]
     )
-    version = answering(ServerMetadata=server_metadata).version
-    assert "\x1b" not in version
-    assert len(version) <= 200
+    server = answering(ServerMetadata=server_metadata)
+    assert "\x1b" not in server.version
+    assert len(server.version) <= 200
+    assert [model.name for model in loaded_on(server)] == ["m"]
+    assert load_found(server, FOUND, {}).versions == ("1", "2", "10")
 
 
 @pytest.fixture
@@ -189,9 +185,7 @@ def test_other_server_is_described_by_its_metadata(other: Callable[..., Server])
     assert (loaded.versions, loaded.lacks) == ((), ("configuration", "statistics"))
     with pytest.raises(NotAvailableError):
         server.check_load(loaded.lacks)
-
-
-def test_no_batches_without_a_leading_dynamic_axis(other: Callable[..., Server]) -> None:
+    # Without a leading dynamic axis it has no batches.
     (found_model,) = loaded_on(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
     model = declared(found_model)
     assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))
@@ -429,6 +423,8 @@ def test_options_set_server_access(certificate: tuple[Path, Path], headers: Path
     assert parsed.triton.access == Access(tls=True, ca=file, header_file=headers)
     assert SECRET not in repr(parsed)
     assert SECRET not in " ".join(parsed.command_line())
+    with pytest.raises(InputError, check=lambda error: str(headers) in str(error.where)):
+        settings(triton="grpcs://host:443", triton_ca=str(headers))  # which has no certificates
 
 
 @pytest.mark.parametrize(
@@ -451,11 +447,6 @@ def test_access_option_needs_a_matching_server(
     triton: str, option: str, certificate: tuple[Path, Path], headers: Path
 ) -> None:
     files = {"triton_ca": certificate[0], "triton_headers": headers}
-    flag = f"--{option.replace('_', '-')}"
-    with pytest.raises(InputError, check=lambda error: error.where == f"{flag} --triton {triton}"):
+    where = f"--{option.replace('_', '-')} --triton {triton}"
+    with pytest.raises(InputError, check=lambda error: error.where == where):
         settings(triton=triton, **{option: str(files[option])})
-
-
-def test_file_without_certificates_is_refused(headers: Path) -> None:
-    with pytest.raises(InputError, check=lambda error: str(headers) in str(error.where)):
-        settings(triton="grpcs://host:443", triton_ca=str(headers))
