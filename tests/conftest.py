@@ -19,7 +19,7 @@ import pytest
 
 from fixtures.build import configuration, repository, runtimes
 from fixtures.build.repository import BuiltModel
-from fixtures.host import segments
+from fixtures.host import scratch
 from fixtures.host.process import EXTRA_VARIABLES
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
@@ -278,7 +278,7 @@ def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
     memory = tmp_path / "memory"
     memory.mkdir()
     monkeypatch.setattr(
-        segments, "MEMORY", memory
+        scratch, "MEMORY", memory
     )  # a real one may use the names of the same tensors right now
     fake.plan("good")
     return fake

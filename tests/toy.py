@@ -12,7 +12,7 @@ import numpy as np
 from fixtures.accuracy import stages
 from fixtures.accuracy.precision_cost import measure_cost
 from fixtures.accuracy.stages import evaluate_in_process
-from fixtures.host.cpu import CpuTime
+from fixtures.host.activity import CpuTime
 from fixtures.measure.estimates import Timeline
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.load_data import LoadData

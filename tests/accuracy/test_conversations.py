@@ -12,7 +12,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from fixtures.accuracy.conversations import compare_conversations
 from fixtures.errors import AccuracyError
 from fixtures.models import all_models
-from fixtures.serve.replay import Answers, Message
+from fixtures.serve.messages import Answers, Message
 from fixtures.serve.server import Server
 from fixtures.spec import Model, Samples, Tensor
 from fixtures.user_models.repository_model import sequences_at_once

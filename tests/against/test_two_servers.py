@@ -34,7 +34,7 @@ def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Compar
         ]
         servers[0].load(mine, DEPLOYMENT, "offline")
         config = other_builds.for_scenario(other_builds.configuration(theirs.folder), mine.case, "offline")
-        servers[1].load_as_is(config, theirs.folder)
+        servers[1].load_as_found(theirs.folder, config)
         name, model, point = str(mine.case), mine.case.model, LoadPoint("offline", 1, 1)
         sample = {model.inputs[0].name: np.ones((1, 4), np.float32)}
         data = stack.enter_context(input_data(model, samples_of(sample), folder))

@@ -109,21 +109,17 @@ def test_every_deployment_setting_changes_configuration(field: str, scenario: Sc
     assert (before == after) is of_the_batcher
 
 
-def test_gpu_case_configures_accelerator() -> None:
-    case = Case(A100, MICRO, ONNX, "trt", "fp16")
-    config = model_config(case, DEPLOYMENT, native=True)
-    assert config.instance_group[0].kind == pb.ModelInstanceGroup.KIND_GPU
+@pytest.mark.parametrize("count", [1, 2])
+def test_gpu_case_uses_its_accelerator_and_only_its_own_gpus(count: int) -> None:
+    case = Case(A100, MICRO, ONNX, "trt", "fp16", count)
+    config = model_config(case, structs.replace(DEPLOYMENT, instances=3), native=True)
+    (group,) = config.instance_group
+    assert group.kind == pb.ModelInstanceGroup.KIND_GPU
+    assert list(group.gpus) == list(range(count))
+    assert group.count == 3, "on each"
     (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
     assert accelerator.name == "tensorrt"
     assert accelerator.parameters["precision_mode"] == "FP16"
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_gpu_case_uses_only_its_own_gpus(count: int) -> None:
-    case = Case(recognise("NVIDIA A100"), MICRO, ONNX, None, "fp16", count)
-    (group,) = model_config(case, structs.replace(DEPLOYMENT, instances=3), native=True).instance_group
-    assert list(group.gpus) == list(range(count))
-    assert group.count == 3, "on each"
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,11 +19,14 @@ from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
 
 from fixtures.build import repository
+from fixtures.build.repository import IN_USE, in_use, remove_unfinished
 from fixtures.errors import ProofError
 from fixtures.formats import all_formats
 from fixtures.spec import ConversionJob, Samples
 from tests.build.conversions import DEPLOYMENT, MICRO, WEIGHTS, build, case_with, writing
 from tests.helpers import wait_until
+
+OTHER_WEIGHTS = dataclasses.replace(WEIGHTS, digest="w2")
 
 
 def rewrite(path: Path, **changes: object) -> None:
@@ -94,19 +97,19 @@ def test_folder_artifact_is_checked_for_integrity(tmp_path: Path) -> None:
 
 ROOT = Path(__file__).parents[2]
 _WORKER = """
-    import sys, time
-    sys.path.insert(0, {root!r})
-    from pathlib import Path
-    from tests.build import conversions as t
+import sys, time
+from pathlib import Path
+from tests.build.conversions import build, case_with
+root, seconds = Path(sys.argv[1]), float(sys.argv[2])
 
-    def convert(job, path):
-        with open({log!r}, "a") as log:
-            log.write("made\\n")
-        path.write_text("half")
-        time.sleep({seconds})
-        path.write_text("converted")
+def convert(job, path):
+    with (root / "log").open("a") as log:
+        log.write("made\\n")
+    path.write_text("half")
+    time.sleep(seconds)
+    path.write_text("converted")
 
-    print(t.build(t.case_with(convert), Path({repos!r})).reused)
+print(build(case_with(convert), root).reused)
 """
 
 
@@ -141,29 +144,29 @@ def test_build_depends_on_formats_that_its_own_imports(format_: str, files: set[
     assert {name for name in sources if name.startswith("formats/")} == files
 
 
-def test_equal_build_is_reused(
-    tmp_path: Path,
-) -> None:
-    """Other weights or another largest batch size rebuild it."""
+LARGER = structs.replace(DEPLOYMENT, max_batch_size=64, preferred_batch_sizes=(8,))
+
+
+def test_equal_build_is_reused(tmp_path: Path) -> None:
+    """Other weights or another largest batch size rebuild it; other settings change its configuration."""
     conversions: list[str] = []
     case = case_with(writing("converted", conversions))
-    larger = structs.replace(DEPLOYMENT, max_batch_size=8, preferred_batch_sizes=(8,))
     first, second = build(case, tmp_path), build(case, tmp_path)
-    assert conversions == ["converted"]
     assert (first.reused, second.reused, second.digest) == (False, True, first.digest)
-    assert not build(case, tmp_path, weights=dataclasses.replace(WEIGHTS, digest="w2")).reused
-    assert not build(case, tmp_path, deployment=larger).reused
+    third = build(case, tmp_path, deployment=structs.replace(DEPLOYMENT, instances=2))
+    config = text_format.Parse((third.folder / "config.pbtxt").read_text(), pb.ModelConfig())
+    assert config.instance_group[0].count == 2
+    assert conversions == ["converted"]
+    assert not build(case, tmp_path, weights=OTHER_WEIGHTS).reused
+    assert not build(case, tmp_path, deployment=LARGER).reused
 
 
 def test_outdated_build_is_detected_without_loading_weights(tmp_path: Path) -> None:
-    case = case_with(writing("converted", []))
-    larger = structs.replace(DEPLOYMENT, max_batch_size=8, preferred_batch_sizes=(8,))
+    case = case_with(writing("converted"))
     assert not repository.seems_built(case, DEPLOYMENT, tmp_path)
-
     built = build(case, tmp_path)
-
     assert repository.seems_built(case, DEPLOYMENT, tmp_path)
-    assert not repository.seems_built(case, larger, tmp_path)
+    assert not repository.seems_built(case, LARGER, tmp_path)
     built.artifact.write_text("damaged")
     assert not repository.seems_built(case, DEPLOYMENT, tmp_path)
 
@@ -184,16 +187,6 @@ def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
     assert flags == [True, False, None]
     assert [built.reused for built in builds] == [False, False, True, False]
     assert "tf32" not in json.loads((builds[-1].folder / "build.json").read_text())["content"]
-
-
-def test_other_settings_change_only_the_configuration(tmp_path: Path) -> None:
-    conversions: list[str] = []
-    case = case_with(writing("converted", conversions))
-    build(case, tmp_path)
-    built = build(case, tmp_path, deployment=structs.replace(DEPLOYMENT, instances=2))
-    config = text_format.Parse((built.folder / "config.pbtxt").read_text(), pb.ModelConfig())
-    assert config.instance_group[0].count == 2
-    assert len(conversions) == 1
 
 
 @pytest.mark.parametrize(
@@ -239,10 +232,8 @@ def test_disk_error_names_folder_and_leaves_nothing(
 
 
 def worker(tmp_path: Path, seconds: float) -> "subprocess.Popen[str]":
-    code = textwrap.dedent(_WORKER).format(
-        root=str(ROOT), log=str(tmp_path / "log"), repos=str(tmp_path), seconds=seconds
-    )
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    command = [sys.executable, "-c", _WORKER, str(tmp_path), str(seconds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
 def test_parallel_processes_build_once(tmp_path: Path) -> None:
@@ -275,3 +266,87 @@ def test_only_int8_loads_calibration_samples(tmp_path: Path) -> None:
         case = case_with(writing("converted"), precision)
         repository.build(case, WEIGHTS, DEPLOYMENT, tmp_path, native=False, calibration=calibration)
     assert splits == ["training"]
+
+
+@pytest.mark.parametrize("megabytes", [0, 3])
+def test_rebuild_does_not_change_a_build_in_use(tmp_path: Path, megabytes: int) -> None:
+    before, after = "before" + "." * (megabytes << 20), "after" + "." * (megabytes << 20)
+    first = build(case_with(writing(before)), tmp_path)
+    with in_use(first) as taken:
+        second = build(case_with(writing(after)), tmp_path, OTHER_WEIGHTS)
+        assert second.digest != taken.digest == first.digest
+        assert second.artifact.read_text() == after
+        assert taken.artifact.read_text() == before
+        assert (taken.folder / "config.pbtxt").is_file()
+        assert [path.name for path in taken.folder.parent.iterdir()] == [str(first.case)], "and no other case"
+
+
+def test_code_edit_does_not_change_a_build_in_use_nor_its_permissions(tmp_path: Path) -> None:
+    built = build(case_with(writing("converted")), tmp_path)
+    runtime = Path("1", "runtime.py")
+    code = (built.folder / runtime).read_text()
+    for mode in (0o755, 0o700):
+        built.folder.parent.chmod(mode)
+        with in_use(built) as taken:
+            (built.folder / runtime).write_text("import time; time.sleep(0.05)")
+            assert (taken.folder / runtime).read_text() == code
+            assert stat.S_IMODE(taken.folder.parent.stat().st_mode) == mode
+        (built.folder / runtime).write_text(code)
+
+
+def test_build_replaced_before_use_is_refused(tmp_path: Path) -> None:
+    first = build(case_with(writing("before")), tmp_path)
+    build(case_with(writing("after")), tmp_path, OTHER_WEIGHTS)
+    with pytest.raises(ProofError, check=lambda error: error.where == str(first.folder)), in_use(first):
+        pass
+    assert left_in(tmp_path) == []
+
+
+def left_in(root: Path) -> list[str]:
+    """The leftovers of builds in use."""
+    return sorted(path.name for path in (root / "cpu" / IN_USE).iterdir() if path.name != ".lock")
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from fixtures.build.repository import in_use
+from tests.build.conversions import build, case_with, writing
+with in_use(build(case_with(writing("converted")), Path(sys.argv[1]))):
+    os._exit(9)
+"""
+
+
+def test_leftovers_of_killed_run_are_removed(tmp_path: Path) -> None:
+    built = build(case_with(writing("converted")), tmp_path)
+    with in_use(built):
+        pass
+    assert left_in(tmp_path) == []
+    result = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False, timeout=120)
+    assert result.returncode == 9
+    killed = left_in(tmp_path)
+    assert killed
+    with in_use(built) as first, in_use(built) as second:
+        assert not set(killed) & set(left_in(tmp_path))
+        assert first.artifact.is_file(), "it lives, and is left alone by the other"
+        assert second.folder != first.folder
+        assert remove_unfinished(tmp_path) == []
+    assert left_in(tmp_path) == []
+
+
+def test_stale_unfinished_builds_are_removed_and_active_ones_kept(tmp_path: Path) -> None:
+    half_made, export = tmp_path / "cpu" / ".unfinished-cpu-a-0", tmp_path / ".against" / ".unfinished-0"
+    (half_made / "cpu-a" / "1").mkdir(parents=True)
+    export.mkdir(parents=True)
+    (tmp_path / "cpu" / "cpu-b").mkdir()
+    (tmp_path / "cpu" / ".unfinished-link").symlink_to("cpu-b")
+    assert remove_unfinished(tmp_path) == [export, half_made]
+    assert (tmp_path / "cpu" / "cpu-b").is_dir()
+    seen: list[list[Path]] = []
+
+    def convert(_job: ConversionJob, path: Path) -> None:
+        seen.append(remove_unfinished(tmp_path))
+        path.write_text("converted")
+
+    assert build(case_with(convert), tmp_path).artifact.read_text() == "converted"
+    assert seen == [[]]

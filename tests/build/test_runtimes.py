@@ -1,18 +1,25 @@
-"""The folder in which ONNX Runtime caches engines: one for each build, private to the user."""
+"""ONNX Runtime caches engines in a folder of each build, private to the user; and the server gets a build as
+written, and does not change it."""
 
+import shutil
 import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
+from msgspec import structs
 
 from fixtures.build import runtimes
 from fixtures.build.runtimes import engine_folder
+from fixtures.efficiency.in_process import in_process
 from fixtures.errors import SetupError
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import nvml, scratch
 from fixtures.host.targets import recognise
+from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from fixtures.spec import Case
-from tests.build.conversions import MICRO, ONNX
+from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, build, case_with, writing
 
 CASE = Case(recognise("NVIDIA A100"), MICRO, ONNX, "trt", "fp16")
 
@@ -30,9 +37,7 @@ def test_each_build_has_a_lasting_engine_folder() -> None:
     assert not list(Path(engine_folder(CASE, "77aa")).iterdir())
 
 
-def test_each_tensorrt_and_cuda_version_has_an_engine_folder(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_tensorrt_and_cuda_version_has_an_engine_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """ONNX Runtime fails on an engine of another version, and does not rebuild it."""
     folders = set()
     for version in ("10.13.3.9", "10.14.1.48"):
@@ -53,10 +58,39 @@ def test_engine_folder_is_private_to_user(tmp_path: Path) -> None:
         engine_folder(CASE, "77aa")
 
 
-def test_container_engines_stay_in_the_container(tmp_path: Path) -> None:
-    """The container mounts models read-only, and no other folder. ONNX Runtime creates only the last folder
-    of the path: every image must have its parent."""
-    folder = Path(engine_folder(CASE, "0f3c", in_container=True))
-    assert folder.parent == Path("/tmp")
-    assert folder.name.endswith("0f3c")
-    assert not list(tmp_path.iterdir())
+RUNTIME = (
+    "def load(artifact, settings):\n    return lambda arrays: [arrays[0].reshape(len(arrays[0]), -1)[:, "
+    ":10]]\n"
+)
+ONES = {"INPUT__0": np.ones((1, *MICRO.inputs[0].shape), np.float32)}
+
+
+@pytest.fixture
+def own_runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runtimes; the format's own answers with a part of its input."""
+    folder = tmp_path / "runtimes"
+    folder.mkdir()
+    shutil.copyfile(runtimes.RUNTIMES / "model.py", folder / "model.py")
+    (folder / ONNX.runtime).write_text(RUNTIME)
+    monkeypatch.setattr(runtimes, "RUNTIMES", folder)
+
+
+def test_serving_leaves_build_unchanged(own_runtimes: None, tmp_path: Path) -> None:
+    """Neither Python writes bytecode, nor the stub, which no environment variable keeps from doing so.
+
+    The server ignores a version that somebody adds meanwhile.
+    """
+    case, deployment = case_with(writing("converted")), structs.replace(DEPLOYMENT, warmup=False)
+    built = build(case, tmp_path / "repos", deployment=deployment)
+    beside = built.folder / "2"
+    shutil.copytree(built.folder / "1", beside)
+    (beside / "runtime.py").write_text(RUNTIME.replace("lambda arrays: [", "lambda arrays: [2 * "))
+    with serve(Choice("embedded"), built.folder.parent, tmp_path / "log", device="cpu") as server:
+        server.load(built, deployment, "online")
+        (answer,) = server.infer(str(case), MICRO, ONES).values()
+    assert answer.tolist() == [[1.0] * 10]
+    shutil.rmtree(beside)
+    with in_process(built, deployment, ONES) as worker:
+        worker.wait_ready()
+    assert build(case, tmp_path / "repos", deployment=deployment).reused
+    assert not list(built.folder.rglob("*.pyc"))

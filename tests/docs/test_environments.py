@@ -12,7 +12,7 @@ import pytest
 from fixtures.frameworks import tensorrt
 from fixtures.host import machine
 from fixtures.host.targets import TARGETS
-from fixtures.serve import releases
+from fixtures.serve import server_spec
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, admitted, code_of, requirements
 from tests.helpers import project_file
@@ -66,7 +66,9 @@ def test_row_matches_libraries_tensorrt_and_containers(
     for version in ("10.16.1.11", "11.4.0.106"):
         monkeypatch.setattr(machine, "version_of", {"tensorrt-cu12": version}.get)
         assert (tensorrt.missing(capability) is not None) == (row["TensorRT"] == "before 10.5")
-    supported = [one.name for one in releases.RELEASES if not releases.why_unsupported(one.name, capability)]
+    supported = [
+        one.name for one in server_spec.RELEASES if not server_spec.why_unsupported(one.name, capability)
+    ]
     assert row["Container of Triton"].startswith(supported[0])
     assert (len(supported) == 1) == row["Container of Triton"].endswith("the last")
 

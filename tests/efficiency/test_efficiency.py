@@ -18,7 +18,7 @@ from fixtures.efficiency.in_process import in_process
 from fixtures.efficiency.in_process_worker import WAYS
 from fixtures.efficiency.interleaved import Turns, is_done, mean_of, take_turns
 from fixtures.errors import NotAvailableError
-from fixtures.host.cpu import CpuTime
+from fixtures.host.activity import CpuTime
 from fixtures.host.targets import EVERY_TARGET
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.load_data import input_data

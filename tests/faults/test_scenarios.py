@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import locks
-from fixtures.host.segments import is_unused
+from fixtures.host.scratch import remove_unused
 from tests import own_machine
 from tests.faults import at_once, classifier, signals, surroundings
 from tests.faults.place import GONE_S, OWN, Ended, Place, Scenario, leftovers
@@ -103,6 +103,6 @@ def what_is_left(new: set[Path], has_own_memory: bool) -> str:
     """The new files in shared memory and in the checkout, except those of other processes."""
     segments = [path for path in new if path.parent == _MEMORY and path.exists()]
     if not has_own_memory:
-        segments = [path for path in segments if path.name.startswith("tritonproof-") and is_unused(path)]
+        segments = remove_unused(path for path in segments if path.name.startswith("tritonproof-"))
     files = [path for path in new if path.parent == ROOT and not path.name.startswith((".", "__pycache__"))]
     return f"left: {sorted(map(str, segments + files))}" if segments or files else ""

@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.host.process import minimal_environment
 from fixtures.serve.command import Ports, docker_command
-from fixtures.serve.releases import Image
+from fixtures.serve.server_spec import Image
 from tests.whole_runs.suite import ROOT
 
 SWITCH = "ORT_DISABLE_TELEMETRY"

@@ -22,7 +22,7 @@ from fixtures.cases import matrix_of
 from fixtures.formats import onnx as format_
 from fixtures.host.targets import TARGETS
 from fixtures.models import all_models
-from fixtures.serve.releases import RELEASES
+from fixtures.serve.server_spec import RELEASES
 from fixtures.spec import ConversionJob, Model, Target
 from tests.formats import tensorrt_bindings
 

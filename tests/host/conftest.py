@@ -1,5 +1,7 @@
-"""Machine locks that no other run uses, and another process that holds them."""
+"""Programs that run beside a test until it ends, and machine locks that no other run uses."""
 
+import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -7,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.host import locks
-
 ROOT = Path(__file__).parents[2]
+
+Beside = Callable[..., "subprocess.Popen[str]"]
+"""`beside(code, *arguments, **variables)`: another Python of this checkout, which has a pipe on both sides."""
 
 HOLDER = """\
 import sys
@@ -22,6 +25,26 @@ with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=sys.argv[2] == "excl
 
 
 @pytest.fixture
+def beside() -> Iterator[Beside]:
+    with contextlib.ExitStack() as stack:
+
+        def start(code: str, *arguments: object, **variables: str) -> "subprocess.Popen[str]":
+            process = subprocess.Popen(
+                [sys.executable, "-c", code, *map(str, arguments)],
+                cwd=ROOT,
+                env={**os.environ, **variables},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+@pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A folder that represents a machine without other runs."""
     folder = tmp_path / "above" / "machine"
@@ -30,44 +53,13 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def other(place: Path) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
+def other(place: Path, beside: Beside) -> Callable[[str], "subprocess.Popen[str]"]:
     """Let another process hold the machine, "exclusive" or "shared", until its input closes."""
-    started: list[subprocess.Popen[str]] = []
 
     def hold(mode: str) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(place), mode],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
+        process = beside(HOLDER, place, mode)
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         return process
 
-    yield hold
-    for process in started:
-        with process:
-            process.kill()
-
-
-def is_free(place: Path, *, exclusive: bool) -> bool:
-    """Whether the machine can be locked without waiting."""
-    waits = []
-
-    class WouldWaitError(Exception):
-        pass
-
-    def refuse(_holder: str) -> None:
-        waits.append(1)
-        raise WouldWaitError
-
-    try:
-        with locks.hold_machine(folder=place, exclusive=exclusive, waiting=refuse):
-            return True
-    except WouldWaitError:
-        return False
-    finally:
-        assert len(waits) <= 1
+    return hold

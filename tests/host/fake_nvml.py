@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.host import machine, nvml
-from fixtures.host.gpu import GpuTime, Watch
+from fixtures.host.activity import GpuTime, Watch
 from fixtures.host.nvml import visible_gpus
 
 S = 10**9
@@ -37,7 +37,6 @@ class Nvml:
         self.names: dict[str, str] = {}
         self.capabilities: dict[str, tuple[int, int]] = {}
         self.refused: set[str] = set()
-        self.is_open = False
         self.cuda_version = 12040
         self.power_w = 100.0
         self.counter_step_s = 0.0
@@ -54,7 +53,7 @@ class Nvml:
         return object.__getattribute__(self, name)
 
     def nvmlInit(self) -> None:  # noqa: N802 - NVML's names, here and below
-        self.is_open = True
+        pass
 
     def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
         return "550.1"

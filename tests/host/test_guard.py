@@ -156,30 +156,25 @@ def test_folder_is_removed_and_cleanup_runs_after_an_error(household: Household,
 # --- shared memory -----------------------------------------------------------------------------------------
 
 
-def test_segments_with_given_names_are_removed(household: Household, segment: Path) -> None:
+def test_segments_with_given_names_or_used_by_command_are_removed(
+    household: Household, segment: Path
+) -> None:
     with running(household, python(STUBBORN), segments=[f"{segment.name[:-3]}.*"]):
         segment.write_bytes(b"left behind")
     assert not segment.exists()
-
-
-def test_segments_used_by_command_are_removed(household: Household, segment: Path) -> None:
     with running(household, python(MAPPING, str(segment))):
         assert segment.exists()
     assert not segment.exists()
 
 
-def test_segment_mapped_by_another_process_stays(household: Household, segment: Path) -> None:
-    with (
-        running(household, python(MAPPING, str(segment)), segments=[segment.name]),
-        segment.open("rb+") as file,
-    ):
+def test_segment_of_another_process_or_older_than_the_command_stays(
+    household: Household, segment: Path
+) -> None:
+    command = python(MAPPING, str(segment))
+    with running(household, command, segments=[segment.name]), segment.open("rb+") as file:
         mapping = mmap.mmap(file.fileno(), 4096)
     assert segment.exists()
     mapping.close()
-
-
-def test_segment_older_than_the_command_stays(household: Household, segment: Path) -> None:
-    segment.write_bytes(b"of an earlier run")
     hour_ago = time.time() - 3600
     os.utime(segment, (hour_ago, hour_ago))
     with running(household, python(STUBBORN), segments=[segment.name]):
@@ -190,30 +185,26 @@ def test_segment_older_than_the_command_stays(household: Household, segment: Pat
 # --- the end of the caller ---------------------------------------------------------------------------------
 
 
+def calling(household: Household, source: str, then: str) -> str:
+    """A program that runs a piece of Python under the guard, and then does something else."""
+    output = str(household.temporary / "output")
+    return CALLER.format(root=str(ROOT), output=output, command=python(source), then=then)
+
+
 @pytest.mark.parametrize("how", ["kill", "ctrl-c", "terminate", "abort"])
 @pytest.mark.parametrize("source", [STUBBORN, DAEMON + STAY], ids=["ignores-sigterm", "daemon"])
 def test_caller_end_leaves_no_process(household: Household, how: str, source: str) -> None:
-    then = "print('ready', flush=True); time.sleep(600)"
-    caller_source = CALLER.format(
-        root=str(ROOT), output=str(household.temporary / "output"), command=python(source), then=then
-    )
-    caller = start_caller(household, caller_source, b"ready")
-    end(caller, how)
+    code = calling(household, source, "print('ready', flush=True); time.sleep(600)")
+    end(start_caller(household, code, b"ready"), how)
     assert household.left(ENDED_S) == []
 
 
 def test_forked_child_of_caller_does_not_keep_the_command(household: Household) -> None:
     then = "pid = os.fork(); pid and print('ready', flush=True); time.sleep(600)"
-    caller_source = CALLER.format(
-        root=str(ROOT), output=str(household.temporary / "output"), command=python(STUBBORN), then=then
-    )
-    caller = start_caller(household, caller_source, b"ready")
-    caller.kill()
-    caller.wait()
-    deadline = time.monotonic() + ENDED_S
-    while len(household.processes()) > 1 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert [command_line(process)[2] for process in household.processes()] == [caller_source]
+    code = calling(household, STUBBORN, then)
+    end(start_caller(household, code, b"ready"), "kill")
+    wait_until(lambda: len(household.processes()) == 1, ENDED_S)
+    assert [command_line(process)[2] for process in household.processes()] == [code]
 
 
 def test_terminal_ctrl_c_reaches_only_the_caller(household: Household) -> None:

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,55 +11,41 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import locks
-from tests.host.conftest import is_free
+from tests.host.conftest import Beside
 
-ROOT = Path(__file__).parents[2]
 Other = Callable[[str], "subprocess.Popen[str]"]
+
+
+class WouldWaitError(Exception):
+    pass
+
+
+def refuse(_holder: str) -> None:
+    raise WouldWaitError
+
+
+def is_free(place: Path, *, exclusive: bool) -> bool:
+    """Whether the machine can be locked without waiting."""
+    try:
+        with locks.hold_machine(folder=place, exclusive=exclusive, waiting=refuse):
+            return True
+    except WouldWaitError:
+        return False
+
+
+def is_free_for_others(place: Path, beside: Beside) -> bool:
+    """Whether another process can share the machine now."""
+    code = """
+import sys; from pathlib import Path; from fixtures.host import locks
+with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, waiting=lambda _: sys.exit()):
+    print("free")
+"""
+    return beside(code, place).communicate()[0] == "free\n"
 
 
 def let_go(holder: "subprocess.Popen[str]") -> None:
     assert holder.stdin is not None
     holder.stdin.close()
-
-
-def measuring(place: Path) -> tuple[threading.Thread, threading.Event, threading.Event]:
-    """A thread that locks the machine exclusively, and events: it waits, it has acquired the lock."""
-    waiting, acquired = threading.Event(), threading.Event()
-
-    def measure() -> None:
-        with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: waiting.set()):
-            acquired.set()
-
-    thread = threading.Thread(target=measure)
-    thread.start()
-    return thread, waiting, acquired
-
-
-def run_python(code: str, *arguments: str, **environment: str) -> str:
-    """Run code with `locks` in another process; returns its output."""
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; from pathlib import Path; from fixtures.host import locks\n" + code,
-    ]
-    done = subprocess.run(
-        [*command, *arguments],
-        env={**os.environ, **environment},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
-
-
-def is_free_for_others(place: Path) -> bool:
-    """Whether another process can share the machine now."""
-    code = (
-        "with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, waiting=lambda _: sys.exit()): "
-        "print('free')"
-    )
-    return run_python(code, str(place)) == "free"
 
 
 @pytest.mark.parametrize(
@@ -82,22 +67,28 @@ def test_measurement_locks_the_machine_exclusively(
     assert is_free(elsewhere, exclusive=True)
 
 
-def test_shared_requests_do_not_overtake_a_measurement(place: Path, other: Other) -> None:
-    holder = other("shared")
-    thread, waiting, acquired = measuring(place)
+def test_shared_requests_do_not_overtake_a_measurement(place: Path, other: Other, beside: Beside) -> None:
+    holder, waiting, acquired = other("shared"), threading.Event(), threading.Event()
+
+    def measure() -> None:
+        with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: waiting.set()):
+            acquired.set()
+
+    thread = threading.Thread(target=measure)
+    thread.start()
     assert waiting.wait(30)
-    assert not is_free_for_others(place)
+    assert not is_free_for_others(place, beside)
     let_go(holder)
     assert acquired.wait(30)
     thread.join()
-    assert is_free_for_others(place)
+    assert is_free_for_others(place, beside)
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
-def test_measuring_process_may_load_a_model(place: Path, exclusive: bool) -> None:
+def test_measuring_process_may_load_a_model(place: Path, exclusive: bool, beside: Beside) -> None:
     with locks.hold_machine(folder=place, exclusive=True):
         assert is_free(place, exclusive=exclusive), "for this process"
-        assert not is_free_for_others(place), "after the inner block too"
+        assert not is_free_for_others(place, beside), "after the inner block too"
 
 
 def test_forked_child_does_not_keep_the_lock(place: Path) -> None:
@@ -121,24 +112,9 @@ def test_killed_process_holds_no_lock(place: Path, other: Other) -> None:
     assert is_free(place, exclusive=True)
 
 
-def test_only_waiting_for_other_processes_counts_as_waited(place: Path, other: Other) -> None:
-    holder = other("exclusive")
-    began_s, before, own_before_s = time.monotonic(), locks.waited_s(), locks.own_time_s()
-    with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: let_go(holder)):
-        pass
-    waited = locks.waited_s()
-    with locks.hold_machine(folder=place, exclusive=True):
-        pass
-    assert locks.waited_s() == waited > before
-    own_s, all_s = locks.own_time_s() - own_before_s, time.monotonic() - began_s
-    assert 0 < own_s <= all_s - (waited - before)
-
-
-# --- holders of the lock -----------------------------------------------------------------------------------
-
-
-def test_waiting_process_is_told_the_holder(place: Path, other: Other) -> None:
+def test_waiting_is_counted_and_told_with_the_holder(place: Path, other: Other) -> None:
     holder, holders = other("exclusive"), list[str]()
+    began_s, before, own_before_s = time.monotonic(), locks.waited_s(), locks.own_time_s()
 
     def waiting(who: str) -> None:
         holders.append(who)
@@ -148,24 +124,26 @@ def test_waiting_process_is_told_the_holder(place: Path, other: Other) -> None:
         pass
     (who,) = holders
     assert f"process {holder.pid} of" in who
+    waited = locks.waited_s()
+    with locks.hold_machine(folder=place, exclusive=True):
+        pass
+    assert locks.waited_s() == waited > before
+    own_s, all_s = locks.own_time_s() - own_before_s, time.monotonic() - began_s
+    assert 0 < own_s <= all_s - (waited - before)
 
 
 def test_waiting_process_is_not_a_holder(tmp_path: Path) -> None:
     status = tmp_path.stat()
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    table = f"1: FLOCK  ADVISORY  WRITE 71 {place} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 {place} 0 EOF\n"
-    table += (
-        f"2: POSIX  ADVISORY  READ 73 {place} 0 EOF\n3: FLOCK  ADVISORY  WRITE 74 ff:ff:{status.st_ino} 0 "
-        "EOF\n"
+    table = (
+        f"1: FLOCK  ADVISORY  WRITE 71 {place} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 {place} 0 EOF\n"
+        f"2: POSIX  ADVISORY  READ 73 {place} 0 EOF\n3: FLOCK  ADVISORY  WRITE 74 ff:ff:{status.st_ino} 0 EOF\n"
     )
     assert locks.holders(status, table) == [71]
 
 
-def test_command_of_holder_is_printed_without_control_characters() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", "input()", "\x1b[31mred\n"], stdin=subprocess.PIPE
-    ) as process:
-        while "red" not in (text := locks.describe(process.pid)):
-            pass
-        process.kill()
+def test_command_of_holder_is_printed_without_control_characters(beside: Beside) -> None:
+    process = beside("input()", "\x1b[31mred\n")
+    while "red" not in (text := locks.describe(process.pid)):
+        pass
     assert text.isprintable()

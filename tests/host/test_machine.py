@@ -1,76 +1,67 @@
-"""Compute capability decides whether FP32 uses TF32; limits of memory and files."""
+"""Compute capability decides whether FP32 uses TF32; limits of memory and files; and a measurement records its
+run, machine and commit."""
 
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fixtures.host import machine
-from fixtures.host.machine import fix_of_limits, free_memory_gib, limited_memory, tf32_environment, uses_tf32
+from fixtures.host.machine import (
+    commit_of,
+    fix_of_limits,
+    free_memory_gib,
+    limited_memory,
+    tf32_environment,
+    uses_tf32,
+)
 from fixtures.host.process import minimal_environment
+from fixtures.plugin import recorder
+from tests.helpers import git
 from tests.host.fake_nvml import Nvml
 
 
-@pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
-    """A machine with an A100 that has a MIG slice, and with a V100."""
-    fake = Nvml(lambda: 0.0, "GPU-aaaa", "GPU-bbbb")
-    fake.instances = {"GPU-aaaa": ["MIG-1"]}
-    fake.capabilities = {"GPU-aaaa": (8, 0), "GPU-bbbb": (7, 0)}
-    monkeypatch.setitem(sys.modules, "pynvml", fake)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    machine.gpus_of.cache_clear()
-    yield fake
-    machine.gpus_of.cache_clear()
-
-
 @pytest.mark.parametrize(
-    ("capability", "expected"),
-    [((7, 0), None), ((7, 5), None), ((8, 0), True), ((8, 9), True), ((9, 0), True), ((10, 0), True)],
-    ids=["V100", "T4", "A100", "L4", "H100", "B200"],
-)
-def test_fp32_uses_tf32_on_capable_gpus(
-    nvml: Nvml, capability: tuple[int, int], expected: bool | None
-) -> None:
-    nvml.capabilities["GPU-aaaa"] = capability
-    assert uses_tf32("fp32", "cuda", wanted=True) is expected
-    assert uses_tf32("fp32", "cuda", wanted=False) is (None if expected is None else False)
-
-
-@pytest.mark.parametrize(
-    ("precision", "visible", "expected"),
+    ("precision", "visible", "capability", "expected"),
     [
-        ("fp16", "0", None),
-        ("int8", "0", None),
-        ("fp32", "MIG-1", True),
-        ("fp32", "1", None),
-        ("fp32", "", None),
-        ("fp32", "-1", None),
+        ("fp32", "0", (7, 0), None),
+        ("fp32", "0", (7, 5), None),
+        ("fp32", "0", (8, 0), True),
+        ("fp32", "0", (10, 0), True),
+        ("fp16", "0", (8, 0), None),
+        ("fp32", "MIG-1", (8, 0), True),
+        ("fp32", "1", (8, 0), None),
+        ("fp32", "", (8, 0), None),
+        ("fp32", "-1", (8, 0), None),
     ],
 )
 def test_first_visible_gpu_and_precision_decide_tf32(
-    nvml: Nvml, precision: str, visible: str, expected: bool | None, monkeypatch: pytest.MonkeyPatch
+    nvml: Nvml,
+    precision: str,
+    visible: str,
+    capability: tuple[int, int],
+    expected: bool | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    nvml.uuids, nvml.instances = ("GPU-aaaa", "GPU-bbbb"), {"GPU-aaaa": ["MIG-1"]}
+    nvml.capabilities = {"GPU-aaaa": capability, "GPU-bbbb": (7, 0)}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert uses_tf32(precision, "cuda", wanted=True) is expected
+    assert uses_tf32(precision, "cuda", wanted=False) is (None if expected is None else False)
     assert uses_tf32(precision, "cpu", wanted=True) is None
 
 
 def test_environment_sets_tf32_of_native_pytorch() -> None:
     """LibTorch has no parameter for TF32; by default convolutions use it and matrix products do not."""
     program = "import torch; print(torch.backends.cuda.matmul.allow_tf32)"
-    completed = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        env=minimal_environment() | tf32_environment(True),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert completed.stdout.strip() == "True"
+    environment = minimal_environment() | tf32_environment(True)
+    command = [sys.executable, "-W", "error", "-c", program]
+    assert subprocess.check_output(command, env=environment, text=True).strip() == "True"
     # For cuBLAS, cuDNN and TensorRT this variable takes precedence; it can only turn TF32 off.
     assert tf32_environment(False) == {"NVIDIA_TF32_OVERRIDE": "0"}
 
@@ -98,8 +89,33 @@ def test_allocating_more_than_free_memory_raises_memory_error() -> None:
     free_bytes, before = int(free_memory_gib() * 2**30), resource.getrlimit(resource.RLIMIT_AS)
     with limited_memory():
         np.empty(free_bytes // 2, np.uint8)
-        with pytest.raises(MemoryError):
-            np.empty(
-                int(1.1 * free_bytes) + 2**30, np.uint8
-            )  # never written to, so that it takes no memory if granted
+        with pytest.raises(MemoryError):  # else it takes no memory either, as nothing writes to it
+            np.empty(int(1.1 * free_bytes) + 2**30, np.uint8)
     assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+def test_new_file_makes_checkout_dirty(tmp_path: Path) -> None:
+    assert commit_of.__wrapped__(tmp_path) == (None, None)
+    git(tmp_path, "init", "-q")
+    assert commit_of.__wrapped__(tmp_path) == (None, None)
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
+    commit = git(tmp_path, "rev-parse", "HEAD")
+    assert commit_of.__wrapped__(tmp_path) == (commit, True)
+    (tmp_path / "model.py").touch()
+    assert commit_of.__wrapped__(tmp_path) == (commit, False)
+
+
+def test_environment_overrides_host_and_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(machine.COMMIT, "a" * 40 + "-dirty")
+    monkeypatch.setenv(machine.HOST, "node7")
+    assert commit_of.__wrapped__(tmp_path) == ("a" * 40, False)
+    assert machine.origin("cpu").host == "node7"
+    assert machine.origin("cpu") == machine.origin("cpu"), "all measurements of a process are of one run"
+
+
+def test_all_workers_share_run_and_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    node: Any = SimpleNamespace(workerinput={})
+    recorder.pytest_configure_node(node)
+    of_controller = machine.own_run()
+    monkeypatch.setattr(recorder, "own_run", lambda: ("the worker's own", "later"))
+    assert recorder.run_of(node) == of_controller

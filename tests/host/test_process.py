@@ -25,7 +25,8 @@ from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import IMAGE, Choice
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
-from tests.helpers import wait_until
+from tests.helpers import ENDED_S, wait_until
+from tests.serve.programs import script
 
 ROOT = Path(__file__).parents[2]
 SECRETS = {
@@ -79,25 +80,20 @@ def assert_handed_on(found: list[dict[str, str]]) -> None:
         assert environment["PATH"].endswith(os.environ["PATH"])
 
 
-def test_server_and_models_get_speed_variables_but_no_secrets(
+def test_models_served_and_in_process_get_speed_variables_but_no_secrets(
     make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server works, too: the stub finds this Python and its packages with any PATH of the caller."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    source = "import scipy\n" + DOUBLING
-    built = make_build(tmp_path / "models", "doubling", source)
+    built = make_build(tmp_path / "models", "doubling", "import scipy\n" + DOUBLING)
     with serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
         assert server.load(built, DEPLOYMENT, "online") == "python"
         assert server.pid is not None
         process_environments = list(environments(server.pid))
     assert len(process_environments) == 3, "the guard, the server and the model's process"
     assert_handed_on(process_environments)
-
-
-def test_in_process_model_gets_the_same_variables(make_build: MakeBuild, tmp_path: Path) -> None:
-    build = make_build(tmp_path / "models", "doubling", DOUBLING)
-    sample = {build.case.model.inputs[0].name: np.ones((1, 4), np.float32)}
-    with in_process(build, DEPLOYMENT, sample) as worker:
+    sample = {built.case.model.inputs[0].name: np.ones((1, 4), np.float32)}
+    with in_process(built, DEPLOYMENT, sample) as worker:
         worker.wait_ready()
         process_environments = list(environments(worker.process.pid))
     assert len(process_environments) == 2, "the guard and the model's process"
@@ -117,16 +113,11 @@ def test_load_generator_gets_proxies_only_for_remote_server(monkeypatch: pytest.
 
 
 def test_every_docker_call_gets_engine_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "bin").mkdir()
-    docker = tmp_path / "bin" / "docker"
-    docker.write_text(f'#!/bin/sh\nenv > {tmp_path}/"$1".env; [ "$1" != run ]\n')
-    docker.chmod(0o755)
+    docker = script(tmp_path / "bin" / "docker", f'env > {tmp_path}/"$1".env; [ "$1" != run ]')
     monkeypatch.setenv("PATH", f"{docker.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere")
-    with (
-        pytest.raises(ProofError),
-        serve(Choice("docker", IMAGE), tmp_path, tmp_path / "log", device="cpu"),
-    ):
+    choice = Choice("docker", IMAGE)
+    with pytest.raises(ProofError), serve(choice, tmp_path, tmp_path / "log", device="cpu"):
         pass
     for call in ("info", "run", "rm"):
         lines = (tmp_path / f"{call}.env").read_text().splitlines()
@@ -134,17 +125,10 @@ def test_every_docker_call_gets_engine_variables(tmp_path: Path, monkeypatch: py
         assert secrets_in(dict(line.partition("=")[::2] for line in lines)) == set()
 
 
-def test_no_pattern_passes_secrets() -> None:
+def test_secrets_are_passed_only_if_the_user_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert secrets_in(minimal_environment((*DOCKER_CLIENT, *CHECKOUT))) == set()
-
-
-def test_variables_named_by_user_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
     assert secrets_in(minimal_environment()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}
-
-
-ENDED_S = 60.0
-"""Bounds a hang; the programs take a second."""
 
 
 def python(source: str) -> list[str]:
@@ -152,11 +136,11 @@ def python(source: str) -> list[str]:
 
 
 def test_output_and_status_of_program_are_kept() -> None:
-    ended = run(
-        python(r"import os, sys; os.write(1, b'out\xff'); os.write(2, b'err\xff'); sys.exit(3)"),
-        limit_s=ENDED_S,
-    )
+    source = r"import os, sys; os.write(1, b'out\xff'); os.write(2, b'err\xff'); sys.exit(3)"
+    ended = run(python(source), limit_s=ENDED_S)
     assert (ended.status, ended.output, ended.text, ended.error_text) == (3, b"out\xff", "out�", "err�")
+    with pytest.raises(ProgramError, match="nowhere"):
+        run(["/nowhere"], limit_s=ENDED_S)
 
 
 def test_hanging_program_and_its_children_are_ended(tmp_path: Path) -> None:
@@ -170,11 +154,6 @@ def test_hanging_program_and_its_children_are_ended(tmp_path: Path) -> None:
     started = [int(pid) for pid in pids.read_text().split()]
     assert len(started) == 2
     wait_until(lambda: not any(map(is_running, started)))
-
-
-def test_missing_program_is_named() -> None:
-    with pytest.raises(ProgramError, match="nowhere"):
-        run(["/nowhere"], limit_s=ENDED_S)
 
 
 def is_running(pid: int) -> bool:

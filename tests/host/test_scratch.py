@@ -1,20 +1,28 @@
-"""Scratch folders are private, and later runs remove those of killed runs."""
+"""Scratch folders and segments of shared memory are private, and later runs remove those of killed runs."""
 
+import errno
+import json
+import mmap
 import os
 import signal
 import stat
 import subprocess
-import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from fixtures.errors import SetupError
+from fixtures.accuracy.stages import room_for
+from fixtures.errors import ProofError, SetupError
 from fixtures.host import scratch
+from fixtures.measure.load_data import input_data
+from tests import toy
 from tests.helpers import theirs
+from tests.host.conftest import Beside
 
-ROOT = Path(__file__).parents[2]
 HOLDING = """\
 import sys
 from fixtures.host.scratch import scratch_folder
@@ -25,33 +33,12 @@ with scratch_folder("test") as folder:
 """
 
 
-@pytest.fixture
-def run(temporary: Path) -> Iterator[Callable[[], "tuple[subprocess.Popen[str], Path]"]]:
-    """Start a run that has a scratch folder until its input closes; returns the process and the folder."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start() -> "tuple[subprocess.Popen[str], Path]":
-        process = subprocess.Popen(
-            [sys.executable, "-c", HOLDING],
-            cwd=ROOT,
-            env={**os.environ, "TMPDIR": str(temporary)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
+def test_only_folders_of_killed_runs_are_removed(beside: Beside, temporary: Path) -> None:
+    def run() -> "tuple[subprocess.Popen[str], Path]":
+        process = beside(HOLDING, TMPDIR=str(temporary))
         assert process.stdout is not None
         return process, Path(process.stdout.readline().strip())
 
-    yield start
-    for process in started:
-        with process:
-            process.kill()
-
-
-def test_only_folders_of_killed_runs_are_removed(
-    run: Callable[[], "tuple[subprocess.Popen[str], Path]"],
-) -> None:
     (killed, leftover), (ending, ended), (_, alive) = run(), run(), run()
     assert len({leftover, ended, alive}) == 3
     ending.communicate()
@@ -97,9 +84,8 @@ def test_unsafe_folder_is_refused_and_unchanged(
     path = scratch.user_folder() / below
     put(path)
     before = path.lstat()
-    for use in (scratch.scratch_folder("test").__enter__, scratch.remove_left_by_runs):
-        if use is scratch.remove_left_by_runs and not below:
-            continue  # it does not create the folder
+    uses = [scratch.scratch_folder("test").__enter__]
+    for use in (*uses, scratch.remove_left_by_runs) if below else uses:  # this makes no folder
         with pytest.raises(SetupError, check=lambda error: error.where == str(path)):
             use()
     after = path.lstat()
@@ -112,12 +98,10 @@ def test_scratch_folders_are_private_for_any_umask(umask: int, temporary: Path) 
     before = os.umask(umask)
     try:
         with scratch.scratch_folder("test") as folder:
-            modes = [
-                stat.S_IMODE(path.lstat().st_mode) for path in (folder.parent.parent, folder.parent, folder)
-            ]
+            folders = (folder.parent.parent, folder.parent, folder)
+            assert {stat.S_IMODE(path.lstat().st_mode) for path in folders} == {0o700}
     finally:
         os.umask(before)
-    assert modes == [0o700] * 3
 
 
 @pytest.mark.parametrize("letter", [" ", "'", '"', "ü", ":", "$"])
@@ -128,3 +112,74 @@ def test_temporary_folder_with_special_characters_is_avoided(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / f"a{letter}b"))
     with scratch.scratch_folder("test") as folder:
         assert letter not in str(folder)
+
+
+# --- a full disk -------------------------------------------------------------------------------------------
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_truncated_load_data_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Path.write_text
+
+    def cut(path: Path, text: str, *arguments: Any) -> int:
+        original(path, text[:10], *arguments)
+        raise FULL
+
+    with input_data(toy.model(), toy.samples(), tmp_path) as data:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_text", cut)
+            with pytest.raises(ProofError, check=lambda error: error.where == str(data.folder)) as raised:
+                data.file(1)
+        assert "TMPDIR" in raised.value.fix
+        assert json.loads(data.file(1).read_text())["data"]
+
+
+def test_full_disk_error_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_arguments: object) -> None:
+        raise FULL
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(ProofError, check=lambda error: error.where == str(tmp_path)):
+        room_for({"OUT": np.zeros((2, 3), np.float32)}, 8)
+
+
+# --- shared memory -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def segment() -> Iterator[Path]:
+    """An unused segment of 4 KiB."""
+    path = scratch.MEMORY / f"test-{uuid.uuid4().hex}"
+    path.write_bytes(b"\0" * mmap.PAGESIZE)
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def test_only_own_segments_become_private(tmp_path: Path) -> None:
+    names = ("triton-ab", "triton-x", "secret", "triton-abc")
+    own, other, secret, strange = (tmp_path / name for name in names)
+    for path in (own, other, secret):
+        path.touch(0o644)
+    strange.symlink_to(secret)
+    os.mkfifo(tmp_path / "triton-abd")
+    scratch.make_private("triton-ab", tmp_path)
+    assert [path.stat().st_mode & 0o777 for path in (own, other, secret)] == [0o600, 0o644, 0o644]
+
+
+def test_mapped_segment_stays_until_nobody_uses_it(segment: Path) -> None:
+    with segment.open("r+b") as file:
+        memory = mmap.mmap(file.fileno(), 0)
+    try:
+        assert scratch.remove_unused([segment]) == []
+    finally:
+        memory.close()
+    assert scratch.remove_unused([segment]) == [segment]
+    assert not segment.exists()
+
+
+def test_segment_of_another_user_stays(segment: Path) -> None:
+    theirs(segment)
+    assert scratch.remove_unused([segment]) == []
+    assert segment.exists()

@@ -12,8 +12,8 @@ import pynvml as NVML  # noqa: N812 - not the fake
 import pytest
 from msgspec import structs
 
-from fixtures.host import gpu
-from fixtures.host.gpu import GpuTime
+from fixtures.host import activity
+from fixtures.host.activity import GpuTime
 from fixtures.measure import point_state, sweep, validity
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
@@ -61,7 +61,7 @@ def test_gpu_memory_is_of_server_alone(nvml: Nvml, stretch: Stretch) -> None:
     """The processes that measure the peak or run the model in process use GPU memory too."""
     with subprocess.Popen(["sleep", "60"]) as server:
         nvml.pids = lambda _handle: [server.pid, os.getpid(), 1]
-        gpu_time = stretch(roots=tuple(gpu.roots_of(server.pid)), server=server.pid)
+        gpu_time = stretch(roots=tuple(activity.roots_of(server.pid)), server=server.pid)
         server.kill()
     assert use_of(gpu_time).memory_mib == 5120
     assert use_of(stretch(roots=())).memory_mib is None

@@ -18,7 +18,7 @@ import pytest
 
 from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.errors import ProofError
-from fixtures.host import machine, segments
+from fixtures.host import machine, scratch
 from fixtures.measure import perf_analyzer, shared_memory
 from fixtures.measure.job import Check, Job, SharedMemory
 from fixtures.measure.load_data import LoadData, input_data
@@ -253,7 +253,7 @@ def test_segment_used_by_another_process_stays_and_is_named(model: Model, left: 
 
 
 def test_segment_of_another_user_stops_the_pass(tmp_path: Path, generator: Generator) -> None:
-    other = segments.MEMORY / toy.OUTPUT
+    other = scratch.MEMORY / toy.OUTPUT
     other.touch()
     theirs(other)
     model, point = toy.model(), LoadPoint("online", 1, 4)

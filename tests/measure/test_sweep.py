@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fixtures.errors import ProofError
-from fixtures.host.cpu import CpuTime
+from fixtures.host.activity import CpuTime
 from fixtures.measure import estimates, point_state, stopping, sweep
 from fixtures.measure.job import Job
 from fixtures.measure.measurement import Measurement, Outcome, components, outcomes

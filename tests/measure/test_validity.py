@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.formats import all_formats
-from fixtures.host.cpu import CpuTime
+from fixtures.host.activity import CpuTime
 from fixtures.host.targets import CPU, recognise
 from fixtures.measure import validity
 from fixtures.measure.estimates import Steady

@@ -20,7 +20,7 @@ BENCHMARKS = """\
 from types import SimpleNamespace
 import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
-from fixtures.host.origin import origin
+from fixtures.host.machine import origin
 from fixtures.measure.measurement import Measurement
 from fixtures.run.record_file import Recorder
 from reports.record.schema import Start

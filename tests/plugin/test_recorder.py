@@ -19,7 +19,7 @@ from fixtures.errors import (
     SpeedError,
 )
 from fixtures.host import locks
-from fixtures.host.origin import own_run
+from fixtures.host.machine import own_run
 from fixtures.host.targets import CPU
 from fixtures.plugin import recorder
 from fixtures.plugin.options import SETTINGS
@@ -33,7 +33,7 @@ import os
 from types import SimpleNamespace
 import pytest
 from fixtures.errors import AccuracyError, NotAvailableError
-from fixtures.host.origin import origin
+from fixtures.host.machine import origin
 from fixtures.plugin.recorder import run_of
 from fixtures.run.record_file import Recorder
 from fixtures.plugin.selection import stage_of

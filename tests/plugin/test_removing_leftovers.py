@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.host import scratch, segments
+from fixtures.host import scratch
 from tests.helpers import run_pytest
 from tests.serve.programs import script
 
@@ -16,7 +16,7 @@ from tests.serve.programs import script
 @pytest.fixture
 def segment() -> Iterator[Path]:
     """Shared memory of a server that was killed together with its guards."""
-    path = segments.MEMORY / f"tritonproof-server-{uuid.uuid4().hex}"
+    path = scratch.MEMORY / f"tritonproof-server-{uuid.uuid4().hex}"
     path.write_bytes(b"\0" * mmap.PAGESIZE)
     yield path
     path.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from fixtures.host.targets import recognise
 from fixtures.run import measuring, models, serving
 from fixtures.run.case_run import CaseRun
 from fixtures.run.models import ModelRun, deployment_of
-from fixtures.serve.releases import Image
+from fixtures.serve.server_spec import Image
 from fixtures.spec import Case
 from reports.record.schema import Estimate, Load
 from tests import examples

@@ -3,6 +3,7 @@
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,22 @@ def test_pytorch_products_follow_tf32_setting(built: BuiltModel, tf32: bool) -> 
         assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == (tf32, tf32)
 
 
+def test_pytorch_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[str] = []
+    runtime = runtimes.load_runtime("pytorch.py")
+    network = torch.nn.Identity()
+    monkeypatch.setattr(runtime.torch.jit, "load", lambda _path, **_options: network)
+    monkeypatch.setattr(
+        runtime.torch.cuda,
+        "current_stream",
+        lambda device: SimpleNamespace(synchronize=lambda: waited.append(device)),
+    )
+    with tf32_products(allowed=True):  # undoes the runtime's settings afterwards
+        settings = {"device": "cuda", "device_id": "1", "threads": "1", "large": "0", "tf32": "1"}
+        runtime.load(Path("model.pt"), settings | {"tensors": "torch"})([torch.ones(1)])
+    assert waited == ["cuda:1"], "that of the instance's own GPU"
+
+
 # --- in Triton ---------------------------------------------------------------------------------------------
 
 
@@ -132,7 +149,7 @@ def served(built: BuiltModel, server_of_models: tuple[Server, Path]) -> Server:
     config.parameters["tensors"].string_value = "torch"
     config.parameters["FORCE_CPU_ONLY_INPUT_TENSORS"].string_value = "no"
     server, _folder = server_of_models
-    server.load_as_is(config, built.folder)
+    server.load_as_found(built.folder, config)
     return server
 
 

@@ -1,7 +1,9 @@
-"""User paths and files are read, or refused in a sentence, quickly and in little memory; the ends of logs."""
+"""User paths and files are read, or refused in a sentence, quickly and in little memory; ends of logs; archives."""
 
 import functools
+import io
 import os
+import tarfile
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -29,9 +31,7 @@ from fixtures.user_models.samples import read_samples
 from tests.helpers import closed
 
 
-@pytest.mark.parametrize(
-    "text", ["", "  ", "-", "~no-such-user-here/x", "a\nb", "\x1b[31mred", "bytes-\udcff"]
-)
+@pytest.mark.parametrize("text", ["", "  ", "~no-such-user-here/x", "a\nb", "\x1b[31mred", "bytes-\udcff"])
 def test_invalid_path_is_refused_without_control_characters(text: str) -> None:
     with pytest.raises(InputError) as raised:
         path_of("--results", text)
@@ -190,3 +190,38 @@ def test_non_log_has_no_lines(put: object, tmp_path: Path) -> None:
     put(tmp_path / "log")  # type: ignore[operator]
 
     assert last_lines(tmp_path / "log", 3) == []
+
+
+def test_folder_size_is_sum_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "saved_model.pb").write_bytes(b"graph")
+    (tmp_path / "variables" / "index").write_bytes(b"12345678")
+    assert files.size_bytes(tmp_path) == 13
+    assert files.size_bytes(tmp_path / "saved_model.pb") == 5
+
+
+def unpack(name: str, folder: Path) -> None:
+    """Make an archive of one file and unpack it."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as new_archive:
+        new_archive.addfile(tarfile.TarInfo(name))
+    content.seek(0)
+    with tarfile.open(fileobj=content) as archive:
+        files.unpack(archive, folder)
+
+
+@pytest.mark.skipif(not hasattr(tarfile, "data_filter"), reason="this Python cannot refuse it")
+def test_path_outside_the_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(tarfile.FilterError):
+        unpack("../outside", tmp_path / "folder")
+    assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_python_without_filters_unpacks_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    monkeypatch.setattr(
+        tarfile.TarFile, "extraction_filter", staticmethod(lambda member, _path: member), raising=False
+    )
+    unpack("file", tmp_path / "folder")
+    assert (tmp_path / "folder" / "file").is_file()

@@ -33,51 +33,34 @@ def header(shape: str, dtype: str = "<f4") -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
 
 
-def archive(path: Path, members: dict[str, bytes]) -> None:
+def put(path: Path, content: bytes) -> Path:
+    """Write a file; returns its folder."""
+    path.write_bytes(content)
+    return path.parent
+
+
+def archive(path: Path, **members: bytes) -> Path:
+    """Write an archive of NumPy's files; returns its path."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, content in members.items():
-            file.writestr(name, content)
+            file.writestr(f"{name}.npy", content)
+    return path
 
 
 def samples(path: Path, tensor: Tensor = ROW) -> Any:
     return read_samples(path, (tensor,)).load([0])
 
 
-def rows_of_nothing(folder: Path) -> Any:
-    (folder / "x.npy").write_bytes(header("(10000000000000, 0)"))
-    return samples(folder, Tensor("X", "FP32", (-1,)))
-
-
 def unpacked(folder: Path) -> Any:
     content = header("(104857600,)", "|u1") + bytes(100 << 20)
-    archive(folder / "x.npz", {"X.npy": content.replace(b"(104857600,)", b"(9104857600,)", 1)})
+    archive(folder / "x.npz", X=content.replace(b"(104857600,)", b"(9104857600,)", 1))
     return samples(folder)
-
-
-def labels_of_another_world(folder: Path) -> Any:
-    archive(folder / "l.npz", {"a.npy": header("(10000000000000,)")})
-    return read_labels(folder / "l.npz", ["a"], ["a"])
-
-
-def recorded_answers(folder: Path) -> Any:
-    archive(folder / "a.npz", {"about.npy": header("(10000000000000,)", "|u1"), "content.npy": b""})
-    return recorded.read(folder / "a.npz")
 
 
 def shape_of_a_request(folder: Path) -> Any:
     values = {"content": [], "shape": [10**40, 0]}
-    (folder / "x.json").write_text(json.dumps({"data": [{"X": values}]}))
+    put(folder / "x.json", json.dumps({"data": [{"X": values}]}).encode())
     return samples(folder, Tensor("X", "FP32", (-1, -1)))
-
-
-def text_in_many_places(folder: Path) -> Any:
-    (folder / "x.txt").write_text("a\n")
-    return samples(folder, Tensor("X", "BYTES", (10**12,)))
-
-
-def many_texts(folder: Path) -> Any:
-    (folder / "x.txt").write_text("a\n" * 3_000_000)
-    return samples(folder, Tensor("X", "BYTES", (1,)))
 
 
 def png(width: int, height: int, pixels: bytes = b"") -> bytes:
@@ -92,16 +75,6 @@ def png(width: int, height: int, pixels: bytes = b"") -> bytes:
         for kind, data in parts
     )
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
-
-
-def a_line_as_image(folder: Path) -> Any:
-    (folder / "x.png").write_bytes(png(1, 400_000, bytes(800_000)))
-    return preprocess(folder / "x.png")
-
-
-def an_image_without_end(folder: Path) -> Any:
-    (folder / "x.png").write_bytes(png(2**20, 2**20))
-    return preprocess(folder / "x.png")
 
 
 def volume(shape: tuple[int, ...], spacing: tuple[float, ...], voxels: bytes = b"") -> bytes:
@@ -137,16 +110,27 @@ def network(folder: Path, shape: list[Any], kind: int = TensorProto.FLOAT) -> An
     return model_of("x", GivenNetwork(folder / "x.onnx"))
 
 
+MANY = 10_000_000_000_000
 MUCH: dict[str, Callable[[Path], Any]] = {
-    "rows of no length": rows_of_nothing,
+    "rows of no length": lambda folder: samples(
+        put(folder / "x.npy", header(f"({MANY}, 0)")), Tensor("X", "FP32", (-1,))
+    ),
     "an archive that unpacks to more than its array": unpacked,
-    "labels": labels_of_another_world,
-    "recorded answers": recorded_answers,
+    "labels": lambda folder: read_labels(archive(folder / "l.npz", a=header(f"({MANY},)")), ["a"], ["a"]),
+    "recorded answers": lambda folder: recorded.read(
+        archive(folder / "a.npz", about=header(f"({MANY},)", "|u1"), content=b"")
+    ),
     "a request's shape": shape_of_a_request,
-    "a text for a shape": text_in_many_places,
-    "many texts": many_texts,
-    "an image of one column": a_line_as_image,
-    "an image of a terapixel": an_image_without_end,
+    "a text for a shape": lambda folder: samples(
+        put(folder / "x.txt", b"a\n"), Tensor("X", "BYTES", (10**12,))
+    ),
+    "many texts": lambda folder: samples(
+        put(folder / "x.txt", b"a\n" * 3_000_000), Tensor("X", "BYTES", (1,))
+    ),
+    "an image of one column": lambda folder: preprocess(
+        put(folder / "x.png", png(1, 400_000, bytes(800_000))) / "x.png"
+    ),
+    "an image of a terapixel": lambda folder: preprocess(put(folder / "x.png", png(2**20, 2**20)) / "x.png"),
     "a volume's shape": lambda folder: patient(folder, (32767, 32767, 32767, 4), (1, 1, 1)),
     "a volume's spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1e6, 1e6, 1e6), BRAIN),
     "a volume of no spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1, float("nan"), 1), BRAIN),
@@ -190,7 +174,7 @@ def test_program_in_place_of_a_picture_does_not_run(tmp_path: Path, monkeypatch:
     folder = tmp_path / "samples"
     folder.mkdir()
     script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
-    (folder / "x.png").write_bytes(script)
+    put(folder / "x.png", script)
     with pytest.raises(InputError):
         samples(folder, Tensor("X", "FP32", (3, 9, 9)))
     with pytest.raises(InputError):

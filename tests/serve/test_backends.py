@@ -1,5 +1,6 @@
-"""The backend that serves a format, server options, and unsupported cases."""
+"""The backend that serves a format, server options, unsupported cases, and real native backends."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from fixtures.build import repository
 from fixtures.build.repository import BuiltModel
+from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import NotAvailableError
 from fixtures.formats import all_formats
@@ -29,12 +32,14 @@ from fixtures.serve.backends import (
     serves_natively,
 )
 from fixtures.serve.command import environment_of
-from fixtures.serve.releases import Image
+from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import IMAGE, Choice, ServerKind
+from fixtures.serve.server_spec import IMAGE, Choice, Image, ServerKind, parse_choice
 from fixtures.spec import Case
-from tests.build.conversions import DEPLOYMENT, MICRO
+from tests.build.conversions import DEPLOYMENT, MICRO, no_samples
+from tests.conftest import NATIVE_PROGRAM
 from tests.serve.programs import script
+from tests.toy import compare_conversion
 
 FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
 MODELS = {model.name: model for model in all_models()}
@@ -54,33 +59,23 @@ def installed(folder: Path, *backends: str) -> Choice:
     return Choice("local", str(program))
 
 
-@pytest.mark.parametrize(
-    ("backends", "native"), [(["onnxruntime", "python"], True), (["onnxruntime"], True), (["python"], False)]
-)
-def test_native_backend_is_preferred_to_own_runtime(
-    tmp_path: Path, backends: list[str], native: bool
-) -> None:
-    choice = installed(tmp_path, *backends)
-    assert serves_natively(choice, tmp_path / "backends", ONNX) is native
-
-
-def test_server_without_backend_lists_its_backends(tmp_path: Path) -> None:
-    for name in ("pytorch", "identity"):
-        (tmp_path / name).mkdir()
-    with pytest.raises(NotAvailableError, match="identity, pytorch"):
-        serves_natively(Choice("local", "t"), tmp_path, ONNX)
-
-
-def test_containers_serve_natively_and_embedded_server_does_not(tmp_path: Path) -> None:
+def test_native_backend_is_preferred_to_own_runtime(tmp_path: Path) -> None:
+    for backends, native in ((["onnxruntime", "python"], True), (["onnxruntime"], True), (["python"], False)):
+        place = tmp_path / "-".join(backends)
+        assert serves_natively(installed(place, *backends), place / "backends", ONNX) is native
     assert serves_natively(Choice("docker", IMAGE), None, ONNX)
     assert not serves_natively(Choice("embedded"), tmp_path, ONNX)
+
+
+def test_server_without_a_backend_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
+    choice = installed(tmp_path, "pytorch", "identity")
+    with pytest.raises(NotAvailableError, match="identity, pytorch"):
+        serves_natively(choice, tmp_path / "backends", ONNX)
     with pytest.raises(NotAvailableError, match="onnx"):
         serves_natively(Choice("docker", "image"), None, dataclasses.replace(ONNX, backend=""))
 
 
-def test_backends_are_next_to_program_or_in_default_folder(
-    tmp_path: Path,
-) -> None:
+def test_backends_are_next_to_program_or_in_default_folder(tmp_path: Path) -> None:
     default = tmp_path / "opt"
     default.mkdir()
     choice = installed(tmp_path / "moved")
@@ -111,12 +106,8 @@ def test_freed_memory_is_kept_for_native_pytorch(
     expected = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"} if kept else {}
     choice = installed(tmp_path, "onnxruntime", "pytorch", "python")
     assert server_variables(choice, case, DEPLOYMENT) == expected
-    for other_choice in (
-        installed(tmp_path / "other", "python"),
-        Choice("embedded"),
-        Choice("remote", "host:8001"),
-    ):
-        assert server_variables(other_choice, case, DEPLOYMENT) == {}
+    others = Choice("embedded"), Choice("remote", "host:8001"), installed(tmp_path / "other", "python")
+    assert [server_variables(choice, case, DEPLOYMENT) for choice in others] == [{}] * 3
 
 
 def test_local_python_backend_finds_python_and_its_library(
@@ -159,35 +150,21 @@ def test_memory_pools_hold_largest_batches() -> None:
         assert 2 * deployment.instances * volumes < size < 16 * 2**30
 
 
-@pytest.mark.parametrize(
-    ("kind", "accelerator", "place"),
-    [("embedded", "trt", "here"), ("docker", "trt", "/tmp"), ("docker", None, None)],
-)
+@pytest.mark.parametrize(("kind", "accelerator"), [("embedded", "trt"), ("docker", "trt"), ("docker", None)])
 def test_engine_cache_folder_depends_on_server_kind(
-    kind: ServerKind,
-    accelerator: str | None,
-    place: str | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kind: ServerKind, accelerator: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
     config: dict[str, Any] = {}
-    client = SimpleNamespace(
-        load_model=lambda _name, **arguments: config.update(json.loads(arguments["config"]))
-    )
+    client = SimpleNamespace(load_model=lambda _name, **given: config.update(json.loads(given["config"])))
     case = Case(A100, MICRO, ONNX, accelerator, "fp16")
     built = BuiltModel(case, tmp_path / str(case), "0f3c", "test", 1.0, 1.0, reused=False)
     Server(kind, "127.0.0.1:1", "2.51.0", None, client).load(built, DEPLOYMENT, "online")
-    if kind == "embedded":
-        folder = config["parameters"]["engines"]["string_value"]
-    else:
-        accelerators = (
-            config["optimization"].get("execution_accelerators", {}).get("gpu_execution_accelerator", [])
-        )
-        paths = [entry["parameters"].get("trt_engine_cache_path") for entry in accelerators]
-        folder = next(filter(None, paths), None)
-    expected = {"here": str(tmp_path / "tritonproof" / "engines")}.get(str(place), place)
-    assert (None if folder is None else str(Path(folder).parent)) == expected
+    # The container mounts no other folder, and ONNX Runtime makes only the last one of the path.
+    here, there = str(tmp_path / "tritonproof" / "engines"), "/tmp/tritonproof-engines-0f3c"
+    expected = [here if kind == "embedded" else there] if accelerator else []
+    assert [folder for folder in (here, there) if folder in json.dumps(config)] == expected
+    assert (tmp_path / "tritonproof").exists() == (here in expected)
 
 
 # --- cases that a server's own backends cannot serve --------------------------------------------------------
@@ -222,13 +199,11 @@ def test_incompatible_tensorrt_of_container_is_skipped_with_a_fix(
     built_by: None, version: str | None, package: str | None
 ) -> None:
     check_supported(container(version), case_of("onnx"))
-    if package is None:
+    with pytest.raises(NotAvailableError) if package else contextlib.nullcontext() as caught:
         check_supported(container(version), case_of("trt"))
-        return
-    with pytest.raises(NotAvailableError) as caught:
-        check_supported(container(version), case_of("trt"))
-    assert str(version) in caught.value.what
-    assert package in str(caught.value.fix)
+    if caught is not None:
+        assert str(version) in caught.value.what
+        assert str(package) in str(caught.value.fix)
 
 
 @pytest.mark.parametrize(
@@ -257,12 +232,9 @@ def test_case_unsupported_by_release_is_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(machine, "compute_capability", lambda: capability)
-    server, case = container(release=release), case_of(format_, accelerator, gpus)
-    if is_served:
-        check_supported(server, case)
-        return
-    with pytest.raises(NotAvailableError, match=release):
-        check_supported(server, case)
+    refused = contextlib.nullcontext() if is_served else pytest.raises(NotAvailableError, match=release)
+    with refused:
+        check_supported(container(release=release), case_of(format_, accelerator, gpus))
 
 
 def test_local_native_backend_uses_tensorrt_of_image(
@@ -277,3 +249,47 @@ def test_local_native_backend_uses_tensorrt_of_image(
         check_supported(server, case_of("trt"))
     backend_library(backends, "tensorrt").unlink()
     check_supported(server, case_of("trt"))
+
+
+# --- real native backends, which no wheel has, but NVIDIA's containers ---------------------------------------
+
+NATIVE = [
+    case
+    for case in cases_of(CPU)
+    if case.model.micro
+    and case.precision == "fp32"
+    and case.format.mnemonic in ("onnx", "ts-trace", "ts-script")
+]
+
+
+@pytest.mark.skipif(
+    NATIVE_PROGRAM is None,
+    reason="needs a Triton with native backends: set TRITONPROOF_TRITON to the path of its tritonserver",
+)
+@pytest.mark.parametrize("native", NATIVE, ids=str)
+def test_native_backend_matches_in_process_after_reloads(native: Case, tmp_path: Path) -> None:
+    choice = parse_choice(f"local:{NATIVE_PROGRAM}")
+    if not backend_library(local_backends(choice.detail), native.format.backend).is_file():
+        pytest.skip(f"{choice.detail} has no {native.format.backend} backend")
+    if reason := native.format.missing("cpu", None, native.precision):
+        pytest.skip(reason)
+    framework, deployment = native.model.load(None), matrix_of(native.model, CPU).deployment
+    root = tmp_path / "native"
+    built = repository.build(native, framework, deployment, root, native=True, calibration=no_samples)
+    samples = native.model.samples("evaluation", None, None)
+    run = open_in_process(native, built.artifact, deployment)
+    model = dataclasses.replace(native.model, run=lambda _network, inputs: run(inputs))
+    beside = dataclasses.replace(native, model=model)
+    variables = server_variables(choice, native, deployment)
+    with serve(choice, built.folder.parent, tmp_path / "log", device="cpu", variables=variables) as server:
+        for scenario in ("offline", "online", "offline"):
+            assert server.load(built, deployment, scenario) == native.format.backend
+            for batch in (1, min(8, deployment.max_batch_size)):
+                parity = compare_conversion(
+                    beside,
+                    framework,
+                    lambda inputs: server.infer(str(native), native.model, inputs),
+                    dataclasses.replace(samples, ids=samples.ids[:8]),
+                    batch,
+                )
+                assert parity.passed, parity

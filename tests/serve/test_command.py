@@ -18,8 +18,7 @@ from fixtures.serve.backends import server_variables
 from fixtures.serve.command import Ports, docker_command, environment_of
 from fixtures.serve.container import check_docker
 from fixtures.serve.launch import serve
-from fixtures.serve.releases import Image
-from fixtures.serve.server_spec import IMAGE, Choice
+from fixtures.serve.server_spec import IMAGE, Choice, Image
 from tests.serve.programs import script
 
 
@@ -45,25 +44,11 @@ def test_embedded_server_needs_writable_backend_folder(
         pass
 
 
-def docker(
-    gpus: Sequence[str] = (), shared_memory: str = "system", image: Image | None = None, **variables: str
-) -> list[str]:
+def docker(gpus: Sequence[str] = (), image: Image | None = None, **options: Any) -> list[str]:
     """The command for a repository below the working directory."""
-    return docker_command(
-        image or Image(IMAGE, release="24.10"),
-        Path("models"),
-        Ports(http=50000, grpc=50001, metrics=50002),
-        gpus=gpus,
-        shared_memory=shared_memory,
-        name="tritonproof-1",
-        variables=variables,
-    )
-
-
-def test_container_is_published_on_loopback_only() -> None:
-    command = docker()
-    published = [part for part in command if part.startswith(("--publish", "-p", "--net", "-P"))]
-    assert published == [f"--publish=127.0.0.1:5000{n}:800{n}" for n in range(3)]
+    image = image or Image(IMAGE, release="24.10")
+    rest = {"shared_memory": "system", "name": "tritonproof-1", **options}
+    return docker_command(image, Path("models"), Ports(50000, 50001, 50002), gpus=gpus, **rest)
 
 
 @pytest.mark.parametrize("name", ["models", "a:b", "a,b", 'a"b', "ä b"])
@@ -86,9 +71,14 @@ def test_model_folder_of_any_name_is_mounted_read_only(
         ("cuda", {"--ipc=host", "--pid=host"}),
     ],
 )
-def test_container_shares_what_shared_memory_needs(shared_memory: str, options: set[str]) -> None:
+def test_container_shares_what_shared_memory_needs_and_ports_on_loopback(
+    shared_memory: str, options: set[str]
+) -> None:
     every = {"--ipc=host", "--pid=host", "--shm-size=2g", "--init"}
-    assert every & set(docker(shared_memory=shared_memory)) == options
+    command = docker(shared_memory=shared_memory)
+    assert every & set(command) == options
+    published = [part for part in command if part.startswith(("--publish", "-p", "--net", "-P"))]
+    assert published == [f"--publish=127.0.0.1:5000{n}:800{n}" for n in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -121,8 +111,8 @@ def test_true_fp32_sets_server_environment(tf32: bool | None, given: bool) -> No
     case = next(case for case in cases_of(recognise("NVIDIA A100")) if case.precision == "fp32")
     deployment = structs.replace(matrix_of(case.model, case.target).deployment, tf32=tf32)
     for choice in (Choice("docker", IMAGE), Choice("embedded")):
-        variables = server_variables(choice, case, deployment)
-        assert ("--env=NVIDIA_TF32_OVERRIDE=0" in docker(**dict[str, Any](variables))) is given
+        command = docker(variables=server_variables(choice, case, deployment))
+        assert ("--env=NVIDIA_TF32_OVERRIDE=0" in command) is given
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
-"""The suite limits and checks answers, waits for busy servers, and ends every request."""
+"""Answers are limited and checked, busy servers waited for, and every request ended; and all connections of the
+suite reach a real Triton that needs TLS or a header."""
 
 import contextlib
 import dataclasses
 import functools
 import itertools
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -16,18 +19,31 @@ from tritonclient.grpc import model_config_pb2 as mc
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
+from fixtures.build.repository import BuiltModel
+from fixtures.consistency.served import send
 from fixtures.errors import InputError, NotAvailableError, ProofError, SetupError
-from fixtures.host.cpu import CpuTime
+from fixtures.host.activity import CpuTime
+from fixtures.measure import perf_analyzer
+from fixtures.measure.job import Job
+from fixtures.measure.load_data import input_data
+from fixtures.measure.requests import request_for
 from fixtures.measure.shared_memory import shared_region
-from fixtures.serve import connection
-from fixtures.serve.connection import HangsError, Limits, while_it_computes
-from fixtures.serve.loaded_model import load_found, loaded_on
+from fixtures.measure.verifying import ask_once
+from fixtures.serve import connection, launch
+from fixtures.serve.as_found import load_found, loaded_on
+from fixtures.serve.connection import Access, HangsError, Limits, grpc_client, headers_in, while_it_computes
+from fixtures.serve.launch import serve
+from fixtures.serve.messages import Message, converse
 from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
-from fixtures.spec import Tensor
+from fixtures.serve.server_spec import Choice
+from fixtures.spec import LoadPoint, Tensor
 from fixtures.user_models.repository import FoundModel
 from fixtures.user_models.repository_model import declared
-from tests.serve.programs import HANG_S
+from tests.conftest import DEPLOYMENT
+from tests.helpers import settings
+from tests.serve.programs import HANG_S, VALUES, doubled_by
+from tests.toy import samples_of
 
 FOUND = FoundModel("m", None, None)
 
@@ -90,9 +106,8 @@ def answering() -> Iterator[Callable[..., Server]]:
                 name = details.method.rpartition("/")[2]
                 return grpc.unary_unary_rpc_method_handler(lambda _request, context: answer(name, context))
 
-        server = grpc.server(
-            ThreadPoolExecutor(2), options=[("grpc.max_send_message_length", -1)], compression=packed
-        )
+        unlimited = [("grpc.max_send_message_length", -1)]
+        server = grpc.server(ThreadPoolExecutor(2), options=unlimited, compression=packed)
         server.add_generic_rpc_handlers((Handler(),))
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
@@ -104,12 +119,6 @@ def answering() -> Iterator[Callable[..., Server]]:
     yield start
     for resource in reversed(started):
         resource.stop(None) if hasattr(resource, "stop") else resource.close()
-
-
-def test_models_of_server_are_listed(answering: Callable[..., Server]) -> None:
-    server = answering()
-    assert [model.name for model in loaded_on(server)] == ["m"]
-    assert load_found(server, FOUND, {}).versions == ("1", "2", "10")
 
 
 @pytest.mark.parametrize(
@@ -144,27 +153,24 @@ def test_nonnumeric_version_is_refused(version: str, answering: Callable[..., Se
     assert "\x1b" not in str(raised.value)
 
 
-def test_server_version_is_cleaned_and_shortened(
-    answering: Callable[..., Server],
-) -> None:
+def test_models_of_server_are_listed_and_its_version_is_cleaned(answering: Callable[..., Server]) -> None:
     server_metadata = pb.ServerMetadataResponse(
         name="ours", version="\x1b[31m" + "9" * 1_000_000, extensions=["model_configuration"]
     )
-    version = answering(ServerMetadata=server_metadata).version
-    assert "\x1b" not in version
-    assert len(version) <= 200
+    server = answering(ServerMetadata=server_metadata)
+    assert "\x1b" not in server.version
+    assert len(server.version) <= 200
+    assert [model.name for model in loaded_on(server)] == ["m"]
+    assert load_found(server, FOUND, {}).versions == ("1", "2", "10")
 
 
 @pytest.fixture
 def other(answering: Callable[..., Server]) -> Callable[..., Server]:
     """A server with only the mandatory part of the protocol."""
     server_metadata = pb.ServerMetadataResponse(name="mlserver", version="1.7.1")
-    lacking = dict.fromkeys(
-        ["ModelConfig", "ModelStatistics", "RepositoryIndex", "RepositoryModelUnload"], LACKS
-    )
-    return functools.partial(
-        answering, **{"ServerMetadata": server_metadata, **lacking, "ModelMetadata": metadata()}
-    )
+    names = ["ModelConfig", "ModelStatistics", "RepositoryIndex", "RepositoryModelUnload"]
+    own = {"ServerMetadata": server_metadata, "ModelMetadata": metadata()}
+    return functools.partial(answering, **dict.fromkeys(names, LACKS), **own)
 
 
 def test_other_server_is_described_by_its_metadata(other: Callable[..., Server]) -> None:
@@ -179,11 +185,7 @@ def test_other_server_is_described_by_its_metadata(other: Callable[..., Server])
     assert (loaded.versions, loaded.lacks) == ((), ("configuration", "statistics"))
     with pytest.raises(NotAvailableError):
         server.check_load(loaded.lacks)
-
-
-def test_no_batches_without_a_leading_dynamic_axis(
-    other: Callable[..., Server],
-) -> None:
+    # Without a leading dynamic axis it has no batches.
     (found_model,) = loaded_on(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
     model = declared(found_model)
     assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))
@@ -213,9 +215,7 @@ def test_models_of_a_server_without_index_must_be_named(other: Callable[..., Ser
     assert loaded_on(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
 
 
-def test_server_that_cannot_load_models_is_refused(
-    other: Callable[..., Server],
-) -> None:
+def test_server_that_cannot_load_models_is_refused(other: Callable[..., Server]) -> None:
     server = other()
     with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
         check_accepts_models(server.address)
@@ -304,32 +304,149 @@ def clock_of(cores: Iterator[float]) -> Clock:
     return clock
 
 
-def test_idle_server_is_given_up() -> None:
-    never = threading.Event()
+def test_busy_server_is_waited_for_and_idle_one_given_up() -> None:
+    answered, never = threading.Event(), threading.Event()
+
+    def cores() -> Iterator[float]:
+        yield from (1.0, 0.3, 0.02)
+        answered.set()
+        yield from itertools.repeat(1.0)
+
+    assert while_it_computes(lambda: answered.wait(HANG_S), 1, IDLE_S, clock_of(cores()))
     with pytest.raises(HangsError):
         while_it_computes(lambda: never.wait(HANG_S), 1, IDLE_S, clock_of(itertools.repeat(0.001)))
     never.set()
 
 
-def test_busy_server_is_waited_for() -> None:
-    answered = threading.Event()
-
-    def cores() -> Iterator[float]:
-        yield from (1.0, 0.3, 0.02)
-        answered.set()
-        while True:
-            yield 1.0
-
-    assert while_it_computes(lambda: answered.wait(HANG_S), 1, IDLE_S, clock_of(cores()))
-
-
-def test_server_with_invisible_processes_is_waited_for() -> None:
-    assert while_it_computes(lambda: "loaded", None, IDLE_S, clock_of(iter(()))) == "loaded"
-
-
-def test_error_of_the_call_is_raised() -> None:
+def test_call_may_fail_or_ask_a_server_with_invisible_processes() -> None:
     def refuse() -> None:
         raise UnicodeError
 
+    assert while_it_computes(lambda: "loaded", None, IDLE_S, clock_of(iter(()))) == "loaded"
     with pytest.raises(UnicodeError):
         while_it_computes(refuse, 1, IDLE_S)
+
+
+SECRET = "a-secret-of-this-test"
+KEPT = f"--grpc-restricted-protocol=inference,health,metadata,model-repository,statistics:key={SECRET}"
+"""With this option Triton refuses every request without the header."""
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A self-signed certificate of this host, and its key."""
+    folder = tmp_path_factory.mktemp("certificate")
+    file, key = folder / "server.pem", folder / "server.key"
+    names = ("-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2")
+    new = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", file, *names)
+    subprocess.run(new, check=True, capture_output=True)
+    return file, key
+
+
+@pytest.fixture(scope="module")
+def headers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("headers") / "headers.txt"
+    file.write_text(f"# of this test\n\nTriton-Grpc-Protocol-Key: {SECRET}\n")
+    return file
+
+
+@contextlib.contextmanager
+def encrypting(
+    models: Path, certificate: tuple[Path, Path], log: Path, headers: Path | None = None
+) -> Iterator[Server]:
+    """A Triton that needs TLS, and perhaps the header."""
+    file, key = certificate
+    options = ["--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}"]
+    options += [KEPT] if headers else []
+    access = Access(tls=True, ca=file, header_file=headers)
+    start = functools.partial(serve, Choice("embedded"), models, log, device="cpu", open_to_all=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
+        with start(options=options) as server:
+            yield dataclasses.replace(server, access=access)
+
+
+@pytest.fixture(scope="module")
+def encrypted(
+    models: Path, certificate: tuple[Path, Path], headers: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A Triton that needs TLS and the header."""
+    with encrypting(models, certificate, tmp_path_factory.mktemp("logs") / "log", headers) as server:
+        yield server
+
+
+def job_of(server: Server, built: BuiltModel, data: object) -> Job:
+    point = LoadPoint("online", 1, 2)
+    return Job(server, server.name_of(built.case), built.case.model, point, "none", data)  # type: ignore[arg-type]
+
+
+def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltModel, tmp_path: Path) -> None:
+    choice = Choice("remote", encrypted.address, encrypted.access)
+    with serve(choice, tmp_path, tmp_path / "log", device="cpu") as server:
+        server.load(doubling, DEPLOYMENT, "online")
+        assert doubled_by(server, doubling)
+        assert server.name_of(doubling.case) in {entry.name for entry in server.statistics()}
+        model = dataclasses.replace(doubling.case.model, name=server.name_of(doubling.case))
+        ((answer,),) = converse(server, model, [Message({model.inputs[0].name: VALUES[:1]})])
+        assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
+        with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
+            job = job_of(server, doubling, data)
+            assert send(job, [request_for(job, data.inputs([0]))])[0].response is not None
+            assert len(ask_once(job, [np.array([0]), np.array([1])])) == 2
+            with pytest.raises(NotAvailableError):
+                server.check_load()  # perf_analyzer sends no headers
+
+
+def test_load_runs_over_tls(
+    models: Path, certificate: tuple[Path, Path], doubling: BuiltModel, tmp_path: Path
+) -> None:
+    model = doubling.case.model
+    with encrypting(models, certificate, tmp_path / "log") as server:
+        server.load(doubling, DEPLOYMENT, "online")
+        server.check_load()
+        with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
+            run = perf_analyzer.take(job_of(server, doubling, data), 0.1)
+        assert len(run.latencies_s) > 10
+
+
+def test_access_without_certificate_or_header_is_refused(encrypted: Server, headers: Path) -> None:
+    without_headers = dataclasses.replace(encrypted.access, header_file=None)
+    for access in (Access(), Access(tls=True), Access(tls=True, header_file=headers), without_headers):
+        with pytest.raises(SetupError, check=lambda error: error.where.endswith(encrypted.address)) as raised:
+            connect(encrypted.address, access, answer_s=2.0)
+        assert SECRET not in str(raised.value)
+
+
+def test_options_set_server_access(certificate: tuple[Path, Path], headers: Path) -> None:
+    file, _ = certificate
+    parsed = settings(triton="grpcs://host:443", triton_ca=str(file), triton_headers=str(headers))
+    assert parsed.triton.access == Access(tls=True, ca=file, header_file=headers)
+    assert SECRET not in repr(parsed)
+    assert SECRET not in " ".join(parsed.command_line())
+    with pytest.raises(InputError, check=lambda error: str(headers) in str(error.where)):
+        settings(triton="grpcs://host:443", triton_ca=str(headers))  # which has no certificates
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["no header", "name with spaces: x", "grpc-timeout: 1S", "x-bin: AA", "x: caf\u00e9", ": x", "x: a\x07"],
+)
+def test_invalid_header_line_is_named_but_not_shown(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "headers"
+    file.write_text(f"authorization: Bearer {SECRET}\n{line} {SECRET}\n")
+    with pytest.raises(InputError, check=lambda error: error.where == f"{file}, line 2") as raised:
+        headers_in(file)
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("triton", "option"),
+    [("host:443", "triton_ca"), ("embedded", "triton_ca"), ("embedded", "triton_headers")],
+)
+def test_access_option_needs_a_matching_server(
+    triton: str, option: str, certificate: tuple[Path, Path], headers: Path
+) -> None:
+    files = {"triton_ca": certificate[0], "triton_headers": headers}
+    where = f"--{option.replace('_', '-')} --triton {triton}"
+    with pytest.raises(InputError, check=lambda error: error.where == where):
+        settings(triton=triton, **{option: str(files[option])})

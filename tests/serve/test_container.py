@@ -2,102 +2,92 @@
 
 import json
 import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fixtures.errors import ProofError, SetupError
-from fixtures.host import machine
 from fixtures.serve import container
 from fixtures.serve.container import Engine, check_docker, prepare_image
 from fixtures.serve.launch import serve
-from fixtures.serve.releases import Image
-from fixtures.serve.server_spec import IMAGE, Choice, image_of
+from fixtures.serve.server_spec import IMAGE, Choice, Image, image_of
+from fixtures.spec import Device
 from tests.host.fake_nvml import Nvml
 from tests.serve.programs import script
 
 
-def engine(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, about: object = None, *, needs_pull: bool = False
-) -> Path:
-    """Put a fake docker on PATH whose containers end at once; returns the file that lists its arguments."""
-    calls, marker = folder / "calls", folder / "image is here"
-    if not needs_pull:
-        marker.touch()
-    (folder / "about.json").write_text(json.dumps([about or {}]))
-    script(
-        folder / "bin" / "docker",
-        f'''printf '%s\\n' "$@" END >> "{calls}"
+class Docker:
+    """A fake docker on PATH, whose containers end at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.image = folder, folder / "image is here"
+        self.image.touch()
+        self.say({})
+        text = f'''printf '%s\\n' "$@" END >> "{folder}/calls"
 case "$1" in
-    image) [ -f "{marker}" ] && cat "{folder}/about.json" ;;
-    pull) [ ! -f "{folder}/refused" ] && touch "{marker}" || {{ echo "denied"; exit 1; }} ;;
+    image) [ -f "{self.image}" ] && cat "{folder}/about.json" ;;
+    pull) [ ! -f "{folder}/refused" ] && touch "{self.image}" || {{ echo "denied"; exit 1; }} ;;
     run) echo "no such image"; exit 125 ;;
-esac''',
-    )
-    monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
-    return calls
+esac'''
+        script(folder / "bin" / "docker", text)
 
+    def say(self, about: object) -> None:
+        """Answer so to `docker image inspect`."""
+        (self.folder / "about.json").write_text(json.dumps([about]))
 
-def calls_in(calls: Path) -> list[list[str]]:
-    """The arguments of each call."""
-    return [call.splitlines() for call in calls.read_text().split("END\n")[:-1]]
+    @property
+    def calls(self) -> list[list[str]]:
+        """The arguments of each call."""
+        return [call.splitlines() for call in (self.folder / "calls").read_text().split("END\n")[:-1]]
 
+    def start(self, image: str = IMAGE, **options: Any) -> list[str]:
+        """Start a container that ends at once; returns the reported steps."""
+        steps: list[str] = []
+        given = {"device": "cpu", "report": steps.append, **options}
+        server = serve(Choice("docker", image), self.folder / "models", self.folder / "log", **given)
+        with pytest.raises(ProofError, match="no such image"), server:
+            pass
+        return steps
 
-def start(tmp_path: Path, image: str = IMAGE, **options: Any) -> list[str]:
-    """Start a container that ends at once; returns the reported steps."""
-    steps: list[str] = []
-    defaults: dict[str, Any] = {"device": "cpu", "report": steps.append}
-    with (
-        pytest.raises(ProofError, match="no such image"),
-        serve(
-            Choice("docker", image),
-            tmp_path / "models",
-            tmp_path / "log",
-            **{**defaults, **options},
-        ),
-    ):
-        pass
-    return steps
+    def prepare(self, image: str, device: Device = "cpu", report: Any = lambda _step: None) -> Image:
+        return prepare_image(Choice("docker", image), device, self.folder / "log", report)
 
 
 @pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
+    fake = Docker(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    return fake
+
+
+@pytest.fixture
+def second(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> Nvml:
     """A machine with two GPUs; the run uses the second."""
-    fake = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
-    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    nvml.uuids = ("GPU-1", "GPU-2")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-2")
-    machine.gpus_of.cache_clear()
-    yield fake
-    machine.gpus_of.cache_clear()
+    return nvml
 
 
-def test_container_that_outlives_its_client_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = engine(tmp_path, monkeypatch)
-    start(tmp_path)
-    info, inspect, run, remove = calls_in(calls)
+def test_container_that_outlives_its_client_is_removed(docker: Docker) -> None:
+    docker.start()
+    info, inspect, run, remove = docker.calls
     name = next(part for part in run if part.startswith("--name=")).partition("=")[2]
     assert (info, inspect) == (["info", "--format", "{{json .}}"], ["image", "inspect", IMAGE])
     assert remove == ["rm", "--force", name]
 
 
-def test_docker_gets_gpu_memory_and_release_options(
-    tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = engine(tmp_path, monkeypatch, {"Config": {"Env": ["NVIDIA_TRITON_SERVER_VERSION=26.04"]}})
+def test_docker_gets_gpu_memory_and_release_options(docker: Docker, second: Nvml) -> None:
+    docker.say({"Config": {"Env": ["NVIDIA_TRITON_SERVER_VERSION=26.04"]}})
     variables = {"NVIDIA_TF32_OVERRIDE": "0"}
-    start(tmp_path, "my/triton:1", device="cuda", shared_memory="cuda", variables=variables)
-    run = calls_in(calls)[2]
+    docker.start("my/triton:1", device="cuda", shared_memory="cuda", variables=variables)
+    run = docker.calls[2]
     name = next(part for part in run if part.startswith("--name=")).partition("=")[2]
     every_time_others = ("--publish", "--grpc-restricted-protocol", "--http-restricted-api")
     assert [part for part in run if not part.startswith(every_time_others)] == [
         *("run", "--rm", f"--name={name}", '--gpus="device=GPU-2"', "--ipc=host", "--pid=host"),
         *("--env=ORT_DISABLE_TELEMETRY=1", "--env=NVIDIA_TF32_OVERRIDE=0"),
-        f"--mount=type=bind,source={tmp_path}/models,target=/models,readonly",
+        f"--mount=type=bind,source={docker.folder}/models,target=/models,readonly",
         *("my/triton:1", "tritonserver", f"--id={name}", "--model-repository=/models"),
         *("--model-control-mode=explicit", "--strict-readiness=false", "--exit-timeout-secs=3"),
         *("--http-address=0.0.0.0", "--http-port=8000", "--grpc-address=0.0.0.0", "--grpc-port=8001"),
@@ -116,53 +106,40 @@ def test_docker_gets_gpu_memory_and_release_options(
     ],
 )
 def test_unknown_image_gets_newest_options_with_a_notice(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    image: str,
-    variables: list[str],
-    allowed: bool,
-    guessed: bool,
+    docker: Docker, image: str, variables: list[str], allowed: bool, guessed: bool
 ) -> None:
-    calls = engine(tmp_path, monkeypatch, {"Config": {"Env": variables}})
-    steps = start(tmp_path, image)
-    assert ("--allow-client-shm=true" in calls_in(calls)[2]) is allowed
+    docker.say({"Config": {"Env": variables}})
+    steps = docker.start(image)
+    assert ("--allow-client-shm=true" in docker.calls[2]) is allowed
     assert any("no known release" in step for step in steps) is guessed
 
 
-@pytest.mark.parametrize("refused", [False, True])
-def test_missing_image_is_pulled_before_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: bool
-) -> None:
-    calls = engine(tmp_path, monkeypatch, needs_pull=True)
-    if refused:
-        (tmp_path / "refused").touch()
-        with pytest.raises(ProofError, match="denied"):
-            prepare_image(Choice("docker", IMAGE), "cpu", tmp_path / "log")
-        return
-    steps = start(tmp_path)
-    assert [call[0] for call in calls_in(calls)] == ["info", "image", "pull", "image", "run", "rm"]
+def test_missing_image_is_pulled_before_start(docker: Docker) -> None:
+    docker.image.unlink()
+    (docker.folder / "refused").touch()
+    with pytest.raises(ProofError, match="denied", check=lambda error: error.where == IMAGE):
+        docker.prepare(IMAGE)
+    (docker.folder / "refused").unlink()
+    steps = docker.start()
+    assert [call[0] for call in docker.calls[3:]] == ["info", "image", "pull", "image", "run", "rm"]
     assert f"pull {IMAGE}" in steps
 
 
-def test_unsupported_image_is_refused_with_one_that_runs(
-    tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nvml.capabilities = {"GPU-2": (10, 0)}
-    engine(tmp_path, monkeypatch)
+def test_unsupported_image_is_refused_with_one_that_runs(docker: Docker, second: Nvml) -> None:
+    second.capabilities = {"GPU-2": (10, 0)}
     fitting = image_of(Choice("docker"))
     assert fitting == "nvcr.io/nvidia/tritonserver:25.02-py3"
     with pytest.raises(SetupError, check=lambda error: fitting in str(error.fix)):
-        prepare_image(Choice("docker", IMAGE), "cuda", tmp_path / "log")
+        docker.prepare(IMAGE, "cuda")
 
 
 @pytest.mark.parametrize(("driver", "is_told"), [("470.57.02", True), ("560.35.03", False)])
 def test_old_driver_is_reported_before_start(
-    tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch, driver: str, is_told: bool
+    docker: Docker, second: Nvml, monkeypatch: pytest.MonkeyPatch, driver: str, is_told: bool
 ) -> None:
-    engine(tmp_path, monkeypatch)
-    monkeypatch.setattr(nvml, "nvmlSystemGetDriverVersion", lambda: driver)
+    monkeypatch.setattr(second, "nvmlSystemGetDriverVersion", lambda: driver)
     steps: list[str] = []
-    prepare_image(Choice("docker", IMAGE), "cuda", tmp_path / "log", steps.append)
+    docker.prepare(IMAGE, "cuda", steps.append)
     assert any(driver in step for step in steps) is is_told
 
 
@@ -185,10 +162,10 @@ DIGESTS = ["mirror.example.org/triton@sha256:1", "nvcr.io/nvidia/tritonserver@sh
     ],
 )
 def test_image_is_identified_by_digest_release_and_tensorrt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, about: object, known: Image
+    docker: Docker, name: str, about: object, known: Image
 ) -> None:
-    engine(tmp_path, monkeypatch, about)
-    assert prepare_image(Choice("docker", name), "cpu", tmp_path / "log") == known
+    docker.say(about or {})
+    assert docker.prepare(name) == known
 
 
 @pytest.mark.parametrize(
@@ -208,8 +185,8 @@ def test_engine_reports_whether_it_gives_gpus(
     monkeypatch.setattr(container, "CDI_FOLDERS", (tmp_path / "cdi",))
     script(tmp_path / "docker", f"echo '{said}'")
     monkeypatch.setenv("PATH", str(tmp_path))
-    docker = check_docker()
-    assert (docker.gives_gpus(), docker.is_podman) == (gives, podman)
+    engine = check_docker()
+    assert (engine.gives_gpus(), engine.is_podman) == (gives, podman)
     (tmp_path / "cdi").mkdir()
     (tmp_path / "cdi" / "nvidia.yaml").touch()
     assert Engine(host={}).gives_gpus()

@@ -1,16 +1,20 @@
-"""Servers start and end with their block, and failed starts state the reason."""
+"""Servers start and end with their block or their caller, even under load, and failed starts state the reason."""
 
 import dataclasses
+import random
 import socket
 import tempfile
+import time
+import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
+from fixtures.host import guard
 from fixtures.serve import cleanup, wheels
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
@@ -18,12 +22,13 @@ from fixtures.serve.remote import check_accepts_models
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice, parse_choice
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
-from tests.helpers import command_line, wait_until
+from tests.helpers import ENDED_S, Household, command_line, end, start_caller, wait_until
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
 
 EMBEDDED = Choice("embedded")
 SHM = Path("/dev/shm")
+SERVICES = ("http", "grpc", "metrics")
 HELP = '[ "$*" = --help ] && exit'
 """The suite asks a server for its help before starting it, and waits for the answer."""
 
@@ -35,7 +40,7 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
     with serve(EMBEDDED, tmp_path / "models", log, device="cpu") as server:
         server.load(built, DEPLOYMENT, "online")
         process = process_of(server)
-        ports = [port_of(server, service) for service in ("http", "grpc", "metrics")]
+        ports = [port_of(server, service) for service in SERVICES]
         backend_folders = set(cleanup.FOLDERS.glob("python_env_*")) - before
         assert server.scratch is not None
         segments = f"{server.scratch.name}*"
@@ -55,32 +60,22 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
 
 
 @pytest.mark.parametrize("completes", [False, True])
-def test_model_with_complete_configuration_starts_once(
-    make_build: MakeBuild, tmp_path: Path, completes: bool
+def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
+    make_build: MakeBuild, tmp_path: Path, completes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    built = make_build(tmp_path / "models", "doubling", DOUBLING)
+    root = tmp_path / "Modelle für it's $HOME;"
+    (root / "tmp").mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(root / "tmp"))
+    built = make_build(root / "models", "doubling", DOUBLING)
     program, started = built.folder / "1" / "model.py", tmp_path / "started"
     count = f"with open({str(started)!r}, 'a') as file:\n    file.write('once more\\n')\n"
     program.write_text(program.read_text() + count)
-    with serve(EMBEDDED, tmp_path / "models", tmp_path / "log", device="cpu", completes=completes) as server:
+    with serve(EMBEDDED, root / "models", root / "log", device="cpu", completes=completes) as server:
         server.load(built, DEPLOYMENT, "online")
         assert doubled_by(server, built)
-    assert len(started.read_text().splitlines()) == (2 if completes else 1)
-
-
-def test_models_are_served_from_any_path(
-    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = "Modelle für it's $HOME;"
-    (tmp_path / name / "tmp").mkdir(parents=True)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name / "tmp"))
-    repository = tmp_path / name / "models"
-    built = make_build(repository, "doubling", DOUBLING)
-    with serve(EMBEDDED, repository, tmp_path / name / "log", device="cpu") as server:
-        assert server.scratch is not None
-        server.load(built, DEPLOYMENT, "online")
-        assert doubled_by(server, built)
+    assert server.scratch is not None
     assert not server.scratch.exists()
+    assert len(started.read_text().splitlines()) == (2 if completes else 1)
 
 
 def wrapper(folder: Path, options: str = "") -> Path:
@@ -108,19 +103,16 @@ def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, 
 def test_server_without_model_control_is_refused_before_building(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refusing = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
-    embedded = Choice("embedded")
-    with serve(
-        refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True
-    ) as other_server:
-        with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {other_server.address}"):
-            check_accepts_models(other_server.address)
+    with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as server:
+        with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
+            check_accepts_models(server.address)
         places = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
-        run = suite("-k", TRACE, "-m", "not load", "--triton", other_server.address, **places)
-        assert (run.status, other_server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
+        run = suite("-k", TRACE, "-m", "not load", "--triton", server.address, **places)
+        assert (run.status, server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
         assert not list(places["repos"].glob("cpu-*")), "nothing was built"
-    check_accepts_models(other_server.address)  # unreachable now: not its error to report
-    with serve(embedded, models, tmp_path / "log", device="cpu", open_to_all=True) as other_server:
-        check_accepts_models(other_server.address)
+    check_accepts_models(server.address)  # unreachable now: not its error to report
+    with serve(EMBEDDED, models, tmp_path / "log", device="cpu", open_to_all=True) as server:
+        check_accepts_models(server.address)
 
 
 @pytest.mark.parametrize("obstacle", ["log", "results"])
@@ -131,10 +123,7 @@ def test_unwritable_log_is_an_error_naming_its_place(models: Path, tmp_path: Pat
     else:
         log.parent.write_text("in the way of a folder")
 
-    with (
-        pytest.raises(SetupError) as refused,
-        serve(Choice("embedded"), models, log, device="cpu"),
-    ):
+    with pytest.raises(SetupError) as refused, serve(EMBEDDED, models, log, device="cpu"):
         pass
     assert refused.value.where.startswith(str(log))
     assert "--results" in refused.value.fix
@@ -158,36 +147,24 @@ def start(program: Path, tmp_path: Path, **options: Any) -> None:
     ],
 )
 def test_server_ending_at_start_is_an_error_with_output(
-    tmp_path: Path, temporary: Path, text: str, named: list[str]
+    tmp_path: Path, temporary: Path, text: str, named: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nothing of it is left, nor of servers that were killed before."""
+    monkeypatch.setattr(cleanup, "COMMAND", ["touch", str(tmp_path / "cleaned up")])
     program = script(tmp_path / "bin" / "tritonserver", text)
     with pytest.raises(ProofError) as caught:
         start(program, tmp_path, variables={"MALLOC_MMAP_MAX_": "0"})
     assert [part for part in named if part not in caught.value.what] == []
     assert list(temporary.glob("*/runs/*")) == []
-
-
-def test_server_end_removes_leftovers_of_killed_servers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cleanup, "COMMAND", ["touch", str(tmp_path / "cleaned up")])
-    with pytest.raises(ProofError):
-        start(script(tmp_path / "bin" / "tritonserver", "exit 1"), tmp_path)
     assert (tmp_path / "cleaned up").exists()
 
 
 def test_taken_port_is_recognized_and_retried(models: Path, tmp_path: Path, temporary: Path) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        port = listener.getsockname()[1]
-        attempts = [
-            dataclasses.replace(free_ports(), **{service: port}) for service in ("http", "grpc", "metrics")
-        ]
-        with (
-            pytest.raises(ProofError),
-            serve(EMBEDDED, models, tmp_path / "log", device="cpu", find_ports=lambda: attempts.pop()),
-        ):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        taken = listener.getsockname()[1]
+        attempts = [dataclasses.replace(free_ports(), **{name: taken}) for name in SERVICES]
+        options: dict[str, Any] = {"device": "cpu", "find_ports": attempts.pop}
+        with pytest.raises(ProofError), serve(EMBEDDED, models, tmp_path / "log", **options):
             pass
     assert attempts == []
     assert list(temporary.glob("*/runs/*")) == []
@@ -199,13 +176,121 @@ def test_server_that_never_gets_ready_is_given_up(
 ) -> None:
     """Another Triton at its ports is not mistaken for it."""
     before = list(temporary.glob("*/runs/*"))
-    used_ports = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
+    used_ports = Ports(*(port_of(server, service) for service in SERVICES))
     program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
     with pytest.raises(ProofError, match="loading the world"):
         start(program, tmp_path, ready_s=1.0, find_ports=lambda: used_ports if taken else free_ports())
-    assert [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if str(program) in command_line(process)
-    ] == []
+    left = psutil.Process().children(recursive=True)
+    assert [process for process in left if str(program) in command_line(process)] == []
     assert list(temporary.glob("*/runs/*")) == before
+
+
+ROOT = Path(__file__).parents[2]
+
+SERVING = """
+import os, sys, time
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from fixtures.serve import wheels
+from fixtures.host.process import guarded
+from fixtures.serve.server_spec import Choice
+from fixtures.serve.launch import serve
+folder = Path({folder!r})
+print("start", flush=True)
+with serve(Choice("embedded"), folder / "models", folder / "server.log", device="cpu") as server:
+    server.client.load_model({model!r})
+    command = [{program!r}, "-m", {model!r}, "-u", server.address, "-i", "grpc", "-s", "999"]
+    command += ["--shared-memory", "system", "--output-shared-memory-size", "64", "--measurement-interval", "60000"]
+    with (folder / "load.log").open("wb") as output, guarded(
+        command,
+        environment=os.environ | {libraries!r},
+        output=output,
+        grace_s=2,
+        segments=[{inputs!r}, {outputs!r}],
+    ):
+        while not (Path("/dev/shm") / {outputs!r}).exists():
+            time.sleep(0.02)
+        time.sleep(0.2)
+        print("under load", flush=True)
+        time.sleep(600)
+"""
+
+
+class Serving(NamedTuple):
+    """A program that serves a model under load until it is killed."""
+
+    source: str
+    model: str
+    """The prefix of the load generator's segment names."""
+
+
+@pytest.fixture
+def serving(
+    household: Household, make_build: MakeBuild, load_generator: tuple[str, dict[str, str]], tmp_path: Path
+) -> Serving:
+    """The program, with its own model name: perf_analyzer's segment names are machine-wide."""
+    name = f"doubling{uuid.uuid4().hex}"
+    build = make_build(tmp_path / "models", name, DOUBLING)
+    program, libraries = load_generator
+    source = SERVING.format(
+        root=str(ROOT),
+        folder=str(tmp_path),
+        program=program,
+        libraries=libraries,
+        model=str(build.case),
+        inputs=rf"{name}_IN_\d+_\d+",
+        outputs=f"{name}_OUT",
+    )
+    return Serving(source, name)
+
+
+def folders(household: Household) -> set[str]:
+    """Names of the servers' temporary folders, which are also the prefixes of their segments' names."""
+    return {path.name for path in household.temporary.glob("*/runs/*")}
+
+
+def segments_of(names: set[str]) -> list[str]:
+    """The shared-memory segments whose names have one of these prefixes."""
+    return [path.name for path in SHM.iterdir() if path.name.startswith(tuple(names))]
+
+
+def assert_nothing_left(household: Household, serving: Serving, servers: set[str]) -> None:
+    assert household.left(ENDED_S) == []
+    assert segments_of(servers | {serving.model}) == []
+    assert folders(household) == set()
+
+
+@pytest.mark.parametrize("how", ["kill", "ctrl-c"])
+def test_no_triton_survives_its_caller_under_load(household: Household, serving: Serving, how: str) -> None:
+    caller = start_caller(household, serving.source, b"under load")
+    running_now = {name[:15] for name in household.names()}
+    assert {"tritonserver", "triton_python_b", "perf_analyzer"} <= running_now
+    servers = folders(household)
+    assert segments_of(servers)
+    assert segments_of({serving.model})
+    end(caller, how)
+    assert_nothing_left(household, serving, servers)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_triton_survives_a_kill_at_random_moment(
+    household: Household, serving: Serving, seed: int
+) -> None:
+    caller = start_caller(household, serving.source, b"start")
+    time.sleep(random.Random(seed).uniform(0.02, 2.5))
+    servers = folders(household)
+    end(caller, "kill")
+    assert_nothing_left(household, serving, servers)
+
+
+def test_server_and_load_generator_die_with_their_guards(household: Household, serving: Serving) -> None:
+    """When even the guards are killed, the kernel ends their children; only a stub may remain."""
+    caller = start_caller(household, serving.source, b"under load")
+    guards = [program for program in household.processes() if guard.__file__ in command_line(program)]
+    assert len(guards) == 2, "of the server and of the load generator"
+    for process in guards:
+        process.kill()
+    end(caller, "kill")
+    wait_until(lambda: all("stub" in program for program in household.names()), ENDED_S, household.names)
+    for name in segments_of({serving.model}):
+        (SHM / name).unlink()  # no guard is left to remove it

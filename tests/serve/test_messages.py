@@ -1,11 +1,28 @@
-"""Tensors of every Triton type have the computed size and round trip."""
+"""Tensors of every Triton type have the computed size and round trip; conversations are compared, on a real Triton
+and with simulated faults."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tritonclient.utils import triton_to_np_dtype
 
-from fixtures.serve.messages import raw_content, values_of
-from fixtures.spec import Tensor
+from fixtures.accuracy.conversations import compare_conversations
+from fixtures.errors import ProofError
+from fixtures.serve.as_found import sized
+from fixtures.serve.launch import serve
+from fixtures.serve.messages import Answers, Message, converse, raw_content, values_of
+from fixtures.serve.server import Server
+from fixtures.serve.server_spec import Choice
+from fixtures.spec import Model, Samples, Tensor
+from fixtures.user_models.repository import link_repository, models_in
+from fixtures.user_models.repository_model import declared
+from reports.record.schema import Conversation
+from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 
 TYPES = (
     *("BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"),
@@ -17,9 +34,7 @@ TYPES = (
 @pytest.mark.parametrize("datatype", TYPES)
 def test_tensor_types_have_computed_size_and_round_trip(datatype: str) -> None:
     values = np.array([[0, 1, 1], [1, 0, 1]]).astype(triton_to_np_dtype(datatype))
-
     content = raw_content(values, datatype)
-
     assert len(content) == 2 * Tensor("X", datatype, (3,)).row_bytes
     decoded = values_of(content, datatype, (2, 3))
     assert decoded is not None
@@ -28,5 +43,136 @@ def test_tensor_types_have_computed_size_and_round_trip(datatype: str) -> None:
 
 def test_string_size_is_at_least_its_length_prefix() -> None:
     texts = np.array([[b"", b"four"]], object)
-
     assert len(raw_content(texts, "BYTES")) == Tensor("X", "BYTES", (2,)).row_bytes + len(b"four")
+
+
+_SEQUENCE = """
+backend: "python"
+sequence_batching { direct {}
+  control_input [
+    { name: "START" control [{ kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] }] },
+    { name: "CORRID" control [{ kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 }] } ] }
+"""
+ONE_FLAG = """        both = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START | pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
+        if any(one.flags() == both for one in requests):
+            raise pb_utils.TritonModelException("a request is the first or the last")
+"""
+SAMPLES = Samples(
+    [f"sample-{number}" for number in range(6)],
+    lambda indices: {"IN": np.array(indices, np.int32)[:, None] + np.array([1, 2, 3], np.int32)},
+)
+
+
+Models = tuple[Server, dict[str, Model]]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
+    """A Triton with models that answer in parts, sum up each sequence, or leak sums between sequences."""
+    root = tmp_path_factory.mktemp("repository")
+    decoupled = "model_transaction_policy { decoupled: true }"
+    iterative = "sequence_batching { iterative_sequence: true }"
+    for name, code, policy in (("parts", IN_PARTS, ""), ("down", COUNTING_DOWN, iterative)):
+        more = f'backend: "python" {policy} {decoupled}'
+        write_model(root, name, code, config("INT32", "3", batch=0, more=more, answer="1"))
+    picky = SUMMING.replace("        return [self.answer", ONE_FLAG + "        return [self.answer")
+    leaks = SUMMING.replace("key = ", "key = 0 and ")
+    for name, code in (("sums", SUMMING), ("picky", picky), ("leaks", leaks)):
+        write_model(root, name, code, config("INT32", "3", more=_SEQUENCE))
+    found_models = models_in(root, "--repository")
+    linked = link_repository(found_models, tmp_path_factory.mktemp("linked"))
+    with serve(Choice("embedded"), linked, tmp_path_factory.mktemp("logs") / "log", device="cpu") as server:
+        for model in found_models:
+            server.load_as_found(Path(model.name))
+        yield server, {model.name: declared(model) for model in found_models}
+
+
+def test_all_answers_to_a_request_are_compared(models: Models) -> None:
+    server, by_name = models
+    parts, down = (compare_conversations(server, by_name[name], SAMPLES) for name in ("parts", "down"))
+    assert parts.passed
+    assert parts.answers == 3 * parts.requests
+    assert down.passed, "a sequence of one request may have several answers"
+    assert down.answers > down.requests
+
+
+def test_sequence_is_independent_of_another_sequence(models: Models) -> None:
+    server, by_name = models
+    sums, leaks = (compare_conversations(server, by_name[name], SAMPLES) for name in ("sums", "leaks"))
+    assert (sums.kind, sums.answers, sums.passed) == ("sequence", sums.requests, True)
+    assert not leaks.passed
+    assert "beside another sequence" in leaks.difference
+
+
+def test_sequence_start_and_end_are_separate_requests_if_needed(models: Models) -> None:
+    server, by_name = models
+    for name in ("down", "picky"):
+        assert sized(server, by_name[name], None).samples
+    with pytest.raises(ProofError, match="the first or the last"):
+        converse(server, by_name["picky"], [Message(SAMPLES.load([0]))])
+
+
+# --- simulated models ---------------------------------------------------------------------------------------
+
+Answering = Callable[[int, Message], Answers]
+"""The answers to a message, by its number since the start."""
+
+
+def conversation(models: Models, name: str, answering: Answering) -> Conversation:
+    """The comparison for a model of this name with these answers."""
+    server, by_name = models
+    numbers = itertools.count()
+
+    def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+        return [answering(next(numbers), message) for message in messages]
+
+    (output,) = by_name[name].outputs
+    model = dataclasses.replace(by_name[name], outputs=(dataclasses.replace(output, dtype="FP32"),))
+    return compare_conversations(server, model, SAMPLES, say=say)
+
+
+def parts(message: Message) -> Answers:
+    """Each number of the message as a separate part."""
+    return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
+
+
+def lacking(every: int, number: int, message: Message) -> Answers:
+    """The last part is missing in one of `every` requests."""
+    return parts(message)[: 2 if number % every == every - 1 else 3]
+
+
+def off(every: int, number: int, message: Message) -> Answers:
+    """The answer is off by a thousandth in one of `every` requests."""
+    factor = np.float32(1.001 if number % every == every - 1 else 1)
+    return [{"OUT": factor * part["OUT"]} for part in parts(message)]
+
+
+@pytest.mark.parametrize(("fault", "every"), [(lacking, 20), (lacking, 50), (off, 30)])
+def test_occasional_missing_or_wrong_part_is_found(
+    models: Models, fault: Callable[[int, int, Message], Answers], every: int
+) -> None:
+    assert conversation(models, "parts", lambda _number, message: parts(message)).passed
+    assert not conversation(models, "parts", functools.partial(fault, every)).passed
+
+
+class Summing:
+    """Sums up each sequence, but starts from a share of an earlier sum: of the same sequence or of any."""
+
+    def __init__(self, share: float, *, of_any: bool = False) -> None:
+        self._share, self._of_any = share, of_any
+        self._sums: dict[int, np.ndarray] = {}
+
+    def __call__(self, _number: int, message: Message) -> Answers:
+        key = 0 if self._of_any else message.sequence
+        previous = self._sums.get(key, np.zeros((1, 3)))
+        own = self._sums.get(message.sequence, previous)
+        before = self._share * previous if message.is_first else own
+        self._sums[message.sequence] = self._sums[key] = before + message.rows["IN"]
+        return [{"OUT": self._sums[message.sequence].astype(np.float32)}]
+
+
+@pytest.mark.parametrize("of_any", [True, False], ids=["any sequence", "its own"])
+@pytest.mark.parametrize("share", [0.01, 0.001])
+def test_small_leak_between_sequences_is_found(models: Models, share: float, of_any: bool) -> None:
+    assert conversation(models, "sums", Summing(0.0, of_any=of_any)).passed
+    assert not conversation(models, "sums", Summing(share, of_any=of_any)).passed

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import json
 import pickle
-import socket
+import socketserver
 import subprocess
 import sys
 import threading
@@ -20,7 +20,6 @@ from tritonclient.utils import InferenceServerException
 from fixtures.build.configuration import config_json, model_config
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
-from fixtures.serve.command import free_ports
 from fixtures.serve.connection import Limits, http_get
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import connect
@@ -41,11 +40,14 @@ def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield started
 
 
+def reached(server: Server) -> AbstractContextManager[Server]:
+    """That server as a run of the suite reaches it by its address."""
+    return serve(Choice("remote", server.address), Path("unused"), Path("unused"), device="cpu")
+
+
 @pytest.fixture(scope="module")
-def remote(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """That server as the suite reaches it by its address."""
-    unused = tmp_path_factory.mktemp("unused")
-    with serve(Choice("remote", server.address), unused, unused / "log", device="cpu") as ours:
+def remote(server: Server) -> Iterator[Server]:
+    with reached(server) as ours:
         yield ours
 
 
@@ -56,9 +58,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory, make_build: MakeBuild) -> Bui
 
 
 def test_remote_server_receives_model_with_files(remote: Server, sent: BuiltModel) -> None:
-    assert remote.kind == "remote"
-    assert remote.log is None
-    assert remote.log_tail() == ""
+    assert (remote.kind, remote.log, remote.log_tail()) == ("remote", None, "")
     assert remote.load(sent, DEPLOYMENT, "online") == "python", "it has no native backend"
     assert doubled_by(remote, sent)
     remote.unload(remote.name_of(sent.case))
@@ -77,7 +77,7 @@ def test_remote_server_keeps_exactly_its_own_models(
     assert str(tripling.case) == str(doubling.case), "a name that somebody else's model has"
     server.load(doubling, DEPLOYMENT, "online")
     before = ready_on(server)
-    with serve(Choice("remote", server.address), tmp_path, tmp_path / "log", device="cpu") as ours:
+    with reached(server) as ours:
         ours.load(tripling, DEPLOYMENT, "online")
         ours.load(sent, DEPLOYMENT, "online")
         assert len(ready_on(server)) == len(before) + 2
@@ -104,24 +104,18 @@ def leave_a_model(server: Server, sent: BuiltModel) -> None:
     config = model_config(sent.case, DEPLOYMENT, native=False)
     config.name = ""
     version = sent.artifact.parent
-    code = {
-        f"file:1/{name}": (version / name).read_bytes() for name in ("model.py", "runtime.py", "model.bin")
-    }
+    names = ("model.py", "runtime.py", "model.bin")
+    code = {f"file:1/{name}": (version / name).read_bytes() for name in names}
     arguments = pickle.dumps((server.address, str(sent.case), config_json(config), code)).hex()
-    completed = subprocess.run(
-        [sys.executable, "-c", KILLED, arguments], cwd=ROOT, check=False, timeout=HANG_S
-    )
-    assert completed.returncode == 9
+    assert subprocess.call([sys.executable, "-c", KILLED, arguments], cwd=ROOT, timeout=HANG_S) == 9
 
 
-def test_next_run_removes_leftover_models_on_remote_server(
-    server: Server, sent: BuiltModel, tmp_path: Path
-) -> None:
+def test_next_run_removes_leftover_models_on_remote_server(server: Server, sent: BuiltModel) -> None:
     """The server lists a model only once it is loaded, possibly after the next run has begun."""
     before = ready_on(server)
     leave_a_model(server, sent)
     assert ready_on(server) != before
-    with serve(Choice("remote", server.address), tmp_path, tmp_path / "log", device="cpu"):
+    with reached(server):
         assert ready_on(server) == before
         leave_a_model(server, sent)
         assert ready_on(server) != before
@@ -134,23 +128,19 @@ def test_abandoned_load_leaves_no_model_on_remote_server(
     before, loaded = ready_on(server), tmp_path / "loaded"
     slow = f"import time\ntime.sleep(4)\nopen({str(loaded)!r}, 'w').close()\n"
     built = make_build(tmp_path, "slow", slow + DOUBLING)
-    with serve(Choice("remote", server.address), tmp_path, tmp_path / "log", device="cpu") as ours:
+    with reached(server) as ours:
         hasty = dataclasses.replace(ours, limits=Limits(load_s=1.0, unload_s=HANG_S))
         with pytest.raises(ProofError):
             hasty.load(built, DEPLOYMENT, "online")
-
     wait_until(loaded.exists)
     time.sleep(1)
     assert ready_on(server) == before
 
 
-def test_models_of_a_live_run_are_left_alone(server: Server, sent: BuiltModel, tmp_path: Path) -> None:
-    def serving() -> AbstractContextManager[Server]:
-        return serve(Choice("remote", server.address), tmp_path, tmp_path / "log", device="cpu")
-
-    with serving() as first:
+def test_models_of_a_live_run_are_left_alone(server: Server, sent: BuiltModel) -> None:
+    with reached(server) as first:
         first.load(sent, DEPLOYMENT, "online")
-        with serving() as second:
+        with reached(server) as second:
             second.load(sent, DEPLOYMENT, "online")
             assert doubled_by(second, sent)
         assert doubled_by(first, sent)
@@ -174,7 +164,6 @@ def test_replaced_model_leaves_no_copies_on_remote_server(
     assert len(copies()) == 1
     remote.load(built, DEPLOYMENT, "offline")
     remote.unload(remote.name_of(built.case))
-
     wait_until(lambda: not copies(), said=copies)
 
 
@@ -187,8 +176,9 @@ def test_missing_backend_differs_from_backend_error(
             remote.client.load_model("native", config=config, files={"file:1/model.bin": b"weights"})
         assert lacks_backend(str(caught.value))
     build = make_build(tmp_path, "native", DOUBLING)
-    format_ = dataclasses.replace(build.case.format, backend="python")
-    native = dataclasses.replace(build, case=dataclasses.replace(build.case, format=format_))
+    case = build.case
+    case = dataclasses.replace(case, format=dataclasses.replace(case.format, backend="python"))
+    native = dataclasses.replace(build, case=case)
     with pytest.raises(ProofError, match=r"cpu-native-raw-fp32.*model\.(py|bin)"):
         remote.load(native, DEPLOYMENT, "online")
 
@@ -202,29 +192,23 @@ def test_proxy_is_ignored_for_server_on_this_host(server: Server, monkeypatch: p
     assert b"triton" in http_get(f"127.0.0.1:{port_of(server, 'http')}/v2", HANG_S)
 
 
-def test_address_without_listener_is_an_error() -> None:
-    address = f"127.0.0.1:{free_ports().grpc}"
-    with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {address}"):
-        connect(address)
-
-
-@pytest.mark.parametrize("greeting", [b"HTTP/1.0 200 OK\r\n\r\nhello", b"SSH-2.0-OpenSSH_9.2\r\n", None])
+@pytest.mark.parametrize("greeting", [b"HTTP/1.0 200 OK\r\n\r\nhello", b"SSH-2.0-OpenSSH_9.2\r\n", b"", None])
 def test_other_program_is_not_accepted_as_server(greeting: bytes | None) -> None:
-    connections: list[socket.socket] = []
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        address = f"127.0.0.1:{listening.getsockname()[1]}"
+    """It greets, or is silent, or does not even listen."""
 
-        def accept() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    connections.append(listening.accept()[0])
-                    if greeting is not None:
-                        connections[-1].sendall(greeting)
-                        connections[-1].shutdown(socket.SHUT_WR)
+    class Greeting(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(greeting)
+            while self.request.recv(4096):
+                pass
 
-        threading.Thread(target=accept, daemon=True).start()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Greeting) as listening:
+        address = f"127.0.0.1:{listening.server_address[1]}"
+        if greeting is None:
+            listening.server_close()
+        else:
+            threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True).start()
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {address}"):
             connect(address, answer_s=0.5)
-        listening.shutdown(socket.SHUT_RDWR)
-    for connection in connections:
-        connection.close()
+        if greeting is not None:
+            listening.shutdown()

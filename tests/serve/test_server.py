@@ -1,9 +1,9 @@
-"""A real Triton loads, runs and unloads models, and failed loads are errors."""
+"""A real Triton loads, runs and unloads models, and failed loads are errors with what its log says."""
 
 import dataclasses
 import http.client
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -17,17 +17,12 @@ from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve.connection import Limits, grpc_client
 from fixtures.serve.launch import serve
-from fixtures.serve.server import Server
+from fixtures.serve.server import Server, tail_of, why_not_loaded
 from fixtures.serve.server_spec import EMBEDDED_TRITON, Choice
 from fixtures.spec import LoadPoint
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.serve.programs import HANG_S, VALUES, doubled_by, process_of
 from tests.toy import samples_of
-
-
-def test_embedded_server_has_stated_version(server: Server) -> None:
-    assert server.version == EMBEDDED_TRITON
-    assert server.is_on_this_host
 
 
 def test_model_loads_for_both_scenarios_answers_and_unloads(server: Server, doubling: BuiltModel) -> None:
@@ -40,12 +35,11 @@ def test_model_loads_for_both_scenarios_answers_and_unloads(server: Server, doub
     assert not server.client.is_model_ready(name)
 
 
-def test_server_listens_only_on_loopback(server: Server) -> None:
-    listening = [
-        connection.laddr
-        for connection in process_of(server).net_connections()
-        if connection.status == psutil.CONN_LISTEN
-    ]
+def test_server_of_stated_version_listens_only_on_loopback(server: Server) -> None:
+    assert server.version == EMBEDDED_TRITON
+    assert server.is_on_this_host
+    connections = process_of(server).net_connections()
+    listening = [connection.laddr for connection in connections if connection.status == psutil.CONN_LISTEN]
     assert len(listening) == 3
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
 
@@ -95,46 +89,46 @@ def test_failed_load_is_an_error_with_end_of_log(
     assert server.load(doubling, DEPLOYMENT, "online") == "python"
 
 
-def test_runtime_that_exits_while_loading_is_an_error(
-    models: Path, make_build: MakeBuild, tmp_path: Path
-) -> None:
-    """On a busy machine Triton's Python backend may abort with it (boost::interprocess::lock_exception)."""
-    exiting = make_build(models, "exiting", "import os\ndef load(artifact, settings):\n    os._exit(3)\n")
+@pytest.fixture
+def fresh(models: Path, tmp_path: Path) -> Iterator[Server]:
+    """A server that a test may break."""
     with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
-        with pytest.raises(ProofError) as caught:
-            server.load(exiting, DEPLOYMENT, "online")
-        assert server.how_it_ended() or "cpu-exiting-raw-fp32" in caught.value.what
+        yield server
 
 
-def test_server_that_dies_while_loading_is_reported_as_ended(
-    models: Path, make_build: MakeBuild, tmp_path: Path
+def test_runtime_or_server_that_dies_while_loading_is_reported(
+    fresh: Server, models: Path, make_build: MakeBuild
 ) -> None:
+    exiting = make_build(models, "exiting", "import os\ndef load(artifact, settings):\n    os._exit(3)\n")
     source = "import os\ndef load(artifact, settings):\n    os.kill(os.getppid(), 9)\n"
     deadly = make_build(models, "deadly", source)
-    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
-        for _once_and_again in range(2):
-            with pytest.raises(ProofError):
-                server.load(deadly, DEPLOYMENT, "online")
-            assert server.how_it_ended()
-        assert "loading: cpu-deadly-raw-fp32" in server.log_tail()
+    with pytest.raises(ProofError) as caught:
+        fresh.load(exiting, DEPLOYMENT, "online")
+    if fresh.how_it_ended():
+        return  # on a busy machine Triton's Python backend aborts with it: boost::interprocess::lock_exception
+    assert "cpu-exiting-raw-fp32" in caught.value.what
+    for _once_and_again in range(2):
+        with pytest.raises(ProofError):
+            fresh.load(deadly, DEPLOYMENT, "online")
+        assert fresh.how_it_ended()
+    assert "loading: cpu-deadly-raw-fp32" in fresh.log_tail()
 
 
-def test_end_of_server_is_reported_repeatedly(models: Path, doubling: BuiltModel, tmp_path: Path) -> None:
-    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
-        server.load(doubling, DEPLOYMENT, "online")
-        server.check_running()
-        assert server.how_it_ended() == ""
-        process_of(server).kill()
+def test_end_of_server_is_reported_repeatedly(fresh: Server, doubling: BuiltModel) -> None:
+    fresh.load(doubling, DEPLOYMENT, "online")
+    fresh.check_running()
+    assert fresh.how_it_ended() == ""
+    process_of(fresh).kill()
+    with pytest.raises(ProofError, match="SIGKILL"):
+        doubled_by(fresh, doubling)
+    for _once_and_again in range(2):
         with pytest.raises(ProofError, match="SIGKILL"):
-            doubled_by(server, doubling)
-        for _once_and_again in range(2):
-            with pytest.raises(ProofError, match="SIGKILL"):
-                server.check_running()
+            fresh.check_running()
 
 
 @pytest.mark.parametrize("when", ["loading", "asked"])
 def test_idle_load_or_request_is_given_up_once(
-    models: Path, make_build: MakeBuild, tmp_path: Path, when: str
+    fresh: Server, models: Path, make_build: MakeBuild, when: str
 ) -> None:
     code = {"loading": "time.sleep(600)", "asked": "return lambda arrays: time.sleep(600)"}[when]
     waiting = make_build(models, when, f"import time\ndef load(artifact, settings):\n    {code}\n")
@@ -143,13 +137,11 @@ def test_idle_load_or_request_is_given_up_once(
         server.load(waiting, DEPLOYMENT, "online")
         doubled_by(server, waiting)
 
-    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
-        impatient = dataclasses.replace(server, limits=Limits(load_s=HANG_S, idle_s=2.0))
-        with pytest.raises(ProofError):
-            use(impatient)
-        with pytest.raises(ProofError):
-            server.check_running()
-        assert server.ended_for
+    with pytest.raises(ProofError):
+        use(dataclasses.replace(fresh, limits=Limits(load_s=HANG_S, idle_s=2.0)))
+    with pytest.raises(ProofError):
+        fresh.check_running()
+    assert fresh.ended_for
 
 
 def a_load_point(server: Server, built: BuiltModel) -> None:
@@ -161,15 +153,70 @@ def a_load_point(server: Server, built: BuiltModel) -> None:
 
 @pytest.mark.parametrize("meet", [doubled_by, a_load_point])
 def test_model_without_its_process_ends_the_server(
-    meet: Callable[[Server, BuiltModel], object], models: Path, doubling: BuiltModel, tmp_path: Path
+    meet: Callable[[Server, BuiltModel], object], fresh: Server, doubling: BuiltModel
 ) -> None:
-    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
-        server.load(doubling, DEPLOYMENT, "online")
-        for process in process_of(server).children(recursive=True):
-            process.kill()
-        with pytest.raises(ProofError) as raised:
-            meet(server, doubling)
-        assert "attempts" not in raised.value.what, "each would end alike"
-        assert server.process is not None
-        assert server.process.poll() is not None
-        assert server.ended_for
+    fresh.load(doubling, DEPLOYMENT, "online")
+    for process in process_of(fresh).children(recursive=True):
+        process.kill()
+    with pytest.raises(ProofError) as raised:
+        meet(fresh, doubling)
+    assert "attempts" not in raised.value.what, "each would end alike"
+    assert fresh.process is not None
+    assert fresh.process.poll() is not None
+    assert fresh.ended_for
+
+
+WHAT = "  what():  Failed to create temporary directory for Python environments."
+FRAMES = [f"{number:2}# 0x00007F4AD225A050 in /lib/libc.so.6" for number in range(20)]
+
+
+def written(folder: Path, *lines: str) -> Path:
+    """Write a log of these lines."""
+    (folder / "log").write_text("\n".join(lines) + "\n")
+    return folder / "log"
+
+
+def shown(log: Path | None) -> list[str]:
+    """The lines of the log in an error."""
+    return [line.removeprefix("  | ") for line in tail_of(log).splitlines()[2:]]
+
+
+def test_stack_trace_does_not_hide_exception_message(tmp_path: Path) -> None:
+    named = "10# TRITONBACKEND_Initialize in /backends/python/libtriton_python.so"
+    log = written(tmp_path, "loading", WHAT, "Signal (6) received.", *FRAMES, named, *FRAMES)
+    assert shown(log) == ["loading", WHAT, "Signal (6) received.", named]
+
+
+def test_error_is_shown_despite_later_output(tmp_path: Path) -> None:
+    """The one that is usual without a GPU is none."""
+    errors = [f'E1123 10:59:0{number}.77 12 model_lifecycle.cc:642] "failed"' for number in range(5)]
+    usual = 'E1123 10:59:01.769193 12 server.cc:241] "CudaDriverHelper has not been initialized."'
+    later = [f'I1123 10:59:10.77 12 server.cc:604] "{number}"' for number in range(40)]
+    log = written(tmp_path, "started", WHAT, *errors, usual, *later)
+    assert shown(log) == [*errors[-3:], *later[-15:]]
+
+
+def test_short_log_is_whole_and_missing_log_empty(tmp_path: Path) -> None:
+    assert shown(written(tmp_path, "E1123 first", "", "second")) == ["E1123 first", "second"]
+    assert tail_of(None) == ""
+    assert tail_of(tmp_path / "gone") == ""
+
+
+def test_load_failure_reason_is_of_that_model(tmp_path: Path) -> None:
+    def failed(name: str, reason: str) -> str:
+        return f"E1124 03:18:53.9 12 manager.cc:1460] \"Poll failed for model directory '{name}': {reason}\""
+
+    waiting = "I1124 03:18:55.2 13 pb_stub.cc:2105]  Failed to preinitialize Python stub: no file 'model.py'"
+    log = written(
+        tmp_path,
+        failed("mine", "no dims"),
+        failed("yours", "no backend"),
+        'I1124 03:18:55.2 12 lifecycle.cc:472] "loading: third:1"',
+        waiting,
+        'I1124 03:18:56.2 12 lifecycle.cc:472] "loading: fourth:1"',
+    )
+
+    assert why_not_loaded(log, "yours") == "no backend"
+    assert why_not_loaded(log, "third") == "no file 'model.py'"
+    assert why_not_loaded(log, "fourth") == ""
+    assert why_not_loaded(None, "mine") == ""

@@ -1,13 +1,16 @@
-"""Parsing of `--triton`."""
+"""`--triton` is parsed; options, GPUs and libraries of NVIDIA's releases are known."""
 
 from pathlib import Path
 
 import pytest
 
 from fixtures.errors import InputError
+from fixtures.host.nvml import InstalledGpu
+from fixtures.serve import server_spec
 from fixtures.serve.backends import local_backends
+from fixtures.serve.command import Ports, command_of
 from fixtures.serve.connection import Access
-from fixtures.serve.server_spec import Choice, parse_choice
+from fixtures.serve.server_spec import RELEASES, Choice, Image, Release, parse_choice
 from tests.serve.programs import script
 
 EMBEDDED = Choice("embedded")
@@ -93,3 +96,120 @@ def test_default_server_follows_environment_then_path_then_embedded(
     with pytest.raises(InputError, check=lambda error: error.where == variable) as raised:
         parse_choice(None)
     assert "TRITONPROOF_TRITON=" in str(raised.value.fix), "the fix is the variable's"
+
+
+OPTIONS = Path(__file__).with_name("server_options.txt")
+PORTS = Ports(1, 2, 3)
+
+
+def known_options(release: str) -> set[str]:
+    """The server options of a release."""
+    lines = [line.split() for line in OPTIONS.read_text().splitlines() if not line.startswith("#")]
+    return {name for name, since in lines if since <= release}
+
+
+def options_in(command: list[str]) -> set[str]:
+    """The names of server options in a command line."""
+    inside = command[command.index("tritonserver") + 1 :]
+    return {part.removeprefix("--").partition("=")[0] for part in inside}
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda value: value.name)
+@pytest.mark.parametrize("shared_memory", ["system", "cuda", "none"])
+def test_each_release_knows_its_options(release: Release, shared_memory: str) -> None:
+    image = Image("any", release=release.name)
+    command, _ = command_of(Choice("docker"), image, PORTS, Path("proof"), "cpu", shared_memory, {}, "key")
+    assert options_in(command) <= known_options(release.name)
+    wants_memory = shared_memory != "none" and "allow-client-shm" in known_options(release.name)
+    assert ("--allow-client-shm=true" in command) is wants_memory
+
+
+@pytest.mark.parametrize(
+    ("image", "release"),
+    [
+        ("nvcr.io/nvidia/tritonserver:24.10-py3", "24.10"),
+        ("nvcr.io/nvidia/tritonserver:26.04-trtllm-python-py3", "26.04"),
+        ("mirror.example.org:5000/nvidia/tritonserver:25.02", "25.02"),
+        ("tritonserver:25.02-py3", "25.02"),
+        ("my/triton:1", None),
+        ("my/mytritonserver:25.02", None),
+        ("nvcr.io/nvidia/tritonserver:99.01-py3", None),
+        ("tritonserver:25.021-py3", None),
+    ],
+)
+def test_release_is_read_only_from_nvidia_image_tags(image: str, release: str | None) -> None:
+    recognized = server_spec.release_of_image(image)
+    assert (recognized.name if recognized else None) == release
+
+
+@pytest.mark.parametrize(
+    ("capability", "image"), [(None, "24.10"), ((7, 0), "24.10"), ((8, 0), "24.10"), ((10, 0), "25.02")]
+)
+def test_default_image_is_embedded_release_unless_gpu_needs_newer(
+    capability: tuple[int, int] | None, image: str
+) -> None:
+    assert server_spec.default_image(capability) == f"nvcr.io/nvidia/tritonserver:{image}-py3"
+
+
+@pytest.mark.parametrize(
+    ("release", "capability", "runs"),
+    [
+        ("24.10", (7, 0), True),
+        ("24.11", (7, 0), False),
+        ("24.11", (7, 5), True),
+        ("24.10", (10, 0), False),
+        ("25.01", (10, 0), True),
+        ("24.10", None, True),
+    ],
+)
+def test_unsupported_gpu_is_named(release: str, capability: tuple[int, int] | None, runs: bool) -> None:
+    gpus = [InstalledGpu(name, name, "550", (8, 0)) for name in ("NVIDIA A100", "NVIDIA A30")]
+    gpus.append(InstalledGpu("the other", "GPU-2", "550", capability))
+    assert ("the other" not in str(server_spec.unsupported_gpu(release, gpus))) is runs
+
+
+def test_server_libraries_are_those_of_its_release() -> None:
+    image = Image("tritonserver:24.10-py3", release="24.10")
+    assert server_spec.libraries("2.51.0", image, "10.5.0.18") == {
+        "onnxruntime": "1.19.2",
+        "torch": "2.5.0a0+e000cf0ad9",
+        "tensorrt": "10.5.0.18",
+    }
+    made_from_it = Image("my/triton", release="24.10")
+    assert server_spec.libraries("2.51.0.mine", made_from_it, None)["onnxruntime"] == "1.19.2"
+    assert server_spec.libraries("2.55.0", None, None, None) == {"onnxruntime": "1.20.1"}
+    assert (
+        server_spec.libraries("1.0", None, None)
+        == server_spec.libraries("1.0", Image("my/triton"), None)
+        == {}
+    )
+
+
+def test_local_server_reports_only_libraries_it_has(tmp_path: Path) -> None:
+    """Whatever version Triton reports, its backends may have been built with this machine's PyTorch."""
+    assert server_spec.libraries("2.51.0", None, None, tmp_path) == {}
+    for place in ("onnxruntime/libonnxruntime.so", "pytorch/libtorch_cpu.so"):
+        (tmp_path / place).parent.mkdir()
+        (tmp_path / place).touch()
+    of_release = {"onnxruntime": "1.19.2", "torch": "2.5.0a0+e000cf0ad9"}
+    assert server_spec.libraries("2.51.0", None, None, tmp_path) == of_release
+    for name in ("libonnxruntime.so.1", "libonnxruntime.so.1.20.1"):
+        (tmp_path / "onnxruntime" / name).touch()
+    assert server_spec.libraries("2.51.0", None, None, tmp_path) == of_release | {"onnxruntime": "1.20.1"}
+
+
+@pytest.mark.parametrize(
+    ("release", "driver", "is_doubtful"),
+    [
+        ("24.10", "550.54.15", False),
+        ("24.10", "470.57.02", True),
+        ("25.08", "575.57.08", True),
+        ("25.08", "580.65.06", False),
+        ("25.08", None, False),
+    ],
+)
+def test_driver_older_than_cuda_of_release_is_flagged(
+    release: str, driver: str | None, is_doubtful: bool
+) -> None:
+    (named_release,) = (entry for entry in RELEASES if entry.name == release)
+    assert (server_spec.driver_too_old(named_release, driver) is not None) is is_doubtful

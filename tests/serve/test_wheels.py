@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,38 +21,20 @@ def _forget() -> Iterator[None]:
     wheels.perf_analyzer.cache_clear()
 
 
-@pytest.fixture
-def without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Python that finds no package."""
-
-    def find_spec(name: str) -> ModuleSpec | None:
-        return None
-
-    monkeypatch.setattr("importlib.util.find_spec", find_spec)
-
-
 def configure(monkeypatch: pytest.MonkeyPatch, libdir: str | None) -> None:
     """Pretend that the running Python was built with this LIBDIR."""
     monkeypatch.setattr(wheels, "sysconfig", SimpleNamespace(get_config_var={"LIBDIR": libdir}.get))
 
 
-def starts(program: Path, libraries: str) -> bool:
-    """Whether the dynamic linker finds all libraries of a program."""
-    answer = subprocess.run(
-        ["ldd", str(program)],
-        env=dict(os.environ) | {"LD_LIBRARY_PATH": libraries},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return "not found" not in answer.stdout
-
-
 def test_server_and_python_backend_find_their_libraries(tmp_path: Path) -> None:
     backends = wheels.backend_folder(tmp_path)
-    libraries = f"{wheels.libpython()}:{wheels.triton_libraries()}"
-    assert starts(wheels.embedded_triton() / "bin" / "tritonserver", libraries)
-    assert starts(backends / "python" / "triton_python_backend_stub", libraries)
+    environment = os.environ | {"LD_LIBRARY_PATH": f"{wheels.libpython()}:{wheels.triton_libraries()}"}
+    server, stub = (
+        wheels.embedded_triton() / "bin/tritonserver",
+        backends / "python/triton_python_backend_stub",
+    )
+    for program in (server, stub):
+        assert "not found" not in subprocess.check_output(["ldd", program], env=environment, text=True)
 
 
 def test_load_generator_is_found_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -75,12 +56,9 @@ def test_load_generator_is_found_on_path(monkeypatch: pytest.MonkeyPatch, tmp_pa
     ],
 )
 def test_missing_program_names_its_package(
-    without_packages: None,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    find: Callable[[], Path],
-    package: str,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, find: Callable[[], Path], package: str
 ) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
     monkeypatch.setenv("PATH", str(tmp_path))
     configure(monkeypatch, str(tmp_path))
@@ -89,16 +67,12 @@ def test_missing_program_names_its_package(
         find()
 
 
-def test_incompatible_numpy_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("importlib.metadata.version", {"numpy": "2.0.0"}.get)
-
-    with pytest.raises(SetupError, check=lambda error: "numpy<2" in str(error.fix)):
-        wheels.backend_folder(tmp_path)
-
-
-def test_python_without_stub_is_refused(tmp_path: Path) -> None:
+def test_incompatible_python_or_numpy_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"3\.99"):
         wheels.backend_folder(tmp_path, "3.99")
+    monkeypatch.setattr("importlib.metadata.version", {"numpy": "2.0.0"}.get)
+    with pytest.raises(SetupError, check=lambda error: "numpy<2" in str(error.fix)):
+        wheels.backend_folder(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

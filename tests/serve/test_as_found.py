@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,17 @@ from fixtures.measure import perf_analyzer
 from fixtures.measure.job import Check, Job, SharedMemory
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_once, verify
+from fixtures.serve.as_found import LoadedModel, Sized, ask_each_version, load_found, loaded_on, sized
 from fixtures.serve.launch import serve
-from fixtures.serve.loaded_model import LoadedModel, Sized, ask_each_version, load_found, loaded_on, sized
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import Arrays, LoadPoint, Model, Tensor
 from fixtures.user_models.repository import FoundModel, link_repository, models_in
 from fixtures.user_models.repository_model import declared, with_config
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
+
+Found = dict[str, FoundModel]
+"""The models of a repository by their names."""
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +47,13 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(repository: Path) -> dict[str, FoundModel]:
+def found(repository: Path) -> Found:
     """The repository's models by their names."""
     return {model.name: model for model in models_in(repository, "--repository")}
 
 
 @pytest.fixture(scope="module")
-def server(found: dict[str, FoundModel], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(found: Found, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A Triton for that repository."""
     linked = link_repository(found.values(), tmp_path_factory.mktemp("linked"))
     log = tmp_path_factory.mktemp("logs") / "log"
@@ -57,7 +61,7 @@ def server(found: dict[str, FoundModel], tmp_path_factory: pytest.TempPathFactor
         yield started
 
 
-def load(server: Server, found: dict[str, FoundModel], name: str) -> tuple[LoadedModel, Model]:
+def load(server: Server, found: Found, name: str) -> tuple[LoadedModel, Model]:
     others = {other_name: found_model for other_name, found_model in found.items() if other_name != name}
     loaded = load_found(server, found[name], others)
     return loaded, with_config(declared(found[name]), loaded.config)
@@ -65,7 +69,7 @@ def load(server: Server, found: dict[str, FoundModel], name: str) -> tuple[Loade
 
 @pytest.mark.parametrize("name", ["chain", "caller"])
 def test_called_models_are_loaded_and_nothing_is_written(
-    server: Server, found: dict[str, FoundModel], repository: Path, name: str
+    server: Server, found: Found, repository: Path, name: str
 ) -> None:
     before = contents(repository)
     loaded, model = load(server, found, name)
@@ -76,7 +80,7 @@ def test_called_models_are_loaded_and_nothing_is_written(
     assert contents(repository) == before
 
 
-def test_missing_configuration_comes_from_server(server: Server, found: dict[str, FoundModel]) -> None:
+def test_missing_configuration_comes_from_server(server: Server, found: Found) -> None:
     _, model = load(server, found, "completing")
     tensors = [(tensor.name, tensor.dtype, tensor.shape) for tensor in (*model.inputs, *model.outputs)]
     assert tensors == [("IN", "FP32", (3,)), ("OUT", "FP32", (3,))]
@@ -85,7 +89,7 @@ def test_missing_configuration_comes_from_server(server: Server, found: dict[str
 
 @pytest.mark.parametrize("shared_memory", ["system", "none"])
 def test_load_generator_sends_strings_and_variable_lengths(
-    server: Server, found: dict[str, FoundModel], shared_memory: SharedMemory
+    server: Server, found: Found, shared_memory: SharedMemory
 ) -> None:
     _, model = load(server, found, "texts")
     samples = sized(server, model, None).samples
@@ -109,16 +113,29 @@ def test_load_generator_sends_strings_and_variable_lengths(
     [("broken", ProofError, "planted"), ("elsewhere", NotAvailableError, "unheard_of")],
 )
 def test_model_that_does_not_load_is_named_with_reason(
-    server: Server, found: dict[str, FoundModel], name: str, error: type[ProofError], named: str
+    server: Server, found: Found, name: str, error: type[ProofError], named: str
 ) -> None:
     with pytest.raises(error, match=named) as refused:
         load(server, found, name)
     assert type(refused.value) is error
 
 
+def test_backend_that_another_model_lacked_excuses_no_failure(tmp_path: Path) -> None:
+    """Its line still stands at the end of the log."""
+
+    def load_model(*_what: object, **_how: object) -> None:
+        raise RuntimeError("no answer")
+
+    (tmp_path / "log").write_text("unable to find backend library for backend 'unheard_of'\n")
+    client: Any = SimpleNamespace(load_model=load_model, is_server_live=lambda **_: False)
+    with pytest.raises(ProofError, match="unheard_of") as refused:
+        Server("local", "127.0.0.1:1", "2.51.0", tmp_path / "log", client).load_as_found(tmp_path)
+    assert type(refused.value) is ProofError
+
+
 @pytest.mark.parametrize(("name", "kind"), [("choosy", NotAvailableError), ("faulty", ProofError)])
 def test_rejected_invented_inputs_may_ask_for_samples(
-    server: Server, found: dict[str, FoundModel], name: str, kind: type[ProofError]
+    server: Server, found: Found, name: str, kind: type[ProofError]
 ) -> None:
     _, model = load(server, found, name)
     with pytest.raises(ProofError) as refused:
@@ -127,19 +144,15 @@ def test_rejected_invented_inputs_may_ask_for_samples(
     assert (f"--samples {name}=DIR" in str(refused.value)) == (kind is NotAvailableError)
 
 
-def test_every_served_version_must_answer(server: Server, found: dict[str, FoundModel]) -> None:
+def test_server_lists_loaded_models_and_every_version_must_answer(server: Server, found: Found) -> None:
     _, model = load(server, found, "doubler")
+    loaded = {model.name: model for model in loaded_on(server)}
+    assert "elsewhere" not in loaded
+    assert declared(loaded["doubler"]).inputs[0].shape == (4,)
     samples = sized(server, model, None).samples
     ask_each_version(server, model, ["1", "1"], samples)
     with pytest.raises(ProofError, match="version 7"):
         ask_each_version(server, model, ["7", "1"], samples)
-
-
-def test_server_lists_loaded_models(server: Server, found: dict[str, FoundModel]) -> None:
-    load(server, found, "doubler")
-    loaded = {model.name: model for model in loaded_on(server)}
-    assert "elsewhere" not in loaded
-    assert declared(loaded["doubler"]).inputs[0].shape == (4,)
 
 
 # --- models that do not load unchanged ----------------------------------------------------------------------

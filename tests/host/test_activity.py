@@ -1,22 +1,41 @@
-"""GPU monitoring on a stand-in for NVML: watched GPUs, foreign processes, energy."""
+"""The CPU clock; and the GPUs on a stand-in for NVML: those that are watched, foreign processes, energy."""
 
 import dataclasses
 import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
 
-from fixtures.host import gpu, machine
+from fixtures.host import activity, machine
+from fixtures.host.activity import GpuTime
 from fixtures.host.nvml import Gpu, gpu_handles, visible_gpus
 from fixtures.measure import validity
 from fixtures.serve.server import Server
 from fixtures.spec import Device
 from tests.host.fake_nvml import Clock, Nvml, S, between, watched
+
+
+def test_cpu_clock_attributes_busy_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process, watched as the server, keeps a core busy; the clock counts that as the server's share."""
+    read = activity.clock(os.getpid())
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+    nice = {(os.PRIO_PROCESS, 0): 3}
+    monkeypatch.setattr(os, "getpriority", lambda *which: nice[which])
+    usage = read()
+    assert usage.nice == 3
+    assert usage.server_s is not None
+    assert 0.25 < usage.server_s <= usage.elapsed_s * len(os.sched_getaffinity(0)) + 0.1
+    assert usage.busy_s >= 0.25
+    assert usage.children_s == pytest.approx(0, abs=0.05)
+    assert activity.clock(None)().server_s is None
+
 
 HANG_S = 60.0  # bounds a hang
 SERVER = Server("embedded", "127.0.0.1:1", "2.51.0", None, None, device="cuda")
@@ -30,45 +49,46 @@ def server_process() -> Iterator[int]:
         process.kill()
 
 
+Stretch = Callable[..., GpuTime]
+"""`stretch(0.5, 1.5, roots=...)`: what the stand-in's GPUs did between two moments of two seconds."""
+
+
+@pytest.fixture
+def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretch:
+    def take(opened_s: float = 0.5, closed_s: float = 1.5, roots: Collection[int] = ()) -> GpuTime:
+        return between(watched(clock, monkeypatch, roots=tuple(roots)), opened_s, closed_s)
+
+    return take
+
+
 # --- foreign processes on GPUs -----------------------------------------------------------------------------
 
 
 def test_foreign_programs_on_gpu_are_counted(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, server_process: int
+    nvml: Nvml, clock: Clock, stretch: Stretch, server_process: int
 ) -> None:
     parent = os.getppid()
     nvml.pids = lambda _handle: [server_process, os.getpid(), 2] + ([parent] if 1 < clock.now_s < 1.1 else [])
-    watch = watched(clock, monkeypatch, roots=tuple(gpu.roots_of(server_process)))
-    stretches = [between(watch, 0.5, 1.5), between(watch, 1.2, 1.5)]
-    assert [gpu.count_strangers(stretch.readings) for stretch in stretches] == [2, 1]
-    assert [[mark.code for mark in validity.marks_of_gpu([stretch])] for stretch in stretches] == [
-        ["gpu-shared"]
-    ] * 2
+    for opened_s, count in ((0.5, 2), (1.2, 1)):
+        one = stretch(opened_s, roots=activity.roots_of(server_process))
+        assert activity.count_strangers(one.readings) == count
+        assert [mark.code for mark in validity.marks_of_gpu([one])] == ["gpu-shared"]
 
 
-@pytest.mark.parametrize(("worker", "count"), [(None, 1), ("gw0", 0)])
 def test_other_worker_of_a_run_is_not_foreign(
-    nvml: Nvml,
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-    server_process: int,
-    worker: str | None,
-    count: int,
+    nvml: Nvml, stretch: Stretch, monkeypatch: pytest.MonkeyPatch, server_process: int
 ) -> None:
     nvml.pids = lambda _handle: [server_process, os.getppid()]
-    if worker:
-        monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
-    watch = watched(clock, monkeypatch, roots=tuple(gpu.roots_of(server_process)))
-    assert gpu.count_strangers(between(watch, 0.5, 1.5).readings) == count
+    for count in (1, 0):
+        one = stretch(roots=activity.roots_of(server_process))
+        assert activity.count_strangers(one.readings) == count
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
 
 
-def test_unknown_own_process_reports_no_strangers(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_own_process_reports_no_strangers(nvml: Nvml, stretch: Stretch) -> None:
     nvml.pids = lambda _handle: [1]
-    watch = watched(clock, monkeypatch, roots=(os.getpid(),))
-    assert validity.marks_of_gpu([between(watch, 0.5, 1.5)]) == []
-    with gpu.watch(None) as unknown:
+    assert validity.marks_of_gpu([stretch(roots=(os.getpid(),))]) == []
+    with activity.watch(None) as unknown:
         pass
     assert unknown is not None
     assert not unknown.readings[0].ours | unknown.readings[0].strangers
@@ -110,78 +130,70 @@ def test_only_gpus_of_the_run_are_watched_and_stamped(nvml: Nvml, monkeypatch: p
     assert list(machine.stamp("cpu").gpu_uuids) == []
 
 
-@pytest.mark.parametrize("device", ["cpu", None])
-def test_no_gpu_is_watched_for_a_cpu_server(nvml: Nvml, device: Device | None) -> None:
-    with dataclasses.replace(SERVER, device=device).watch_gpu() as watch:
-        assert watch is None
-
-
-def test_several_gpus_with_mig_are_not_watched(nvml: Nvml) -> None:
-    """CUDA shows only one instance then, but not which one."""
+def test_neither_a_cpu_servers_gpu_nor_several_with_mig_are_watched(nvml: Nvml) -> None:
+    """Of several, CUDA shows only one instance, but not which one."""
+    devices: tuple[Device | None, ...] = ("cpu", None)
+    for device in devices:
+        with dataclasses.replace(SERVER, device=device).watch_gpu() as watch:
+            assert watch is None
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
     nvml.instances = {"GPU-bbbb": ["MIG-1"]}
-    with gpu.watch(None) as watch:
+    with activity.watch(None) as watch:
         assert watch is None
 
 
 @pytest.mark.parametrize("visible", [None, "0", "MIG-1"])
-def test_mig_instance_has_clocks_but_no_energy(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, visible: str | None
-) -> None:
+def test_mig_instance_has_clocks_but_no_energy(nvml: Nvml, stretch: Stretch, visible: str | None) -> None:
     nvml.instances = {"GPU-aaaa": ["MIG-1", "MIG-2"]}
     nvml.reasons = lambda _now: 0x4
     assert visible_gpus(visible) == (Gpu("MIG-1", "GPU-aaaa"),)
     visible_gpus.cache_clear()
-    stretch = between(watched(clock, monkeypatch), 0.5, 1.5)
-    use = validity.gpu_use([stretch], 100)
+    one = stretch()
+    use = validity.gpu_use([one], 100)
     assert use is not None
     assert (use.energy_j_per_1000, use.power_w) == (None, None)
     assert use.sm_clock_mhz == 1410
-    assert [mark.code for mark in validity.marks_of_gpu([stretch])] == ["gpu-throttled"]
+    assert [mark.code for mark in validity.marks_of_gpu([one])] == ["gpu-throttled"]
 
 
 def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:
-    with gpu.watch(None) as watch:
+    with activity.watch(None) as watch:
         assert watch is not None
         opened_ns = time.time_ns()
         deadline = time.monotonic() + HANG_S
         while len(watch.readings) < 5 and time.monotonic() < deadline:
-            time.sleep(gpu.PERIOD_S)
+            time.sleep(activity.PERIOD_S)
         closed_ns = time.time_ns()
     count = len(watch.readings)
     assert count > 5, "some in the block, and one at its end"
     assert watch.between(opened_ns, closed_ns) is not None
-    time.sleep(3 * gpu.PERIOD_S)
+    time.sleep(3 * activity.PERIOD_S)
     assert len(watch.readings) == count
     assert watch.readings == sorted(watch.readings, key=lambda reading: reading.time_ns)
 
 
 def test_nvml_package_has_every_name_used() -> None:
     # Other tests use the stand-in; this one checks only names of the real package.
-    source = Path(gpu.__file__).with_name("nvml.py").read_text()
-    used = set(re.findall(r"pynvml\.(\w+)", source))
-    assert "nvmlDeviceGetUUID" in used
+    source = Path(activity.__file__).with_name("nvml.py").read_text()
+    used = set(re.findall(r"""(?:pynvml\.|ask\(")(\w+)""", source))
+    assert {"nvmlDeviceGetUUID", "nvmlDeviceGetMigMode"} <= used
     assert {name for name in used if not hasattr(NVML, name)} == set()
 
 
 # --- energy of GPUs ----------------------------------------------------------------------------------------
 
 
-def test_energy_is_interpolated_at_stretch_edges(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("step_s", "opened_s", "closed_s"), [(0.1, 0.53, 1.27), (0.3, 0.1, 1.99)], ids=["between", "beyond"]
+)
+def test_energy_is_on_lines_through_the_counters_updates(
+    nvml: Nvml, stretch: Stretch, step_s: float, opened_s: float, closed_s: float
 ) -> None:
-    nvml.counter_step_s = 0.1
-    stretch = between(watched(clock, monkeypatch), 0.53, 1.27)
-    assert stretch.energy_j == pytest.approx(74, rel=0.05)
-    assert stretch.duration_s == pytest.approx(0.74)
-    assert all(0.53 * S <= reading.time_ns <= 1.27 * S for reading in stretch.readings)
-
-
-def test_stalled_energy_counter_is_extrapolated(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nvml.counter_step_s = 0.3
-    assert between(watched(clock, monkeypatch), 0.1, 1.99).energy_j == pytest.approx(189, rel=0.06)
+    nvml.counter_step_s = step_s
+    one = stretch(opened_s, closed_s)
+    assert one.duration_s == pytest.approx(closed_s - opened_s)
+    assert one.energy_j == pytest.approx(100 * (closed_s - opened_s), rel=0.06)
+    assert all(opened_s * S <= reading.time_ns <= closed_s * S for reading in one.readings)
 
 
 def test_unwatched_stretch_has_no_figures(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,12 +201,9 @@ def test_unwatched_stretch_has_no_figures(nvml: Nvml, clock: Clock, monkeypatch:
     assert [watch.between(*edges) for edges in ((-1, S), (S, 3 * S), (S, S))] == [None] * 3
 
 
-def test_reset_energy_counter_gives_no_energy(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    falling = {"nvmlDeviceGetTotalEnergyConsumption": lambda _handle: round(1e6 - 1e3 * clock.now_s)}
-    monkeypatch.setattr(nvml, *falling.popitem())
-    assert between(watched(clock, monkeypatch), 0.5, 1.5).energy_j is None
+def test_reset_energy_counter_gives_no_energy(nvml: Nvml, stretch: Stretch) -> None:
+    nvml.power_w = -100.0
+    assert stretch().energy_j is None
 
 
 def test_gpu_library_versions_are_stamped(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:

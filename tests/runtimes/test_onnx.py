@@ -1,0 +1,339 @@
+"""ONNX Runtime on a GPU has a session or a graph for each batch size; and its providers and Triton's backend know
+the options that they get: a provider refuses a session with an unknown one, the backend a model."""
+
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+import types
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from msgspec import structs
+
+from fixtures.build import runtimes
+from fixtures.build.configuration import model_config
+from fixtures.formats import all_formats
+from fixtures.host.targets import recognise
+from fixtures.models import all_models
+from fixtures.spec import Case, Deployment, Scenario
+from tests.user_models import networks
+
+SETTINGS = {
+    "device": "cpu",
+    "device_id": "0",
+    "threads": "1",
+    "accelerator": "",
+    "engines": "",
+    "precision": "fp32",
+    "large": "0",
+    "tf32": "1",
+    "tensors": "torch",
+}
+DEPLOYMENT = Deployment(24, 1, (12, 24), 100, False, warmup=True, tf32=True)
+RUNTIME = runtimes.load_runtime("onnx.py")
+FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
+MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
+
+
+def images(count: int) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(count).normal(size=(count, 3, 5, 5)).astype(np.float32))
+
+
+def answer(path: Path, rows: int) -> np.ndarray:
+    """The network's output for a number of rows at once."""
+    alone = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return np.asarray(alone.run(None, {"images": images(rows).numpy()})[0])
+
+
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
+    """The batch sizes that each session computes, by the session's number; a CPU stands in for the GPU."""
+    batches_of: dict[int, list[int]] = {}
+    opened = RUNTIME._on_tensors
+
+    def on_tensors(session: Any, settings: Any) -> Any:
+        predict, computed = opened(session, settings), batches_of.setdefault(len(batches_of), [])
+
+        def run(tensors: Any) -> Any:
+            computed.append(len(tensors[0]))
+            return predict(tensors)
+
+        return run
+
+    monkeypatch.setattr(RUNTIME, "_on_tensors", on_tensors)
+    monkeypatch.setattr(RUNTIME, "_plans_anew", lambda _graph, _settings: True)
+    return batches_of
+
+
+@pytest.mark.parametrize(
+    ("sizes", "computed"),
+    [
+        ("8,1,4", {0: [4, 4, 4], 1: [1], 2: [8, 8], 3: [9]}),
+        ("", {0: [3, 3], 1: [1], 2: [8], 3: [4], 4: [5], 5: [9]}),
+    ],
+)
+def test_batch_is_padded_to_next_session_size(
+    sizes: str, computed: dict[int, list[int]], batches: dict[int, list[int]], tmp_path: Path
+) -> None:
+    path = networks.convolution(tmp_path / "model.onnx")
+    predict = RUNTIME.load(path, SETTINGS | {"sizes": sizes})
+    for rows in (3, 1, 8, 4, 5, 3, 9):
+        np.testing.assert_allclose(predict([images(rows)])[0].numpy(), answer(path, rows), atol=1e-5)
+    assert batches == computed
+
+
+def test_each_shape_has_its_own_graph_and_buffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replayed CUDA graph reads and writes the memory that it was captured with, whatever its run gets. A
+    CPU captures nothing, but the runtime binds and keeps the memory as for a graph."""
+    places: dict[int, set[tuple[int, ...]]] = {}
+    opened = RUNTIME._on_tensors
+
+    def on_tensors(session: Any, settings: Any, outputs: Any = None, graph: Any = None) -> Any:
+        predict = opened(session, settings, outputs, graph)
+
+        def run(tensors: Any) -> Any:
+            if graph > 0:
+                used = tuple(tensor.data_ptr() for tensor in (*tensors, *outputs))
+                places.setdefault(graph, set()).add(used)
+            return predict(tensors)
+
+        return run
+
+    monkeypatch.setattr(RUNTIME, "_on_tensors", on_tensors)
+    path = networks.convolution(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    predict = RUNTIME._captured(session, SETTINGS)
+    answers = {}
+    for rows in (2, 5, 2, 5, 1):
+        (answers[rows],) = predict([images(rows)])
+        predict([images(rows) + 1])
+    for rows, predicted in answers.items():
+        np.testing.assert_allclose(predicted.numpy(), answer(path, rows), atol=1e-5)
+    assert {graph: len(used) for graph, used in places.items()} == {1: 1, 2: 1, 3: 1}
+    assert len(set().union(*places.values())) == 3
+
+
+def test_model_with_broken_session_does_not_load(batches: dict[int, list[int]], tmp_path: Path) -> None:
+    path = networks.convolution(tmp_path / "model.onnx")
+    path.write_bytes(b"no graph")
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.InvalidProtobuf):
+        RUNTIME.load(path, SETTINGS)
+    assert batches == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, True),
+        ({"device": "cpu"}, False),
+        ({"accelerator": "trt"}, False),
+        ({"large": "1"}, False),
+        ({"batched": "0"}, False),
+    ],
+)
+def test_gpu_convolutions_are_planned_per_batch_size(
+    change: dict[str, str], expected: bool, tmp_path: Path
+) -> None:
+    settings = SETTINGS | {"device": "cuda"} | change
+    assert RUNTIME._plans_anew(networks.convolution(tmp_path / "model.onnx"), settings) is expected
+    assert not RUNTIME._plans_anew(networks.linear(tmp_path / "model.onnx"), settings)
+
+
+EVERY = set(range(1, 25))
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "target", "accelerator", "native", "scenario", "sizes", "warmed"),
+    [
+        ("onnx", "NVIDIA A100", None, False, "online", "1,2,4,8,12,16,24", EVERY),
+        ("onnx", "NVIDIA A100", None, False, "offline", "", {1, 24}),
+        ("onnx", "NVIDIA A100", None, True, "offline", "", {1, 24}),
+        ("onnx", "NVIDIA A100", None, True, "online", "", EVERY),
+        ("onnx", "NVIDIA A100", "trt", False, "online", "", EVERY),
+        ("onnx", None, None, False, "online", "", {1, 24}),
+        # PyTorch keeps the plan of each size: on an H200 130 of them took the micro ResNet50 13 s.
+        ("ts-trace", "NVIDIA A100", None, False, "online", "", EVERY),
+        ("ts-trace", "NVIDIA A100", None, False, "offline", "", {1, 24}),
+    ],
+)
+def test_server_gets_batch_sizes_of_its_batcher(
+    mnemonic: str,
+    target: str | None,
+    accelerator: str | None,
+    native: bool,
+    scenario: Scenario,
+    sizes: str,
+    warmed: set[int],
+) -> None:
+    case = Case(recognise(target), MICRO, FORMATS[mnemonic], accelerator, "fp32")
+    config = model_config(case, DEPLOYMENT, native=native, scenario=scenario)
+    assert config.parameters["sizes"].string_value == sizes
+    counts = {entry.batch_size: entry.count for entry in config.model_warmup}
+    assert set(counts) == warmed
+    # The largest comes right after the smallest, so TensorRT builds one engine for all between.
+    assert list(counts)[:2] == [1, 24]
+    assert counts.get(12, 3) == 3, "one that the batcher prefers"
+
+
+KNOWN = json.loads(Path(__file__).with_name("onnxruntime_options.json").read_text())
+
+
+def case_of(accelerator: str | None, precision: str) -> Case:
+    return Case(recognise("NVIDIA A100"), MICRO, FORMATS["onnx"], accelerator, precision)
+
+
+def providers(
+    monkeypatch: pytest.MonkeyPatch, accelerator: str | None = None, precision: str = "fp32", **changes: Any
+) -> dict[str, dict[str, str]]:
+    """The execution providers of the runtime on a GPU, with their options. Their libraries are not on the
+    loader's path, so the process has to load them first."""
+    options_of: dict[str, dict[str, str]] = {}
+    preloaded: list[str] = []
+    runtime = runtimes.load_runtime("onnx.py")
+
+    def session(_path: str, _options: Any, *, providers: Any, provider_options: Any) -> Any:
+        assert preloaded == ["CUDA and cuDNN"]
+        assert ("tensorrt" in sys.modules) == (accelerator == "trt")
+        options_of.update(zip(providers, provider_options, strict=True))
+        return SimpleNamespace(get_providers=lambda: list(options_of), get_inputs=list)
+
+    monkeypatch.setattr(runtime.onnxruntime, "InferenceSession", session)
+    monkeypatch.setattr(runtime.onnxruntime, "preload_dlls", lambda: preloaded.append("CUDA and cuDNN"))
+    monkeypatch.setitem(sys.modules, "tensorrt", types.ModuleType("tensorrt"))  # so that it is as before
+    monkeypatch.delitem(sys.modules, "tensorrt")
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")  # so that it is as before after the test
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE")
+    deployment = structs.replace(DEPLOYMENT, **changes)
+    settings = runtimes.runtime_settings(case_of(accelerator, precision), deployment, "/engines/0f3c")
+    with tempfile.TemporaryDirectory() as folder:
+        model = networks.convolution(Path(folder) / "model.onnx")
+        (Path(folder) / "tensorrt.py").touch()
+        monkeypatch.syspath_prepend(folder)
+        runtime.load(model, {**settings, "device": "cuda", "device_id": "0"})
+    return options_of
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("accelerator", [None, "trt"])
+def test_runtime_options_are_known_to_providers(
+    accelerator: str | None, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options_of = providers(monkeypatch, accelerator, precision)
+    assert list(options_of) == [
+        *(["TensorrtExecutionProvider"] if accelerator else []),
+        "CUDAExecutionProvider",
+        "CPUExecutionProvider",
+    ]
+    for provider, options in options_of.items():
+        assert set(options) <= set(KNOWN["execution_providers"].get(provider, ()))
+
+
+def test_neither_search_nor_memory_has_the_slow_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No request waits for an exhaustive search of algorithms, and several sessions take what they need."""
+    options = providers(monkeypatch)["CUDAExecutionProvider"]
+    defaults = {"cudnn_conv_algo_search": "EXHAUSTIVE", "arena_extend_strategy": "kNextPowerOfTwo"}
+    for name, default in defaults.items():
+        assert options[name] in KNOWN["execution_providers"][name]
+        assert options[name] != default
+    native = model_config(case_of(None, "fp32"), DEPLOYMENT, native=True)
+    assert native.parameters["cudnn_conv_algo_search"].string_value == "1", "heuristic, as the backend counts"
+    assert "arena_extend_strategy" not in providers(monkeypatch, "trt")["CUDAExecutionProvider"]
+
+
+@pytest.mark.parametrize("tf32", [True, False])
+def test_tf32_setting_reaches_runtime_tensorrt_and_backend(
+    tf32: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options_of = providers(monkeypatch, tf32=tf32)
+    assert options_of["CUDAExecutionProvider"]["use_tf32"] == str(int(tf32))
+    config = model_config(case_of(None, "fp32"), structs.replace(DEPLOYMENT, tf32=tf32), native=True)
+    (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
+    assert accelerator.name == "cuda"
+    assert accelerator.parameters["use_tf32"] == str(int(tf32))
+    assert set(accelerator.parameters) <= set(KNOWN["execution_providers"]["CUDAExecutionProvider"])
+    # TensorRT has no option for it, but an environment variable.
+    assert not any("tf32" in name for name in KNOWN["execution_providers"]["TensorrtExecutionProvider"])
+    providers(monkeypatch, "trt", tf32=tf32)
+    assert os.environ.get("NVIDIA_TF32_OVERRIDE") == (None if tf32 else "0")
+
+
+@pytest.mark.parametrize(
+    ("setting", "option"), [("cuda_graphs", "enable_cuda_graph"), ("prefer_nhwc", "prefer_nhwc")]
+)
+@pytest.mark.parametrize("asked", [True, False])
+def test_provider_gets_deployment_setting(
+    setting: str, option: str, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes: dict[str, Any] = {setting: asked}
+    options = providers(monkeypatch, **changes)["CUDAExecutionProvider"]
+    assert options.get(option) == ("1" if asked else None)
+    assert option in KNOWN["execution_providers"]["CUDAExecutionProvider"]
+
+
+def test_engines_and_timings_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = providers(monkeypatch, "trt", "fp16")["TensorrtExecutionProvider"]
+    assert options["trt_engine_cache_enable"] == options["trt_timing_cache_enable"] == "True"
+    assert options["trt_engine_cache_path"] == options["trt_timing_cache_path"] == "/engines/0f3c"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_backend_parameters_are_known_to_backend(precision: str) -> None:
+    config = model_config(case_of("trt", precision), DEPLOYMENT, native=True, engines="/engines/0f3c")
+    (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
+    assert set(accelerator.parameters) <= set(KNOWN["triton_backend"]["tensorrt_accelerator"])
+    assert accelerator.parameters["trt_engine_cache_path"] == "/engines/0f3c"
+    assert set(config.parameters) <= set(KNOWN["triton_backend"]["parameters"])
+
+
+class Binding:
+    """An IOBinding that notes its calls in their order."""
+
+    def __init__(self, calls: list[str]) -> None:
+        self.calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        def note(*_what: Any) -> Any:
+            self.calls.append(name)
+            return [torch.ones(1)] if name.startswith("get_") else None
+
+        return note
+
+
+def test_onnx_runtime_waits_for_inputs_and_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    stream = SimpleNamespace(synchronize=lambda: calls.append("inputs are copied"))
+    tensor = SimpleNamespace(name="x")
+    session = SimpleNamespace(
+        get_providers=lambda: ["CUDAExecutionProvider"],
+        get_inputs=lambda: [tensor],
+        get_outputs=lambda: [tensor],
+        io_binding=lambda: Binding(calls),
+        run_with_iobinding=lambda _binding, _options: calls.append("run"),
+    )
+    monkeypatch.setattr(RUNTIME.onnxruntime, "InferenceSession", lambda *_what, **_options: session)
+    monkeypatch.setattr(RUNTIME.onnxruntime, "preload_dlls", lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: stream)
+    RUNTIME.load(Path("model.onnx"), {**SETTINGS, "device": "cuda", "large": "1"})([torch.ones(1)])
+    assert calls.index("inputs are copied") < calls.index("run") < calls.index("synchronize_outputs")
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("provider", ["CUDA", "Tensorrt"])
+def test_option_list_matches_installed_onnxruntime_gpu(provider: str) -> None:
+    spec = importlib.util.find_spec("onnxruntime")
+    assert spec is not None
+    assert spec.origin is not None
+    name = f"libonnxruntime_providers_{provider.lower()}.so"
+    library = Path(spec.origin).parent / "capi" / name
+    if not library.is_file():
+        pytest.skip(f"needs onnxruntime-gpu, which has {name}: install the extra `gpu`")
+    content = library.read_bytes()
+    names = KNOWN["execution_providers"][f"{provider}ExecutionProvider"]
+    assert [name for name in names if name.encode() + b"\0" not in content] == []
