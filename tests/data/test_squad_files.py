@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fixtures.data.squad import invented, squad_v1, text_windows
-from fixtures.data.squad.text_windows import WindowSizes, prepare
+from fixtures.data import invented, squad_v1, text_windows
+from fixtures.data.text_windows import WindowSizes, prepare
 from fixtures.errors import InputError
 from tests.data.original_bert import VOCABULARY
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from fixtures.data.squad import squad_v1
-from fixtures.data.squad.squad_v1 import Question
+from fixtures.data import squad_v1
+from fixtures.data.squad_v1 import Question
 
 SPOKEN = (
     "the The a An THE ＴＨＥ theory U.S. it's its — – “the the-end 1,250 1250 $ ß İ é e\u0301 _a_ a_b 東京"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fixtures.data.squad import text_windows as answers_of
-from fixtures.data.squad.text_windows import WindowSizes, prepare
+from fixtures.data import text_windows as answers_of
+from fixtures.data.text_windows import WindowSizes, prepare
 from tests.data.original_bert import VOCABULARY, answers, articles, windows
 
 SMALL = WindowSizes(sequence=96, stride=20, query=24)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fixtures.data.squad import invented
+from fixtures.data import invented
 from fixtures.spec import Arrays, Model, Samples
 from tests.models import published
 from tests.models.published import State

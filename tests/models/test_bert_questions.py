@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.data.squad import invented, squad_v1
+from fixtures.data import invented, squad_v1
 from fixtures.errors import InputError, NotAvailableError
 from fixtures.models import all_models, bert
 from fixtures.spec import Arrays, Model, Samples

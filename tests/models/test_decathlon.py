@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold
 
-from fixtures.data.brains import brats
+from fixtures.data import brats
 from fixtures.errors import InputError
 from fixtures.models import nnunet
 from fixtures.spec import Arrays

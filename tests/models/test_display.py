@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fixtures.data.squad import text_windows
+from fixtures.data import text_windows
 from fixtures.models import all_models, bert, fastpitch, nnunet, resnet50, resnet50_tf
 from fixtures.spec import Arrays, Model, Samples
 from reports.record.per_sample import Part

@@ -5,9 +5,7 @@ import pytest
 
 from fixtures.errors import ProofError
 from fixtures.models import fastpitch
-from fixtures.models.fastpitch import metrics
-from fixtures.models.fastpitch.metrics import DURATIONS, FRAME_COUNT, MEL, PITCH
-from fixtures.models.fastpitch.samples import SYMBOL_COUNT, SYMBOLS
+from fixtures.models.fastpitch import DURATIONS, FRAME_COUNT, MEL, PITCH, SYMBOL_COUNT, SYMBOLS
 
 FULL, MICRO = fastpitch.MODELS
 
@@ -33,8 +31,8 @@ def test_missing_frames_are_an_error_against_framework() -> None:
     missing = np.log(1e-5) ** 2
     for served in (framework, shorter):
         other = shorter if served is framework else framework
-        assert metrics.to_framework(served, None, other) == pytest.approx([missing / 4])
-    assert metrics.to_framework(framework, None, framework).tolist() == [0]
+        assert fastpitch.to_framework(served, None, other) == pytest.approx([missing / 4])
+    assert fastpitch.to_framework(framework, None, framework).tolist() == [0]
 
 
 def test_only_full_size_aligns_frames_with_reference() -> None:
@@ -46,7 +44,7 @@ def test_only_full_size_aligns_frames_with_reference() -> None:
 def test_mel_is_in_range_only_if_every_value_is() -> None:
     mels = [mel_of(-15, 3), mel_of(-15.1, 0), mel_of(0, 3.1), mel_of(0, np.nan), mel_of()]
     outputs = kept(mels)
-    assert metrics.in_range(outputs, None, outputs).tolist() == [1, 0, 0, 0, 0]
+    assert fastpitch.in_range(outputs, None, outputs).tolist() == [1, 0, 0, 0, 0]
 
 
 def test_random_weights_speak_plausibly() -> None:
@@ -54,7 +52,7 @@ def test_random_weights_speak_plausibly() -> None:
     outputs = FULL.run(FULL.load(None).network, inputs)
     spoken = outputs[DURATIONS][inputs[SYMBOLS] > 0]
     assert 2 <= np.quantile(spoken, 0.02) < np.quantile(spoken, 0.98) <= 8
-    assert metrics.in_range(outputs, None, outputs).tolist() == [1, 1]
+    assert fastpitch.in_range(outputs, None, outputs).tolist() == [1, 1]
     assert 1 < outputs[MEL][outputs[MEL] != 0].std() < 3
 
 
@@ -78,5 +76,5 @@ def test_impossible_mel_length_is_refused() -> None:
         outputs = kept([mel_of(1, 2)])
         outputs[FRAME_COUNT][:] = length
         with pytest.raises(ProofError, check=lambda error: FRAME_COUNT in error.where):
-            metrics.keep(outputs)
-    assert set(metrics.keep(kept([mel_of(1)]))) == {MEL, FRAME_COUNT, DURATIONS}
+            fastpitch.keep(outputs)
+    assert set(fastpitch.keep(kept([mel_of(1)]))) == {MEL, FRAME_COUNT, DURATIONS}

@@ -10,14 +10,12 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
-from fixtures.data.speech import symbols, synthesiser
+from fixtures.data import symbols, synthesiser
 from fixtures.errors import InputError
 from fixtures.frameworks import pytorch
 from fixtures.models import fastpitch
+from fixtures.models.fastpitch import DURATIONS, FRAME_COUNT, MEL, PITCH, SYMBOL_COUNT, SYMBOLS
 from fixtures.models.fastpitch import network as architecture
-from fixtures.models.fastpitch import samples as evaluation_data
-from fixtures.models.fastpitch.metrics import DURATIONS, FRAME_COUNT, MEL, PITCH
-from fixtures.models.fastpitch.samples import SYMBOL_COUNT, SYMBOLS
 from fixtures.spec import Arrays
 from tests.models import published
 from tests.models.published import State, saved
@@ -102,7 +100,7 @@ def test_published_layout_matches_reference_outputs(tmp_path: Path) -> None:
     weights = {key: value for key, value in state.items() if key not in ("pitch_mean", "pitch_std")}
     pytorch.load_strictly(network, weights, tmp_path)
     with torch.inference_mode():
-        inputs = evaluation_data.inputs([symbols.encode("Good day, Mrs. Lee!")], 128)
+        inputs = fastpitch.inputs([symbols.encode("Good day, Mrs. Lee!")], 128)
         agrees_with_the_reference(network.eval(), state, inputs, heads=1)
 
 
@@ -136,7 +134,7 @@ def small(tmp_path_factory: pytest.TempPathFactory, state: State) -> Callable[[S
 
 
 def one_text(text: str, repeat: int = 1) -> dict[str, np.ndarray]:
-    return dict(evaluation_data.inputs([symbols.numbers_of(text)] * repeat, synthesiser.LONGEST))
+    return dict(fastpitch.inputs([symbols.numbers_of(text)] * repeat, synthesiser.LONGEST))
 
 
 def test_empty_row_gives_no_frames(committed: Any) -> None:

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.data.speech import synthesiser
+from fixtures.data import synthesiser
 from fixtures.frameworks.pytorch import in_precision
 from fixtures.frameworks.pytorch_conversion import TOLERANCES
 from fixtures.models import all_models, bert, nnunet
-from fixtures.models.fastpitch.metrics import DURATIONS, FRAME_COUNT, MEL
-from fixtures.models.fastpitch.samples import synthesised
+from fixtures.models.fastpitch import DURATIONS, FRAME_COUNT, MEL
 from fixtures.spec import Arrays, Model, Samples
 
 MICRO = {model.name: model for model in all_models() if model.micro}
@@ -242,7 +241,7 @@ def test_cast_network_keeps_types_and_tolerance(name: str, precision: str) -> No
 
 
 def test_digits_are_stratified_and_class_combines_shape_and_ink() -> None:
-    from fixtures.models.resnet50.samples import class_of, inked
+    from fixtures.models.resnet50 import class_of, inked
 
     run = committed("resnet50-micro")
     assert len(run.samples) == 500
@@ -267,8 +266,8 @@ def test_synthesized_durations_match_the_network() -> None:
     assert spoken.durations.tolist() == [2, 5, 2, 7, 3, 6]
     assert spoken.pitch[[0, 5]].tolist() == [0, 0]
     assert spoken.pitch[3] == pytest.approx(flat.pitch[3] + 1.2)
-    utterances = synthesised("evaluation")
-    assert (len(utterances), len(synthesised("training"))) == (256, 3000)
+    utterances = synthesiser.utterances("evaluation")
+    assert (len(utterances), len(synthesiser.utterances("training"))) == (256, 3000)
     predicted = committed("fastpitch-micro").outputs[DURATIONS]
     for durations, utterance in zip(predicted, utterances, strict=False):  # the first rows alone
         assert durations[: len(utterance.text)].tolist() == utterance.durations.tolist()

@@ -22,7 +22,7 @@ def imported(file: Path) -> set[str]:
     of_from = [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
     names = {name.partition(".")[0] for name in [*of_import, *of_from]}
     # Packages for inputs, labels or sizes make no part of a network.
-    return names - sys.stdlib_module_names - {"fixtures", "reports", "numpy", "msgspec", "sklearn"}
+    return names - sys.stdlib_module_names - {"fixtures", "reports", "numpy", "msgspec", "sklearn", "PIL"}
 
 
 @pytest.mark.parametrize("model", all_models(), ids=lambda value: value.name)

@@ -11,7 +11,6 @@ from PIL import Image
 
 from fixtures.errors import InputError, NotAvailableError
 from fixtures.models import resnet50
-from fixtures.models.resnet50 import samples as samples_of
 from tests.models import published
 from tests.models.published import State, saved
 
@@ -130,7 +129,7 @@ def test_crop_matches_torchvision_and_is_normalized(
 ) -> None:
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8))
     image.save(tmp_path / "noise.png")
-    pixels = samples_of.preprocess(tmp_path / "noise.png")
+    pixels = resnet50.preprocess(tmp_path / "noise.png")
     left, top = first
     expected = image.resize(resized, Image.Resampling.BILINEAR).crop((left, top, left + 224, top + 224))
     normalized = (np.asarray(expected) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
@@ -154,4 +153,4 @@ def test_picture_beyond_eight_bits_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "grey.png"
     Image.fromarray(np.full((300, 300), 1000, np.uint16)).save(path)
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
-        samples_of.preprocess(path)
+        resnet50.preprocess(path)
