@@ -99,7 +99,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "dev-v1.1.json": squad_v1.read,
     "dataset.json": patients,
     "metadata.csv": lambda path: ljspeech.recordings(path.parent, "evaluation", 400),
-    "sound.wav": ljspeech.read_sound,
+    "sound.wav": ljspeech.log_mel_of,
     "picture.jpeg": preprocess,
     "config.pbtxt": read_config,
     "answers.npz": recorded.read,
