@@ -19,7 +19,7 @@ from fixtures.host import machine
 from fixtures.host.machine import gpu_names
 from fixtures.host.targets import CPU
 from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model, Samples
-from tests.formats.small import Small, samples_of
+from tests.formats.conftest import Small, samples_of
 
 DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
 FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}

@@ -13,7 +13,7 @@ from fixtures.formats import all_formats
 from fixtures.frameworks import pytorch_conversion
 from fixtures.models import all_models
 from fixtures.spec import ConversionJob, Format, Model
-from tests.formats.small import Small
+from tests.formats.conftest import Small
 
 FORMATS = [format_ for format_ in all_formats() if format_.mnemonic in ("ts-trace", "ts-script")]
 TRACE = next(format_ for format_ in FORMATS if format_.mnemonic == "ts-trace")
