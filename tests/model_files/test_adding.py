@@ -80,9 +80,7 @@ def add() -> Iterator[Add]:
         yield lambda *paths: {model.name: model for model in stack.enter_context(with_models_of(paths, ()))}
 
 
-def test_models_of_a_file_are_removed_with_all_traces(
-    tmp_path: Path,
-) -> None:
+def test_models_of_a_file_are_removed_with_all_traces(tmp_path: Path) -> None:
     (tmp_path / "beside_it.py").write_text("WORD = 'found'\n")
     file = write(tmp_path / "mine.py", "mine", "import beside_it")
     before = set(sys.modules), list(sys.path)

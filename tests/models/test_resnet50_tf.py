@@ -218,20 +218,10 @@ def test_incomplete_checkpoint_is_refused(spoil: Callable[[Path], Path], folder:
         MICRO.load(path)
 
 
-@pytest.mark.parametrize(
-    ("key", "values"),
-    [
-        ("resnet50/output/dense/bias", np.zeros(5, np.float32)),
-        (
-            "resnet50/signal_handler_var",
-            np.zeros(1, np.int32),
-        ),  # training's additions match by whole name
-    ],
-)
-def test_variable_that_does_not_fit_is_named(
-    key: str, values: np.ndarray, small: State, tmp_path: Path
-) -> None:
-    path = save(small | {key: values}, tmp_path / "model.ckpt")
+@pytest.mark.parametrize("key", ["resnet50/output/dense/bias", "resnet50/signal_handler_var"])
+def test_variable_that_does_not_fit_is_named(key: str, small: State, tmp_path: Path) -> None:
+    """The second is one of training's additions, which match by whole name only."""
+    path = save(small | {key: np.zeros(5, np.float32)}, tmp_path / "model.ckpt")
     with pytest.raises(InputError, check=lambda error: error.where == str(path) and key in error.what):
         MICRO.load(path)
 
