@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,6 +39,14 @@ def samples_of(split: Split, _dataset: Path | None = None, _checkpoint: Path | N
     return Samples([f"{split}-{i}" for i in range(40)], lambda indices: {"x": values[list(indices)]})
 
 
+def job_of(model: Model, network: Any = None, precision: str = "fp32", **changes: Any) -> ConversionJob:
+    """A conversion on the CPU, for batches of up to eight, without reports of progress; of the model's own
+    network unless another is given."""
+    network = model.load(None).network if network is None else network
+    job = ConversionJob(model, network, precision, None, "cpu", 8, None, lambda _step: None)
+    return dataclasses.replace(job, **changes)
+
+
 @pytest.fixture(scope="session")
 def network() -> Small:
     torch.manual_seed(0)
@@ -62,8 +71,7 @@ def model() -> Model:
 
 @pytest.fixture(scope="session")
 def job(network: Small, model: Model) -> ConversionJob:
-    """A conversion to FP32 on the CPU, for batches of up to eight, without reports of progress."""
-    return ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
+    return job_of(model, network)
 
 
 @pytest.fixture(scope="session")

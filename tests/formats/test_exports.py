@@ -23,8 +23,9 @@ from fixtures.formats import onnx as format_
 from fixtures.host.targets import TARGETS
 from fixtures.models import all_models
 from fixtures.serve.releases import RELEASES
-from fixtures.spec import ConversionJob, Model, Target
+from fixtures.spec import Model, Target
 from tests.formats import tensorrt_bindings
+from tests.formats.conftest import job_of
 
 ONNX = [model for model in all_models() if "onnx" not in model.excluded]
 FLOATING = {"FLOAT", "FLOAT16", "DOUBLE"}
@@ -69,10 +70,8 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def export(model: Model, precision: str, folder: Path) -> Path:
     """The file of an export's graph; each is exported once."""
     path = folder / f"{model.name}-{precision}.onnx"
-    if path.exists():
-        return format_.onnx_files.graph_file(path)
-    network = model.load(None).network
-    format_.export(ConversionJob(model, network, precision, None, "cpu", 4, None, lambda _step: None), path)
+    if not path.exists():
+        format_.export(job_of(model, precision=precision), path)
     return format_.onnx_files.graph_file(path)
 
 

@@ -12,15 +12,14 @@ from fixtures.cases import matrix_of
 from fixtures.formats import openvino
 from fixtures.host import machine
 from fixtures.host.targets import CPU
-from fixtures.spec import Case, ConversionJob, Model
+from fixtures.spec import Case, Model
 from fixtures.user_models.onnx_file import GivenNetwork, model_of
+from tests.formats.conftest import job_of
 from tests.user_models import networks
 
 
 def convert(model: Model, path: Path) -> Case:
-    network = model.load(None).network
-    job = ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
-    openvino.FORMAT.convert(job, path)
+    openvino.FORMAT.convert(job_of(model), path)
     return Case(CPU, model, openvino.FORMAT, None, "fp32")
 
 

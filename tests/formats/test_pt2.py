@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -19,7 +19,8 @@ from fixtures.errors import NotAvailableError, ProofError
 from fixtures.formats import pt2
 from fixtures.frameworks.pytorch import run
 from fixtures.models import all_models
-from fixtures.spec import Arrays, ConversionJob, Model, Samples, Tensor
+from fixtures.spec import Arrays, Model, Samples, Tensor
+from tests.formats.conftest import job_of
 
 MOST = 6
 OUTPUTS = ("scores", "class")
@@ -67,11 +68,6 @@ def model_of(name: str = "small", count: int = 2) -> Model:
         run=lambda network, inputs: run(network, inputs, OUTPUTS),
         samples=lambda _split, _dataset, _checkpoint: Samples([str(i) for i in range(40)], load),
     )
-
-
-def job_of(network: nn.Module, model: Model, max_batch_size: int = MOST, **changes: Any) -> ConversionJob:
-    job = ConversionJob(model, network, "fp32", None, "cpu", max_batch_size, None, lambda _step: None)
-    return dataclasses.replace(job, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +123,7 @@ def built(network: Small, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         torch.set_num_threads(1)
         try:
             with output_to(root.with_suffix(".txt")):
-                pt2.convert(job_of(network, model_of(), report=steps.append), path)
+                pt2.convert(job_of(model_of(), network, max_batch_size=MOST, report=steps.append), path)
         finally:
             torch.set_num_threads(threads)
         changed = {name: value for name, value in os.environ.items() if before.get(name) != value}
@@ -177,7 +173,7 @@ def test_export_is_right_in_its_precision(
     precision: str, most: int, least_error: float, network: Small
 ) -> None:
     """FP32 does not round so far as BF16, and the largest batch may be 1."""
-    job = job_of(network, model_of(), most, precision=precision)
+    job = job_of(model_of(), network, precision, max_batch_size=most)
     exported = pt2.exported_program(job).module()
     for batch in {1, most // 2, most} - {0}:
         error = error_of(
@@ -264,7 +260,7 @@ def test_unexportable_network_is_refused_in_one_line(
     refused: type[nn.Module], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ProofError, check=lambda e: e.where == "refused" and "\n" not in e.what):
-        pt2.convert(job_of(refused(), model_of("refused", count=1)), tmp_path / "model.pt2")
+        pt2.convert(job_of(model_of("refused", count=1), refused()), tmp_path / "model.pt2")
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr() == ("", "")
 
@@ -293,10 +289,10 @@ def test_failing_compiler_leaves_nothing(
         raise RuntimeError(problem)
 
     monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", compiled)
-    inputs = pt2.network_and_inputs(job_of(network, model_of()))
+    inputs = pt2.network_and_inputs(job_of(model_of(), network))
     monkeypatch.setattr(pt2, "network_and_inputs", lambda _job: inputs)
     for device, error in (("cpu", on_cpu), ("cuda", on_gpu)):
         with pytest.raises(error) as caught:
-            pt2.convert(job_of(network, model_of(), device=device), tmp_path / "model.pt2")
+            pt2.convert(job_of(model_of(), network, device=device), tmp_path / "model.pt2")
         assert "'at' is no member" in str(caught.value) or "m.cpp:7" not in problem
     assert list(tmp_path.iterdir()) == []

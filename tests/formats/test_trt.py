@@ -17,6 +17,7 @@ from fixtures.formats import trt
 from fixtures.models import all_models
 from fixtures.spec import ConversionJob, Model
 from tests.formats import tensorrt_bindings
+from tests.formats.conftest import job_of
 from tests.formats.tensorrt_bindings import MODULE, NAMES, VERSIONS
 
 LISTED = json.loads(NAMES.read_text())
@@ -48,9 +49,7 @@ def test_nvidia_parser_builds_engine_of_every_micro_model(
     micro: Model, precision: str, rtx: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, MODULE, rtx)
-    network = micro.load(None).network
-    job = ConversionJob(micro, network, precision, None, "cpu", 4, None, lambda _step: None, tf32=False)
-    trt.convert(job, tmp_path / "model.plan")
+    trt.convert(job_of(micro, precision=precision, max_batch_size=4, tf32=False), tmp_path / "model.plan")
 
     assert (tmp_path / "model.plan").stat().st_size > 1 << 20
 
