@@ -69,7 +69,7 @@ def test_recipe_makes_loadable_weights_of_committed_layout(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Two steps need few paragraphs, and making all takes ten seconds of a core.
-    monkeypatch.setattr(invented, "PARAGRAPHS", {**invented.PARAGRAPHS, "training": 500})
+    monkeypatch.setattr(invented, "PARAGRAPHS", {**invented.PARAGRAPHS, "training": 1200})
     recipe = model.train
     assert recipe is not None
     assert model.weights is not None
