@@ -124,7 +124,7 @@ def test_build_is_a_complete_model_folder(tmp_path: Path) -> None:
     stored = json.loads((built.folder / "build.json").read_text())
     assert stored["content"]["versions"]["torch"]
     assert stored["content"]["hardware"]
-    assert "resnet50/network.py" in stored["content"]["sources"]
+    assert "models/resnet50.py" in stored["content"]["sources"]
     assert stored["size_mib"] == built.size_mib
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fixtures.data.squad.text_windows import WindowSizes
+from fixtures.data.text_windows import WindowSizes
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # No `q` and no `##z`: words with them are unknown.

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.data.speech import ljspeech, spectrogram
-from fixtures.data.speech import symbols as alphabet
+from fixtures.data import ljspeech, spectrogram
+from fixtures.data import symbols as alphabet
 from fixtures.errors import InputError
-from fixtures.models.fastpitch import samples as utterances
+from fixtures.models import fastpitch
 
 
 # The output of NVIDIA's text_to_sequence with english_cleaners, from the original code of 2020-06.
@@ -132,22 +132,22 @@ def test_test_part_is_published_500() -> None:
 
 def test_evaluation_is_test_part_without_long_texts(dataset: Path) -> None:
     """Training is the rest."""
-    samples = utterances.speech("evaluation", dataset)
+    samples = fastpitch.speech("evaluation", dataset)
     assert tuple(samples.ids) == SHORT
     inputs = samples.load([1, 0])
     assert [inputs[name].shape for name in inputs] == [(2, 128), (2, 1)]
-    assert inputs[utterances.SYMBOLS][0, :8].tolist() == alphabet.numbers_of("sentence")
-    assert inputs[utterances.SYMBOL_COUNT].ravel().tolist() == [
+    assert inputs[fastpitch.SYMBOLS][0, :8].tolist() == alphabet.numbers_of("sentence")
+    assert inputs[fastpitch.SYMBOL_COUNT].ravel().tolist() == [
         len(alphabet.encode(f"sentence {n}.")) for n in ("45", "1")
     ]
-    assert tuple(utterances.speech("training", dataset).ids) == TRAINING
+    assert tuple(fastpitch.speech("training", dataset).ids) == TRAINING
     (dataset / "around").mkdir()
     (dataset / "around" / "LJSpeech-1.1").symlink_to(dataset)
-    assert tuple(utterances.speech("evaluation", dataset / "around").ids) == SHORT
+    assert tuple(fastpitch.speech("evaluation", dataset / "around").ids) == SHORT
 
 
 def test_references_are_spectrograms_of_recordings(dataset: Path) -> None:
-    labels = utterances.speech("evaluation", dataset).labels
+    labels = fastpitch.speech("evaluation", dataset).labels
     assert len(labels) == 2
     expected = np.random.default_rng(1).integers(-8000, 8000, 4000) / 32768
     np.testing.assert_array_equal(labels[1], spectrogram.log_mel(expected.astype(np.float32)))
@@ -196,11 +196,11 @@ def test_other_data_set_is_refused_as_ljspeech(
 ) -> None:
     spoil(dataset)
     with pytest.raises(InputError, check=lambda e: e.where.startswith(str(dataset)) and at in e.where):
-        list(utterances.speech("evaluation", dataset).labels)
+        list(fastpitch.speech("evaluation", dataset).labels)
 
 
 def test_missing_sound_is_an_error_before_evaluation(dataset: Path) -> None:
     path = dataset / "wavs" / f"{SHORT[1]}.wav"
     path.unlink()
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
-        utterances.speech("evaluation", dataset)  # before it reads the sound
+        fastpitch.speech("evaluation", dataset)  # before it reads the sound

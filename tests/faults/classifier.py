@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fixtures.frameworks import onnx_files, onnx_running
+from fixtures.frameworks import onnx_files
 from fixtures.spec import SMALL, Arrays, Limit, Metric, Model, Samples, Split, Tensor, Weights
 
 SAMPLE_S = 0.02
@@ -29,9 +29,7 @@ def samples(_split: Split, _dataset: Path | None, _checkpoint: Path | None) -> S
 def load(checkpoint: Path | None) -> Weights:
     path = checkpoint or Path(__file__).with_suffix(".onnx")
     digest = onnx_files.digest(path)
-    return Weights(
-        onnx_running.open_network(path), f"{path.name}, sha256 {digest[:12]}", digest, trained=True
-    )
+    return Weights(onnx_files.open_network(path), f"{path.name}, sha256 {digest[:12]}", digest, trained=True)
 
 
 def decide(kept: Arrays) -> np.ndarray:
@@ -68,7 +66,7 @@ MODELS = (
         inputs=(Tensor("NUMBERS", "FP32", (4,)),),
         outputs=(Tensor("SCORES", "FP32", (2,)),),
         load=load,
-        run=onnx_running.run,
+        run=onnx_files.run,
         samples=samples,
         decide=decide,
         metrics=(Metric("accuracy", correct, {"fp32": _ALL_BUT_TWO}),),

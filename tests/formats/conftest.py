@@ -2,18 +2,49 @@
 
 import dataclasses
 import importlib
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from fixtures.frameworks.pytorch import run
 from fixtures.models import all_models
-from fixtures.spec import ConversionJob, Model, Tensor
+from fixtures.spec import ConversionJob, Model, Samples, Split, Tensor
 from tests.formats import tensorrt_bindings
-from tests.formats.small import Small, samples_of
 
 RTX_VERSION = "1.7.1.116"
+
+
+class Small(nn.Module):
+    """A convolution with BatchNorm, and a linear layer, for the formats to fold, fuse and quantise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.fc = nn.Linear(8 * 8 * 8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.to(self.conv.weight.dtype)
+        return self.fc(torch.relu(self.norm(self.conv(x))).flatten(1)).float()
+
+
+def samples_of(split: Split, _dataset: Path | None = None, _checkpoint: Path | None = None) -> Samples:
+    seed = 0 if split == "training" else 1
+    values = np.random.default_rng(seed).normal(0, 1, (40, 3, 8, 8)).astype(np.float32)
+    return Samples([f"{split}-{i}" for i in range(40)], lambda indices: {"x": values[list(indices)]})
+
+
+def job_of(model: Model, network: Any = None, precision: str = "fp32", **changes: Any) -> ConversionJob:
+    """A conversion on the CPU, for batches of up to eight, without reports of progress; of the model's own
+    network unless another is given."""
+    network = model.load(None).network if network is None else network
+    job = ConversionJob(model, network, precision, None, "cpu", 8, None, lambda _step: None)
+    return dataclasses.replace(job, **changes)
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +71,7 @@ def model() -> Model:
 
 @pytest.fixture(scope="session")
 def job(network: Small, model: Model) -> ConversionJob:
-    """A conversion to FP32 on the CPU, for batches of up to eight, without reports of progress."""
-    return ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
+    return job_of(model, network)
 
 
 @pytest.fixture(scope="session")

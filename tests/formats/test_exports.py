@@ -23,8 +23,9 @@ from fixtures.formats import onnx as format_
 from fixtures.host.targets import TARGETS
 from fixtures.models import all_models
 from fixtures.serve.server_spec import RELEASES
-from fixtures.spec import ConversionJob, Model, Target
+from fixtures.spec import Model, Target
 from tests.formats import tensorrt_bindings
+from tests.formats.conftest import job_of
 
 ONNX = [model for model in all_models() if "onnx" not in model.excluded]
 FLOATING = {"FLOAT", "FLOAT16", "DOUBLE"}
@@ -34,38 +35,26 @@ BOOLEAN = {"BOOL"}
 ANY = FLOATING | WHOLE | BOOLEAN
 COMPARED = FLOATING | WORDS | {"UINT32", "UINT64"}
 KERNELS: dict[str, set[str]] = {
-    **dict.fromkeys(("Abs", "Add", "Div", "Mul", "Sub", "Sign"), FLOATING | WHOLE),
-    **dict.fromkeys(
-        ("ArgMax", "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Cos", "Erf"), FLOATING
-    ),
-    **dict.fromkeys(
-        ("Exp", "Floor", "Gemm", "GlobalAveragePool", "InstanceNormalization", "LeakyRelu"), FLOATING
-    ),
-    **dict.fromkeys(
-        ("LayerNormalization", "Log", "MatMul", "MaxPool", "Reciprocal", "Relu", "Round"), FLOATING
-    ),
-    **dict.fromkeys(("Sigmoid", "Sin", "Softmax", "Softplus", "Sqrt", "Tanh"), FLOATING),
-    **dict.fromkeys(
-        ("Cast", "Concat", "ConstantOfShape", "Expand", "Flatten", "Gather", "GatherElements"), ANY
-    ),
-    **dict.fromkeys(("Identity", "Reshape", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze"), ANY),
-    **dict.fromkeys(("Transpose", "Trilu", "Unsqueeze"), ANY),
-    **dict.fromkeys(
-        ("CumSum", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod"), COMPARED
-    ),
-    **dict.fromkeys(("And", "Not", "Or"), BOOLEAN),
-    "Clip": FLOATING | {"INT8", "INT64", "UINT8", "UINT64"},
-    "Equal": COMPARED | BOOLEAN,
-    "Neg": FLOATING | WORDS | {"INT8", "INT16"},
-    "Pad": FLOATING | BOOLEAN,
-    "Pow": FLOATING | WORDS,
-    "Range": {"FLOAT", "DOUBLE", "INT16"} | WORDS,
-    "ReduceMax": FLOATING | WORDS,
-    "ReduceMean": FLOATING | {"INT32"},
-    "ReduceSum": FLOATING | WORDS,
-    "Tile": FLOATING | WORDS,
-    "TopK": FLOATING | WORDS,
-    "Where": FLOATING | WORDS | {"UINT8"},
+    name: types
+    for names, types in (
+        ("Abs Add Div Mul Sub Sign", FLOATING | WHOLE),
+        ("ArgMax AveragePool BatchNormalization Conv ConvTranspose Cos Erf Exp Floor Gemm", FLOATING),
+        ("GlobalAveragePool InstanceNormalization LeakyRelu LayerNormalization Log MatMul MaxPool", FLOATING),
+        ("Reciprocal Relu Round Sigmoid Sin Softmax Softplus Sqrt Tanh", FLOATING),
+        ("Cast Concat ConstantOfShape Expand Flatten Gather GatherElements Identity Reshape ScatterND", ANY),
+        ("Shape Size Slice Split Squeeze Transpose Trilu Unsqueeze", ANY),
+        ("CumSum Greater GreaterOrEqual Less LessOrEqual Max Min Mod", COMPARED),
+        ("And Not Or", BOOLEAN),
+        ("Clip", FLOATING | {"INT8", "INT64", "UINT8", "UINT64"}),
+        ("Equal", COMPARED | BOOLEAN),
+        ("Neg", FLOATING | WORDS | {"INT8", "INT16"}),
+        ("Pad", FLOATING | BOOLEAN),
+        ("Pow ReduceMax ReduceSum Tile TopK", FLOATING | WORDS),
+        ("Range", {"FLOAT", "DOUBLE", "INT16"} | WORDS),
+        ("ReduceMean", FLOATING | {"INT32"}),
+        ("Where", FLOATING | WORDS | {"UINT8"}),
+    )
+    for name in names.split()
 }
 """The types that ONNX Runtime's CUDA provider computes, `T` in most schemas, by the operators of opset 18.
 Source: docs/OperatorKernels.md of github.com/microsoft/onnxruntime at 001d12d."""
@@ -81,10 +70,8 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def export(model: Model, precision: str, folder: Path) -> Path:
     """The file of an export's graph; each is exported once."""
     path = folder / f"{model.name}-{precision}.onnx"
-    if path.exists():
-        return format_.onnx_files.graph_file(path)
-    network = model.load(None).network
-    format_.export(ConversionJob(model, network, precision, None, "cpu", 4, None, lambda _step: None), path)
+    if not path.exists():
+        format_.export(job_of(model, precision=precision), path)
     return format_.onnx_files.graph_file(path)
 
 
@@ -162,18 +149,10 @@ def test_oldest_onnx_runtime_computes_the_same(
     inputs = model.samples("evaluation", None, None).load(range(4))
     inputs_file, outputs_file = tmp_path / "inputs.npz", tmp_path / "outputs.npz"
     np.savez(inputs_file, **inputs)
-    command = [
-        sys.executable,
-        "-c",
-        COMPUTE,
-        RELEASES[0].onnxruntime,
-        str(path),
-        str(inputs_file),
-        str(outputs_file),
-    ]
-    done = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": str(oldest)}, capture_output=True, text=True, check=False
-    )
+    files = map(str, (path, inputs_file, outputs_file))
+    command = [sys.executable, "-c", COMPUTE, RELEASES[0].onnxruntime, *files]
+    environment = os.environ | {"PYTHONPATH": str(oldest)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     expected = session.run(None, {entry.name: inputs[entry.name] for entry in session.get_inputs()})

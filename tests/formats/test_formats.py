@@ -18,8 +18,8 @@ from fixtures.frameworks import pytorch_conversion, tensorrt
 from fixtures.host import machine
 from fixtures.host.machine import gpu_names
 from fixtures.host.targets import CPU
-from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model, Samples
-from tests.formats.small import Small, samples_of
+from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model
+from tests.formats.conftest import Small, job_of, samples_of
 
 DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
 FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
@@ -30,20 +30,6 @@ CPU_FORMATS = [
     for precision in format_.precisions.get("cpu", ())
     if format_.mnemonic != "pt2"  # compiling takes long, the first time most of all, and test_pt2.py does it
 ]
-
-
-def convert(
-    format_: Format, precision: str, model: Model, network: nn.Module, folder: Path, calibration: Samples
-) -> tuple[Any, list[str]]:
-    """The converted model as an in-process function, and the steps it reported."""
-    case = Case(CPU, model, format_, None, precision)
-    steps: list[str] = []
-    (folder / "1").mkdir()
-    artifact = folder / "1" / format_.artifact
-    job = ConversionJob(model, network, precision, None, "cpu", 8, calibration, steps.append)
-    format_.convert(job, artifact)
-    assert [path.name for path in artifact.parent.iterdir()] == [format_.artifact]
-    return runtimes.open_in_process(case, artifact, DEPLOYMENT), steps
 
 
 @pytest.mark.parametrize(
@@ -59,14 +45,20 @@ def test_format_matches_framework_at_any_batch(
         loaded.extend(indices)
         return training.load(indices)
 
+    steps: list[str] = []
     calibration = dataclasses.replace(training, load=load)
-    converted, steps = convert(format_, precision, model, network, tmp_path, calibration)
+    job = job_of(model, network, precision, calibration=calibration, report=steps.append)
+    format_.convert(job, tmp_path / format_.artifact)
     assert steps
+    assert [path.name for path in tmp_path.iterdir()] == [format_.artifact]
+    case = Case(CPU, model, format_, None, precision)
+    converted = runtimes.open_in_process(case, tmp_path / format_.artifact, DEPLOYMENT)
     evaluation = samples_of("evaluation")
     for batch in (1, 3, 8):
         inputs = evaluation.load(range(batch))
-        expected = model.run(network, inputs)["y"]
-        error = np.abs(converted(inputs)["y"] - expected).max() / np.abs(expected).max()
+        expected, outputs = model.run(network, inputs)["y"], converted(inputs)["y"]
+        assert outputs.dtype == np.float32, "clients of every precision receive the same types"
+        error = np.abs(outputs - expected).max() / np.abs(expected).max()
         assert error <= format_.tolerances[precision].relative_error
         assert (precision != "fp32") == (error > 1e-4), "FP32 does not round so far"
     # INT8 loads every training sample once, and the other precisions none.
@@ -103,18 +95,6 @@ def test_bf16_needs_a_capable_processor(
     monkeypatch.setenv("CXX", str(shutil.which("env")))
     assert (FORMATS[mnemonic].missing("cpu", None, "bf16") is None) == available
     assert FORMATS[mnemonic].missing("cpu", None, "fp32") is None
-
-
-@pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script"])
-def test_fp16_torchscript_matches_framework(
-    mnemonic: str, model: Model, network: Small, tmp_path: Path
-) -> None:
-    converted, _ = convert(FORMATS[mnemonic], "fp16", model, network, tmp_path, samples_of("training"))
-    inputs = samples_of("evaluation").load(range(8))
-    expected, outputs = model.run(network, inputs)["y"], converted(inputs)["y"]
-    assert outputs.dtype == np.float32, "clients of every precision receive the same types"
-    error = np.abs(outputs - expected).max() / np.abs(expected).max()
-    assert 1e-6 < error <= FORMATS[mnemonic].tolerances["fp16"].relative_error
 
 
 class Refused(nn.Module):

@@ -10,18 +10,16 @@ from fixtures.build.configuration import model_config
 from fixtures.build.runtimes import open_in_process
 from fixtures.cases import matrix_of
 from fixtures.formats import openvino
-from fixtures.frameworks import openvino as installed
 from fixtures.host import machine
 from fixtures.host.targets import CPU
-from fixtures.spec import Case, ConversionJob, Model
+from fixtures.spec import Case, Model
 from fixtures.user_models.onnx_file import GivenNetwork, model_of
+from tests.formats.conftest import job_of
 from tests.user_models import networks
 
 
 def convert(model: Model, path: Path) -> Case:
-    network = model.load(None).network
-    job = ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
-    openvino.FORMAT.convert(job, path)
+    openvino.FORMAT.convert(job_of(model), path)
     return Case(CPU, model, openvino.FORMAT, None, "fp32")
 
 
@@ -62,7 +60,7 @@ def test_missing_openvino_skips_its_cases(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("write", [networks.linear, networks.apart, networks.without_batch, networks.tokens])
 def test_openvino_matches_framework(tmp_path: Path, write: object) -> None:
-    if (reason := installed.missing()) is not None:
+    if (reason := openvino.missing("cpu", None, "fp32")) is not None:
         pytest.skip(reason)
     assert callable(write)
     model = model_of("mine", GivenNetwork(write(tmp_path / "net.onnx")))

@@ -1,12 +1,13 @@
 """AOTInductor packages: right at every batch size, built silently, opened without a compiler."""
 
+import contextlib
 import dataclasses
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from fixtures.errors import NotAvailableError, ProofError
 from fixtures.formats import pt2
 from fixtures.frameworks.pytorch import run
 from fixtures.models import all_models
-from fixtures.spec import Arrays, ConversionJob, Model, Samples, Tensor
+from fixtures.spec import Arrays, Model, Samples, Tensor
+from tests.formats.conftest import job_of
 
 MOST = 6
 OUTPUTS = ("scores", "class")
@@ -68,11 +70,6 @@ def model_of(name: str = "small", count: int = 2) -> Model:
     )
 
 
-def job_of(network: nn.Module, model: Model, max_batch_size: int = MOST, **changes: Any) -> ConversionJob:
-    job = ConversionJob(model, network, "fp32", None, "cpu", max_batch_size, None, lambda _step: None)
-    return dataclasses.replace(job, **changes)
-
-
 @pytest.fixture(scope="module")
 def network() -> Small:
     torch.manual_seed(0)
@@ -81,17 +78,63 @@ def network() -> Small:
     return small.eval()
 
 
+class Built(NamedTuple):
+    """A package, and everything else that its conversion left."""
+
+    path: Path
+    steps: list[str]
+    text: str
+    files: list[Path]
+    environment: dict[str, str]
+
+
+@contextlib.contextmanager
+def output_to(file: Path) -> Iterator[None]:
+    """What Python and the programs that it starts print goes to a file."""
+    kept = os.dup(1), os.dup(2)
+    with file.open("w") as text, contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+        try:
+            for number in (1, 2):
+                os.dup2(text.fileno(), number)
+            yield
+        finally:
+            for number, copy in zip((1, 2), kept, strict=True):
+                os.dup2(copy, number)
+                os.close(copy)
+
+
 @pytest.fixture(scope="module")
-def package(network: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Converted with one thread; the tests run it with two."""
-    path = tmp_path_factory.mktemp("package") / "model.pt2"
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        pt2.convert(job_of(network, model_of()), path)
-    finally:
-        torch.set_num_threads(threads)
-    return path
+def built(network: Small, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    """Compiled once, with one thread; the tests run it with two."""
+    root = tmp_path_factory.mktemp("package")
+    build, home, temporary, current = (root / name for name in ("build", "home", "temporary", "current"))
+    for place in (build, home, temporary, current):
+        place.mkdir()
+    steps: list[str] = []
+    path, threads = build / "model.pt2", torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        patch.setenv("TMPDIR", str(temporary))
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        patch.chdir(current)
+        # Otherwise PyTorch compiles a program for each kind of vector instructions, to see whether it can.
+        patch.setattr(torch._inductor.config.cpp, "vec_isa_ok", True)
+        before = dict(os.environ)
+        torch.set_num_threads(1)
+        try:
+            with output_to(root.with_suffix(".txt")):
+                pt2.convert(job_of(model_of(), network, max_batch_size=MOST, report=steps.append), path)
+        finally:
+            torch.set_num_threads(threads)
+        changed = {name: value for name, value in os.environ.items() if before.get(name) != value}
+    files = [file for file in root.rglob("*") if file.is_file()]
+    yield Built(path, steps, root.with_suffix(".txt").read_text(), files, changed)
+    root.with_suffix(".txt").unlink()
+
+
+@pytest.fixture
+def package(built: Built) -> Path:
+    return built.path
 
 
 def open_package(path: Path) -> Callable[[Arrays], list[np.ndarray]]:
@@ -123,14 +166,20 @@ def test_package_matches_framework_at_every_batch(package: Path, network: Small)
         assert_equal_to_framework(network, inputs, predict(inputs))
 
 
-def test_export_with_largest_batch_of_one_matches_framework(
-    network: Small,
+@pytest.mark.parametrize(
+    ("precision", "most", "least_error"), [("fp32", 1, 0.0), ("bf16", MOST, 1e-4)], ids=["alone", "bf16"]
+)
+def test_export_is_right_in_its_precision(
+    precision: str, most: int, least_error: float, network: Small
 ) -> None:
-    inputs = arrays([3])
-    exported = pt2.exported_program(job_of(network, model_of(), max_batch_size=1)).module()
-    with torch.no_grad():
-        outputs = exported(*(torch.from_numpy(array) for array in inputs.values()))
-    assert_equal_to_framework(network, inputs, [tensor.numpy() for tensor in outputs])
+    """FP32 does not round so far as BF16, and the largest batch may be 1."""
+    job = job_of(model_of(), network, precision, max_batch_size=most)
+    exported = pt2.exported_program(job).module()
+    for batch in {1, most // 2, most} - {0}:
+        error = error_of(
+            network, arrays(range(batch)), list(run(exported, arrays(range(batch)), OUTPUTS).values())
+        )
+        assert least_error <= error <= pt2.FORMAT.tolerances[precision].relative_error
 
 
 def test_inputs_may_have_any_memory_layout(package: Path, network: Small) -> None:
@@ -158,30 +207,9 @@ def test_batch_normalization_is_folded_into_convolution_weights(package: Path) -
 # --- files, compiler and messages --------------------------------------------------------------------------
 
 
-def test_bf16_conversion_is_silent_and_rounds_as_allowed(
-    network: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """It leaves a single file."""
-    places = [tmp_path / name for name in ("build", "home", "temporary", "here")]
-    for place in places:
-        place.mkdir()
-    build, home, temporary, current = places
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.chdir(current)
-    environment = dict(os.environ)
-    capfd.readouterr()
-    steps: list[str] = []
-    pt2.convert(job_of(network, model_of(), precision="bf16", report=steps.append), build / "model.pt2")
-    assert steps
-    assert capfd.readouterr() == ("", "")
-    assert dict(os.environ) == environment
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [build / "model.pt2"]
-    predict = open_package(build / "model.pt2")
-    for batch in (1, 3, MOST):
-        error = error_of(network, arrays(range(batch)), predict(arrays(range(batch))))
-        assert 1e-4 < error <= pt2.FORMAT.tolerances["bf16"].relative_error, "FP32 does not round so far"
+def test_conversion_is_silent_and_leaves_a_single_file(built: Built) -> None:
+    assert built.steps
+    assert (built.text, built.environment, built.files) == ("", {}, [built.path])
 
 
 def test_package_opens_without_compiler_and_temporary_files(
@@ -232,20 +260,9 @@ def test_unexportable_network_is_refused_in_one_line(
     refused: type[nn.Module], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ProofError, check=lambda e: e.where == "refused" and "\n" not in e.what):
-        pt2.convert(job_of(refused(), model_of("refused", count=1)), tmp_path / "model.pt2")
+        pt2.convert(job_of(model_of("refused", count=1), refused()), tmp_path / "model.pt2")
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr() == ("", "")
-
-
-def compile_at_once(monkeypatch: pytest.MonkeyPatch, problem: str = "") -> None:
-    """Replaces the compiler: it writes a package of one byte, or raises a problem."""
-
-    def compiled(_exported: object, *, package_path: Any, **_options: object) -> None:
-        if problem:
-            raise RuntimeError(problem)
-        package_path.write(b"x")
-
-    monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", compiled)
 
 
 @pytest.mark.parametrize(
@@ -267,11 +284,15 @@ def test_failing_compiler_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The compiler's message decides whether the case fails or is not available."""
-    compile_at_once(monkeypatch, problem)
-    inputs = pt2.network_and_inputs(job_of(network, model_of()))
+
+    def compiled(*_arguments: object, **_options: object) -> None:
+        raise RuntimeError(problem)
+
+    monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", compiled)
+    inputs = pt2.network_and_inputs(job_of(model_of(), network))
     monkeypatch.setattr(pt2, "network_and_inputs", lambda _job: inputs)
     for device, error in (("cpu", on_cpu), ("cuda", on_gpu)):
         with pytest.raises(error) as caught:
-            pt2.convert(job_of(network, model_of(), device=device), tmp_path / "model.pt2")
+            pt2.convert(job_of(model_of(), network, device=device), tmp_path / "model.pt2")
         assert "'at' is no member" in str(caught.value) or "m.cpp:7" not in problem
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from fixtures.formats import all_formats
 from fixtures.frameworks import pytorch_conversion
 from fixtures.models import all_models
 from fixtures.spec import ConversionJob, Format, Model
-from tests.formats.small import Small
+from tests.formats.conftest import Small, job_of
 
 FORMATS = [format_ for format_ in all_formats() if format_.mnemonic in ("ts-trace", "ts-script")]
 TRACE = next(format_ for format_ in FORMATS if format_.mnemonic == "ts-trace")
@@ -59,9 +59,7 @@ def test_trace_records_tf32_and_without_it_keeps_the_layout_on_a_gpu(
 @pytest.mark.parametrize("model", TRACED, ids=lambda value: value.name)
 def test_trace_computes_on_its_loading_device(model: Model, tmp_path: Path) -> None:
     """With a recorded device an instance on a second GPU would compute on the first, or fail."""
-    network = model.load(None).network
-    job = ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
-    TRACE.convert(job, tmp_path / "model.pt")
+    TRACE.convert(job_of(model), tmp_path / "model.pt")
     assert "torch.device(" not in torch.jit.load(str(tmp_path / "model.pt")).code
 
 
@@ -100,8 +98,7 @@ def test_oldest_pytorch_computes_the_same(
     if format_.mnemonic in model.excluded:
         pytest.skip("the model has no such format")
     path, inputs_file, outputs_file = tmp_path / "model.pt", tmp_path / "inputs.npz", tmp_path / "outputs.npz"
-    job = ConversionJob(model, model.load(None).network, "fp32", None, "cpu", 8, None, lambda _step: None)
-    format_.convert(job, path)
+    format_.convert(job_of(model), path)
     rows = model.samples("evaluation", None, None).load(range(4))
     inputs = {value.name: rows[value.name] for value in model.inputs}
     np.savez(inputs_file, **inputs)

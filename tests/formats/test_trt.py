@@ -1,6 +1,5 @@
 """Conversion to TensorRT uses names that the bindings of 10 and 11 have, and the types of its export."""
 
-import contextlib
 import dataclasses
 import json
 import sys
@@ -10,6 +9,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
+import onnx
 import pytest
 
 from fixtures.errors import ProofError
@@ -17,6 +17,7 @@ from fixtures.formats import trt
 from fixtures.models import all_models
 from fixtures.spec import ConversionJob, Model
 from tests.formats import tensorrt_bindings
+from tests.formats.conftest import job_of
 from tests.formats.tensorrt_bindings import MODULE, NAMES, VERSIONS
 
 LISTED = json.loads(NAMES.read_text())
@@ -48,9 +49,7 @@ def test_nvidia_parser_builds_engine_of_every_micro_model(
     micro: Model, precision: str, rtx: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, MODULE, rtx)
-    network = micro.load(None).network
-    job = ConversionJob(micro, network, precision, None, "cpu", 4, None, lambda _step: None, tf32=False)
-    trt.convert(job, tmp_path / "model.plan")
+    trt.convert(job_of(micro, precision=precision, max_batch_size=4, tf32=False), tmp_path / "model.plan")
 
     assert (tmp_path / "model.plan").stat().st_size > 1 << 20
 
@@ -65,12 +64,11 @@ class Player:
         self.calls, self.kind, self.answers = calls, kind, answers
 
     def __getattr__(self, name: str) -> Any:
-        if name in self.answers:
-            self.used.add((self.kind, name))
-            return self.answers[name]
-        if name.startswith("__"):  # PyTorch looks through all modules
+        if name.startswith("__") and name not in self.answers:  # PyTorch looks through all modules
             raise AttributeError(name)
         self.used.add((self.kind, name))
+        if name in self.answers:
+            return self.answers[name]
         returned = LISTED[NEWEST].get(self.kind, {}).get(name, "")
 
         def call(*arguments: Any) -> Any:
@@ -83,13 +81,16 @@ class Player:
         return self
 
 
-def play(monkeypatch: pytest.MonkeyPatch, *, parses: bool = True, builds: bool = True) -> dict[str, Any]:
-    """A stand-in for TensorRT; returns the arguments of its calls, by their names."""
+def play(
+    monkeypatch: pytest.MonkeyPatch, *, parses: bool = True, builds: bool = True, exports: bool = False
+) -> dict[str, Any]:
+    """A stand-in for TensorRT; returns the arguments of its calls, by their names. The graph that it parses is
+    empty, unless it `exports`."""
     calls: dict[str, Any] = {}
+    if not exports:
+        monkeypatch.setattr(trt.onnx, "export", lambda _job, path: path.touch())
 
     def parse(path: str) -> bool:
-        import onnx
-
         graph = onnx.load(path).graph
         calls["types"] = {tensor.data_type for tensor in graph.initializer if len(tensor.dims) > 1}
         calls["inputs"] = {value.type.tensor_type.elem_type for value in graph.input}
@@ -111,27 +112,11 @@ def play(monkeypatch: pytest.MonkeyPatch, *, parses: bool = True, builds: bool =
     return calls
 
 
-def test_bindings_have_every_tensorrt_name_used(
-    job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    Player.used.clear()
-    for parses in (True, False):
-        play(monkeypatch, parses=parses)
-        with contextlib.nullcontext() if parses else pytest.raises(ProofError):
-            trt.convert(dataclasses.replace(job, tf32=False), tmp_path / "model.plan")
-    used = {member for member in Player.used if member[1] != "__spec__"}
-    assert ("IBuilderConfig", "clear_flag") in used
-    for version, names in LISTED.items():
-        assert {member for member in used if member[1] not in names.get(member[0], {})} == set(), version
-
-
 @pytest.mark.parametrize(("precision", "element"), [("fp32", np.float32), ("fp16", np.float16)])
 def test_network_is_strongly_typed_in_export_precision(
     precision: str, element: Any, job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import onnx
-
-    calls = play(monkeypatch)
+    calls = play(monkeypatch, exports=True)
     trt.convert(dataclasses.replace(job, precision=precision), tmp_path / "model.plan")
 
     assert calls["create_network"] == [(1 << 1,)]
@@ -147,20 +132,21 @@ def test_builder_clears_tf32_only_on_request(
     tf32: bool | None, job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     calls = play(monkeypatch)
-    monkeypatch.setattr(trt.onnx, "export", lambda _job, path: path.touch())  # an empty graph
-    trt.convert(dataclasses.replace(job, precision="fp32", tf32=tf32), tmp_path / "model.plan")
-
-    assert calls.get("clear_flag", []) == (
-        [(sys.modules["tensorrt"].BuilderFlag.TF32,)] if tf32 is False else []
-    )
+    trt.convert(dataclasses.replace(job, tf32=tf32), tmp_path / "model.plan")
+    cleared = [(sys.modules[MODULE].BuilderFlag.TF32,)]
+    assert calls.get("clear_flag", []) == (cleared if tf32 is False else [])
 
 
-@pytest.mark.parametrize("fault", [{"parses": False}, {"builds": False}])
-def test_tensorrt_failure_leaves_no_file(
-    fault: dict[str, bool], job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_failure_leaves_no_file_and_bindings_have_every_name_used(
+    job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    play(monkeypatch, **fault)
-
-    with pytest.raises(ProofError, check=lambda error: error.where == job.model.name):
-        trt.convert(job, tmp_path / "model.plan")
-    assert not list(tmp_path.iterdir())
+    Player.used.clear()
+    for fault in ({"parses": False}, {"builds": False}):
+        play(monkeypatch, **fault)
+        with pytest.raises(ProofError, check=lambda error: error.where == job.model.name):
+            trt.convert(dataclasses.replace(job, tf32=False), tmp_path / "model.plan")
+        assert not list(tmp_path.iterdir())
+    used = {member for member in Player.used if member[1] != "__spec__"}
+    assert ("IBuilderConfig", "clear_flag") in used
+    for version, names in LISTED.items():
+        assert {member for member in used if member[1] not in names.get(member[0], {})} == set(), version

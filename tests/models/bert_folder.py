@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fixtures.data.squad import invented
-from fixtures.spec import Arrays, Model, Samples
+from fixtures.data import invented
 from tests.models import published
 from tests.models.published import State
 
@@ -40,12 +39,3 @@ def write_folder(content: object, path: Path, config: Mapping[str, Any] = CONFIG
     more = (f"extra{number}" for number in range(tokens - len(WORDS)))
     (path / "vocab.txt").write_text("\n".join([*WORDS, *more]) + "\n")
     return path
-
-
-def scores(model: Model, samples: Samples, outputs: Arrays) -> list[float]:
-    """The mean score of each metric over all questions."""
-    kept = model.keep(outputs)
-    results = [metric.score(kept, samples.labels, kept) for metric in model.metrics]
-    assert samples.items is not None
-    assert all(len(values) == samples.items.max() + 1 for values in results)
-    return [float(values.mean()) for values in results]

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from fixtures.errors import InputError
-from fixtures.models import bert
-from tests.models.bert_folder import CONFIG, WORDS
+from fixtures.data import invented, squad_v1
+from fixtures.errors import InputError, NotAvailableError
+from fixtures.models import all_models, bert
+from fixtures.spec import Arrays, Model, Samples
+from tests.models.bert_folder import CONFIG, WORDS, small_state, write_folder
 from tests.models.published import State
 
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -64,6 +67,18 @@ def reference(
 
 
 @pytest.fixture(scope="module")
+def state() -> State:
+    """The state dictionary of a small BERT in NVIDIA's layout."""
+    return small_state()
+
+
+@pytest.fixture
+def folder(state: State, tmp_path: Path) -> Path:
+    """Its checkpoint's folder, which the test may change."""
+    return write_folder(state, tmp_path / "dist-4l-qa")
+
+
+@pytest.fixture(scope="module")
 def batch() -> Batch:
     """Ids, segments and mask of three rows of different lengths."""
     generator = torch.Generator().manual_seed(1)
@@ -94,6 +109,8 @@ def layouts(state: State) -> dict[str, object]:
 
 def test_network_matches_reference_logits(state: State, folder: Path, batch: Batch) -> None:
     weights = bert.load_full(folder)
+    digest = hashlib.sha256((folder / "pytorch_model.bin").read_bytes()).hexdigest()
+    assert weights.origin == f"dist-4l-qa/pytorch_model.bin, sha256 {digest[:12]}"
     assert weights.trained
     assert not weights.network.training
     with torch.inference_mode():
@@ -122,12 +139,6 @@ def test_transformers_checkpoint_uses_exact_gelu(state: State, folder: Path, bat
     expected = reference(state, batch, gelu=exact_gelu)
     torch.testing.assert_close(outputs, expected, rtol=1e-4, atol=1e-4)
     assert not torch.allclose(expected, reference(state, batch), rtol=1e-4, atol=1e-4)
-
-
-def test_record_names_checkpoint_with_digest(folder: Path) -> None:
-    weights = bert.load_full(folder)
-    digest = hashlib.sha256((folder / "pytorch_model.bin").read_bytes()).hexdigest()
-    assert weights.origin == f"dist-4l-qa/pytorch_model.bin, sha256 {digest[:12]}"
 
 
 # --- refusals -----------------------------------------------------------------------------------------------
@@ -184,3 +195,91 @@ def test_incomplete_bert_folder_is_refused(
 def test_vocabulary_is_rounded_up_to_multiple_of_8(folder: Path) -> None:
     with_config(vocab_size=739)(folder)
     assert bert.load_full(folder).network.model.config.vocab_size == 744
+
+
+# --- questions ----------------------------------------------------------------------------------------------
+
+
+def scores(model: Model, samples: Samples, outputs: Arrays) -> list[float]:
+    """The mean score of each metric over all questions."""
+    kept = model.keep(outputs)
+    results = [metric.score(kept, samples.labels, kept) for metric in model.metrics]
+    assert samples.items is not None
+    assert all(len(values) == samples.items.max() + 1 for values in results)
+    return [float(values.mean()) for values in results]
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Path:
+    """An evaluation file in SQuAD's form."""
+    path = tmp_path / "squad" / "dev-v1.1.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(invented.as_squad(invented.paragraphs("evaluation", 12, entities=24))))
+    return path
+
+
+def perfect(samples: Samples, offset: int = 0) -> Arrays:
+    """Outputs of a model that knows the first accepted answer; `offset` moves each end."""
+    reading = samples.labels
+    starts, ends = np.zeros((2, len(samples), reading.ids.shape[1]), np.float32)
+    for row, window in enumerate(reading.windows):
+        answer = squad_v1.normalise(reading.questions[window.question].answers[0]).replace(" ", "")
+        last = len(window.tokens) - 1
+        for start in range(window.first, last):
+            for end in range(start, min(start + 12, last)):
+                text = "".join(window.tokens[start : end + 1]).replace("##", "").replace(",", "")
+                if text == answer and window.central[start - window.first]:
+                    starts[row, start], ends[row, end + offset] = 5, 5
+    return dict(zip(bert.OUTPUTS, (starts, ends), strict=True))
+
+
+@pytest.fixture(scope="module")
+def full() -> Model:
+    return next(model for model in all_models() if model.name == "bert-dist4l")
+
+
+def test_perfect_answers_score_1_in_any_window_and_late_ones_less(
+    full: Model, dev: Path, folder: Path
+) -> None:
+    samples = full.samples("evaluation", dev, folder)
+    assert samples.items is not None
+    assert (np.bincount(samples.items) > 1).sum() >= 40
+    assert len(set(samples.ids)) == len(samples)
+    assert scores(full, samples, perfect(samples)) == [1, 1]
+    f1, exact = scores(full, samples, perfect(samples, offset=2))
+    assert 0.5 < f1 < 0.95
+    assert exact < 0.3
+
+
+def test_calibration_uses_training_file_beside_evaluation(full: Model, dev: Path, folder: Path) -> None:
+    training = invented.as_squad(invented.paragraphs("training", 600))
+    (dev.parent / "train-v1.1.json").write_text(json.dumps(training))
+    for path in (dev, dev.parent):
+        samples = full.samples("training", path, folder)
+        assert 256 <= len(samples) <= 300
+        assert all(id_.startswith("training-") for id_ in samples.ids)
+
+
+def test_missing_training_file_or_checkpoint_is_named(full: Model, dev: Path, folder: Path) -> None:
+    with pytest.raises(NotAvailableError, check=lambda error: error.where.endswith("train-v1.1.json")):
+        full.samples("training", dev, folder)
+    with pytest.raises(InputError, check=lambda error: error.where == f"--dataset bert-dist4l={dev}"):
+        full.samples("evaluation", dev, None)
+
+
+def test_missing_dataset_gives_text_with_checkpoint_vocabulary(full: Model, folder: Path) -> None:
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *reversed(WORDS[5:])]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    own, other = full.samples("evaluation", None, None), full.samples("evaluation", None, folder)
+    assert own.labels is None
+    assert 24 <= len(own) <= 128
+    for samples, vocabulary in ((own, WORDS), (other, words)):
+        inputs = samples.load(range(len(samples)))
+        assert list(inputs) == ["input__0", "input__1", "input__2"]
+        assert all(a.shape == (len(samples), 384) and a.dtype == np.int32 for a in inputs.values())
+        tokens = [vocabulary[i] for i in inputs["input__0"][0]]
+        assert tokens[0] == "[CLS]"
+        assert tokens.count("[SEP]") == 2
+        assert "[UNK]" not in tokens
+        assert 100 < inputs["input__2"].sum(axis=1).mean() < 300
+    assert not set(own.ids) & set(full.samples("training", None, None).ids)

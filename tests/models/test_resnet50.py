@@ -11,9 +11,8 @@ from PIL import Image
 
 from fixtures.errors import InputError, NotAvailableError
 from fixtures.models import resnet50
-from fixtures.models.resnet50 import samples as samples_of
 from tests.models import published
-from tests.models.published import State, saved
+from tests.models.published import saved
 
 
 def reference(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
@@ -41,41 +40,13 @@ def reference(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tenso
     return F.linear(x.mean(dim=(2, 3)), state["fc.weight"], state["fc.bias"])
 
 
-@pytest.fixture(scope="module")
-def state() -> State:
-    """NVIDIA's and torchvision's layout in its published shape, with random values."""
-    return published.drawn(published.layout("resnet50"), gain=2**0.5)
-
-
-def later_keys(state: State) -> State:
-    """The key style of NVIDIA's code since 4f2c6922 of November 2021: stages called layers.0 to layers.3."""
-    return {
-        key if not key.startswith("layer") else f"layers.{int(key[5]) - 1}{key[6:]}": value
-        for key, value in state.items()
-    }
-
-
-def test_network_matches_reference_outputs(state: State, tmp_path: Path) -> None:
+def test_network_matches_reference_outputs(tmp_path: Path) -> None:
+    state = published.drawn(published.layout("resnet50"), gain=2**0.5)
     # 64 x 64 pixels leave 2 x 2 before the mean, enough to check the arithmetic.
     x = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(1))
     network = resnet50.load_full(saved(state, tmp_path / "x.pt")).network
     with torch.inference_mode():
         torch.testing.assert_close(network(x), reference(state, x), rtol=1e-4, atol=1e-4)
-
-
-LAYOUTS = {
-    "later": later_keys,
-    "parallel": lambda state: {f"module.{key}": value for key, value in state.items()},
-    "later, of training": lambda state: published.of_training(later_keys(state)),
-    "early": lambda state: {k: v for k, v in state.items() if not k.endswith("num_batches_tracked")},
-}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_weights_match_in_every_published_layout(layout: str, state: State, tmp_path: Path) -> None:
-    network = resnet50.load_full(saved(LAYOUTS[layout](state), tmp_path / "x.pth.tar")).network
-    for key, value in network.state_dict().items():
-        assert key.endswith("num_batches_tracked") or torch.equal(value, state[key]), key
 
 
 # --- ImageNet -----------------------------------------------------------------------------------------------
@@ -130,7 +101,7 @@ def test_crop_matches_torchvision_and_is_normalized(
 ) -> None:
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8))
     image.save(tmp_path / "noise.png")
-    pixels = samples_of.preprocess(tmp_path / "noise.png")
+    pixels = resnet50.preprocess(tmp_path / "noise.png")
     left, top = first
     expected = image.resize(resized, Image.Resampling.BILINEAR).crop((left, top, left + 224, top + 224))
     normalized = (np.asarray(expected) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
@@ -154,4 +125,4 @@ def test_picture_beyond_eight_bits_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "grey.png"
     Image.fromarray(np.full((300, 300), 1000, np.uint16)).save(path)
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
-        samples_of.preprocess(path)
+        resnet50.preprocess(path)

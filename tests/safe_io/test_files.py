@@ -13,14 +13,12 @@ import numpy as np
 import pytest
 
 from fixtures.consistency import recorded
-from fixtures.data.brains import brats
-from fixtures.data.speech import ljspeech
-from fixtures.data.squad import squad_v1, text_windows
+from fixtures.data import brats, ljspeech, squad_v1, text_windows
 from fixtures.errors import InputError
 from fixtures.frameworks.onnx_files import read_interface
 from fixtures.frameworks.pytorch import read_checkpoint
 from fixtures.models.bert.network import read_config as read_bert_config
-from fixtures.models.resnet50.samples import preprocess
+from fixtures.models.resnet50 import preprocess
 from fixtures.safe_io import files
 from fixtures.safe_io.files import end_of, existing, folder_of, last_lines, path_of
 from fixtures.spec import Tensor
@@ -101,7 +99,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "dev-v1.1.json": squad_v1.read,
     "dataset.json": patients,
     "metadata.csv": lambda path: ljspeech.recordings(path.parent, "evaluation", 400),
-    "sound.wav": ljspeech.read_sound,
+    "sound.wav": ljspeech.log_mel_of,
     "picture.jpeg": preprocess,
     "config.pbtxt": read_config,
     "answers.npz": recorded.read,

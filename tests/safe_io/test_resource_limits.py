@@ -15,9 +15,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from fixtures.consistency import recorded
-from fixtures.data.brains import brats
+from fixtures.data import brats
 from fixtures.errors import InputError
-from fixtures.models.resnet50.samples import preprocess
+from fixtures.models.resnet50 import preprocess
 from fixtures.spec import Tensor
 from fixtures.user_models.labels import read_labels
 from fixtures.user_models.onnx_file import GivenNetwork, model_of

@@ -19,7 +19,7 @@ def export(folder: Path) -> list[str]:
     import torch
     from transformers import BertConfig, BertForSequenceClassification
 
-    from fixtures.frameworks.exporters import quietly
+    from fixtures.frameworks import quietly
 
     torch.manual_seed(0)
     config = BertConfig(

@@ -2,8 +2,10 @@
 
 import contextlib
 import dataclasses
+import errno
 import functools
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,11 +15,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from fixtures import train
 from fixtures.accuracy.stages import evaluate_in_process
+from fixtures.data import invented
 from fixtures.frameworks.tensorflow import import_tensorflow
 from fixtures.models import all_models
 from fixtures.spec import Model, Samples, Split
-from fixtures.train import main, train
+from reports.record.commands import INPUT
 from tests.model_files.files import write
 
 RECIPES = [model for model in all_models() if model.train is not None]
@@ -61,7 +65,11 @@ def untraced(model: Model) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("model", RECIPES, ids=lambda model: model.name)
-def test_recipe_makes_loadable_weights_of_committed_layout(model: Model, tmp_path: Path) -> None:
+def test_recipe_makes_loadable_weights_of_committed_layout(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Two steps need few paragraphs, and making all takes ten seconds of a core.
+    monkeypatch.setattr(invented, "PARAGRAPHS", {**invented.PARAGRAPHS, "training": 1200})
     recipe = model.train
     assert recipe is not None
     assert model.weights is not None
@@ -72,7 +80,7 @@ def test_recipe_makes_loadable_weights_of_committed_layout(model: Model, tmp_pat
 
     short = dataclasses.replace(model, train=two_steps, samples=functools.partial(first_samples, model))
 
-    score = train(short, tmp_path / "short.safetensors")
+    score = train.train(short, tmp_path / "short.safetensors")
 
     assert math.isfinite(score)
     assert layout(tmp_path / "short.safetensors") == layout(model.weights)
@@ -95,7 +103,7 @@ def test_trained_model_keeps_the_committed_limit(model: Model, tmp_path: Path) -
     which is one side's 95 %: at 97 % these are 1.645 * sqrt(0.97 * 0.03 / 500) = 1.25 points. A better model
     is no fault.
     """
-    train(model, tmp_path / "anew.safetensors")
+    train.train(model, tmp_path / "anew.safetensors")
 
     metric, limit = model.metrics[0], model.metrics[0].limits["fp32"]
     scores = scores_of(model, tmp_path / "anew.safetensors")
@@ -107,23 +115,59 @@ def test_trained_model_keeps_the_committed_limit(model: Model, tmp_path: Path) -
 def test_recipe_of_other_file_writes_weights_of_its_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = write(tmp_path / "mine.py", "mine", "import numpy as np")
-    recipe = (
-        'train=lambda: {"layer.weight": np.ones(2)}, weights=Path(__file__).with_name("mine.safetensors"),'
-    )
-    file.write_text(file.read_text().replace("micro=True,", f"micro=True, {recipe}"))
-    monkeypatch.setattr("fixtures.train.evaluate_in_process", lambda *_: SimpleNamespace(kept={}))
-    text = file.read_text().replace(
-        "lambda _checkpoint: None",
-        'lambda _checkpoint: __import__("types").SimpleNamespace(network=None)',
-    )
-    file.write_text(
-        text.replace(
-            "dataset, checkpoint: None",
-            "dataset, checkpoint: __import__('types').SimpleNamespace(labels=None)",
-        )
-    )
+    file = write(tmp_path / "mine.py", "mine", "from types import SimpleNamespace as Some")
+    text = file.read_text()
+    for old, new in (
+        ("lambda _checkpoint: None", "lambda _checkpoint: Some(network=None)"),
+        ("dataset, checkpoint: None", "dataset, checkpoint: Some(labels=None)"),
+        (
+            "micro=True,",
+            "micro=True, train=lambda: {'layer.weight': np.ones(2)}, "
+            "weights=Path(__file__).with_name('mine.safetensors'),",
+        ),
+    ):
+        text = text.replace(old, new)
+    file.write_text(text)
+    monkeypatch.setattr(train, "evaluate_in_process", lambda *_: SimpleNamespace(kept={}))
 
-    assert main(["--models", str(file), "mine"]) == 0
+    assert train.main(["--models", str(file), "mine"]) == 0
 
     assert set(load_file(tmp_path / "mine.safetensors")) == {"layer.weight"}
+
+
+def lacks_a_package(_model: Model, _output: Path) -> float:
+    raise ModuleNotFoundError("No module named 'safetensors'", name="safetensors")
+
+
+def fills_the_disk(_model: Model, output: Path) -> float:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(output))
+
+
+def trains(_model: Model, _output: Path) -> float:
+    pytest.fail("it is trained")
+
+
+@pytest.mark.parametrize(
+    ("training", "output", "named"),
+    [
+        (lacks_a_package, "weights.safetensors", ".tox/benchmarks/bin/python"),
+        (fills_the_disk, "weights.safetensors", "weights.safetensors"),
+        (trains, "file/weights.safetensors", "file/weights.safetensors"),
+    ],
+    ids=["no package", "disk full afterwards", "no place to write to, before the training"],
+)
+def test_failure_to_train_or_save_is_named(
+    training: object,
+    output: str,
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(train, "train", training)
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as ended:
+        train.main(["resnet50-micro", "--output", f"{tmp_path}/{output}"])
+
+    assert ended.value.code == INPUT
+    assert named in capsys.readouterr().err

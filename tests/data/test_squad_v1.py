@@ -1,12 +1,70 @@
-"""F1 and exact match of SQuAD v1.1, against torchmetrics and by hand."""
+"""Reading of SQuAD and vocabulary files, and the invented questions that replace them."""
 
+import json
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fixtures.data.squad import squad_v1
-from fixtures.data.squad.squad_v1 import Question
+from fixtures.data import invented, squad_v1
+from fixtures.data.squad_v1 import Question
+from fixtures.data.text_windows import WindowSizes, prepare
+from fixtures.errors import InputError
+
+
+@pytest.fixture
+def content() -> dict[str, Any]:
+    return invented.as_squad(invented.paragraphs("evaluation", 2))
+
+
+def written(content: object, folder: Path) -> Path:
+    path = folder / "dev-v1.1.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+    return path
+
+
+def test_squad_file_is_read_unchanged(content: dict[str, Any], tmp_path: Path) -> None:
+    # A paragraph without questions may lack its text.
+    content["data"][0]["paragraphs"].insert(0, {"qas": []})
+    articles = squad_v1.read(written(content, tmp_path))
+    assert articles == content["data"]
+    questions = prepare(articles, invented.vocabulary(), WindowSizes(128, 64)).questions
+    assert len(questions) == 2 * invented.QUESTIONS
+
+
+def of_questions(spoil: Callable[[list[Any]], object]) -> str:
+    content = invented.as_squad(invented.paragraphs("evaluation", 1))
+    spoil(content["data"][0]["paragraphs"][0]["qas"])
+    return json.dumps(content)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", '{"data": 3}', '{"version": "1.1"}'),
+        of_questions(lambda qas: qas[0].pop("answers")),
+        of_questions(lambda qas: qas[0].update(answers=[])),
+        of_questions(lambda qas: qas[0].pop("question")),
+        of_questions(lambda qas: qas[1].update(id=qas[0]["id"])),
+        of_questions(lambda qas: qas.clear()),
+    ],
+)
+def test_non_squad_file_is_refused(text: str, tmp_path: Path) -> None:
+    path = written(text, tmp_path)
+    with pytest.raises(InputError, check=lambda error: error.where.startswith(str(path))):
+        squad_v1.read(path)
+
+
+def test_generated_answers_are_at_stated_positions() -> None:
+    for article in invented.as_squad(invented.paragraphs("evaluation"))["data"]:
+        for paragraph in article["paragraphs"]:
+            for qa in paragraph["qas"]:
+                for answer in qa["answers"]:
+                    span = paragraph["context"][answer["answer_start"] :][: len(answer["text"])]
+                    assert span.lower() == answer["text"].lower()
+
 
 SPOKEN = (
     "the The a An THE ＴＨＥ theory U.S. it's its — – “the the-end 1,250 1250 $ ß İ é e\u0301 _a_ a_b 東京"

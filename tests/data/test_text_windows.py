@@ -1,10 +1,13 @@
 """SQuAD preprocessing and answers of BERT, against an independent implementation."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from fixtures.data.squad import text_windows as answers_of
-from fixtures.data.squad.text_windows import WindowSizes, prepare
+from fixtures.data import text_windows
+from fixtures.data.text_windows import WindowSizes, prepare
+from fixtures.errors import InputError
 from tests.data.original_bert import VOCABULARY, answers, articles, windows
 
 SMALL = WindowSizes(sequence=96, stride=20, query=24)
@@ -40,8 +43,8 @@ def test_answers_match_the_original_for_any_logits(kind: str) -> None:
         logits = generator.normal(0, 3, shape).astype(np.float32)
         if kind == "ties":  # few values, so that the order among equals decides
             logits = logits.round()
-        kept = answers_of.best_positions(*logits)
-        assert answers_of.predictions(kept, reading) == answers(rows, *logits)
+        kept = text_windows.best_positions(*logits)
+        assert text_windows.predictions(kept, reading) == answers(rows, *logits)
 
 
 def test_answer_keeps_spelling_of_paragraph() -> None:
@@ -55,24 +58,24 @@ def test_answer_keeps_spelling_of_paragraph() -> None:
         ("京", "a東京b", "京"),
         ("no", "no\u00a0break", "no\u00a0break"),  # the tokeniser drops the blank, so lengths differ
     ):
-        assert answers_of.project(normalised, original) == expected
+        assert text_windows.project(normalised, original) == expected
 
 
 def test_question_without_valid_span_is_answered_as_in_original() -> None:
     reading = prepare(articles(4, 1), VOCABULARY, SMALL)
     logits = np.zeros((2, len(reading.windows), SMALL.sequence), np.float32)
     logits[:, :, :20] = 9  # the best 20 are all in the question
-    kept = answers_of.best_positions(*logits)
+    kept = text_windows.best_positions(*logits)
     first = {window.first for window in reading.windows if window.first > 21}
     assert first
-    answered = answers_of.predictions(kept, reading)
+    answered = text_windows.predictions(kept, reading)
     assert "empty" in answered.values()
 
 
 def test_spans_are_best_ordered_pair_within_length() -> None:
     generator = np.random.default_rng(0)
     starts, ends = generator.normal(0, 1, (2, 40, 128)).astype(np.float32)
-    spans = answers_of.spans(answers_of.best_positions(starts, ends))
+    spans = text_windows.spans(text_windows.best_positions(starts, ends))
     for start, end, chosen in zip(starts, ends, spans, strict=True):
         a, b = ((-logits).argsort(kind="stable")[:20].tolist() for logits in (start, end))
         best = max(((i, j) for i in a for j in b if i <= j <= i + 29), key=lambda p: start[p[0]] + end[p[1]])
@@ -83,4 +86,24 @@ def test_impossible_span_is_marked() -> None:
     starts, ends = np.zeros((2, 1, 64), np.float32)
     starts[:, 40:] = 1
     ends[:, :20] = 1
-    assert answers_of.spans(answers_of.best_positions(starts, ends)).tolist() == [[-1, -1]]
+    assert text_windows.spans(text_windows.best_positions(starts, ends)).tolist() == [[-1, -1]]
+
+
+@pytest.mark.parametrize(
+    ("content", "tokens"),
+    [
+        ("\n".join(VOCABULARY) + "\n", VOCABULARY),
+        *((text, None) for text in ("", "[UNK]\n[CLS]\n[SEP]\n", "[PAD]\nthe\n", "\udcff")),
+        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\nof\nthe\n", None),
+    ],
+)
+def test_vocabulary_is_read_line_by_line(
+    content: str, tokens: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    if tokens:
+        assert text_windows.read_vocabulary(path) == tokens
+        return
+    with pytest.raises(InputError, check=lambda error: error.where.startswith(str(path))):
+        text_windows.read_vocabulary(path)
