@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.against import checkouts, other_builds
+from fixtures.against import other_builds
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import InputError, ProofError
 from fixtures.run.settings import flag
@@ -175,11 +175,11 @@ def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) ->
     assert (other.kind, other.commit, other.text) == ("commit", commit, f"trunk ({commit[:7]})")
     assert other_builds.parse(commit[:10], checkout).text == commit[:7]
 
-    folder = checkouts.export(other, tmp_path / "cache", checkout)
+    folder = other_builds.export(other, tmp_path / "cache", checkout)
 
     assert (folder / "pytest.py").read_text() == BUILDER
     (folder / "model_repos" / "built").touch()
-    assert checkouts.export(other, tmp_path / "cache", checkout) == folder
+    assert other_builds.export(other, tmp_path / "cache", checkout) == folder
     assert (folder / "model_repos" / "built").exists(), "the next run finds what this one built"
     assert git(checkout, "worktree", "list").count("\n") == 0, "the repository knows nothing of it"
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [commit]
@@ -201,19 +201,19 @@ def linked(folder: Path) -> None:
 @pytest.mark.parametrize("tamper", [replaced, added, linked])
 def test_tampered_export_is_replaced(checkout: Path, tmp_path: Path, tamper: Callable[[Path], None]) -> None:
     other = other_builds.parse("trunk", checkout)
-    folder = checkouts.export(other, tmp_path / "cache", checkout)
+    folder = other_builds.export(other, tmp_path / "cache", checkout)
     before = contents(folder)
 
     tamper(folder)
 
     assert contents(folder) != before
-    assert contents(checkouts.export(other, tmp_path / "cache", checkout)) == before
+    assert contents(other_builds.export(other, tmp_path / "cache", checkout)) == before
 
 
 def test_commit_without_benchmarks_is_refused(checkout: Path, tmp_path: Path) -> None:
     other = other_builds.parse("HEAD~1", checkout)
     with pytest.raises(InputError) as raised:
-        checkouts.export(other, tmp_path / "cache", checkout)
+        other_builds.export(other, tmp_path / "cache", checkout)
     assert raised.value.where.startswith("--against HEAD~1")
     assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
 
@@ -224,7 +224,7 @@ def test_checkout_builds_case_by_its_own_command(
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
     other = other_builds.parse(str(checkout))
     assert other.kind == "checkout"
-    folder = checkouts.build_there(checkout, other, built.case, ["--deployment", "instances=2"], print)
+    folder = other_builds.build_there(checkout, other, built.case, ["--deployment", "instances=2"], print)
     assert folder == checkout / "model_repos" / "cpu" / str(built.case)
     arguments = (folder / "arguments").read_text()
     for argument in ("benchmarks", f"{built.case} and test_conversion", "instances=2"):
@@ -235,7 +235,7 @@ def test_failing_checkout_build_is_quoted(built: BuiltModel, checkout: Path) -> 
     other = other_builds.parse(str(checkout))
     case = dataclasses.replace(built.case, precision="int8")
     with pytest.raises(ProofError) as raised:
-        checkouts.build_there(checkout, other, case, [], print)
+        other_builds.build_there(checkout, other, case, [], print)
     assert "the last words" in str(raised.value)
     assert raised.value.where == f"--against {checkout}"
     assert raised.value.fix

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fixtures.build import runtimes
-from fixtures.efficiency import best_point, interleaved
+from fixtures.efficiency import interleaved
 from fixtures.efficiency.interleaved import PeakKind
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
@@ -123,7 +123,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
     monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
-    monkeypatch.setattr(best_point, "best_points", lambda _case, loads: loads)
+    monkeypatch.setattr(interleaved, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr(model_run, "reference_on", lambda *_arguments: Opened())
     monkeypatch.setattr(efficiency, "find_reference", find_reference)

@@ -6,7 +6,7 @@ from fixtures.measure import point_state
 from fixtures.measure.point_state import Measured, PointState
 from fixtures.search import candidates
 from fixtures.search.candidates import Goal, Space
-from fixtures.search.proof import Proof
+from fixtures.search.fastest import Proof
 from fixtures.search.trials import Entry
 from fixtures.spec import Deployment
 from reports.record.schema import Estimate, Verdict

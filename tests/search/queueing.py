@@ -11,8 +11,7 @@ from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.stopping import WINDOWS, MeasuringPlan
 from fixtures.search import fastest, on_server
 from fixtures.search.candidates import Candidate, Goal, Space
-from fixtures.search.fastest import Result
-from fixtures.search.proof import Report
+from fixtures.search.fastest import Report, Result
 from fixtures.spec import LoadPoint
 from tests import toy
 from tests.search.proven import SPACE

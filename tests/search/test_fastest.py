@@ -17,7 +17,7 @@ from fixtures.measure import estimates
 from fixtures.measure.estimates import Steady
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.point_state import Measured, PointState
-from fixtures.search import candidates, fastest, proof
+from fixtures.search import candidates, fastest
 from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Result
 from fixtures.search.trials import Entry, Trial
@@ -171,7 +171,7 @@ def test_rate_fails_once_server_falls_behind() -> None:
     candidate = dataclasses.replace(candidate, ladder=(point,))
     runs = tuple(server.take(server.job_of(candidate, point), 0.3) for _pass in range(6))
     state = PointState(Measured(toy.job(point), passes=runs))
-    result = proof.proof_of(Entry(candidate, 0), state, Goal(10_000, 99, "poisson"))
+    result = fastest.proof_of(Entry(candidate, 0), state, Goal(10_000, 99, "poisson"))
     assert (result.verdict, result.latency_ms.high < 10_000) == ("failed", True)
 
 
@@ -380,7 +380,7 @@ def test_figures_come_from_fresh_passes() -> None:
 def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any, is_second: bool) -> None:
     proofs = [proven(*first), proven(*second)]
 
-    assert proof.chosen([proofs])[0] is proofs[is_second]
+    assert fastest.chosen([proofs])[0] is proofs[is_second]
 
 
 def test_own_settings_of_model_are_tried() -> None:
