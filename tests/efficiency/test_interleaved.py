@@ -314,9 +314,3 @@ def test_serving_cost_is_per_request() -> None:
     """8 inferences take 100 ms through the server and 80 ms in process."""
     speeds = {"served_per_s": examples.estimate(80.0), "in_process_per_s": examples.estimate(100.0)}
     assert examples.efficiency("offline", 8, **speeds).serving_cost_ms == pytest.approx(20.0)
-
-
-def test_unproven_case_shows_no_efficiency() -> None:
-    efficiency = (examples.efficiency(),)
-    assert publishable(examples.record(efficiency=efficiency)).efficiency
-    assert not publishable(examples.record(efficiency=efficiency, conversion=None)).efficiency

@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 
 from reports.record import files
-from tests.soak.leaking import LEAKS, write
+from tests.measure.timed_server import write_echoing
+from tests.soak.leaking import LEAKS
 from tests.whole_runs.suite import suite
 
 pytestmark = pytest.mark.campaign
 
 
 def test_leaking_model_fails_with_recorded_size(tmp_path: Path) -> None:
-    write(tmp_path / "models", "leaky", request=LEAKS["1 KiB"])
+    write_echoing(tmp_path / "models", "leaky", request=LEAKS["1 KiB"])
     options = ("--repository", str(tmp_path / "models"), "--soak", "30s", "-k", "soak")
 
     done = suite(*options, results=tmp_path / "results")
