@@ -22,7 +22,7 @@ def side(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) ->
     for latency_ms in latencies_ms:
         count = int(length_s * 1e3 / latency_ms) + 1
         timeline = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s)
-        measured = point_state.passed(measured, toy.run_of(timeline, elapsed_s=elapsed_s))
+        measured = point_state.after(measured, toy.run_of(timeline, elapsed_s=elapsed_s))
     return measured
 
 
@@ -94,7 +94,7 @@ def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, 
     measured = Measured(toy.job(POINT))
     for latency_ms in latencies_ms:
         timeline = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
-        measured = point_state.warmed(measured, toy.run_of(timeline))
+        measured = point_state.after(measured, toy.run_of(timeline), warms_up=True)
     assert stopping.is_warmed_up(measured) is settled
 
 
@@ -104,7 +104,7 @@ def test_certification_time_is_estimated_in_whole_passes(rate_per_s: float | Non
     In a scheduled pass the first quarter does not count."""
     point = LoadPoint("online", 1, 0 if rate_per_s else 4, rate_per_s, "constant" if rate_per_s else None)
     warm_up = toy.run_of(toy.closed_loop(np.full((4, 40), 0.01), 0.4), next_window_s=0.6)
-    measured = dataclasses.replace(point_state.warmed(Measured(toy.job(point)), warm_up), window_s=0.6)
+    measured = dataclasses.replace(Measured(toy.job(point)), warm_up=(warm_up,), window_s=0.6)
     plan, seconds = MeasuringPlan(certify=99), passes * (3 * 0.6 + 0.1)
 
     assert stopping.seconds_to_certify(PointState(measured), plan) == pytest.approx(seconds)
