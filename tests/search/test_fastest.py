@@ -140,8 +140,8 @@ def test_generous_budget_does_not_exceed_capacity() -> None:
     assert 850 < rate_of(result.winner.entry.point) < 1000
 
 
-def of_latencies(*ms: float) -> Steady:
-    return Steady(float(len(ms)), 1.0, np.array(ms), due=len(ms))
+def of_latencies(*ms: float, due: int | None = None) -> Steady:
+    return Steady(float(len(ms)), 1.0, np.array(ms), due=due or len(ms))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_rate_passes_if_whole_interval_keeps_budget(
 
 def test_rate_fails_once_server_falls_behind() -> None:
     candidate = Candidate("online", SPACE.own, fastest.ladder_of(1000, POISSON)[:1])
-    behind = dataclasses.replace(of_latencies(*[9.0] * 200), due=300)
+    behind = of_latencies(*[9.0] * 200, due=300)
     assert fastest.decide(Trial(candidate, ((0, behind),)), POISSON, 5.0, lambda *_: behind).edge is None
 
     server, point = QueueingServer(service_s=0.001), LoadPoint("online", 1, 0, 1200.0, "poisson")
