@@ -4,7 +4,7 @@ the tests' searches; and a configuration that a search has proven."""
 import contextlib
 import dataclasses
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from fixtures.measure import point_state
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.point_state import Measured, PointState
-from fixtures.measure.stopping import WINDOWS, MeasuringPlan
+from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import candidates, fastest, on_server
 from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Proof, Result
@@ -54,43 +54,25 @@ def highest_rate_per_s(service_s: float, goal: Goal) -> float:
 
 
 @dataclass
-class QueueingServer:
+class QueueingServer(toy.LoadGenerator):
     """Serves one request after another in `service_s`, times `factor_of_instances` per further instance."""
 
-    seed: int = 0
     service_s: float = 0.005
     factor_of_instances: float = 1.3
-    asked: list[LoadPoint] = field(default_factory=list)
-    """The point of each run."""
-    runs: dict[LoadPoint, list[GeneratorRun]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._generator = np.random.default_rng(self.seed)
+        super().__post_init__()
+        self.mean_ms = lambda job, _number: 1e3 * job.request_s * max(1, job.point.concurrency)
+        self.runs: list[GeneratorRun] = []
+
+    def take(self, job: Job, window_s: float) -> GeneratorRun:
+        self.runs.append(super().take(job, window_s))
+        return self.runs[-1]
 
     def job_of(self, candidate: Candidate, point: LoadPoint) -> Job:
         """The job of a candidate, with its service time."""
         factor = self.factor_of_instances ** (candidate.deployment.instances - 1)
         return toy.job(point, request_s=self.service_s * factor)
-
-    def take(self, job: Job, window_s: float) -> GeneratorRun:
-        """Simulate one run."""
-        point, service_s, length_s = job.point, job.request_s, WINDOWS * window_s
-        self.asked.append(point)
-        if point.request_rate_per_s is None:
-            latency_s = service_s * point.concurrency
-            length_s = max(length_s, 3 * latency_s)
-            latencies_s = np.full((point.concurrency, math.ceil(length_s / latency_s) + 1), latency_s)
-            timeline = toy.closed_loop(latencies_s, length_s)
-        else:
-            gap_s = 1 / point.request_rate_per_s
-            count = math.ceil(2 * length_s / gap_s) + 100
-            gaps_s = np.full(count, gap_s)
-            if point.arrivals == "poisson":
-                gaps_s = self._generator.exponential(gap_s, count)
-            timeline = toy.open_loop(np.cumsum(gaps_s) - gaps_s[0], service_s, length_s)
-        run = toy.run_of(timeline, next_window_s=length_s / WINDOWS)
-        self.runs.setdefault(point, []).append(run)
-        return run
 
     def search(self, goal: Goal, budget_s: float = 3.0, space: Space = SPACE) -> Result:
         """Search as a real run does, with this server in place of the load generator."""

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,7 +74,9 @@ def test_constant_arrivals_reach_server_capacity() -> None:
 def test_short_measurement_rarely_passes_an_excessive_rate(service_s: float, budget_ms: float) -> None:
     goal = Goal(budget_ms, 99, "poisson")
     exact = highest_rate_per_s(service_s, goal)
-    winners = [QueueingServer(seed, service_s).search(goal, 0.5, ALONE).winner for seed in range(12)]
+    winners = [
+        QueueingServer(seed=seed, service_s=service_s).search(goal, 0.5, ALONE).winner for seed in range(12)
+    ]
 
     rates = [rate_of(winner.entry.point) for winner in winners if winner.verdict == "passed"]
     assert len(rates) >= 9
@@ -89,7 +92,7 @@ def test_faster_configuration_wins_with_scheduled_load() -> None:
     assert winner.candidate.deployment.instances == 1
     assert (winner.point.concurrency, winner.point.batch, winner.point.arrivals) == (0, 1, "poisson")
     assert result.configurations == 7
-    points = {point for point in server.asked if point.request_rate_per_s is not None}
+    points = {point for _, point, _ in server.calls if point.request_rate_per_s is not None}
     assert result.rates is not None
     assert len(points) <= result.rates <= 60
 
@@ -102,8 +105,8 @@ def test_result_uses_fresh_passes_and_goodput_counts_timely_answers() -> None:
     in_time = np.concatenate([run.steady.latencies_ms for run in winner.state.mine.passes]) <= 10
     assert winner.goodput_per_s.value == pytest.approx(winner.throughput_per_s.value * in_time.mean())
     assert winner.goodput_per_s.low < winner.goodput_per_s.value < winner.goodput_per_s.high
-    last = server.runs[winner.entry.point][-len(winner.state.mine.passes) :]
-    assert [id(run) for run in winner.state.mine.passes] == [id(run) for run in last]
+    last = server.runs[-len(winner.state.mine.passes) :]
+    assert all(map(operator.is_, winner.state.mine.passes, last))
 
 
 def test_budget_below_service_time_fails_without_search() -> None:
@@ -114,7 +117,7 @@ def test_budget_below_service_time_fails_without_search() -> None:
     assert result.winner.entry.point == LoadPoint("online", 1, 1)
     assert result.rates == 0
     assert result.winner.latency_ms.value == pytest.approx(12)
-    assert all(point.request_rate_per_s is None for point in server.asked)
+    assert all(point.request_rate_per_s is None for _, point, _ in server.calls)
 
 
 def test_budget_that_no_rate_keeps_fails() -> None:
