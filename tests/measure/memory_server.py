@@ -4,6 +4,7 @@ protocol, by tritonclient."""
 
 import contextlib
 import mmap
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ class Seen:
 
     keys: list[str] = field(default_factory=list)
     """The names of registered segments, in order."""
+    modes: list[int] = field(default_factory=list)
+    """Who may read each of them when it is registered."""
     handles: list[bytes] = field(default_factory=list)
     """The handles of registered CUDA memory, in order."""
     regions: dict[str, Any] = field(default_factory=dict)
@@ -74,8 +77,7 @@ def memory_server(
     import grpc
     from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-    seen = Seen()
-    refusals_left = [in_use]
+    seen, refusals = Seen(), iter(range(in_use))
 
     class Service(service_pb2_grpc.GRPCInferenceServiceServicer):
         def SystemSharedMemoryRegister(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -83,12 +85,12 @@ def memory_server(
             if refuses:
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, "client shared memory is not allowed")
             with (Path("/dev/shm") / seen.keys[-1]).open("r+b") as file:
+                seen.modes.append(os.fstat(file.fileno()).st_mode & 0o777)
                 seen.regions[request.name] = mmap.mmap(file.fileno(), request.byte_size)
             return service_pb2.SystemSharedMemoryRegisterResponse()
 
         def SystemSharedMemoryUnregister(self, request: Any, context: Any) -> Any:  # noqa: N802
-            refusals_left[0] -= 1
-            if refusals_left[0] >= 0:
+            if next(refusals, None) is not None:
                 context.abort(grpc.StatusCode.INTERNAL, f"region '{request.name}', it is currently in use.")
             seen.regions.pop(request.name)
             return service_pb2.SystemSharedMemoryUnregisterResponse()

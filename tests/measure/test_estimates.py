@@ -242,12 +242,6 @@ def test_interval_scales_with_value_and_stays_nonnegative() -> None:
         estimates.estimate(far_apart[:1], estimates.mean_latency)
 
 
-def test_goodput_counts_answers_in_time() -> None:
-    parts = [Steady(30.0, 1.0, np.array([1.0, 2.0, 9.0])), Steady(10.0, 1.0, np.array([8.0]))]
-    assert estimates.goodput(parts, 2.0) == pytest.approx(20 * 2 / 4)
-    assert estimates.goodput(parts, 9.0) == pytest.approx(20)
-
-
 # --- beside textbooks and SciPy -----------------------------------------------------------------------------
 
 

@@ -101,10 +101,10 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
     assert checked.first_wrong.given in ("nan", "-1")
 
 
-@pytest.mark.parametrize("in_use", [0, 3], ids=["at once", "when it lets go of the last request"])
-def test_no_region_stays_registered_or_on_disk(in_use: int) -> None:
+def test_no_region_stays_registered_or_on_disk() -> None:
+    """The server first refuses to let go of one, as a request uses it."""
     scratch = Path(f"tritonproof-{secrets.token_hex(8)}")
-    with memory_server(scratch=scratch, in_use=in_use) as (server, seen):
+    with memory_server(scratch=scratch, in_use=3) as (server, seen):
         look(job_of(server))
         look(job_of(server))
 
@@ -114,23 +114,17 @@ def test_no_region_stays_registered_or_on_disk(in_use: int) -> None:
     assert not list(MEMORY.glob(f"{scratch.name}*"))
 
 
-def test_region_is_private_and_unlinked_once_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_region_is_private_and_unlinked_once_registered() -> None:
     """A killed process then leaves none behind."""
-    modes = []
-    with memory_server() as (server, seen):
-        register = server.client.register_system_shared_memory
-
-        def watched(name: str, *arguments: Any, **options: Any) -> None:
-            modes.append((MEMORY / name).stat().st_mode & 0o777)
-            register(name, *arguments, **options)
-
-        monkeypatch.setattr(server.client, "register_system_shared_memory", watched)
-        with shared_memory.shared_region(server, 100, "m") as (_name, memory):
-            assert not (MEMORY / seen.keys[0]).exists()
-            memory[:3] = b"abc"
-            (region,) = seen.regions.values()
-            assert region[:3] == b"abc"
-    assert modes == [0o600]
+    with (
+        memory_server() as (server, seen),
+        shared_memory.shared_region(server, 100, "m") as (_name, memory),
+    ):
+        assert seen.modes == [0o600]
+        assert not (MEMORY / seen.keys[0]).exists()
+        memory[:3] = b"abc"
+        (region,) = seen.regions.values()
+        assert region[:3] == b"abc"
 
 
 @pytest.mark.parametrize(
