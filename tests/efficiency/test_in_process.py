@@ -21,7 +21,7 @@ from fixtures.build.runtimes import load_runtime
 from fixtures.cases import cases_of
 from fixtures.efficiency import in_process as process_module
 from fixtures.efficiency import in_process_worker, interleaved, peak
-from fixtures.efficiency.in_process import in_process, peak_of
+from fixtures.efficiency.in_process import in_process
 from fixtures.errors import ProofError
 from fixtures.frameworks.pytorch import tf32_products
 from fixtures.host import machine, scratch
@@ -239,9 +239,13 @@ SIZE = 1024
 
 
 def peak_per_s(precision: str) -> float:
-    with peak_of("cpu", precision, size=SIZE) as worker:
-        worker.wait_ready()
-        return worker.batches_per_s(1, 0.3, 1) * peak.operations(SIZE)
+    """The peak, after which no process is left: its tensors would take gigabytes of a GPU's memory."""
+    before = set(psutil.Process().children(recursive=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(peak, "SIZE", {"cpu": SIZE})
+        peak_per_s = interleaved.peak_per_s(("cpu", precision, None)).value
+    assert set(psutil.Process().children(recursive=True)) <= before
+    return peak_per_s
 
 
 @pytest.fixture(scope="module")
@@ -261,14 +265,6 @@ def test_every_cpu_precision_has_a_peak(precision: str, fp32_per_s: float) -> No
             rate_per_s = max(rate_per_s, peak_per_s(precision))
     assert 1e9 < fp32_per_s < 1e14
     assert fp32_per_s / 10 < rate_per_s < fp32_per_s * 100
-
-
-def test_peak_measurement_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its tensors would take gigabytes of GPU memory, which would count as the model's."""
-    monkeypatch.setattr(peak, "SIZE", {"cpu": 256})
-    before = set(psutil.Process().children(recursive=True))
-    assert interleaved.peak_per_s(("cpu", "fp32", None)).value > 0
-    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 @pytest.mark.parametrize(("tf32", "allowed"), [("1", True), ("0", False)])
