@@ -1,10 +1,12 @@
-"""From timestamps to estimates: checked against simulated servers of known speed, and against textbooks and
-SciPy."""
+"""From timestamps to estimates: checked against simulated servers of known speed, against textbooks and SciPy,
+and certified percentiles against MLPerf LoadGen's early stopping, request for request."""
 
 import dataclasses
 import heapq
 import itertools
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -423,3 +425,41 @@ def test_overload_shows_in_completed_requests() -> None:
 
     assert part.completed / part.duration_s == pytest.approx(50, rel=0.02)
     assert part.due == pytest.approx(2 * part.completed, rel=0.06)
+
+
+# --- certified percentiles ---------------------------------------------------------------------------------
+
+LISTED = json.loads((Path(__file__).parent / "loadgen.json").read_text())
+REQUESTS = [
+    (float(percent), int(slower), requests)
+    for percent, by_slower in LISTED["requests"].items()
+    for slower, requests in by_slower.items()
+]
+
+
+@pytest.mark.parametrize(("percent", "slower", "needed"), REQUESTS)
+def test_required_requests_match_loadgen(percent: float, slower: int, needed: int) -> None:
+    assert estimates.requests_needed(percent, slower) == needed
+    assert estimates.slower_allowed(needed, percent) == slower
+    assert estimates.slower_allowed(needed - 1, percent) == slower - 1
+
+
+@pytest.mark.parametrize(
+    ("requests", "bound_ms", "missing"),
+    [(600, None, 62), (662, 662.0, 0), (838, 837.0, 0)],  # of 838 requests two may be slower
+)
+def test_p99_needs_662_requests_to_certify(requests: int, bound_ms: float | None, missing: int) -> None:
+    latencies_ms = np.random.default_rng(1).permutation(np.arange(1.0, requests + 1))
+    certified = estimates.certified(latencies_ms, 99)
+
+    assert (certified.bound_ms, certified.requests_missing) == (bound_ms, missing)
+    assert (certified.requests, certified.value_ms) == (requests, np.percentile(latencies_ms, 99))
+
+
+@pytest.mark.parametrize(("percent", "requests"), [(99.0, 900), (99.9, 8000), (90.0, 100)])
+def test_certified_bound_covers_percentile_in_99_of_100_runs(percent: float, requests: int) -> None:
+    generator = np.random.default_rng(4)
+    truth = float(-np.log(1 - percent / 100))
+    bounds = [estimates.certified(generator.exponential(1, requests), percent).bound_ms for _ in range(1000)]
+    # Three standard errors of 0.99 in 1,000 are 0.94 of a point.
+    assert np.mean(np.array(bounds) >= truth) > 0.9806
