@@ -88,9 +88,6 @@ def test_passes_without_spread_have_a_ratio() -> None:
     alike = unpaired_ratio([95.0] * 3, [100.0] * 3)
     assert (alike.low, alike.value, alike.high) == pytest.approx((0.95, 0.95, 0.95))
     assert paired_ratio([95.0] * 6, [100.0] * 6).high == pytest.approx(0.95)
-
-
-def test_five_pairs_are_too_few() -> None:
     with pytest.raises(ValueError, match="6"):
         paired_ratio([1.0] * 5, [1.0] * 5)
 
