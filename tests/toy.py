@@ -244,8 +244,10 @@ class LoadGenerator:
         mean_s = self.mean_ms(job, number) / 1e3
         length_s = WINDOWS * window_s
         if (rate := job.point.request_rate_per_s) is not None:
-            offsets_s = np.arange(int(2 * length_s * rate)) / rate
-            timeline = open_loop(offsets_s, mean_s, length_s)
+            count = int(2 * length_s * rate) + 100
+            is_random = job.point.arrivals == "poisson"
+            gaps_s = self._generator.exponential(1 / rate, count) if is_random else np.full(count, 1 / rate)
+            timeline = open_loop(np.cumsum(gaps_s) - gaps_s[0], mean_s, length_s)
         else:
             count = max(8, int(1.5 * length_s / mean_s) + 2)
             noise = self._generator.normal(-(self.spread**2) / 2, self.spread, (job.point.concurrency, count))

@@ -1,20 +1,23 @@
-"""Two simulated builds are compared in turns until the result is settled."""
+"""Comparisons of two builds: simulated pairs until the result is settled, few pairs at many points, and p99
+tails. Their statistics are in test_ratio.py."""
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fixtures.against.comparison import OtherBuild
+from fixtures.against.comparison import OtherBuild, compare_pairs, is_settled, together, with_p99
 from fixtures.errors import ProofError
 from fixtures.measure import point_state, sweep
 from fixtures.measure.job import Job
-from fixtures.measure.measurement import Measurement, Outcome, outcomes
+from fixtures.measure.measurement import Measurement, outcomes
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison, VerifiedAnswers
-from tests import toy
+from reports.record.verdicts import speed_failures
+from tests import examples, toy
 from tests.toy import LoadGenerator
 
 OTHER = OtherBuild("HEAD~1", 0.03)
@@ -22,10 +25,20 @@ OTHER = OtherBuild("HEAD~1", 0.03)
 # --- taking pairs ------------------------------------------------------------------------------------------
 
 
+def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> Measurement:
+    """A point of this build and of the other, measured in turns."""
+    job, plan = toy.job(LoadPoint("offline", 1, 1), "mine"), MeasuringPlan(budget_s=budget_s)
+    state = point_state.with_other_build(point_state.begin(job), job.server, "theirs", OTHER)
+    outcome = outcomes(sweep.measure([state], plan, take=load.take, **options), plan)[job.point]
+    if isinstance(outcome, ProofError):
+        raise outcome
+    return outcome
+
+
 def in_pairs(
-    theirs_ms: float = 20.0, plan: MeasuringPlan | None = None, elapsed_s: float = 0.3
-) -> tuple[Outcome, LoadGenerator]:
-    """A build of 20 ms per request beside another, until that is settled; neither is a real one."""
+    theirs_ms: float = 20.0, budget_s: float = 60.0, elapsed_s: float = 0.3
+) -> tuple[Comparison, LoadGenerator]:
+    """A build of 20 ms per request beside another, until that is settled."""
     # Of each build its own, since which of a pair comes first is chance.
     generators = {name: np.random.default_rng(seed) for seed, name in enumerate(("mine", "theirs"))}
 
@@ -35,25 +48,23 @@ def in_pairs(
         return (theirs_ms if job.name == "theirs" else 20.0) * math.exp(generators[job.name].normal(0, 0.01))
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
-    job = toy.job(LoadPoint("offline", 1, 1), "mine")
-    state = point_state.with_other_build(point_state.begin(job), job.server, "theirs", OTHER)
-    plan = plan or MeasuringPlan(budget_s=60)
-    return outcomes(sweep.measure([state], plan, take=load.take), plan)[job.point], load
-
-
-def compared(outcome: Outcome) -> Comparison:
-    assert isinstance(outcome, Measurement)
-    assert outcome.load.comparison is not None
-    return outcome.load.comparison
+    comparison = measured(load, budget_s).load.comparison
+    assert comparison is not None
+    return comparison, load
 
 
 def test_pairs_are_taken_until_settled() -> None:
-    one = compared(in_pairs()[0])
+    one, _ = in_pairs()
     assert (one.verdict, one.passes, one.method) == ("not slower", 8, "interleaved")
+    slower, _load = in_pairs(18.0)
+    assert (slower.verdict, slower.reference) == ("slower", "HEAD~1")
+    assert slower.ratio.value == pytest.approx(0.9, rel=0.02)
+    with pytest.raises(ProofError):
+        in_pairs(math.nan)
 
 
 def test_order_within_a_pair_is_random() -> None:
-    _, load = in_pairs(20 * 0.97, MeasuringPlan(budget_s=30))
+    _, load = in_pairs(20 * 0.97, budget_s=30)
     names = [name for name, _, _ in load.calls]
     pairs = {tuple(names[place : place + 2]) for place in range(0, len(names), 2)}
     assert len(names) >= 80
@@ -66,23 +77,12 @@ def test_both_builds_of_a_pair_share_windows() -> None:
     assert len(counted) == 1, "both have windows that are long enough for the slower one"
 
 
-def test_slowdown_against_other_build_is_found() -> None:
-    one = compared(in_pairs(18.0)[0])
-    assert one.verdict == "slower"
-    assert one.ratio.value == pytest.approx(0.9, rel=0.02)
-    assert one.reference == "HEAD~1"
-
-
 def test_spent_budget_reports_remaining_seconds() -> None:
-    one = compared(in_pairs(20 * 0.97, MeasuringPlan(budget_s=7.0))[0])
-    assert one.verdict == "not shown"
-    assert one.passes == 12  # of 0.6 s each
+    one, _ = in_pairs(20 * 0.97, budget_s=7.0)
+    assert (one.verdict, one.passes) == ("not shown", 12), "of 0.6 s each"
     assert one.seconds_to_settle is not None
     assert one.seconds_to_settle > 0
-
-
-def test_at_least_six_pairs_are_measured() -> None:
-    assert compared(in_pairs(plan=MeasuringPlan(budget_s=1.0), elapsed_s=100.0)[0]).passes == 6
+    assert in_pairs(budget_s=1.0, elapsed_s=100.0)[0].passes == 6, "six pairs at least"
 
 
 def by_load(pairs_of_a_load: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Comparison, list[str]]:
@@ -100,11 +100,9 @@ def by_load(pairs_of_a_load: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Comp
         calls.append(job.name)
         return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if job.name == "mine" else 1.0)
 
-    job = toy.job(LoadPoint("offline", 1, 1), "mine")
-    state = point_state.with_other_build(point_state.begin(job), job.server, "theirs", OTHER)
-    plan, take = MeasuringPlan(budget_s=600), LoadGenerator(mean_ms).take
-    states = sweep.measure([state], plan, take=take, load_anew=load_anew, clock=lambda: 0.0)
-    return compared(outcomes(states, plan)[job.point]), calls
+    outcome = measured(LoadGenerator(mean_ms), 600, load_anew=load_anew, clock=lambda: 0.0)
+    assert outcome.load.comparison is not None
+    return outcome.load.comparison, calls
 
 
 def test_speed_of_one_load_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,28 +118,124 @@ def test_speed_of_one_load_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_wrong_answer_of_an_earlier_load_stays_on_record() -> None:
     """The first run of a point is the one that is always verified: it warms up the first load."""
     wrong = VerifiedAnswers(9, 1, 9, 0.1)
-    load = LoadGenerator(
-        lambda _job, _number: 20.0, changes=lambda _job, number: {} if number else {"answers": wrong}
-    )
-    job = toy.job(LoadPoint("offline", 1, 1), "mine")
-    state = point_state.with_other_build(point_state.begin(job), job.server, "theirs", OTHER)
-    plan = MeasuringPlan(budget_s=600)
-    states = sweep.measure(
-        [state],
-        plan,
+    load = LoadGenerator(changes=lambda _job, number: {} if number else {"answers": wrong})
+    outcome = measured(
+        load,
         is_done=lambda one: len(one.mine.passes) > sweep.PAIRS_OF_A_LOAD,
-        take=load.take,
         load_anew=lambda: None,
         clock=lambda: 0.0,
     )
-    outcome = outcomes(states, plan)[job.point]
-    assert isinstance(outcome, Measurement)
     assert outcome.load.answers == wrong
 
 
-def test_failing_other_build_is_an_error_of_the_point() -> None:
-    outcome, _ = in_pairs(math.nan)
-    assert isinstance(outcome, ProofError)
+# --- few pairs at many points ------------------------------------------------------------------------------
 
 
-# --- in words ----------------------------------------------------------------------------------------------
+def compared(mine: Any, points: int, spent_s: float = 60.0) -> Comparison:
+    """Pairs with these speeds beside another build's of 1, among so many points."""
+    return compare_pairs(mine, np.ones(len(mine)), OtherBuild("HEAD~1", 0.03, points), spent_s)
+
+
+@pytest.mark.parametrize(
+    ("speed", "pairs", "points", "verdict", "more_s"),
+    [
+        (0.5, 6, 12, "not shown", 60.0),  # six pairs more, of ten seconds each
+        (0.5, 11, 12, "not shown", 60.0 / 11),
+        (0.5, 12, 12, "slower", None),
+        (0.5, 8, 1, "slower", None),
+        (0.98, 8, 1, "not slower", None),
+        (0.5, 9, 2, "slower", None),
+        (0.5, 9, 3, "not shown", 60.0 / 9),
+    ],
+)
+def test_more_points_need_more_pairs(
+    speed: float, pairs: int, points: int, verdict: str, more_s: float | None
+) -> None:
+    """Points share one alarm in 100 runs, and half of a point's share is for its last look."""
+    one = compared([speed] * pairs, points)
+    assert (one.verdict, one.passes) == (verdict, pairs)
+    assert one.seconds_to_settle == (more_s and pytest.approx(more_s))
+    assert compared([0.5] * 9, points).chance == 2 * 2**-9
+
+
+@pytest.mark.parametrize(("points", "looks"), [(1, [16, 32, 64, 128]), (1000, [32, 64, 128])])
+def test_first_look_is_later_among_more_points(points: int, looks: list[int]) -> None:
+    other = OtherBuild("HEAD~1", 0.03, points)
+    counts = [count for count in range(1, 300) if is_settled([0.5] * count, [1.0] * count, other)]
+    assert counts == looks
+
+
+def test_points_without_a_chance_are_unchanged() -> None:
+    comparisons = [compared([0.98] * 8, 2)] * 2
+    assert together([]) == []
+    assert together(comparisons) == comparisons
+
+
+def test_proven_points_of_a_run_need_no_more_time() -> None:
+    """Twelve points share one allowed chance: the smallest must keep to a twelfth of it, the last to all."""
+    slow, very_slow = compared([0.5] * 10, 12), compared([0.5] * 16, 12)
+    assert (slow.verdict, slow.seconds_to_settle is not None) == ("not shown", True)
+    results = {(one.verdict, one.seconds_to_settle) for one in together([slow, *[very_slow] * 11])}
+    assert results == {("slower", None)}
+
+
+def test_remaining_time_is_known_until_a_slowdown_is_proven() -> None:
+    """With few points, ranks prove a slow-down that a wider interval leaves open. Or the interval is far
+    below the limit, and only the ranks of a pair or two contradict it."""
+    generator = np.random.default_rng(2)
+    shown = [compared(0.93 * np.exp(generator.normal(0, 0.05, 16)), 2) for _trial in range(200)]
+    assert all(one.verdict == "not shown" or one.seconds_to_settle is None for one in shown)
+    assert 20 < sum(one.verdict == "slower" for one in shown) < 180
+
+    speeds = 0.85 * np.exp(generator.normal(0, 0.03, (300, 14)))
+    speeds[:, :2] *= generator.uniform(1.1, 1.3, (300, 2))
+    unsure = [one for mine in speeds if (one := compared(mine, 3, 140.0)).verdict == "not shown"]
+    assert unsure
+    assert all((one.seconds_to_settle or 0) >= 10 for one in unsure)
+
+
+# --- the p99 -----------------------------------------------------------------------------------------------
+
+REQUESTS, PAIRS = 150, 100
+OF_FOUR = OtherBuild("itself", 0.03, points=4)
+
+
+def with_tail(generator: np.random.Generator, slow: float, factor: float) -> Comparison:
+    """Compare pairs of passes until settled; in one, a share `slow` of requests takes `factor` as long."""
+
+    def passes(slow: float) -> np.ndarray:
+        of_pass = np.exp(generator.normal(0, 0.02, (PAIRS, 1)))
+        latencies = of_pass * np.exp(generator.normal(0, 0.1, (PAIRS, REQUESTS)))
+        return np.where(generator.random(latencies.shape) < slow, factor, 1.0) * latencies
+
+    latencies_ms = passes(slow), passes(0.0)
+    mine, theirs = (1 / side.mean(axis=1) for side in latencies_ms)
+    mine_ms, theirs_ms = (np.percentile(side, 99, axis=1) for side in latencies_ms)
+
+    def settled(count: int) -> bool:
+        return is_settled(mine[:count], theirs[:count], OF_FOUR, (mine_ms[:count], theirs_ms[:count]))
+
+    count = next((looked for looked in (8, 16, 32, 64) if settled(looked)), PAIRS)
+    comparison = compare_pairs(mine[:count], theirs[:count], OF_FOUR, 60.0)
+    return with_p99(comparison, mine_ms[:count], theirs_ms[:count])
+
+
+def test_longer_tail_fails_despite_equal_speed() -> None:
+    """Two in a hundred requests take half as long again, which makes the build one percent slower."""
+    generator = np.random.default_rng(5)
+    comparisons = [with_tail(generator, slow=0.02, factor=1.5) for _ in range(20)]
+
+    assert {comparison.verdict for comparison in comparisons} == {"not slower"}
+    assert sum(comparison.p99_is_longer for comparison in comparisons) >= 18
+    (failure,) = speed_failures(examples.load("online", 4, 100.0, comparison=comparisons[0]))
+    assert "p99" in failure
+
+
+@pytest.mark.parametrize(("slow", "most"), [(0.0, 1), (1.0, 5)], ids=["alike", "all as slow as allowed"])
+def test_allowed_tail_rarely_raises_an_alarm(slow: float, most: int) -> None:
+    """400 points are a hundred runs of four, of which one may raise an alarm."""
+    generator = np.random.default_rng(6)
+    comparisons = [with_tail(generator, slow, factor=1 / 0.97) for _ in range(400)]
+
+    assert sum(comparison.p99_is_longer for comparison in comparisons) <= most
+    assert all(one.p99_ratio and one.p99_ratio.low < one.p99_ratio.value for one in comparisons)

@@ -1,46 +1,37 @@
 """The values of --against: folders of builds, commits and checkouts."""
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fixtures.against import checkouts, other_builds
+from fixtures.against import other_builds
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import InputError, ProofError
-from fixtures.run.option_types import flag
+from fixtures.run.settings import flag
 from tests.conftest import SLEEPING, MakeBuild
 from tests.helpers import closed, git, settings
 from tests.user_models.repositories import contents
 
-# --- options -----------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
-    "given",
+    ("option", "value"),
     [
-        {"against": "/no/such/folder"},
-        {"against": "no-such-branch"},
-        {"against": "--all"},
-        {"against": "{empty}"},
-        {"against": " "},
-        {"against_triton": "local:/no/such/program"},
+        ("against", "/no/such/folder"),
+        ("against", "no-such-branch"),
+        ("against", "--all"),
+        ("against", "{root}/empty"),
+        ("against", "{root}/of-another"),
+        ("against", " "),
+        ("against_triton", "local:/no/such/program"),
     ],
 )
-def test_invalid_other_build_is_an_error_naming_its_option(given: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(InputError) as raised:
-        settings(**{name: value.format(empty=tmp_path) for name, value in given.items()})
-    assert flag(next(iter(given))) in raised.value.where
-    assert raised.value.fix
-
-
-def test_unreadable_other_build_is_an_error_naming_its_option(tmp_path: Path) -> None:
-    folder = tmp_path / "of-another"
-    folder.mkdir()
-    with closed(folder), pytest.raises(InputError) as raised:
-        other_builds.parse(str(folder))
-    assert raised.value.where == f"--against {folder}"
+def test_invalid_other_build_is_an_error_naming_its_option(option: str, value: str, tmp_path: Path) -> None:
+    for name in ("empty", "of-another"):
+        (tmp_path / name).mkdir()
+    with closed(tmp_path / "of-another"), pytest.raises(InputError) as raised:
+        settings(**{option: value.format(root=tmp_path)})
+    assert flag(option) in raised.value.where
     assert raised.value.fix
 
 
@@ -62,6 +53,10 @@ def models(built: BuiltModel) -> Path:
 def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, models: Path) -> None:
     for folder in (models, models / "cpu", built.folder):
         assert other_builds.find(other_builds.parse(str(folder)), built.case) == built.folder
+    other = dataclasses.replace(built.case, precision="int8")
+    for folder in (models, built.folder):
+        with pytest.raises(InputError, match="cpu-toy-raw-fp32"):
+            other_builds.find(other_builds.parse(str(folder)), other)
 
 
 def test_case_folder_may_have_any_name(built: BuiltModel, tmp_path: Path) -> None:
@@ -73,14 +68,6 @@ def test_case_folder_may_have_any_name(built: BuiltModel, tmp_path: Path) -> Non
         scratch.mkdir()
         root = other_builds.repository_with(case_folder, built.case, scratch, link=link)
         assert (root / str(built.case) / "1" / "runtime.py").is_file()
-
-
-def test_missing_case_error_lists_available_cases(built: BuiltModel, models: Path) -> None:
-    other = dataclasses.replace(built.case, precision="int8")
-    for folder in (models, built.folder):
-        with pytest.raises(InputError) as raised:
-            other_builds.find(other_builds.parse(str(folder)), other)
-        assert "cpu-toy-raw-fp32" in raised.value.what
 
 
 def test_invalid_configuration_error_names_its_file(built: BuiltModel) -> None:
@@ -129,7 +116,7 @@ def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()
     git(folder, "init", "-q", "-b", "trunk")
-    (folder / "README").write_text("early")
+    (folder / "README").touch()
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "early")
     for name in ("benchmarks", "fixtures", "model_repos"):
@@ -142,31 +129,22 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def test_shallow_clone_error_suggests_fetching_history(checkout: Path, tmp_path: Path) -> None:
-    shallow = tmp_path / "shallow"
-    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{checkout}", str(shallow))
-
-    assert other_builds.parse("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
-    with pytest.raises(InputError) as raised:
-        other_builds.parse("HEAD~1", shallow)
-    assert "git fetch --unshallow" in raised.value.fix
-    assert "fetch-depth: 0" in raised.value.fix
-
-
-def test_commit_outside_a_repository_suggests_cloning(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as raised:
-        other_builds.parse("HEAD~1", tmp_path)
-    assert "git clone" in raised.value.fix
-
-
-def test_missing_git_suggests_installing_git(
+def test_unknown_commit_is_an_error_with_what_is_missing(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{checkout}", str(shallow))
+    assert other_builds.parse("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
 
-    with pytest.raises(InputError) as raised:
-        other_builds.parse("HEAD", checkout)
-    assert "install git" in raised.value.fix
+    def fix(root: Path) -> str:
+        with pytest.raises(InputError) as raised:
+            other_builds.parse("HEAD~1", root)
+        return raised.value.fix
+
+    assert "git fetch --unshallow" in fix(shallow)
+    assert "git clone" in fix(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "install git" in fix(checkout)
 
 
 def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) -> None:
@@ -175,11 +153,11 @@ def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) ->
     assert (other.kind, other.commit, other.text) == ("commit", commit, f"trunk ({commit[:7]})")
     assert other_builds.parse(commit[:10], checkout).text == commit[:7]
 
-    folder = checkouts.export(other, tmp_path / "cache", checkout)
+    folder = other_builds.export(other, tmp_path / "cache", checkout)
 
     assert (folder / "pytest.py").read_text() == BUILDER
     (folder / "model_repos" / "built").touch()
-    assert checkouts.export(other, tmp_path / "cache", checkout) == folder
+    assert other_builds.export(other, tmp_path / "cache", checkout) == folder
     assert (folder / "model_repos" / "built").exists(), "the next run finds what this one built"
     assert git(checkout, "worktree", "list").count("\n") == 0, "the repository knows nothing of it"
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [commit]
@@ -198,22 +176,20 @@ def linked(folder: Path) -> None:
     (folder / "conftest.py").symlink_to("/dev/null")
 
 
-@pytest.mark.parametrize("tamper", [replaced, added, linked])
-def test_tampered_export_is_replaced(checkout: Path, tmp_path: Path, tamper: Callable[[Path], None]) -> None:
+def test_tampered_export_is_replaced(checkout: Path, tmp_path: Path) -> None:
     other = other_builds.parse("trunk", checkout)
-    folder = checkouts.export(other, tmp_path / "cache", checkout)
+    folder = other_builds.export(other, tmp_path / "cache", checkout)
     before = contents(folder)
-
-    tamper(folder)
-
-    assert contents(folder) != before
-    assert contents(checkouts.export(other, tmp_path / "cache", checkout)) == before
+    for tamper in (replaced, added, linked):
+        tamper(folder)
+        assert contents(folder) != before
+        assert contents(other_builds.export(other, tmp_path / "cache", checkout)) == before
 
 
 def test_commit_without_benchmarks_is_refused(checkout: Path, tmp_path: Path) -> None:
     other = other_builds.parse("HEAD~1", checkout)
     with pytest.raises(InputError) as raised:
-        checkouts.export(other, tmp_path / "cache", checkout)
+        other_builds.export(other, tmp_path / "cache", checkout)
     assert raised.value.where.startswith("--against HEAD~1")
     assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
 
@@ -224,18 +200,15 @@ def test_checkout_builds_case_by_its_own_command(
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
     other = other_builds.parse(str(checkout))
     assert other.kind == "checkout"
-    folder = checkouts.build_there(checkout, other, built.case, ["--deployment", "instances=2"], print)
+    folder = other_builds.build_there(checkout, other, built.case, ["--deployment", "instances=2"], print)
     assert folder == checkout / "model_repos" / "cpu" / str(built.case)
     arguments = (folder / "arguments").read_text()
     for argument in ("benchmarks", f"{built.case} and test_conversion", "instances=2"):
         assert repr(argument) in arguments
 
-
-def test_failing_checkout_build_is_quoted(built: BuiltModel, checkout: Path) -> None:
-    other = other_builds.parse(str(checkout))
     case = dataclasses.replace(built.case, precision="int8")
     with pytest.raises(ProofError) as raised:
-        checkouts.build_there(checkout, other, case, [], print)
+        other_builds.build_there(checkout, other, case, [], print)
     assert "the last words" in str(raised.value)
     assert raised.value.where == f"--against {checkout}"
     assert raised.value.fix

@@ -88,9 +88,6 @@ def test_passes_without_spread_have_a_ratio() -> None:
     alike = unpaired_ratio([95.0] * 3, [100.0] * 3)
     assert (alike.low, alike.value, alike.high) == pytest.approx((0.95, 0.95, 0.95))
     assert paired_ratio([95.0] * 6, [100.0] * 6).high == pytest.approx(0.95)
-
-
-def test_five_pairs_are_too_few() -> None:
     with pytest.raises(ValueError, match="6"):
         paired_ratio([1.0] * 5, [1.0] * 5)
 
@@ -170,12 +167,12 @@ def test_paired_chances_match_scipy(count: int) -> None:
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
-        (0.90, 0.96, "failed"),
+        (0.90, 0.96, "slower"),
         (0.90, 0.97, "not shown"),
         (0.97, 1.02, "not shown"),
         (0.90, 1.02, "not shown"),
-        (0.98, 1.02, "passed"),
-        (1.10, 1.20, "passed"),
+        (0.98, 1.02, "not slower"),
+        (1.10, 1.20, "not slower"),
     ],
 )
 def test_verdict_needs_whole_interval_on_one_side(low: float, high: float, expected: str) -> None:
@@ -183,13 +180,9 @@ def test_verdict_needs_whole_interval_on_one_side(low: float, high: float, expec
 
 
 def test_seconds_to_settle_narrow_interval_enough() -> None:
-    limit = 0.97
-    half = 2 * math.log(1 / limit)  # twice as far as the limit, so it needs four times the time
+    half = 2 * math.log(1 / 0.97)  # twice as far as the limit, so it needs four times the time
     ratio = Estimate(1.0, math.exp(-half), math.exp(half))
     assert seconds_to_settle(ratio, 0.03, 30.0) == pytest.approx(90.0)
-
-
-def test_seconds_to_settle_are_capped_and_absent_once_settled() -> None:
     assert seconds_to_settle(Estimate(0.97, 0.9, 1.0), 0.03, 30.0) == MOST_SECONDS_TO_SETTLE
     assert seconds_to_settle(Estimate(0.9701, 0.9, 1.0), 0.03, 30.0) == MOST_SECONDS_TO_SETTLE
     assert seconds_to_settle(Estimate(0.9, 0.89, 0.91), 0.03, 30.0) is None

@@ -82,10 +82,10 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
             repository = tmp_path / f"models{side}"
             for name, sides in formulas.items():
                 write_model(repository, name, code(sides[side]), config(batch=4))
-            log = tmp_path / f"log{side}"
-            server = stack.enter_context(
-                serve(Choice("embedded"), repository, log, device="cpu", open_to_all=True)
+            started = serve(
+                Choice("embedded"), repository, tmp_path / f"log{side}", device="cpu", open_to_all=True
             )
+            server = stack.enter_context(started)
             for name in formulas:
                 server.load_as_found(repository / name)
             addresses.append(server.address)

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from fixtures.serve.server import Server
@@ -90,7 +91,8 @@ class Generator:
     @property
     def calls(self) -> list[dict[str, Any]]:
         """The arguments and load data of each call."""
-        return [json.loads(line) for line in self.program.with_name("calls.jsonl").read_text().splitlines()]
+        calls = self.program.with_name("calls.jsonl")
+        return [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else []
 
     def windows_ms(self) -> list[int]:
         """The window of each call: 1.2 times its measurement interval."""
@@ -103,25 +105,14 @@ def option(call: dict[str, Any], name: str) -> str:
     return arguments[arguments.index(name) + 1]
 
 
-class Client:
-    """A fake client that only knows whether its server is live."""
-
-    def __init__(self, *, live: bool) -> None:
-        self.live = live
-        self.forgotten: list[str] = []
-
-    def is_server_live(self, **_options: float) -> bool:
-        return self.live
-
-    def unregister_system_shared_memory(self, **_options: float) -> None:
-        self.forgotten.append("system")
-
-    def unregister_cuda_shared_memory(self, **_options: float) -> None:
-        self.forgotten.append("cuda")
-
-
 def server_of(folder: Path, *, live: bool = True) -> Server:
-    """A server that does not run."""
-    log = folder / "server.log"
+    """A server that does not run; its client's `forgotten` says which memory was unregistered."""
+    log, forgotten = folder / "server.log", list[str]()
     log.write_text("began\nthe last words\n")
-    return Server("embedded", "127.0.0.1:1", "2.51.0", log, Client(live=live))
+    client = SimpleNamespace(
+        is_server_live=lambda **_options: live,
+        unregister_system_shared_memory=lambda **_options: forgotten.append("system"),
+        unregister_cuda_shared_memory=lambda **_options: forgotten.append("cuda"),
+        forgotten=forgotten,
+    )
+    return Server("embedded", "127.0.0.1:1", "2.51.0", log, client)

@@ -30,6 +30,8 @@ class Seen:
 
     keys: list[str] = field(default_factory=list)
     """The names of registered segments, in order."""
+    modes: list[int] = field(default_factory=list)
+    """Who may read each of them when it is registered."""
     handles: list[bytes] = field(default_factory=list)
     """The handles of registered CUDA memory, in order."""
     regions: dict[str, Any] = field(default_factory=dict)
@@ -75,22 +77,20 @@ def memory_server(
     import grpc
     from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-    seen = Seen()
-    refusals_left = [in_use]
+    seen, refusals = Seen(), iter(range(in_use))
 
     class Service(service_pb2_grpc.GRPCInferenceServiceServicer):
         def SystemSharedMemoryRegister(self, request: Any, context: Any) -> Any:  # noqa: N802
             seen.keys.append(request.key.lstrip("/"))
             if refuses:
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, "client shared memory is not allowed")
-            descriptor = os.open(Path("/dev/shm") / seen.keys[-1], os.O_RDWR)
-            seen.regions[request.name] = mmap.mmap(descriptor, request.byte_size)
-            os.close(descriptor)
+            with (Path("/dev/shm") / seen.keys[-1]).open("r+b") as file:
+                seen.modes.append(os.fstat(file.fileno()).st_mode & 0o777)
+                seen.regions[request.name] = mmap.mmap(file.fileno(), request.byte_size)
             return service_pb2.SystemSharedMemoryRegisterResponse()
 
         def SystemSharedMemoryUnregister(self, request: Any, context: Any) -> Any:  # noqa: N802
-            refusals_left[0] -= 1
-            if refusals_left[0] >= 0:
+            if next(refusals, None) is not None:
                 context.abort(grpc.StatusCode.INTERNAL, f"region '{request.name}', it is currently in use.")
             seen.regions.pop(request.name)
             return service_pb2.SystemSharedMemoryUnregisterResponse()
@@ -127,23 +127,23 @@ def memory_server(
 
 
 def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
-    inputs = {}
-    for number, tensor in enumerate(request.inputs):
-        dtype = np.float32 if tensor.datatype == "FP32" else np.int64
-        content: Any = request.raw_input_contents[number] if request.raw_input_contents else None
-        if content is None:
+    inputs, sent = {}, list(request.raw_input_contents)
+    for tensor in request.inputs:
+        if sent:
+            content = sent.pop(0)
+        else:
             region, begin, size = _place(tensor)
             start = 0 if fault == "reads the first" and tensor.name == "VALUES" else begin
             content = seen.regions[region][start : start + size]
+        dtype = np.float32 if tensor.datatype == "FP32" else np.int64
         inputs[tensor.name] = np.frombuffer(content, dtype).reshape(list(tensor.shape))
     response = pb2.ModelInferResponse(model_name=request.model_name)
     outputs = answers(inputs["VALUES"], inputs["COUNT"])
     for tensor in request.outputs:
         values = outputs[tensor.name]
         shape = (len(values) + 20 * (fault == "longer"), *values.shape[1:])
-        response.outputs.add(
-            name=tensor.name, datatype="FP32" if values.dtype == np.float32 else "INT64", shape=shape
-        )
+        datatype = "FP32" if values.dtype == np.float32 else "INT64"
+        response.outputs.add(name=tensor.name, datatype=datatype, shape=shape)
         if fault == "in the message" or "shared_memory_region" not in tensor.parameters:
             response.raw_output_contents.append(values.tobytes())
             continue
@@ -158,9 +158,7 @@ def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
 
 def _place(tensor: Any) -> tuple[str, int, int]:
     """The region, offset and size of a tensor."""
-    parameters = tensor.parameters
-    return (
-        parameters["shared_memory_region"].string_param,
-        parameters["shared_memory_offset"].int64_param,
-        parameters["shared_memory_byte_size"].int64_param,
+    region, offset, size = (
+        tensor.parameters[f"shared_memory_{key}"] for key in ("region", "offset", "byte_size")
     )
+    return region.string_param, offset.int64_param, size.int64_param

@@ -42,9 +42,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, P
     folder = tmp_path_factory.mktemp("models")
     caches = wheels.embedded_triton() / "caches"
     options = [f"--cache-directory={caches}", "--cache-config=local,size=16777216"]
-    with serve(
-        Choice("embedded"), folder, folder.parent / "caching.log", device="cpu", options=options
-    ) as started:
+    log = folder.parent / "caching.log"
+    with serve(Choice("embedded"), folder, log, device="cpu", options=options) as started:
         yield started, folder
 
 

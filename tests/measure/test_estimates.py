@@ -1,9 +1,12 @@
-"""From timestamps to estimates: checked against simulated servers of known speed, and against textbooks and
-SciPy."""
+"""From timestamps to estimates: checked against simulated servers of known speed, against textbooks and SciPy,
+and certified percentiles against MLPerf LoadGen's early stopping, request for request."""
 
+import dataclasses
 import heapq
 import itertools
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,9 +208,8 @@ def test_intervals_have_stated_coverage(shape: str) -> None:
         intervals = estimates.latency_estimates(parts)
         intervals["throughput"] = estimates.estimate(parts, estimates.throughput)
         for name, interval in intervals.items():
-            hits[name] += interval.low <= truths[name] and (
-                interval.open_above or truths[name] <= interval.high
-            )
+            is_below = interval.open_above or truths[name] <= interval.high
+            hits[name] += interval.low <= truths[name] and is_below
     # Three standard errors of the share of 400 trials are 3.3 points.
     assert all(0.917 <= count / TRIALS <= 0.983 for count in hits.values()), hits
     assert {interval.confidence for interval in intervals.values()} == {0.95}
@@ -233,25 +235,13 @@ def test_stopping_on_narrow_interval_keeps_coverage(shape: str) -> None:
 def test_interval_scales_with_value_and_stays_nonnegative() -> None:
     parts = passes_of([np.array([10.0, 11.0]), np.array([9.0, 12.0])])
     single, eightfold = (estimates.estimate(parts, estimates.throughput, scale=scale) for scale in (1, 8))
-    assert (eightfold.value, eightfold.low, eightfold.high) == (
-        8 * single.value,
-        8 * single.low,
-        8 * single.high,
-    )
+    ends = single.value, single.low, single.high
+    assert (eightfold.value, eightfold.low, eightfold.high) == tuple(8 * end for end in ends)
 
     far_apart = passes_of([np.array([1.0]), np.array([100.0])])
     assert estimates.estimate(far_apart, estimates.mean_latency).low == 0.0
-
-
-def test_single_pass_has_no_interval() -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - it is raised for nothing else
-        estimates.estimate(passes_of([np.ones(10)]), estimates.mean_latency)
-
-
-def test_goodput_counts_answers_in_time() -> None:
-    parts = [Steady(30.0, 1.0, np.array([1.0, 2.0, 9.0])), Steady(10.0, 1.0, np.array([8.0]))]
-    assert estimates.goodput(parts, 2.0) == pytest.approx(20 * 2 / 4)
-    assert estimates.goodput(parts, 9.0) == pytest.approx(20)
+    with pytest.raises(ValueError, match="two passes"):
+        estimates.estimate(far_apart[:1], estimates.mean_latency)
 
 
 # --- beside textbooks and SciPy -----------------------------------------------------------------------------
@@ -340,10 +330,10 @@ def test_relative_width_of_zero_is_infinite() -> None:
     [
         pytest.param([(1, 11)], 12, 1, 1.0, 10, {10.0}, id="one request counts whole"),
         pytest.param(
-            [(0, 90), (0, 95)], 100, 2, 2.0, 95, {90.0, 95.0}, id="requests that fill the pass all count"
+            [(0, 90), (0, 95)], 100, 2, 2.0, 95, {90.0, 95.0}, id="requests fill the pass: all count"
         ),
         pytest.param(
-            [(0, 10)], 500, 1, 1.0, 10, {10.0}, id="a server that hangs after the start yields a value"
+            [(0, 10)], 500, 1, 1.0, 10, {10.0}, id="a server that hangs after the start has a value"
         ),
         pytest.param(
             [(0, 50), (1, 60), *((t, t + 10) for t in range(60, 100, 10))],
@@ -385,11 +375,9 @@ def test_steady_part_excludes_start_up_and_tail(
 def test_record_order_does_not_matter() -> None:
     timeline = simulate(gamma(0.01, 0.5), 1, concurrency=4)
     order = np.argsort(timeline.ends)
-    sorted_ = Timeline(
-        timeline.starts[order], timeline.ends[order], timeline.opened, timeline.closed, timeline.concurrency
-    )
+    ordered = dataclasses.replace(timeline, starts=timeline.starts[order], ends=timeline.ends[order])
 
-    part, same = steady_part(timeline), steady_part(sorted_)
+    part, same = steady_part(timeline), steady_part(ordered)
 
     assert (part.completed, part.duration_s) == pytest.approx((same.completed, same.duration_s))
     assert sorted(part.latencies_ms) == sorted(same.latencies_ms)
@@ -437,3 +425,41 @@ def test_overload_shows_in_completed_requests() -> None:
 
     assert part.completed / part.duration_s == pytest.approx(50, rel=0.02)
     assert part.due == pytest.approx(2 * part.completed, rel=0.06)
+
+
+# --- certified percentiles ---------------------------------------------------------------------------------
+
+LISTED = json.loads((Path(__file__).parent / "loadgen.json").read_text())
+REQUESTS = [
+    (float(percent), int(slower), requests)
+    for percent, by_slower in LISTED["requests"].items()
+    for slower, requests in by_slower.items()
+]
+
+
+@pytest.mark.parametrize(("percent", "slower", "needed"), REQUESTS)
+def test_required_requests_match_loadgen(percent: float, slower: int, needed: int) -> None:
+    assert estimates.requests_needed(percent, slower) == needed
+    assert estimates.slower_allowed(needed, percent) == slower
+    assert estimates.slower_allowed(needed - 1, percent) == slower - 1
+
+
+@pytest.mark.parametrize(
+    ("requests", "bound_ms", "missing"),
+    [(600, None, 62), (662, 662.0, 0), (838, 837.0, 0)],  # of 838 requests two may be slower
+)
+def test_p99_needs_662_requests_to_certify(requests: int, bound_ms: float | None, missing: int) -> None:
+    latencies_ms = np.random.default_rng(1).permutation(np.arange(1.0, requests + 1))
+    certified = estimates.certified(latencies_ms, 99)
+
+    assert (certified.bound_ms, certified.requests_missing) == (bound_ms, missing)
+    assert (certified.requests, certified.value_ms) == (requests, np.percentile(latencies_ms, 99))
+
+
+@pytest.mark.parametrize(("percent", "requests"), [(99.0, 900), (99.9, 8000), (90.0, 100)])
+def test_certified_bound_covers_percentile_in_99_of_100_runs(percent: float, requests: int) -> None:
+    generator = np.random.default_rng(4)
+    truth = float(-np.log(1 - percent / 100))
+    bounds = [estimates.certified(generator.exponential(1, requests), percent).bound_ms for _ in range(1000)]
+    # Three standard errors of 0.99 in 1,000 are 0.94 of a point.
+    assert np.mean(np.array(bounds) >= truth) > 0.9806

@@ -73,14 +73,12 @@ def job_of(
     with ExitStack() as stack:
 
         def load(fault: str, point: LoadPoint) -> Job:
-            built = make_build(
-                folder, f"F{os.getpid()}x{len(list(folder.iterdir()))}", _RUNTIME.format(fault=fault)
-            )
+            name = f"F{os.getpid()}x{len(list(folder.iterdir()))}"
+            built = make_build(folder, name, _RUNTIME.format(fault=fault))
             model, name = built.case.model, str(built.case)
             rows = np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)
-            data = stack.enter_context(
-                input_data(model, samples_of({model.inputs[0].name: rows}), triton.scratch)
-            )
+            samples = samples_of({model.inputs[0].name: rows})
+            data = stack.enter_context(input_data(model, samples, triton.scratch))
             instances = 2 if "is_first" in fault else 1
             triton.load(built, structs.replace(DEPLOYMENT, instances=instances), point.scenario)
             stack.callback(triton.unload, name)
@@ -93,14 +91,12 @@ def job_of(
 def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnswers:
     """Check a server's answers until there are enough."""
     assert job.check is not None
-    checks: list[VerifiedAnswers] = []
-    deadline = time.monotonic() + SECONDS
-    while True:
-        checks.append(verify(job.check, ask_server(job, 0.3), 0.3))
-        so_far = together(checks)
-        assert so_far is not None
-        if is_enough(so_far) or time.monotonic() > deadline:
-            return so_far
+    so_far, deadline = verify(job.check, ask_server(job, 0.3), 0.3), time.monotonic() + SECONDS
+    while not is_enough(so_far) and time.monotonic() < deadline:
+        joined = together([so_far, verify(job.check, ask_server(job, 0.3), 0.3)])
+        assert joined is not None
+        so_far = joined
+    return so_far
 
 
 @pytest.mark.parametrize(

@@ -90,48 +90,31 @@ def test_unsupported_gpu_figure_is_absent(nvml: Nvml, stretch: Stretch, refused:
     assert [name for name, value in use.items() if value is None] == [field]
 
 
-def reason(name: str) -> int:
-    """The bit of a reason for lower clocks, by its NVML name."""
+THROTTLES = ("SwPowerCap", "HwSlowdown", "SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown")
+HARMLESS = ("GpuIdle", "ApplicationsClocksSetting", "SyncBoost", "DisplayClockSetting", "BoardLimit")
+
+
+@pytest.mark.parametrize("name", [*THROTTLES, *HARMLESS, "Reliability"])
+def test_power_and_heat_limits_count_as_throttling(nvml: Nvml, stretch: Stretch, name: str) -> None:
     of_event, of_throttle = (f"nvmlClocks{kind}Reason{name}" for kind in ("Event", "Throttle"))
-    return int(getattr(NVML, of_event, None) or getattr(NVML, of_throttle))
-
-
-@pytest.mark.parametrize(
-    ("name", "is_throttling"),
-    [
-        *((name, True) for name in ("SwPowerCap", "HwSlowdown", "SwThermalSlowdown")),
-        *((name, True) for name in ("HwThermalSlowdown", "HwPowerBrakeSlowdown")),
-        *((name, False) for name in ("GpuIdle", "ApplicationsClocksSetting", "SyncBoost")),
-        *((name, False) for name in ("DisplayClockSetting", "BoardLimit", "Reliability")),
-    ],
-)
-def test_power_and_heat_limits_count_as_throttling(
-    nvml: Nvml, stretch: Stretch, name: str, is_throttling: bool
-) -> None:
-    bit = reason(name)
+    bit = int(getattr(NVML, of_event, None) or getattr(NVML, of_throttle))
     nvml.reasons = lambda now_s: bit if now_s < 1 else 0
     marks = validity.marks_of_gpu([stretch()])
 
-    assert [mark.code for mark in marks] == ["gpu-throttled"] * is_throttling
+    assert [mark.code for mark in marks] == ["gpu-throttled"] * (name in THROTTLES)
     assert all("50%" in mark.text or "49%" in mark.text for mark in marks), "its share of the time"
-
-
-def test_momentary_throttling_is_ignored(nvml: Nvml, stretch: Stretch) -> None:
-    nvml.reasons = lambda now_s: 0x8 if 1 < now_s < 1.03 else 0
-    assert validity.marks_of_gpu([stretch()]) == []
+    nvml.reasons = lambda now_s: bit if 1 < now_s < 1.03 else 0
+    assert validity.marks_of_gpu([stretch()]) == [], "but for a moment"
 
 
 def test_windows_of_a_real_run_match_watch_clock(
     nvml: Nvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A real load generator and server, beside a fake GPU that draws 100 W.
-    nvml.clock = time.monotonic
-    nvml.counter_step_s = 0.02
-    nvml.reasons = lambda _now: 0x4
+    """A real load generator and server, beside a fake GPU that draws 100 W."""
+    nvml.clock, nvml.counter_step_s, nvml.reasons = time.monotonic, 0.02, lambda _now: 0x4
     name = f"GPU{os.getpid()}"
     model = timed_server.write(tmp_path / "models", name, timed_server.service_times_ms("fixed"))
-    point = LoadPoint("offline", 2, 1)
-    plan = MeasuringPlan(budget_s=1.0)
+    point, plan = LoadPoint("offline", 2, 1), MeasuringPlan(budget_s=1.0)
     with (
         serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
         input_data(model, model.samples("evaluation", None, None), server.scratch) as data,
@@ -145,7 +128,7 @@ def test_windows_of_a_real_run_match_watch_clock(
     load = record_entry(state, plan).load
     assert load.gpu is not None
     assert load.gpu.power_w == pytest.approx(100, rel=0.1)
-    assert load.gpu.energy_j_per_1000 == pytest.approx(
-        1000 * load.gpu.power_w / load.throughput_per_s.value  # type: ignore[operator]
-    )
+    assert load.gpu.power_w is not None
+    energy_j = 1000 * load.gpu.power_w / load.throughput_per_s.value
+    assert load.gpu.energy_j_per_1000 == pytest.approx(energy_j)
     assert "gpu-throttled" in [mark.code for mark in load.marks]

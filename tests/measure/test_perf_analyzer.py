@@ -14,6 +14,7 @@ from fixtures.measure import estimates, perf_analyzer
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import window_for
+from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Model, Tensor
 from tests import toy
 from tests.measure.generator import LATENCY_MS, Generator, option, server_of
@@ -27,12 +28,12 @@ Take = Callable[..., GeneratorRun]
 def run(tmp_path: Path, generator: Generator) -> Take:
     """One good run on the toy model."""
 
-    def run(point: LoadPoint = ONLINE, model: Model | None = None, **changes: Any) -> GeneratorRun:
-        toy_model = model or toy.model()
-        server = changes.pop("server", server_of(tmp_path))
-        with input_data(toy_model, toy.samples(), None) as data:
-            job = Job(server, "toy", toy_model, point, changes.pop("shared_memory", "system"), data)
-            return perf_analyzer.take(job, WINDOW_S)
+    def run(
+        point: LoadPoint = ONLINE, model: Model | None = None, server: Server | None = None
+    ) -> GeneratorRun:
+        model, server = model or toy.model(), server or server_of(tmp_path)
+        with input_data(model, toy.samples(), None) as data:
+            return perf_analyzer.take(Job(server, "toy", model, point, "system", data), WINDOW_S)
 
     return run
 
@@ -71,9 +72,8 @@ def test_command_names_model_server_and_point(run: Take, generator: Generator) -
     }.items():
         assert option(call, name) == value
     assert call["arenas"] == "1", "its own heaps are what damages its files"
-    assert generator.program.with_name("calls.jsonl").stat().st_mode & 0o077 == 0, (
-        "nobody else reads what it makes"
-    )
+    mode = generator.program.with_name("calls.jsonl").stat().st_mode
+    assert mode & 0o077 == 0, "nobody else reads what it makes"
     rows = [base64.b64decode(step[toy.INPUT]["b64"]) for step in call["data"]]
     assert rows == [row.tobytes() for row in toy.rows(range(len(rows)))]
     assert len(rows) > 8, "requests of a batch of 8 differ"
@@ -134,9 +134,7 @@ def test_damaged_run_is_repeated_and_noted(
 def test_run_delayed_by_load_is_still_measured(run: Take, generator: Generator) -> None:
     generator.plan("stopped", "stopped", "good")
     result = run()
-
-    assert result.late_s == pytest.approx(5.0)
-    assert len(result.damaged) == 1
+    assert (result.late_s, len(result.damaged)) == (pytest.approx(5.0), 1)
 
 
 @pytest.mark.parametrize(
@@ -195,5 +193,4 @@ def test_server_ending_under_load_is_an_error(
 
     assert str(caught.value).startswith(ended.called)
     assert caught.value.where == f"toy, {ONLINE}"
-    calls_file = generator.program.with_name("calls.jsonl")
-    assert (len(generator.calls) if calls_file.exists() else 0) == calls
+    assert len(generator.calls) == calls

@@ -8,7 +8,6 @@ import secrets
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +24,7 @@ from fixtures.measure.load_data import LoadData, input_data
 from fixtures.measure.shared_memory import CudaMemory
 from fixtures.measure.verifying import ask_once, ask_server, verify
 from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint, Model, Tensor
+from fixtures.spec import LoadPoint, Tensor
 from reports.record.schema import VerifiedAnswers
 from tests import toy
 from tests.helpers import theirs
@@ -102,10 +101,10 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
     assert checked.first_wrong.given in ("nan", "-1")
 
 
-@pytest.mark.parametrize("in_use", [0, 3], ids=["at once", "when it lets go of the last request"])
-def test_no_region_stays_registered_or_on_disk(in_use: int) -> None:
+def test_no_region_stays_registered_or_on_disk() -> None:
+    """The server first refuses to let go of one, as a request uses it."""
     scratch = Path(f"tritonproof-{secrets.token_hex(8)}")
-    with memory_server(scratch=scratch, in_use=in_use) as (server, seen):
+    with memory_server(scratch=scratch, in_use=3) as (server, seen):
         look(job_of(server))
         look(job_of(server))
 
@@ -115,42 +114,32 @@ def test_no_region_stays_registered_or_on_disk(in_use: int) -> None:
     assert not list(MEMORY.glob(f"{scratch.name}*"))
 
 
-def test_region_is_private_and_unlinked_once_registered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_region_is_private_and_unlinked_once_registered() -> None:
     """A killed process then leaves none behind."""
-    modes = []
-    with memory_server() as (server, seen):
-        register = server.client.register_system_shared_memory
-
-        def watched(name: str, *arguments: Any, **options: Any) -> None:
-            modes.append((MEMORY / name).stat().st_mode & 0o777)
-            register(name, *arguments, **options)
-
-        monkeypatch.setattr(server.client, "register_system_shared_memory", watched)
-        with shared_memory.shared_region(server, 100, "m") as (_name, memory):
-            assert not (MEMORY / seen.keys[0]).exists()
-            memory[:3] = b"abc"
-            (region,) = seen.regions.values()
-            assert region[:3] == b"abc"
-    assert modes == [0o600]
+    with (
+        memory_server() as (server, seen),
+        shared_memory.shared_region(server, 100, "m") as (_name, memory),
+    ):
+        assert seen.modes == [0o600]
+        assert not (MEMORY / seen.keys[0]).exists()
+        memory[:3] = b"abc"
+        (region,) = seen.regions.values()
+        assert region[:3] == b"abc"
 
 
 @pytest.mark.parametrize(
-    ("through", "refuses", "fix"),
+    ("through", "model", "fix"),
     [
-        ("system", True, "--shared-memory none"),
-        ("cuda", True, "--shared-memory system"),
-        ("system", False, ""),
+        ("system", "m", "--shared-memory none"),
+        ("cuda", "m", "--shared-memory system"),
+        ("system", "gone", ""),
     ],
     ids=["system memory", "CUDA memory", "a request"],
 )
-def test_refused_region_is_an_error_and_leaves_nothing(
-    through: SharedMemory, refuses: bool, fix: str
-) -> None:
-    with memory_server(refuses=refuses) as (server, seen):
+def test_refused_region_is_an_error_and_leaves_nothing(through: SharedMemory, model: str, fix: str) -> None:
+    with memory_server(refuses=model == "m") as (server, seen):
         with pytest.raises(ProofError) as raised:
-            look(dataclasses.replace(job_of(server, through=through), name="m" if refuses else "gone"))
+            look(dataclasses.replace(job_of(server, through=through), name=model))
         assert not seen.regions
     assert fix in str(raised.value.fix)
     assert not StandIn.memory
@@ -164,9 +153,7 @@ def test_cuda_library_error_names_its_call() -> None:
         CudaMemory(1)
 
 
-def test_cuda_memory_is_offset_in_its_block(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_cuda_memory_is_offset_in_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
     block, freed = [0x1000], []
 
     class Library:
@@ -188,9 +175,7 @@ def test_cuda_memory_is_offset_in_its_block(
     assert sorted(freed) == block[:-1]
 
 
-def test_full_shared_memory_is_an_error_before_use(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_full_shared_memory_is_an_error_before_use(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_call: Any) -> None:
         raise OSError(28, "No space left on device")
 
@@ -212,44 +197,26 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture
-def model() -> Model:
-    """A model with unique tensor names."""
+def test_left_segments_are_removed_unless_another_process_uses_them() -> None:
+    """The other server would crash if this run's load generator shrank its memory."""
     name = f"test{uuid.uuid4().hex}"
-    return toy.model(
-        inputs=(Tensor(f"{name}/IN", "FP32", (4,)),), outputs=(Tensor(f"{name}_OUT", "FP32", (4,)),)
-    )
-
-
-@pytest.fixture
-def left(model: Model) -> Iterator[list[Path]]:
-    """The model's segments as a killed perf_analyzer leaves them."""
-    names = (model.inputs[0].name.replace("/", "") + "_0_12", model.outputs[0].name)
-    paths = [MEMORY / name for name in names]
-    for path in paths:
+    inputs, outputs = (Tensor(f"{name}/IN", "FP32", (4,)),), (Tensor(f"{name}_OUT", "FP32", (4,)),)
+    model = toy.model(inputs=inputs, outputs=outputs)
+    unused, used = (MEMORY / segment for segment in (f"{name}IN_0_12", f"{name}_OUT"))
+    for path in (unused, used):
         path.write_bytes(b"\0" * mmap.PAGESIZE)
-    yield paths
-    for path in paths:
-        path.unlink(missing_ok=True)
-
-
-def test_unused_segments_are_removed(model: Model, left: list[Path]) -> None:
-    shared_memory.remove_stale_regions(model)
-    assert not any(path.exists() for path in left)
-
-
-def test_segment_used_by_another_process_stays_and_is_named(model: Model, left: list[Path]) -> None:
-    """The other server would crash if this run's load generator shrank it."""
-    command = [sys.executable, "-c", USING, str(left[1])]
+    command = [sys.executable, "-c", USING, str(used)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"mapped\n"
         with pytest.raises(ProofError) as caught:
             shared_memory.remove_stale_regions(model)
+        assert used.stat().st_size == mmap.PAGESIZE
         other.communicate()
-
-    assert str(caught.value.where).startswith(str(left[1]))
-    assert left[1].stat().st_size == mmap.PAGESIZE
+    assert str(caught.value.where).startswith(str(used))
+    shared_memory.remove_stale_regions(model)
+    assert not unused.exists()
+    assert not used.exists()
 
 
 def test_segment_of_another_user_stops_the_pass(tmp_path: Path, generator: Generator) -> None:

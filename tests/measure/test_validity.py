@@ -38,11 +38,8 @@ def codes(use: CpuUse = WELL, concurrency: int = 16, **components: float) -> lis
         (2, OUTSIDE, ["client-bound"]),
         (1, OUTSIDE, []),  # a single request is never late
         (16, OUTSIDE | {"server_queue": 1.0}, []),  # requests wait for the server
-        (
-            16,
-            OUTSIDE | {"server_queue": 0.44, "network_server_send_recv": 3.5},
-            [],
-        ),  # even if only a tenth of them do
+        # even if only a tenth of them do
+        (16, OUTSIDE | {"server_queue": 0.44, "network_server_send_recv": 3.5}, []),
         (2, OUTSIDE | {"server_queue": 0.0, "network_server_send_recv": 0.9}, []),  # half is not most
     ],
 )
@@ -60,10 +57,7 @@ def test_client_that_starves_server_is_the_bottleneck(
         ({"load_generator": 1.1, "server": 2.6, "others": 0.0}, ["client-bound"]),
         ({"load_generator": 0.9, "server": 2.9, "others": 0.0}, []),
         ({"load_generator": 1.1, "server": 2.0, "others": 0.3}, []),
-        (
-            {"load_generator": 1.1, "server": 2.0, "others": 0.0, "stolen": 0.6},
-            ["client-bound", "cpu-stolen"],
-        ),
+        ({"load_generator": 1.1, "others": 0.0, "stolen": 0.6}, ["client-bound", "cpu-stolen"]),
         ({"load_generator": 1.1, "server": None, "others": 2.6}, ["client-bound"]),
         ({"others": 3.0, "server": None}, []),  # they include the server's share
         ({"others": 0.35}, []),
@@ -97,10 +91,10 @@ def test_core_use_is_mean_over_passes(times: list[CpuTime], found: CpuUse) -> No
     assert validity.cpu_use(times, 2) == found
 
 
-@pytest.mark.parametrize(("nice", "found"), [(0, []), (-5, []), (5, ["niced"])])
-def test_run_of_lower_priority_is_marked(nice: int, found: list[str]) -> None:
-    times = [CpuTime(1.0, 0.2, 1.0, 1.5, 0.0), CpuTime(1.0, 0.2, 1.0, 1.5, 0.0, nice)]
-    assert [mark.code for mark in validity.marks_of_priority(times)] == found
+def test_run_of_lower_priority_is_marked() -> None:
+    for nice, found in ((0, []), (-5, []), (5, ["niced"])):
+        times = [CpuTime(1.0, 0.2, 1.0, 1.5, 0.0), CpuTime(1.0, 0.2, 1.0, 1.5, 0.0, nice)]
+        assert [mark.code for mark in validity.marks_of_priority(times)] == found
 
 
 def part(completed: float, due: int | None = 100) -> Steady:
@@ -120,9 +114,8 @@ def part(completed: float, due: int | None = 100) -> Steady:
 def test_missed_schedule_is_marked(
     completed: tuple[float, ...], slip_ms: float, latency_ms: float, found: list[str]
 ) -> None:
-    marks = validity.marks_of_schedule(
-        [part(count) for count in completed], slip_ms, examples.estimate(latency_ms)
-    )
+    parts = [part(count) for count in completed]
+    marks = validity.marks_of_schedule(parts, slip_ms, examples.estimate(latency_ms))
     assert [mark.code for mark in marks] == found
 
 
@@ -159,18 +152,11 @@ MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
 def test_convolution_planning_during_online_load_is_marked(
     changes: dict[str, Any], marked: bool, tmp_path: Path
 ) -> None:
-    usual: dict[str, Any] = {
-        "version": "1.20.1",
-        "backend": "onnxruntime",
-        "scenario": "online",
-        "target": A100,
-    }
-    setup = {**usual, "accelerator": None, "network": networks.convolution} | changes
+    usual = {"version": "1.20.1", "backend": "onnxruntime", "scenario": "online", "target": A100}
+    setup: dict[str, Any] = {**usual, "accelerator": None, "network": networks.convolution} | changes
     case = Case(setup["target"], MICRO, ONNX, setup["accelerator"], "fp32")
-    serving = Serving(
-        "docker", "2.53.0", setup["backend"], "system", versions={"onnxruntime": setup["version"]}
-    )
-    marks = validity.marks_of_plans(
-        case, setup["scenario"], serving, setup["network"](tmp_path / "model.onnx")
-    )
+    versions = {"onnxruntime": setup["version"]}
+    serving = Serving("docker", "2.53.0", setup["backend"], "system", versions=versions)
+    artifact = setup["network"](tmp_path / "model.onnx")
+    marks = validity.marks_of_plans(case, setup["scenario"], serving, artifact)
     assert [mark.code for mark in marks] == (["plans-anew"] if marked else [])

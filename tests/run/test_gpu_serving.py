@@ -12,7 +12,7 @@ import pytest
 
 from fixtures.build import repository, runtimes
 from fixtures.cases import cases_of
-from fixtures.efficiency import best_point, interleaved
+from fixtures.efficiency import interleaved
 from fixtures.efficiency.interleaved import PeakKind
 from fixtures.errors import NotAvailableError
 from fixtures.frameworks import tensorrt
@@ -95,11 +95,11 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
     monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(measuring, "in_process", in_process)
-    monkeypatch.setattr(best_point, "best_points", lambda _case, loads: loads)
+    monkeypatch.setattr(interleaved, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr(models, "reference_on", lambda *_arguments: Opened())
     monkeypatch.setattr(repository, "find", find)
-    monkeypatch.setattr(best_point, "reference_load", reference_load)
+    monkeypatch.setattr(interleaved, "reference_load", reference_load)
     monkeypatch.setattr(measuring, "in_use", lambda build, **_report: contextlib.nullcontext(build))
     monkeypatch.setattr(measuring, "_beside", beside)
     SEEN.clear()

@@ -1,21 +1,33 @@
-"""A server with exactly known percentiles: M/D/1, so Poisson arrivals and equally long requests."""
+"""A server with exactly known percentiles: M/D/1, so Poisson arrivals and equally long requests; the spaces of
+the tests' searches; and a configuration that a search has proven."""
 
 import contextlib
+import dataclasses
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from fixtures.measure import point_state
 from fixtures.measure.job import GeneratorRun, Job
-from fixtures.measure.stopping import WINDOWS, MeasuringPlan
-from fixtures.search import fastest, on_server
+from fixtures.measure.point_state import Measured, PointState
+from fixtures.measure.stopping import MeasuringPlan
+from fixtures.search import candidates, fastest, on_server
 from fixtures.search.candidates import Candidate, Goal, Space
-from fixtures.search.fastest import Result
-from fixtures.search.proof import Report
-from fixtures.spec import LoadPoint
+from fixtures.search.fastest import Proof, Result
+from fixtures.search.trials import Entry
+from fixtures.spec import Deployment, LoadPoint
+from reports.record.schema import Estimate, Verdict
 from tests import toy
-from tests.search.proven import SPACE
+
+OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
+SPACE = Space(OWN, "cpu", 2)
+ALONE = dataclasses.replace(
+    SPACE, held=frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"})
+)
+"""A space of one configuration."""
+PASS_S, FRESH = 0.3, 10
 
 
 def share_answered(rate_per_s: float, service_s: float, latency_s: float) -> float:
@@ -42,59 +54,40 @@ def highest_rate_per_s(service_s: float, goal: Goal) -> float:
 
 
 @dataclass
-class QueueingServer:
+class QueueingServer(toy.LoadGenerator):
     """Serves one request after another in `service_s`, times `factor_of_instances` per further instance."""
 
-    seed: int = 0
     service_s: float = 0.005
     factor_of_instances: float = 1.3
-    asked: list[LoadPoint] = field(default_factory=list)
-    """The point of each run."""
-    runs: dict[LoadPoint, list[GeneratorRun]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._generator = np.random.default_rng(self.seed)
+        super().__post_init__()
+        self.mean_ms = lambda job, _number: 1e3 * job.request_s * max(1, job.point.concurrency)
+        self.runs: list[GeneratorRun] = []
 
-    def service_of(self, candidate: Candidate) -> float:
-        """Service time of a request in seconds."""
-        return self.service_s * self.factor_of_instances ** (candidate.deployment.instances - 1)
+    def take(self, job: Job, window_s: float) -> GeneratorRun:
+        self.runs.append(super().take(job, window_s))
+        return self.runs[-1]
 
     def job_of(self, candidate: Candidate, point: LoadPoint) -> Job:
         """The job of a candidate, with its service time."""
-        return toy.job(point, request_s=self.service_of(candidate))
+        factor = self.factor_of_instances ** (candidate.deployment.instances - 1)
+        return toy.job(point, request_s=self.service_s * factor)
 
-    def take(self, job: Job, window_s: float) -> GeneratorRun:
-        """Simulate one run."""
-        point, service_s, length_s = job.point, job.request_s, WINDOWS * window_s
-        self.asked.append(point)
-        if point.request_rate_per_s is None:
-            latency_s = service_s * point.concurrency
-            length_s = max(length_s, 3 * latency_s)
-            latencies_s = np.full((point.concurrency, math.ceil(length_s / latency_s) + 1), latency_s)
-            timeline = toy.closed_loop(latencies_s, length_s)
-        else:
-            count, gap_s = (
-                math.ceil(2 * length_s * point.request_rate_per_s) + 100,
-                1 / point.request_rate_per_s,
-            )
-            gaps_s = np.full(count, gap_s)
-            if point.arrivals == "poisson":
-                gaps_s = self._generator.exponential(gap_s, count)
-            timeline = toy.open_loop(np.cumsum(gaps_s) - gaps_s[0], service_s, length_s)
-        run = toy.run_of(timeline, next_window_s=length_s / WINDOWS)
-        self.runs.setdefault(point, []).append(run)
-        return run
-
-    def search(
-        self,
-        goal: Goal,
-        budget_s: float = 3.0,
-        space: Space = SPACE,
-        report: Report = lambda _step: None,
-    ) -> Result:
+    def search(self, goal: Goal, budget_s: float = 3.0, space: Space = SPACE) -> Result:
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
         bench = on_server.Bench(
             goal, self.job_of, contextlib.nullcontext, plan, take_look=self.take, take_pass=self.take
         )
-        return fastest.search(space, goal, bench.look, bench.prove, report, bench.patience_s)
+        return fastest.search(space, goal, bench.look, bench.prove, patience_s=bench.patience_s)
+
+
+def proven(verdict: Verdict, per_s: float) -> Proof:
+    """A proof from ten passes of about the same throughput."""
+    candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
+    latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
+    timelines = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
+    state = PointState(Measured(toy.job(candidate.ladder[0]), passes=tuple(map(toy.run_of, timelines))))
+    value, speeds = Estimate(per_s, per_s, per_s), point_state.speeds(state.mine)
+    return Proof(Entry(candidate, 0), state, Estimate(1, 1, 1), value, verdict, speeds)

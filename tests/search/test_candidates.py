@@ -12,11 +12,11 @@ from msgspec import structs
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from fixtures.measure.estimates import Steady
-from fixtures.search import candidates, proof
+from fixtures.search import candidates, fastest
 from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.spec import Deployment, Scenario
 from reports.record.schema import Estimate
-from tests.search.proven import OWN, SPACE
+from tests.search.queueing import OWN, SPACE
 
 
 @pytest.mark.parametrize("most", [1, 4, 8, 32, 128, 256])
@@ -31,10 +31,8 @@ def test_ladder_sizes_grow_by_at_most_an_eighth(most: int) -> None:
 
 
 def test_instances_are_limited_by_cores_and_device() -> None:
-    counts = {
-        cores: candidates.instance_counts(dataclasses.replace(SPACE, cores=cores)) for cores in (1, 2, 64)
-    }
-    assert counts == {1: [1], 2: [1, 2], 64: [1, 2, 4]}
+    for cores, counts in {1: [1], 2: [1, 2], 64: [1, 2, 4]}.items():
+        assert candidates.instance_counts(dataclasses.replace(SPACE, cores=cores)) == counts
     assert candidates.instance_counts(Space(OWN, "cuda", 1)) == [1, 2, 4]
 
 
@@ -47,23 +45,16 @@ def test_queue_delays_are_below_budget(budget_ms: float, delays_us: list[int]) -
 
 
 def test_user_settings_are_kept() -> None:
-    space = Space(
-        OWN, "cpu", 2, frozenset({"instances", "max_queue_delay_us"}), batches=(1,), concurrencies=(4, 8)
-    )
-    proposals = [
-        *candidates.basic_candidates(space, Goal(7, 99)),
-        *candidates.variations(space, Goal(7, 99), 1),
-    ]
+    held = frozenset({"instances", "max_queue_delay_us"})
+    space = Space(OWN, "cpu", 2, held, batches=(1,), concurrencies=(4, 8))
+    basic = candidates.basic_candidates(space, Goal(7, 99))
+    proposals = [*basic, *candidates.variations(space, Goal(7, 99), 1)]
 
     assert {proposal.deployment.instances for proposal in proposals} == {1}
     assert {proposal.deployment.max_queue_delay_us for proposal in proposals} == {1_000}
     assert {point.batch for proposal in proposals for point in proposal.ladder} == {1}
-    assert {
-        load.concurrency
-        for proposal in proposals
-        if proposal.scenario == "online"
-        for load in proposal.ladder
-    } == {4, 8}
+    ladders = [proposal.ladder for proposal in proposals if proposal.scenario == "online"]
+    assert {load.concurrency for ladder in ladders for load in ladder} == {4, 8}
 
 
 @pytest.mark.parametrize(
@@ -71,13 +62,13 @@ def test_user_settings_are_kept() -> None:
     [(5, 6, 7, "passed"), (5, 6, 7.1, "not shown"), (6, 7.1, 8, "failed"), (7, 7, 7, "passed")],
 )
 def test_verdict_follows_the_interval(low: float, value: float, high: float, verdict: str) -> None:
-    assert proof.verdict_of(Estimate(value, low, high), [], Goal(7, 99)) == verdict
+    assert fastest.verdict_of(Estimate(value, low, high), [], Goal(7, 99)) == verdict
 
 
 @pytest.mark.parametrize(("requests", "verdict"), [(600, "not shown"), (700, "passed")])
 def test_requests_certify_an_open_interval(requests: int, verdict: str) -> None:
     parts = [Steady(100.0, 1.0, np.full(requests, 6.0))]
-    assert proof.verdict_of(Estimate(6, 6, 6, open_above=True), parts, Goal(7, 99)) == verdict
+    assert fastest.verdict_of(Estimate(6, 6, 6, open_above=True), parts, Goal(7, 99)) == verdict
 
 
 HEAD = 'name: "detector"  # { not a bracket\nmax_batch_size: 8\n'
@@ -131,11 +122,8 @@ def test_diff_applies_cleanly_and_keeps_other_lines(
         assert tuple(batching.preferred_batch_size) == deployment.preferred_batch_sizes
         assert batching.max_queue_delay_microseconds == deployment.max_queue_delay_us
     if wanted.deployment.instances > 1:
-        assert [(group.count, group.kind) for group in config.instance_group] in (
-            [(2, 2)],
-            [(4, 2)],
-            [(2, 0)],
-        )
+        (group,) = config.instance_group
+        assert (group.count, group.kind) in ((2, 2), (4, 2), (2, 0))
 
 
 def test_own_settings_give_an_empty_diff() -> None:

@@ -1,40 +1,40 @@
-"""The search measures a server through the same interface as sweeps do."""
+"""The search measures a server through the same interface as sweeps do, also a real one of a known rate."""
 
 import contextlib
 import dataclasses
+import os
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from fixtures.measure.job import Job
+from fixtures.measure.load_data import input_data
 from fixtures.measure.point_state import PointState
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.search import candidates, on_server
+from fixtures.search import candidates, fastest, on_server
 from fixtures.search.candidates import Candidate, Goal
 from fixtures.search.fastest import Result
-from fixtures.search.on_server import Bench as RealBench
+from fixtures.search.on_server import Bench
 from fixtures.search.trials import Entry
+from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from reports.record.schema import Verdict
 from tests import toy
-from tests.search.proven import SPACE, proven
+from tests.measure import timed_server
+from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, proven
 
 
-def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> RealBench:
+def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> Bench:
     """A bench with a simulated server; it appends each loaded candidate to `loaded`."""
 
     def job_of(candidate: Candidate, point: LoadPoint) -> Job:
         loaded.append(candidate)
         return toy.job(point, request_s=0.002)
 
-    return RealBench(
-        Goal(7, 99),
-        job_of,
-        contextlib.nullcontext,
-        MeasuringPlan(budget_s=2.0),
-        take_look=generator.take,
-        take_pass=generator.take,
-    )
+    plan, take = MeasuringPlan(budget_s=2.0), generator.take
+    return Bench(Goal(7, 99), job_of, contextlib.nullcontext, plan, take_look=take, take_pass=take)
 
 
 def test_answers_are_checked_only_in_proofs() -> None:
@@ -72,3 +72,35 @@ def test_search_result_is_summarized_for_the_record() -> None:
         summary = on_server.summarise(Result(proof, None, 9, 95), goal, plan, 71.64, "config.pbtxt")
         assert (summary.verdict, summary.passes, summary.duration_s) == (expected, 95, 71.6)
         assert summary.load.throughput_per_s.value == pytest.approx(100, rel=0.01)
+
+
+@pytest.mark.campaign
+def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
+    name, goal, plan = f"rates_{os.getpid()}", Goal(25, 90, "poisson"), MeasuringPlan()
+    repository = tmp_path / "models"
+    repository.mkdir()
+    model = timed_server.write(repository, name, timed_server.service_times_ms("fixed"))
+    with contextlib.ExitStack() as stack:
+        triton = serve(Choice("embedded"), repository, tmp_path / "server.log", device="cpu")
+        server = stack.enter_context(triton)
+        server.client.load_model(name)
+        data = stack.enter_context(input_data(model, model.samples("evaluation", None, None), server.scratch))
+
+        def job_of(_candidate: Candidate, point: LoadPoint) -> Job:
+            return Job(server, name, model, point, "system", data.below(server.scratch), 0.005)
+
+        bench = Bench(goal, job_of, contextlib.nullcontext, plan)
+        result = fastest.search(ALONE, goal, bench.look, bench.prove, patience_s=bench.patience_s)
+        bench.take_look(job_of(result.winner.entry.candidate, LoadPoint("online", 1, 8)), 1.0)
+
+    # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.
+    service_s = 1 / timed_server.busy_rate_per_s(repository, name, last=300)
+    exact = highest_rate_per_s(service_s, goal)
+    rate = result.winner.entry.point.request_rate_per_s
+    if result.winner.verdict != "passed":
+        pytest.skip(f"other programs delayed requests: {result.winner.latency_ms} is {result.winner.verdict}")
+    assert rate is not None
+    # Other programs lengthen tails, which only lowers the rate within budget.
+    assert 0.3 * exact < rate < 1.05 * exact, f"{exact:.1f}/s of {1e3 * service_s:.2f} ms"
+    assert result.winner.goodput_per_s is not None
+    assert result.winner.goodput_per_s.value == pytest.approx(rate, rel=0.12)

@@ -1,13 +1,13 @@
 """Real servers: a leak of 1 KiB per request is found, and a clean server passes."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fixtures.soak.under_load import keep_loaded, load_again, load_in_vain, record_entry, write_failing
-from fixtures.soak.usage import MEMORY, Per, Usage, usage_of, watch
+from fixtures.soak.usage import MEMORY, Per, usage_of, watch
 from reports.record.schema import Soak
 from reports.tables.soak import soak_text
 from tests.soak.leaking import LEAKS, served
@@ -22,30 +22,18 @@ several seconds for each."""
 LOADING_LEAK = "open(f'/dev/shm/tritonproof-test-{os.getpid()}', 'wb').write(b'x' * (8 << 20))"
 
 
-def soak(folder: Path, *, loading: str = "pass", request: str = "pass", loadings: bool = False) -> Soak:
+def soak(folder: Path, per: Per | None = None, *, loading: str = "pass", request: str = "pass") -> Soak:
     """Soak a real server whose model runs this code at each loading and each request."""
     with served(folder, request=request, loading=loading) as model:
-        watched = watch(model.job.server)
-        read = functools.partial(usage_of, watched)
-        loaded = keep_loaded(model.job, SECONDS, read)
-        reloaded: dict[Per, Sequence[Usage]] = {}
-        if loadings:
-            reloaded["loading"] = load_again(model.load, LOADING_S, read, most=16)
-        return record_entry(model.job.point, loaded, reloaded)
-
-
-@pytest.mark.usefixtures("no_segments_left")
-def test_leak_of_failed_loadings_is_found(tmp_path: Path) -> None:
-    with served(tmp_path, loading=LOADING_LEAK) as model:
-        server, name = model.job.server, model.job.name
-        config = server.client.get_model_config(name).config
-        copy = write_failing(tmp_path / "models" / name, config, tmp_path / "models")
+        server, name, load = model.job.server, model.job.name, model.load
+        if per == "failed_loading":
+            config = server.client.get_model_config(name).config
+            copy = write_failing(folder / "models" / name, config, folder / "models")
+            load = functools.partial(load_in_vain, server, copy)
         read = functools.partial(usage_of, watch(server))
         loaded = keep_loaded(model.job, SECONDS, read)
-        failed = load_again(functools.partial(load_in_vain, server, copy), LOADING_S, read, most=16)
-        result = record_entry(model.job.point, loaded, {"failed_loading": failed})
-
-    assert leaking(result) == {("shared memory", "failed_loading")}, soak_text(result)
+        loadings = {per: load_again(load, LOADING_S, read, most=16)} if per else {}
+        return record_entry(model.job.point, loaded, loadings)
 
 
 def leaking(found: Soak) -> set[tuple[str, str]]:
@@ -78,15 +66,16 @@ def test_leak_per_request_is_found_with_its_size(leak: str, what: str, tmp_path:
         assert slope.high > 1024
 
 
+@pytest.mark.parametrize("per", ["loading", "failed_loading"])
 @pytest.mark.usefixtures("no_segments_left")
-def test_leak_per_loading_is_found(tmp_path: Path) -> None:
-    result = soak(tmp_path, loading=LOADING_LEAK, loadings=True)
+def test_leak_per_loading_is_found(per: Per, tmp_path: Path) -> None:
+    result = soak(tmp_path, per, loading=LOADING_LEAK)
 
-    assert leaking(result) == {("shared memory", "loading")}, soak_text(result)
+    assert leaking(result) == {("shared memory", per)}, soak_text(result)
 
 
 def test_clean_server_passes(tmp_path: Path) -> None:
-    result = soak(tmp_path, loadings=True)
+    result = soak(tmp_path, "loading")
 
     assert {growth.verdict for growth in result.growth} == {"passed"}, soak_text(result)
     assert {growth.per for growth in result.growth} == {"request", "loading"}

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf import text_format
@@ -60,14 +61,8 @@ class Machine:
         self.loadings += 1
 
     def keep_loaded(self, duration_s: float) -> UnderLoad:
-        return keep_loaded(
-            toy.job(POINT),
-            duration_s,
-            self.read,
-            take=self.take,
-            answered=lambda: self.answered,
-            clock=lambda: self.now_s,
-        )
+        own: dict[str, Any] = {"answered": lambda: self.answered, "clock": lambda: self.now_s}
+        return keep_loaded(toy.job(POINT), duration_s, self.read, take=self.take, **own)
 
     def soak(self, duration_s: float) -> Soak:
         loaded = self.keep_loaded(duration_s)
@@ -121,9 +116,8 @@ def test_slowdown_is_found_and_slow_start_ignored() -> None:
 
 def test_copy_fails_after_loading_and_model_stays(tmp_path: Path) -> None:
     marker = tmp_path / "loaded"
-    own = (
-        code("values") + f"\n    def initialize(self, args):\n        open({str(marker)!r}, 'a').write('x')\n"
-    )
+    initialize = f"\n    def initialize(self, args):\n        open({str(marker)!r}, 'a').write('x')\n"
+    own = code("values") + initialize
     model = write_model(tmp_path / "user", "doubler", own, config())
     before, repository = contents(tmp_path / "user"), tmp_path / "models"
     write_model(repository, "doubler", own, config())
@@ -155,9 +149,6 @@ def test_copy_for_other_backend_declares_a_missing_output(tmp_path: Path) -> Non
     copied = text_format.Parse((copy / "config.pbtxt").read_text(), ModelConfig())
     assert (copied.name, len(copied.output)) == (copy.name, 2)
     assert (copy / "1" / "model.onnx").read_bytes() == b"network"
-
-
-def test_ensemble_has_no_failing_copy(tmp_path: Path) -> None:
-    own = text_format.Parse(config(more=ENSEMBLE), ModelConfig())
+    ensemble = text_format.Parse(config(more=ENSEMBLE), ModelConfig())
     with pytest.raises(NotAvailableError):
-        write_failing(tmp_path, own, tmp_path)
+        write_failing(tmp_path, ensemble, tmp_path)

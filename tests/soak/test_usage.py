@@ -7,7 +7,6 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from scipy import stats
 from fixtures.errors import NotAvailableError
 from fixtures.host import nvml
 from fixtures.serve.server import Server
-from fixtures.soak.usage import ARENAS_OF_A_CPU, MEMORY, Per, Usage, growths, usage_of, watch
+from fixtures.soak.usage import ARENAS_OF_A_CPU, MEMORY, Per, growths, usage_of, watch
 from reports.record.schema import Growth, Verdict
 from tests.host.fake_nvml import Nvml
 
@@ -46,11 +45,14 @@ for line in sys.stdin:
 """
 
 
-@dataclass
 class Program:
     """A program that uses more of a resource on command."""
 
-    process: "subprocess.Popen[str]"
+    def __init__(self, segment: str, *arguments: str) -> None:
+        command = [sys.executable, "-c", PROGRAM, segment, *arguments]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+        self.use("nothing")
 
     def use(self, what: str) -> None:
         assert self.process.stdin is not None
@@ -59,31 +61,37 @@ class Program:
         assert self.process.stdout.readline() == "done\n"
 
 
+Start = Callable[..., Program]
+
+
 @pytest.fixture
-def start() -> Iterator[Callable[..., Program]]:
+def start() -> Iterator[Start]:
     """Start such a program; after the test it and its shared memory are gone."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[Program] = []
     name = f"tritonproof-test-{uuid.uuid4().hex}"
 
     def run(*arguments: str) -> Program:
-        command = [sys.executable, "-c", PROGRAM, f"{name}-{len(started)}", *arguments]
-        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        program = Program(started[-1])
-        program.use("nothing")
-        return program
+        started.append(Program(f"{name}-{len(started)}", *arguments))
+        return started[-1]
 
     yield run
-    for number, process in enumerate(started):
-        process.communicate()
+    for number, program in enumerate(started):
+        program.process.communicate()
         (MEMORY / f"{name}-{number}").unlink(missing_ok=True)
 
 
-def server_of(pid: int | None, **changes: Any) -> Server:
+def server_of(pid: int | None, kind: Any = "embedded", **changes: Any) -> Server:
     fields: dict[str, Any] = {"scratch": Path("/tmp") / SERVER, "pid": pid}
-    return Server("embedded", "127.0.0.1:1", "2.51.0", None, None, **(fields | changes))
+    return Server(kind, "127.0.0.1:1", "2.51.0", None, None, **(fields | changes))
 
 
-def grown(before: Usage, after: Usage) -> dict[str, float]:
+def increases(server: Server, program: Program, *uses: str) -> dict[str, float]:
+    """How much more a server uses once a program uses more."""
+    watched = watch(server)
+    before = usage_of(watched)
+    for what in uses:
+        program.use(what)
+    after = usage_of(watched)
     return {name: after[name] - before[name] for name in before}
 
 
@@ -97,38 +105,24 @@ def grown(before: Usage, after: Usage) -> dict[str, float]:
         ("mapped segment", "shared memory", 4 * MIB),
     ],
 )
-def test_each_resource_increase_is_seen_alone(
-    what: str, name: str, least: int, start: Callable[..., Program]
-) -> None:
+def test_each_resource_increase_is_seen_alone(what: str, name: str, least: int, start: Start) -> None:
     program = start()
-    watched = watch(server_of(program.process.pid))
-    before = usage_of(watched)
-
-    program.use(what)
-
-    increases = grown(before, usage_of(watched))
-    assert least <= increases.pop(name) < 1.5 * least
-    assert max(increases.values()) < MIB
+    more = increases(server_of(program.pid), program, what)
+    assert least <= more.pop(name) < 1.5 * least
+    assert max(more.values()) < MIB
 
 
-def test_segment_of_another_program_is_excluded(start: Callable[..., Program]) -> None:
+def test_segment_of_another_program_is_excluded(start: Start) -> None:
     server, other = start(), start()
-    watched = watch(server_of(server.process.pid))
-    before = usage_of(watched)
-
-    other.use("mapped segment")
-
-    assert grown(before, usage_of(watched))["shared memory"] == 0
+    assert increases(server_of(server.pid), other, "mapped segment")["shared memory"] == 0
 
 
-def test_gpu_memory_is_read_if_nvml_reports_it(
-    start: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpu_memory_is_read_if_nvml_reports_it(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Nvml(lambda: 0.0)
     monkeypatch.setitem(sys.modules, "pynvml", driver)
     nvml.visible_gpus.cache_clear()
     try:
-        server = start().process.pid
+        server = start().pid
         driver.pids = lambda _handle: [server, 1]
         reporting = watch(server_of(server, device="cuda"))
         assert usage_of(reporting)["GPU memory"] == 5 * 2**30
@@ -151,49 +145,34 @@ def docker_that_says(pid: int, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
 
 
-def container() -> Server:
-    return Server("docker", "127.0.0.1:1", "2.51.0", None, None, scratch=Path("/tmp") / SERVER)
-
-
 def test_container_is_watched_by_its_first_process(
-    start: Callable[..., Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = start(f"--id={SERVER}")
-    docker_that_says(program.process.pid, tmp_path, monkeypatch)
-    watched = watch(container())
-    before = usage_of(watched)
-
-    program.use("memory")
-    program.use("segment")
-
-    increases = grown(before, usage_of(watched))
-    assert increases["memory of the server"] >= 8 * MIB
-    assert increases["shared memory"] >= 4 * MIB
+    docker_that_says(program.pid, tmp_path, monkeypatch)
+    more = increases(server_of(None, "docker"), program, "memory", "segment")
+    assert more["memory of the server"] >= 8 * MIB
+    assert more["shared memory"] >= 4 * MIB
 
 
-def test_unreadable_processes_limit_what_is_watched(
-    start: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_processes_limit_what_is_watched(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, _mode: not str(path).endswith("fd"))
 
-    watched = watch(server_of(start().process.pid))
+    watched = watch(server_of(start().pid))
 
     assert set(usage_of(watched)) == {"memory of the server", "threads"}
     assert "open files and shared memory were not watched" in watched.not_watched[0]
 
 
-def test_invisible_server_is_not_soaked() -> None:
+def test_invisible_server_is_not_soaked(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server elsewhere, and a container of another machine's engine, whose process has an id of this one."""
     with pytest.raises(NotAvailableError):
         watch(server_of(None, scratch=None))
-
-
-def test_container_of_remote_engine_is_not_watched(
-    start: Callable[..., Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    docker_that_says(start().process.pid, tmp_path, monkeypatch)
-
+    docker_that_says(start().pid, tmp_path, monkeypatch)
     with pytest.raises(NotAvailableError):
-        watch(container())
+        watch(server_of(None, "docker"))
 
 
 BYTES, NUMBER = "shared memory", "open files"
@@ -385,9 +364,7 @@ def like(real: dict[str, Any], generator: np.random.Generator) -> list[dict[str,
 
 
 @pytest.mark.parametrize("real", TRACES["traces"], ids=lambda item: item["of"])
-def test_clean_servers_pass_and_1_kib_leaks_are_found(
-    real: dict[str, Any],
-) -> None:
+def test_clean_servers_pass_and_1_kib_leaks_are_found(real: dict[str, Any]) -> None:
     generator, name = np.random.default_rng(7), "memory of the server"
     times = list(real["requests_per_s"] * np.linspace(0, 600, SAMPLES))
     alarms = passed = leaks = 0
@@ -405,10 +382,8 @@ def test_clean_servers_pass_and_1_kib_leaks_are_found(
 
 @pytest.mark.parametrize("count", [18, 24])
 def test_successive_malloc_heaps_are_no_leak(count: int) -> None:
-    used = [
-        {name: float(values[place]) for name, values in TRACES["loadings"]["used"].items()}
-        for place in range(count)
-    ]
+    traced = TRACES["loadings"]["used"]
+    used = [{name: float(values[place]) for name, values in traced.items()} for place in range(count)]
     times = [float(place + 1) for place in range(count)]
 
     by_name = {growth.what: growth.verdict for growth in growths(used, times, "loading", ARENAS_OF_A_CPU * 2)}

@@ -15,7 +15,8 @@ from reports.record.schema import Search
 from reports.tables.case import case_section
 from reports.text.publishable import publishable
 from tests.helpers import as_markdown
-from tests.soak.leaking import LEAKS, write
+from tests.measure.timed_server import write_echoing
+from tests.soak.leaking import LEAKS
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 from tests.whole_runs.suite import Run, suite
 
@@ -219,7 +220,7 @@ def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: py
 
 @pytest.mark.campaign
 def test_leaking_model_fails_with_recorded_size(tmp_path: Path) -> None:
-    write(tmp_path / "models", "leaky", request=LEAKS["1 KiB"])
+    write_echoing(tmp_path / "models", "leaky", request=LEAKS["1 KiB"])
     options = ("--repository", str(tmp_path / "models"), "--soak", "30s", "-k", "soak")
 
     done = suite(*options, results=tmp_path / "results")

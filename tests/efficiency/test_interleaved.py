@@ -13,10 +13,19 @@ from msgspec import structs
 from fixtures.build.repository import BuiltModel
 from fixtures.cases import cases_of, reference_of
 from fixtures.efficiency import interleaved
-from fixtures.efficiency.best_point import batch_in_process, best_of, best_points, loads_of, reference_load
 from fixtures.efficiency.in_process import in_process
 from fixtures.efficiency.in_process_worker import WAYS
-from fixtures.efficiency.interleaved import Turns, is_done, mean_of, take_turns
+from fixtures.efficiency.interleaved import (
+    Turns,
+    batch_in_process,
+    best_of,
+    best_points,
+    is_done,
+    loads_of,
+    mean_of,
+    reference_load,
+    take_turns,
+)
 from fixtures.errors import NotAvailableError
 from fixtures.host.activity import CpuTime
 from fixtures.host.targets import EVERY_TARGET
@@ -35,6 +44,11 @@ POINT = LoadPoint("offline", 1, 1)
 QUICK = MeasuringPlan(budget_s=0.1)
 RECORD = examples.record()
 
+
+def turns_of(served: Any, in_process: Any, spent_s: float = 0.0) -> Turns:
+    return Turns({"served": served, "in_process": in_process}, spent_s)
+
+
 # --- the turns ----------------------------------------------------------------------------------------------
 
 
@@ -46,15 +60,13 @@ def test_each_turn_runs_all_sides_in_random_order() -> None:
 
     rates = {"served": 90.0, "in_process": 100.0, "reference": 60.0}
     sides = {name: side(name, rate) for name, rate in rates.items()}
-    turns = take_turns(sides, lambda so_far: len(so_far.served_per_s) == 40)
+    turns = take_turns(sides, lambda so_far: len(so_far.per_s["served"]) == 40)
 
     rounds = [tuple(order[place : place + 3]) for place in range(0, len(order), 3)]
     assert {frozenset(each) for each in rounds} == {frozenset(rates)}
     assert len(set(rounds)) > 1
-    assert (turns.served_per_s, turns.in_process_per_s) == ((90.0,) * 40, (100.0,) * 40)
-    ratio_to_reference = turns.ratio_to_reference()
-    assert ratio_to_reference is not None
-    assert (turns.ratio().value, ratio_to_reference.value) == pytest.approx((0.9, 1.5))
+    assert turns.per_s == {name: (rate,) * 40 for name, rate in rates.items()}
+    assert (turns.ratio().value, turns.ratio("reference").value) == pytest.approx((0.9, 1.5))
 
 
 def test_turns_continue_until_ratio_is_known() -> None:
@@ -62,7 +74,7 @@ def test_turns_continue_until_ratio_is_known() -> None:
     sides = {"served": lambda: next(noisy), "in_process": lambda: 100.0}
     plan = MeasuringPlan(precision_target=0.05, budget_s=1000)
     turns = take_turns(sides, lambda so_far: is_done(so_far, plan, slow=False))
-    assert len(turns.served_per_s) > 5
+    assert len(turns.per_s["served"]) > 5
     assert turns.ratio().high / turns.ratio().low < 1.11
 
 
@@ -80,8 +92,7 @@ def test_turns_continue_until_ratio_is_known() -> None:
 def test_turns_end_once_ratio_is_known_or_budget_spent(
     count: int, spread: float, spent_s: float, *, slow: bool, done: bool
 ) -> None:
-    served = tuple(1 + spread * (-1) ** turn for turn in range(count))
-    turns = Turns(served, (1.0,) * count, spent_s=spent_s)
+    turns = turns_of([1 + spread * (-1) ** turn for turn in range(count)], [1.0] * count, spent_s)
     assert is_done(turns, MeasuringPlan(precision_target=0.05, budget_s=10), slow=slow) is done
 
 
@@ -105,25 +116,24 @@ class Process:
 
 def measure(
     request_s: float = 0.01, worker: Any = None, generator: toy.LoadGenerator | None = None, **options: Any
-) -> tuple[Turns, list[float]]:
-    """Measure a point in turns with a worker; returns the load generator's windows too."""
-    job = dataclasses.replace(toy.job(POINT), request_s=request_s)
+) -> tuple[Turns, int]:
+    """Measure a point in turns with a worker; returns the number of runs of the load generator too."""
+    job = toy.job(POINT, request_s=request_s)
     generator = generator or toy.LoadGenerator()
-    windows: list[float] = []
 
-    def take(job: Job, window_s: float) -> GeneratorRun:
-        windows.append(window_s)
+    def take(job: Job, _window_s: float) -> GeneratorRun:
         return generator.take(job, 0.12)
 
     if options.pop("is_cold", False):
         options["cold"] = [job]
     process: Any = worker or Process()
-    return interleaved.measure(job, process, 1, QUICK, take=take, **options), windows
+    turns = interleaved.measure(job, process, 1, QUICK, take=take, **options)
+    return turns, len(generator.calls)
 
 
 def test_two_gpus_are_compared_with_twice_one_in_process() -> None:
     single, double = (measure(gpus=gpus)[0] for gpus in (1, 2))
-    assert double.in_process_per_s[0] == 2 * single.in_process_per_s[0]
+    assert double.per_s["in_process"][0] == 2 * single.per_s["in_process"][0]
     assert double.ratio().value == pytest.approx(single.ratio().value / 2, rel=0.05)
 
 
@@ -138,7 +148,7 @@ def test_two_gpus_are_compared_with_twice_one_in_process() -> None:
 def test_every_in_process_mode_is_warmed_and_recorded(
     ways: tuple[str, ...], figures: tuple[float | None, ...]
 ) -> None:
-    turns, _windows = measure(worker=Process(compiled_after=1, ways=ways))
+    turns, _runs = measure(worker=Process(compiled_after=1, ways=ways))
     entry = interleaved.record_entry(turns, examples.load("offline", 1, 1.0), 2, 1, None)
     speeds = (entry.in_process_per_s, entry.serial_per_s, entry.resident_per_s)
     assert tuple(speed and pytest.approx(speed.value) for speed in speeds) == figures
@@ -148,8 +158,8 @@ def test_every_in_process_mode_is_warmed_and_recorded(
     ("is_cold", "request_s", "uncounted"), [(False, 0.01, 0), (True, 0.01, 1), (True, 2, 0)]
 )
 def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, uncounted: int) -> None:
-    turns, windows = measure(request_s, is_cold=is_cold)
-    assert len(windows) - len(turns.served_per_s) == uncounted
+    turns, runs = measure(request_s, is_cold=is_cold)
+    assert runs - len(turns.per_s["served"]) == uncounted
 
 
 SLOWER_SERVED = """
@@ -174,8 +184,8 @@ def test_slower_served_model_is_measured_slower(make_build: MakeBuild, tmp_path:
         worker.wait_ready()
         job = Job(server, str(build.case), model, POINT, "system", data.below(server.scratch), 0.06)
         turns = interleaved.measure(job, worker, 1, MeasuringPlan(budget_s=1.0))
-    assert len(turns.served_per_s) == len(turns.in_process_per_s) >= 5
-    assert max(turns.served_per_s) < 1 / 0.06 * 1.05
+    assert len(turns.per_s["served"]) == len(turns.per_s["in_process"]) >= 5
+    assert max(turns.per_s["served"]) < 1 / 0.06 * 1.05
     assert turns.ratio().low <= turns.ratio().value < 0.5
 
 
@@ -183,6 +193,8 @@ def test_slower_served_model_is_measured_slower(make_build: MakeBuild, tmp_path:
 
 
 def test_best_point_is_fastest_closed_loop() -> None:
+    """A full model has a best point of each scenario, a micro model has one."""
+
     def at(rate: float, request_rate_per_s: float | None = None) -> Load:
         return structs.replace(examples.load("offline", 8, rate), request_rate_per_s=request_rate_per_s)
 
@@ -191,14 +203,9 @@ def test_best_point_is_fastest_closed_loop() -> None:
     assert best_of(loads[3:]) is None
     with pytest.raises(NotAvailableError):
         best_points(toy.case(), loads[3:])
-
-
-def test_micro_model_has_one_best_point() -> None:
-    """A full model has a best point of each scenario."""
     offline, online = examples.load("offline", 8, 5.0), examples.load("online", 16, 7.0)
-    full, micro = toy.case(), toy.case(toy.model(micro=True))
-    assert best_points(full, [online, offline]) == [offline, online]
-    assert best_points(micro, [online, offline]) == [online]
+    assert best_points(toy.case(), [online, offline]) == [offline, online]
+    assert best_points(toy.case(toy.model(micro=True)), [online, offline]) == [online]
 
 
 @pytest.mark.parametrize(
@@ -262,7 +269,7 @@ def test_reference_is_published_format_or_onnx_fp32(name: str, reference: str) -
 
 
 def test_turns_are_summarized_by_geometric_means() -> None:
-    turns, peak = Turns((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
+    turns, peak = turns_of((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
     entry = interleaved.record_entry(
         turns, examples.load("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True
     )
@@ -271,50 +278,39 @@ def test_turns_are_summarized_by_geometric_means() -> None:
     assert (entry.pairs, entry.in_process_batch, entry.threads, entry.spinning) == (2, 8, 2, True)
 
 
-def marks_of(taken: Turns, measured_per_s: float | None = None) -> list[str]:
-    """The marks of turns beside a load point of the same speed, or of the given one."""
-    load = examples.load("offline", 1, measured_per_s or taken.served_per_s[0])
-    entry = interleaved.record_entry(taken, load, 2, 1, None)
-    record = publishable(structs.replace(RECORD, efficiency=(entry,)))
-    return [mark.code for efficiency in record.efficiency for mark in efficiency.marks]
-
-
-@pytest.mark.parametrize(("ratio", "codes"), [(1.04, []), (1.06, ["faster-than-in-process"])])
-def test_server_faster_than_in_process_is_marked(ratio: float, codes: list[str]) -> None:
-    assert marks_of(Turns((ratio, ratio), (1.0, 1.0))) == codes
+NICE = CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=5)
 
 
 @pytest.mark.parametrize(
-    ("served_per_s", "codes"),
+    ("served_per_s", "in_process", "cpu", "codes"),
     [
-        ((127.0, 128.0, 126.0), ["not-repeated"]),
-        ((73.0, 72.0, 74.0), ["not-repeated"]),
-        ((108.0, 109.0, 107.0), []),  # two figures known within 5 % may differ so much
-        ((80.0, 200.0, 120.0), []),  # too much spread to show a change
+        ((104.0, 104.0), 100.0, NICE, ["niced"]),
+        ((104.0, 104.0), 100.0, dataclasses.replace(NICE, nice=0), []),
+        ((106.0, 106.0), 100.0, None, ["faster-than-in-process"]),
+        ((127.0, 128.0, 126.0), 200.0, None, ["not-repeated"]),
+        ((73.0, 72.0, 74.0), 200.0, None, ["not-repeated"]),
+        ((108.0, 109.0, 107.0), 200.0, None, []),  # two figures known within 5 % may differ so much
+        ((80.0, 200.0, 120.0), 200.0, None, []),  # too much spread to show a change
     ],
 )
-def test_changed_throughput_in_turns_is_marked(served_per_s: tuple[float, ...], codes: list[str]) -> None:
-    in_process_per_s = tuple(1.2 * speed for speed in served_per_s)
-    assert marks_of(Turns(served_per_s, in_process_per_s), measured_per_s=100.0) == codes
+def test_doubtful_ratio_is_marked(
+    served_per_s: tuple[float, ...], in_process: float, cpu: CpuTime | None, codes: list[str]
+) -> None:
+    """The load point was measured with 100 inferences per second before."""
+    turns = turns_of(served_per_s, [in_process] * len(served_per_s))
+    turns = dataclasses.replace(turns, cpu=(cpu,) if cpu else ())
+    entry = interleaved.record_entry(turns, examples.load("offline", 1, 100.0), 2, 1, None)
+    (published,) = publishable(structs.replace(RECORD, efficiency=(entry,))).efficiency
+    assert [mark.code for mark in published.marks] == codes
 
 
-@pytest.mark.parametrize(("nice", "codes"), [(5, ["niced"]), (0, [])])
-def test_ratio_of_niced_run_is_marked(nice: int, codes: list[str]) -> None:
-    times = CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=nice)
-    slow = toy.LoadGenerator(lambda _job, _number: 50.0, changes=lambda _job, _number: {"cpu": times})
-    assert marks_of(measure(generator=slow)[0]) == codes
+def test_use_of_the_cores_is_noted_in_each_turn() -> None:
+    slow = toy.LoadGenerator(lambda _job, _number: 50.0, changes=lambda _job, _number: {"cpu": NICE})
+    turns, runs = measure(generator=slow)
+    assert turns.cpu == (NICE,) * runs
 
 
 def test_serving_cost_is_per_request() -> None:
     """8 inferences take 100 ms through the server and 80 ms in process."""
-    served_per_s, in_process_per_s = examples.estimate(80.0), examples.estimate(100.0)
-    efficiency = examples.efficiency(
-        "offline", 8, served_per_s=served_per_s, in_process_per_s=in_process_per_s
-    )
-    assert efficiency.serving_cost_ms == pytest.approx(20.0)
-
-
-def test_unproven_case_shows_no_efficiency() -> None:
-    efficiency = (examples.efficiency(),)
-    assert publishable(examples.record(efficiency=efficiency)).efficiency
-    assert not publishable(examples.record(efficiency=efficiency, conversion=None)).efficiency
+    speeds = {"served_per_s": examples.estimate(80.0), "in_process_per_s": examples.estimate(100.0)}
+    assert examples.efficiency("offline", 8, **speeds).serving_cost_ms == pytest.approx(20.0)
