@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.faults.classifier import write_two
 from tests.helpers import run_pytest
 
@@ -98,13 +100,13 @@ def test_alone(number):
 """
 
 
-def test_unusable_input_of_a_case_ends_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("selected", "failed"), [("cpu-resnet50-micro-onnx-fp32", 1), ("alone", 2)])
+def test_unusable_input_of_a_case_ends_the_run(selected: str, failed: int, tmp_path: Path) -> None:
     """Other tests fail alone."""
-    file = tmp_path / "a_test.py"  # its own tests come before those of cases
+    file = tmp_path / "a_test.py"
     file.write_text(INPUTS)
-    words = ("-k", "cpu-resnet50-micro-onnx-fp32 or alone")
 
-    done = run_pytest(str(file), "-p", "conftest", *words, "--results", str(tmp_path / "results"))
+    done = run_pytest(str(file), "-p", "conftest", "-k", selected, "--results", str(tmp_path / "results"))
 
-    assert "3 failed" in done.stdout, done.stdout + done.stderr
+    assert f"{failed} failed" in done.stdout, done.stdout + done.stderr
     assert "samples.csv" in done.stdout
