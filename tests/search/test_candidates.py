@@ -14,6 +14,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from fixtures.measure.estimates import Steady
 from fixtures.search import candidates, fastest
 from fixtures.search.candidates import Candidate, Goal, Space
+from fixtures.search.trials import next_to_decide
 from fixtures.spec import Deployment, Scenario
 from reports.record.schema import Estimate
 from tests.search.queueing import OWN, SPACE
@@ -34,6 +35,29 @@ def test_instances_are_limited_by_cores_and_device() -> None:
     for cores, counts in {1: [1], 2: [1, 2], 64: [1, 2, 4]}.items():
         assert candidates.instance_counts(dataclasses.replace(SPACE, cores=cores)) == counts
     assert candidates.instance_counts(Space(OWN, "cuda", 1)) == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "level"),
+    [
+        (None, None, 4),  # the guess
+        (4, None, 5),
+        (5, None, 7),
+        (8, None, 9),
+        (9, None, None),  # the top keeps the budget
+        (None, 4, 3),
+        (None, 3, 1),
+        (None, 1, 0),
+        (None, 0, None),
+        (3, 8, 5),
+        (5, 7, 6),
+        (6, 7, None),
+    ],
+)
+def test_level_to_decide_doubles_its_steps_and_then_bisects(
+    low: int | None, high: int | None, level: int | None
+) -> None:
+    assert next_to_decide(low, high, guess=4, top=9) == level
 
 
 @pytest.mark.parametrize(

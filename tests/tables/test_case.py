@@ -13,6 +13,7 @@ from msgspec import structs
 from reports.record import figures
 from reports.record.schema import (
     GATES,
+    CertifiedPercentile,
     ComposingModel,
     GpuUse,
     LatencyBudget,
@@ -24,6 +25,7 @@ from reports.tables.case import accuracy_blocks, configuration_list, scenario_se
 from reports.tables.points import (
     RESOURCES,
     budget_table,
+    certified_table,
     comparison_table,
     composing_table,
     efficiency_section,
@@ -105,6 +107,19 @@ def test_resources_table_shows_only_measured_columns(
 def test_cost_of_unproven_inferences_says_so() -> None:
     record = examples.random_weights(loads=(examples.load("offline", 8, 1000.0),), price_per_hour=3.6)
     assert resources_table(publishable(record), "offline").texts == [["batch 8", "1 (any)"]]
+
+
+ENOUGH, TOO_FEW = CertifiedPercentile(2.126, 2.875, 1500, 0), CertifiedPercentile(3.25, None, 1500, 5136)
+
+
+def test_percentile_shows_bound_or_missing_requests() -> None:
+    load = examples.load("offline", 8, 1000, certified={"p99": ENOUGH, "p99.9": TOO_FEW})
+    (row,) = certified_table(seen(load), "offline").texts
+
+    assert row == ["batch 8", "1500", "2.126", "2.875", "3.250", "5,136 requests too few"]
+    assert not certified_table(seen(structs.replace(load, certified={"p99.9": TOO_FEW})), "offline")
+    values = figures.of_load(load)
+    assert (values["certified_p99_ms"], values.get("certified_p99.9_ms")) == (2.875, None)
 
 
 def test_composing_models_are_listed_per_request() -> None:
