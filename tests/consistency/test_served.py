@@ -254,13 +254,14 @@ def test_differing_integers_are_bounded_over_all_rows() -> None:
     assert [wrong(rows) for rows in (6, 7, 20)] == [0, 7, 20]
 
 
-def test_swapped_rows_fail_under_any_limit() -> None:
-    wide = Closeness(4.0, np.inf, 1.0)
-    given = ROWS.copy()
-    given[[3, 7]] = ROWS[[7, 3]]
+@pytest.mark.parametrize("offset", [0, 1000])
+def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
+    wide, right = Closeness(4.0, np.inf, 1.0), ROWS + np.float32(offset)
+    given = right.copy()
+    given[[3, 7]] = right[[7, 3]]
 
-    assert compared({"OUT": ROWS}, {"OUT": ROWS + np.float32(0.1)}, range(20), wide).wrong == 0
-    assert compared({"OUT": ROWS}, {"OUT": given}, range(20), wide).wrong == 2
+    assert compared({"OUT": right}, {"OUT": right + np.float32(0.1)}, range(20), wide).wrong == 0
+    assert compared({"OUT": right}, {"OUT": given}, range(20), wide).wrong == 2
 
 
 def test_nan_equals_nan() -> None:
