@@ -159,7 +159,9 @@ def _output_failure(output: schema.OutputDifference) -> str:
     if output.compared < output.compared_limit:
         share = _limited(AGREEMENT, output.compared, output.compared_limit, " of the samples")
         text += f"; compared on {share}, as integers beside it differ on the others"
-    place = f"sample {output.sample}: expected {output.expected:.6g}, given {output.given:.6g}"
+    place = f"sample {output.sample}"
+    if output.expected != output.given:  # they are equal for texts, which a record has no place for
+        place += f": expected {output.expected:.6g}, given {output.given:.6g}"
     return f"{text}; worst in {place}; {output.source}" if output.sample else f"{text}; {output.source}"
 
 

@@ -18,7 +18,8 @@ from fixtures.accuracy.through_server import evaluate_through_server, mixed_batc
 from fixtures.errors import AccuracyError, ProofError
 from fixtures.spec import Arrays, Samples, Tensor, Tolerance
 from reports.record.schema import Accuracy, OutputDifference, within_limits
-from tests import toy
+from reports.text.correctness import ledger_failures
+from tests import examples, toy
 from tests.accuracy.conftest import COUNT, Answer, Connect
 
 CASE = toy.case()
@@ -306,6 +307,9 @@ def test_wrong_text_fails_and_its_sample_is_named() -> None:
 
     (result,) = differences.outputs
     assert (within_limits(result), result.sample) == (False, "b")
+    (failure,) = ledger_failures(examples.accuracy(outputs=(result,), passed=False))
+    assert "sample b" in failure
+    assert "given" not in failure, "the record has no place for a text"
 
 
 def test_few_wrong_voxels_in_every_mask_fail() -> None:
