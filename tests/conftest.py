@@ -182,9 +182,9 @@ _WORKER_GIB = 4
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker more than cores, if memory suffices: tests wait for servers nearly a third of the time."""
+    """Two workers more than cores, if memory suffices: tests wait for servers a quarter of the time."""
     cores, memory = psutil.cpu_count() or 1, psutil.virtual_memory().total
-    return max(1, min(cores + 1, round(memory / 2**30 / _WORKER_GIB)))
+    return max(1, min(cores + 2, round(memory / 2**30 / _WORKER_GIB)))
 
 
 @pytest.fixture(scope="session")
