@@ -11,7 +11,7 @@ _NAMES = (
     "fixtures.plugin.converting",
     "fixtures.plugin.recorder",
     "fixtures.plugin.output",
-    "fixtures.plugin.ending",
+    "fixtures.plugin.interrupts",
     "fixtures.plugin.fleet",
     "reports.run",
 )

@@ -5,7 +5,7 @@ import pytest
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.run.case_run import CaseRun
 from fixtures.run.record_file import Recorder
-from reports.record.verdicts import costlier, costs
+from reports.record.verdicts import footprint_changes, footprint_failures
 from reports.text.correctness import gate_text
 
 
@@ -26,6 +26,6 @@ def test_costs_no_more_than_the_other(run: CaseRun, recorder: Recorder) -> None:
     """The model is loaded about as fast as the other, and its server keeps about as much memory."""
     serving, _, beside = run.beside_other
     recorder.keep(serving, against=beside)
-    recorder.figure("; ".join(text for text, _ in costs(beside)))
-    if excesses := costlier(beside):
+    recorder.figure("; ".join(text for text, _ in footprint_changes(beside)))
+    if excesses := footprint_failures(beside):
         raise SpeedError("; ".join(excesses), where=run.case)

@@ -6,6 +6,7 @@ from msgspec import structs
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.run.case_run import CaseRun
 from fixtures.run.record_file import Recorder
+from fixtures.run.searching import search
 from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers
 from reports.text.speed import beyond_text, found_text, proposal_text
 
@@ -18,7 +19,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     if is_converted:
         recorder.keep(None, conversion=run.parity)
     missing = run.accuracy_missing if is_converted else None
-    with run.search() as (result, deployed):
+    with search(run) as (result, deployed):
         is_scored = run.as_found is None or run.as_found.labelled is not None
         if is_scored and result.verdict != "beyond":
             evaluation = run.evaluate(deployed)

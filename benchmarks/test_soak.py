@@ -5,17 +5,18 @@ import pytest
 from fixtures.errors import AccuracyError, NotAvailableError, ProofError
 from fixtures.run.case_run import CaseRun
 from fixtures.run.record_file import Recorder
+from fixtures.run.soaking import soak
 from reports.tables.soak import leaks, soak_text, unknown
-from reports.text.correctness import wrong_text
+from reports.text.correctness import wrong_answers
 
 
 @pytest.mark.load
 @pytest.mark.stage("soak")
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
-    result, deployed = run.soak()
+    result, deployed = soak(run)
     recorder.keep(deployed.serving, soak=result)
-    if wrong := wrong_text(result.answers, "in the soak"):
+    if wrong := wrong_answers(result):
         raise AccuracyError(wrong)
     if leaking := leaks(result):
         raise ProofError("; ".join(leaking), where=run.case)

@@ -15,10 +15,9 @@ from reports import history
 from reports.record import commands, disk, files, sanitize
 from reports.record.commands import ACCURACY, INPUT, LEAK, SPEED, UNREADABLE, with_fix
 from reports.record.sanitize import bold, code, joined, one_line, visible
-from reports.tables.against import against_table, upgrade_sentence
-from reports.tables.points import budget_table, comparison_table
+from reports.tables.against import upgrade_sentence
+from reports.tables.case import OF_OPTIONS
 from reports.tables.rendering import markdown, terminal_text
-from reports.tables.soak import soak_table
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block, Bullets, Heading, Table
 from reports.text import labels
@@ -121,7 +120,7 @@ def status_sentence(outcomes: Outcomes) -> str:
     elif status == UNREADABLE:
         detail = f", records: {len(outcomes.unreadable)} of this run cannot be read"
     elif status == ExitCode.INTERRUPTED:
-        detail = ": ended before its end, so that it has proven what is shown here and no more"
+        detail = ": interrupted, so only the results above are proven"
     elif status == ExitCode.NO_TESTS_COLLECTED and outcomes.skipped:
         detail = f": nothing was proven, all of {outcomes.skipped.total()} tests were skipped"
     return f"exit status {status}{detail}" if detail else ""
@@ -263,14 +262,8 @@ def written_records(terminalreporter: Any) -> tuple[list[Publishable], list[str]
 
 def further_tables(config: Any, records: Sequence[Publishable]) -> list[Table]:
     """The tables beside the summary that the run's options ask for; earlier runs may have recorded more."""
-    option = config.option
-    optional = (
-        (option.against is not None or option.against_triton is not None, comparison_table),
-        (_compares_repositories(option), against_table),
-        (option.thresholds is not None, budget_table),
-        (option.soak is not None, soak_table),
-    )
-    return [table for is_requested, make in optional if is_requested and (table := make(records))]
+    given = [tables for name, tables in OF_OPTIONS.items() if getattr(config.option, name) is not None]
+    return [table for tables in given for make in tables if (table := make(records))]
 
 
 def _compares_repositories(option: Any) -> bool:

@@ -11,7 +11,7 @@ from reports.record.schema import (
     COMPONENTS,
     Accuracy,
     AnswerGate,
-    Artifact,
+    Build,
     Case,
     Comparison,
     Deployment,
@@ -229,7 +229,7 @@ def record(**changes: Any) -> Record:
         ),
         "serving": Serving("embedded", "2.51.0", "python", "system"),
         "deployment": Deployment(128, 1, (64, 128), 1, cuda_graphs=False, warmup=True),
-        "build": Artifact(
+        "build": Build(
             "0f3c",
             "checkpoint nvidia_resnet50.pth, SHA-256 9f1b",
             31.5,
@@ -256,7 +256,7 @@ def random_weights(**changes: Any) -> Record:
     """A case without a checkpoint: its speed counts, its accuracy is not measured."""
     fields: dict[str, Any] = {
         "case": Case("cpu", "nnunet", "ts-trace", None, "fp32"),
-        "build": Artifact(
+        "build": Build(
             "77aa",
             "random, seed 3",
             4.0,

@@ -238,7 +238,7 @@ class LoadGenerator:
     def __post_init__(self) -> None:
         self._generator = np.random.default_rng(self.seed)
 
-    def take(self, job: Job, window_s: float) -> GeneratorRun:
+    def run_pass(self, job: Job, window_s: float) -> GeneratorRun:
         number = sum((name, point) == (job.name, job.point) for name, point, _ in self.calls)
         self.calls.append((job.name, job.point, window_s))
         mean_s = self.mean_ms(job, number) / 1e3

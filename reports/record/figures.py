@@ -39,6 +39,13 @@ def of_gate(gate: schema.AnswerGate) -> Figures:
     )
 
 
+def best_of(loads: Sequence[schema.Load]) -> schema.Load | None:
+    """The point of the highest throughput among those with a number of requests in flight: at a request rate,
+    the rate decides."""
+    closed = [load for load in loads if load.request_rate_per_s is None]
+    return max(closed, key=lambda load: load.throughput_per_s.value, default=None)
+
+
 def of_point(load: schema.Load) -> Figures:
     """The setting of a load point, and the extent of its measurement."""
     answers = load.answers

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 from msgspec import structs
@@ -22,10 +22,10 @@ SEVERAL: Mapping[str, Callable[[Any], Key]] = {
 }
 """The fields of a record with any number of measurements, each with the key of a measurement within it."""
 SINGLE = tuple(
-    field.name
-    for field in structs.fields(Record)
-    if field.name not in SEVERAL
-    and any("origin" in getattr(kind, "__struct_fields__", ()) for kind in get_args(field.type))
+    name
+    for name, hint in get_type_hints(Record).items()
+    if name not in SEVERAL
+    and any("origin" in getattr(kind, "__struct_fields__", ()) for kind in get_args(hint))
 )
 """The fields of a record with one measurement or None."""
 

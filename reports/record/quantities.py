@@ -203,7 +203,7 @@ ERROR_CHANGE = Quantity("", significant(2), "lower", signed=True)
 AGREEMENT = Quantity("%", fixed(2), "higher", scale=100)
 """The fraction of equal decisions."""
 RELATIVE_ERROR = Quantity("", significant(2), "lower")
-"""The largest difference of an output over its largest value."""
+"""The largest difference of an output, as a share of the spread between the samples of its column."""
 P_VALUE = Quantity("", significant(2))
 
 METRICS: Mapping[Better, Quantity] = {"higher": SCORE, "lower": ERROR}

@@ -44,6 +44,9 @@ Scenario = Annotated[str, Meta(pattern=r"\A(offline|online)\Z")]
 """offline (static batching, one request in flight) or online (dynamic batching, batch 1)."""
 Name = Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]+\Z")]
 """A word of the suite, such as the name of a percentile."""
+SPEED = Meta(extra={"is_speed": True})
+"""Marks a field, which has a default, as a speed: `reports.text.publishable` leaves it out of a case that is
+not proven right."""
 _MOST_ENTRIES = Meta(max_length=500)
 """Several times the longest sweep; a page of thousands of load points would take minutes."""
 
@@ -170,7 +173,7 @@ class Deployment(Struct, frozen=True):
     """Whether ONNX Runtime puts the channels last in convolutions on a GPU."""
 
 
-class Artifact(Struct, frozen=True):
+class Build(Struct, frozen=True):
     """The converted artifact: its sources, identified by `digest`, and what the conversion cost."""
 
     digest: Text
@@ -512,8 +515,8 @@ MARKS = {
     "schedule-slipped": "requests were sent later than scheduled",
     "cached-answers": "one sample repeated was answered faster than samples that were never sent before",
     "not-repeated": "measured again for the ratios, the throughput differed by more than 10 %",
-    "faster-than-in-process": "the server was faster than what it serves is in process, which cannot be",
-    "plans-anew": "ONNX Runtime planned the convolutions anew whenever the size of the batch changed",
+    "faster-than-in-process": "served throughput exceeded in-process throughput, so one of the two is wrong",
+    "replanned-convolutions": "ONNX Runtime planned the convolutions again whenever the batch size changed",
     "gpu-throttled": "the GPU lowered its clocks",
     "gpu-shared": "other programs used the GPU",
 }
@@ -682,6 +685,13 @@ class LoadSetting(Protocol):
     def arrivals(self) -> str | None: ...
 
 
+class UnderLoad(LoadSetting, Protocol):
+    """A load point whose answers were compared."""
+
+    @property
+    def answers(self) -> VerifiedAnswers | None: ...
+
+
 def point_id(
     batch: int, concurrency: int, request_rate_per_s: float | None = None, arrivals: str | None = None
 ) -> str:
@@ -847,9 +857,9 @@ class Soak(Struct, frozen=True):
     """Unloads and loads of the model after the load."""
     not_watched: tuple[Text, ...] = ()
     """A sentence for each resource that the soak could not watch."""
-    end_over_begin: Estimate | None = None
+    end_over_begin: Annotated[Estimate | None, SPEED] = None
     """Speed in the last quarter of the passes over the second; None for few passes or a hidden speed."""
-    requests_per_s: Positive | None = None
+    requests_per_s: Annotated[Positive | None, SPEED] = None
     """Requests per second over the whole time under load; None for a hidden speed."""
     request_rate_per_s: Positive | None = None
     arrivals: Literal["constant", "poisson"] | None = None
@@ -867,7 +877,7 @@ class Record(Struct, frozen=True):
     serving: Serving | None
     """None until the case has been served."""
     deployment: Deployment
-    build: Artifact
+    build: Build
     conversion: Parity | None = None
     accuracy: Accuracy | None = None
     accuracy_missing: Text | None = None
@@ -875,13 +885,13 @@ class Record(Struct, frozen=True):
     gates: tuple[AnswerGate, ...] = ()
     """The gates that need no ground truth, in the order of their names."""
     starts: tuple[Start, ...] = ()
-    loads: Annotated[tuple[Load, ...], _MOST_ENTRIES] = ()
-    efficiency: tuple[Efficiency, ...] = ()
+    loads: Annotated[tuple[Load, ...], _MOST_ENTRIES, SPEED] = ()
+    efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()
     """At the best load point of each scenario; for a micro model at the best of all."""
     search: Search | None = None
     conversation: Conversation | None = None
     """For a model that does not answer each request with one answer."""
-    warm_up: WarmUp | None = None
+    warm_up: Annotated[WarmUp | None, SPEED] = None
     soak: Soak | None = None
     against: BesideOther | None = None
     """Differences from the model that this one is to replace."""
@@ -894,3 +904,8 @@ class Record(Struct, frozen=True):
     updated: Text = ""
     """The time of the last change, in UTC, ISO 8601."""
     schema: Literal[1] = SCHEMA
+
+    @property
+    def under_load(self) -> tuple[UnderLoad, ...]:
+        """All that was under load."""
+        return (*self.loads, *filter(None, [self.soak]))

@@ -7,7 +7,7 @@ from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
 from reports.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR
 from reports.record.sanitize import code
 from reports.record.schema import Comparison, ServedSide, Verdict, verdict_of
-from reports.record.verdicts import costlier
+from reports.record.verdicts import footprint_failures
 from reports.tables.points import p99_cell, speed_cell
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, table
 from reports.text.correctness import apart_text
@@ -42,7 +42,7 @@ def verdict_on(record: Publishable) -> tuple[Verdict, str]:
     of_points = f"{len(comparisons)} load points"
     reasons = [f"slower at {slower} of {of_points}"] if (slower := verdicts.count("failed")) else []
     reasons += [f"p99 longer at {longer_p99s} of {of_points}"] if longer_p99s else []
-    if reasons := [*reasons, *(costlier(beside) if beside else ())]:
+    if reasons := [*reasons, *(footprint_failures(beside) if beside else ())]:
         return "failed", "; ".join(reasons)
     unsettled = verdicts.count("not shown")
     not_shown = [f"speed not settled at {unsettled} of {of_points}"] if unsettled else []
@@ -70,7 +70,7 @@ def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skip
     if not verdicts:
         return f"Nothing says whether it is safe to upgrade: no model was compared.{skipped_note}"
     if not_shown := {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "not shown"}:
-        return f"It is not shown that it is safe to upgrade: {_listed(not_shown)}.{skipped_note}"
+        return f"Not shown to be safe to upgrade: {_listed(not_shown)}.{skipped_note}"
     safe = "Safe to upgrade: the same answers, and none slower or costlier"
     return f"{safe} (models compared: {len(verdicts)}).{skipped_note}"
 

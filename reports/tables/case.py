@@ -1,6 +1,6 @@
-"""All blocks of one case: its configuration, its load points, the cost of serving, a search, a soak."""
+"""All blocks of one case: its configuration, its load points, and what was measured beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from reports.published import names_of
 from reports.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
@@ -16,8 +16,8 @@ from reports.record.schema import (
     Score,
 )
 from reports.tables import points
-from reports.tables.against import against_section
-from reports.tables.soak import soak_section
+from reports.tables.against import against_section, against_table
+from reports.tables.soak import soak_section, soak_table
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table, table_of_texts
 from reports.text import correctness, labels
 from reports.text.labels import first_of
@@ -36,11 +36,21 @@ def case_section(record: Publishable) -> list[Block]:
 
 
 def sections_beside_points(record: Publishable) -> list[Block]:
-    """What was measured beside the load points: the cost of serving, another model, a search, a soak."""
+    """What was measured beside the load points."""
     blocks = [*points.efficiency_section(record), *against_section(record)]
     if paragraph := search_paragraph(record):
         blocks += [Heading("Within a latency budget", 4), paragraph]
     return [*blocks, *soak_section(record)]
+
+
+_COMPARED = (points.comparison_table, against_table)
+OF_OPTIONS: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]] = {
+    "against": _COMPARED,
+    "against_triton": _COMPARED,
+    "thresholds": (points.budget_table,),
+    "soak": (soak_table,),
+}
+"""The tables that a run prints beside its summary, by the option that asks for them."""
 
 
 def scenario_section(record: Publishable, scenario: str) -> list[Block]:

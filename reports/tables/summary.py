@@ -85,7 +85,7 @@ def summary_columns(rows: Sequence[Best]) -> Sequence[Column[Best]]:
         optional(
             "At",
             lambda row: labels.point(row.load) if row.load else None,
-            meaning="a batch is of the offline scenario, a concurrency of the online one",
+            meaning="a batch is of the offline scenario, a concurrency or a request rate of the online one",
         ),
         optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms", meaning=f"the latency there{unbounded}"),
         optional("Rank", lambda row: row.rank, COUNT, narrow="#", meaning=_RANK),

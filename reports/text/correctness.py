@@ -177,16 +177,12 @@ correct FP32 models, answers differ by 0 to 1.5e-6."""
 ALL_ALIKE = "all samples have the same answer, so that swapped answers cannot be seen"
 
 
-def wrong_answers(load: schema.Load) -> str:
+def wrong_answers(load: schema.UnderLoad) -> str:
     """The wrong answers of a load point; empty if there are none, or none was checked."""
-    return wrong_text(load.answers, "under load")
-
-
-def wrong_text(answers: schema.VerifiedAnswers | None, where: str) -> str:
-    """The wrong answers, given `where`; empty if there are none, or none was checked."""
+    answers = load.answers
     if answers is None or not answers.wrong:
         return ""
-    text = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.verified)} answers {where} are wrong"
+    text = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.verified)} answers under load are wrong"
     first = answers.first_wrong
     if first is None:
         return text
@@ -228,14 +224,14 @@ def conversation_failure(conversation: schema.Conversation | None) -> str:
     """The difference between two rounds of the same requests; empty if there is none."""
     if conversation is None or conversation.passed:
         return ""
-    return f"answers depend on more than what is asked: {conversation.difference}"
+    return f"the same messages got different answers: {conversation.difference}"
 
 
 def same_answers_text(same: schema.SameAnswers) -> str:
     """How far answers to one sample differ, however it is sent."""
     size = apart_text(same)
     if same.passed:
-        return f"answers to one sample differ by {size} at most, however it is sent{remarks(same)}"
+        return f"answers alone, batched and in flight are at most {size} apart{remarks(same)}"
     gap = "no numbers" if same.relative_difference is None and same.agreement == 1 else f"{size} apart"
     return (
         "answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "

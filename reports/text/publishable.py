@@ -1,9 +1,11 @@
 """The only door to every output. It takes a hidden speed out of the record and puts the reason in its place,
 so that no other module has to decide again."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar, get_type_hints
 
 from msgspec import structs
 
@@ -11,10 +13,11 @@ from reports.record import files
 from reports.record.figures import Figures, of_point
 from reports.record.origins import without_names
 from reports.record.quantities import LATENCY_BUDGET
-from reports.record.schema import Estimate, Origin, Record, Search, case_id, verdict_of
+from reports.record.schema import SPEED, Estimate, Origin, Record, Search, Struct, case_id, verdict_of
 from reports.text import correctness
 from reports.text.labels import full_point
 
+_Part = TypeVar("_Part", bound=Struct)
 _NO_FIGURE = Estimate(float("nan"), float("nan"), float("nan"))
 
 
@@ -55,11 +58,8 @@ def publishable(record: Record) -> Publishable:
     ledger holds, whatever the case's settings give."""
     no_speed = _why_no_speed(record)
     search, no_winner = _search(record)
-    fields = {name: getattr(record, name) for name in Record.__struct_fields__}
-    if no_speed:
-        fields |= {"loads": (), "efficiency": (), "warm_up": None}
-        if record.soak is not None:
-            fields["soak"] = structs.replace(record.soak, end_over_begin=None, requests_per_s=None)
+    shown = _without_speed(record) if no_speed else record
+    fields = {name: getattr(shown, name) for name in Record.__struct_fields__}
     hidden = tuple(
         HiddenPoint(
             load.scenario,
@@ -75,6 +75,24 @@ def publishable(record: Record) -> Publishable:
     )
     fields |= {"search": search}
     return Publishable(**fields, no_speed=no_speed, no_winner=no_winner, hidden=hidden)
+
+
+def _without_speed(part: _Part) -> _Part:
+    """The part of a record, and all below it, with the fields that are marked as speeds at their defaults."""
+    changes = {}
+    for place in structs.fields(part):
+        value = getattr(part, place.name)
+        if place.name in _speeds(type(part)):
+            changes[place.name] = place.default
+        elif isinstance(value, Struct):
+            changes[place.name] = _without_speed(value)
+    return structs.replace(part, **changes)
+
+
+@functools.cache
+def _speeds(part: type[Struct]) -> frozenset[str]:
+    hints = get_type_hints(part, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if SPEED in getattr(hint, "__metadata__", ()))
 
 
 def read_all(results: Path, *, anonymous: bool = False) -> list[Publishable]:
@@ -99,13 +117,11 @@ def _failures(record: Record) -> list[str]:
     accuracy = record.accuracy
     answers = [
         f"{failure} ({full_point(load)})"
-        for load in record.loads
+        for load in record.under_load
         if (failure := correctness.wrong_answers(load))
     ]
     gates = correctness.gates_in_order(record.gates)
     answers += [f"{gate.wrong} (gate {gate.gate})" for gate in gates if gate.wrong]
-    if record.soak is not None and (failure := correctness.wrong_text(record.soak.answers, "in the soak")):
-        answers.append(failure)
     if record.build.as_found:
         answers += correctness.ledger_failures(accuracy) if accuracy else []
         answers += filter(None, [correctness.conversation_failure(record.conversation)])

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import structs
 
 from reports.record import schema
+from reports.record.figures import best_of
 from reports.record.quantities import (
     DURATION,
     INTEGER_WORK_RATE,
@@ -72,11 +73,14 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
 
 
 def best_load(record: Publishable) -> schema.Load | None:
-    """The point of the highest throughput, if shown, without the mark of a wide interval."""
-    best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
+    """The point of the highest throughput, if shown, without the mark of a wide interval. A case that was
+    measured at request rates alone has the highest of these."""
+    best = best_of(record.loads) or max(
+        record.loads, key=lambda load: load.throughput_per_s.value, default=None
+    )
     if best is None:
         return None
-    return structs.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
+    return structs.replace(best, marks=tuple(mark for mark in best.marks if mark.code != "wide-interval"))
 
 
 def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -> list[str]:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import Choice
+from fixtures.serve.server_spec import ServerChoice
 from reports.record import files
-from reports.record.verdicts import costlier
+from reports.record.verdicts import footprint_failures
 from reports.run import STATUS
 from tests.helpers import Collect
 from tests.user_models.repositories import code, config, write_model
@@ -89,7 +89,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
     outputs = []
     for repository in repositories:
         log = tmp_path / "log"
-        with serve(Choice("embedded"), repository, log, device="cpu", open_to_all=True) as server:
+        with serve(ServerChoice("embedded"), repository, log, device="cpu", open_to_all=True) as server:
             server.load_as_found(repository / "moved")
             command = [sys.executable, str(folder / "show.py"), server.address]
             outputs.append(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -103,7 +103,7 @@ def test_costs_and_verdict_are_recorded(run: Run) -> None:
     assert against is not None
     assert against.here.triton == against.there.triton != ""
     assert against.here.loads_s[0] > 0
-    assert costlier(against) == []
+    assert footprint_failures(against) == []
     assert against.there.used["memory of the server"] > 0
     assert against.here.noise == 0
     assert against.warnings == ()
@@ -115,7 +115,7 @@ def test_costlier_model_fails_with_its_new_warning(run: Run) -> None:
 
     assert against is not None
     assert against.here.noise
-    assert len(costlier(against)) == 2, "start-up and memory"
+    assert len(footprint_failures(against)) == 2, "start-up and memory"
     assert against.warnings == ("this is dear",)
     assert "FAILED benchmarks/test_against.py::test_costs_no_more_than_the_other[cpu-dear-asis]" in run.text
     assert "test_costs_no_more_than_the_other[cpu-slower-asis] PASSED" in run.text

@@ -8,14 +8,14 @@ import pytest
 from msgspec import structs
 from scipy import stats
 
-from fixtures.against.comparison import (
+from fixtures.measure.comparison import (
     MOST_SECONDS_TO_SETTLE,
     OtherBuild,
     compare_pairs,
     is_settled,
     seconds_to_settle,
-    together,
     verdict,
+    with_verdicts,
 )
 from reports.record.ratio import paired_chance, paired_ratio, unpaired_ratio
 from reports.record.schema import Comparison, Estimate
@@ -134,7 +134,7 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
             ]
             for _sweep in range(2)
         ]
-        return [comparison for points in sweeps for comparison in together(points)]
+        return [comparison for points in sweeps for comparison in with_verdicts(points)]
 
     runs = [run(0.97) for _ in range(100)]
     by_itself = sum(any(comparison.ratio.high < 0.97 for comparison in points) for points in runs)
@@ -150,9 +150,9 @@ def test_points_measured_together_share_unused_chance() -> None:
     """A chance too large for a point alone is small enough once the sweep's other point is shown."""
     base = compare_pairs([0.9] * 20, [1.0] * 20, OtherBuild("HEAD~1", 0.03, points=2), 60.0)
     weak = structs.replace(base, chance=0.008, verdict="not shown", ratio=Estimate(0.9, 0.85, 0.96))
-    assert [comparison.verdict for comparison in together([weak])] == ["not shown"]
-    assert [comparison.verdict for comparison in together([weak, base])] == ["slower", "slower"]
-    assert [comparison.verdict for comparison in together([weak, weak])] == ["not shown", "not shown"]
+    assert [comparison.verdict for comparison in with_verdicts([weak])] == ["not shown"]
+    assert [comparison.verdict for comparison in with_verdicts([weak, base])] == ["slower", "slower"]
+    assert [comparison.verdict for comparison in with_verdicts([weak, weak])] == ["not shown", "not shown"]
 
 
 @pytest.mark.parametrize("count", [8, 12, 20])

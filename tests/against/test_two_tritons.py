@@ -9,8 +9,8 @@ import pytest
 
 from fixtures.serve import wheels
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import Choice
-from reports.record.verdicts import costlier
+from fixtures.serve.server_spec import ServerChoice
+from reports.record.verdicts import footprint_failures
 from reports.run import STATUS
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
@@ -59,7 +59,7 @@ def test_equal_answers_pass_and_speeds_are_compared(run: Run) -> None:
     assert record.against is not None
     assert record.against.here.triton == record.against.there.triton != ""
     assert record.against.there.used["memory of its stubs"] > 0
-    assert costlier(record.against) == []
+    assert footprint_failures(record.against) == []
     assert [entry.comparison is not None for entry in record.loads] == [True]
     logs = [run.results / f"cpu/cpu-alike-asis{other}.server.log" for other in ("", ".against")]
     assert len({log.read_text().count("Started GRPCInferenceService") for log in logs}) == 1
@@ -83,7 +83,7 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
             for name, sides in formulas.items():
                 write_model(repository, name, code(sides[side]), config(batch=4))
             started = serve(
-                Choice("embedded"), repository, tmp_path / f"log{side}", device="cpu", open_to_all=True
+                ServerChoice("embedded"), repository, tmp_path / f"log{side}", device="cpu", open_to_all=True
             )
             server = stack.enter_context(started)
             for name in formulas:

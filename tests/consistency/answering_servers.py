@@ -17,7 +17,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
 from fixtures.accuracy.compare_answers import Closeness
-from fixtures.consistency.served import Alone, ServedModel, alone_of
+from fixtures.consistency.served import LoneAnswers, ServedModel, lone_answers
 from fixtures.measure.load_data import LoadData
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.messages import raw_content
@@ -28,7 +28,7 @@ from tests import toy
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 IDS = ["a", "b", "c"]
 NEAR = Closeness(1e-4, 1e-4, 1.0)
-ALONE: Alone = alone_of(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, NEAR)
+ALONE: LoneAnswers = lone_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, NEAR)
 Answer = Callable[[Any, grpc.ServicerContext], Any]
 
 
@@ -183,7 +183,9 @@ class Memory:
 BIASES = np.array([[3], [5], [8]])
 _OUT = (2 * ROWS + BIASES).astype(np.float32)
 _TEXT = np.array([[b"text of 3"], [b"text of 5"], [b"text of 8"]], object)
-IN_MEMORY = alone_of(IDS, {n: {"OUT": _OUT[n], "TEXT": _TEXT[n], "SAME": _OUT[n]} for n in range(3)}, NEAR)
+IN_MEMORY = lone_answers(
+    IDS, {n: {"OUT": _OUT[n], "TEXT": _TEXT[n], "SAME": _OUT[n]} for n in range(3)}, NEAR
+)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fixtures.accuracy.compare_answers import Answer, Closeness
-from fixtures.consistency.served import Alone, ServedModel, alone_of
+from fixtures.consistency.served import LoneAnswers, ServedModel, lone_answers
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Arrays, LoadPoint, Tensor
 from tests import toy
@@ -58,9 +58,9 @@ class Server:
         return [Answer(*item) for item in zip(requests, outputs, strict=True)]
 
 
-def alone(count: int = 8) -> Alone:
+def alone(count: int = 8) -> LoneAnswers:
     """The sound model's answer to each sample alone."""
-    return alone_of(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, NEAR)
+    return lone_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, NEAR)
 
 
 COUNT = 12

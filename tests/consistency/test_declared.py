@@ -15,7 +15,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from fixtures.accuracy.compare_answers import Answer
 from fixtures.consistency import declared
 from fixtures.consistency.declared import first_beside_later, promised_batch
-from fixtures.consistency.served import Alone, Reply, ServedModel
+from fixtures.consistency.served import LoneAnswers, Reply, ServedModel
 from fixtures.measure.load_data import LoadData
 from fixtures.measure.requests import request_for
 from fixtures.spec import Tensor
@@ -305,7 +305,7 @@ def test_model_without_batching_has_no_largest_batch(serve: Any) -> None:
     assert (result.wrong, result.requests, received) == ("", 0, [])
 
 
-def malformed(first: Alone | None = None) -> AnswerGate:
+def malformed(first: LoneAnswers | None = None) -> AnswerGate:
     return declared.malformed(model(), first or alone())
 
 

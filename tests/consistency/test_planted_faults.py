@@ -11,7 +11,7 @@ from msgspec import structs
 
 from fixtures.accuracy.compare_answers import Closeness
 from fixtures.consistency import declared, repeat_checks, transports
-from fixtures.consistency.served import Alone, ServedModel, ask_alone
+from fixtures.consistency.served import LoneAnswers, ServedModel, ask_one_by_one
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve.server import Server
@@ -74,7 +74,7 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
         yield load
 
 
-def gates_of(served: ServedModel, alone: Alone) -> dict[str, Callable[[], AnswerGate]]:
+def gates_of(served: ServedModel, alone: LoneAnswers) -> dict[str, Callable[[], AnswerGate]]:
     """The gates that need no reload of the model, by name."""
     return {
         "repeated": lambda: repeat_checks.repeated(served, alone),
@@ -90,7 +90,7 @@ def gates_of(served: ServedModel, alone: Alone) -> dict[str, Callable[[], Answer
 def test_sound_model_passes_every_gate(served_with: Load) -> None:
     served = served_with(SOUND)
 
-    results = {name: find() for name, find in gates_of(served, ask_alone(served)).items()}
+    results = {name: find() for name, find in gates_of(served, ask_one_by_one(served)).items()}
 
     assert {name: result.wrong for name, result in results.items() if result.wrong} == {}
     assert {result.gate for result in results.values()} == GATES.keys() - {"recorded", "reloaded", "other"}
@@ -104,7 +104,9 @@ def test_fault_is_found_by_its_gate(name: str, served_with: Load) -> None:
     served = served_with(fault)
     tried = {*gates, "declared", "malformed"}
 
-    results = {gate: find() for gate, find in gates_of(served, ask_alone(served)).items() if gate in tried}
+    results = {
+        gate: find() for gate, find in gates_of(served, ask_one_by_one(served)).items() if gate in tried
+    }
 
     assert {gate for gate, result in results.items() if result.wrong} == gates
     if "declared" in gates:
@@ -115,6 +117,6 @@ def test_fault_in_server_made_batch_is_found_in_flight(served_with: Load) -> Non
     _gates, fault = FAULTS["rows swapped in batches"]
     served = served_with(fault, "online")
 
-    result = repeat_checks.in_flight(served, ask_alone(served))
+    result = repeat_checks.in_flight(served, ask_one_by_one(served))
 
     assert "row-" in result.wrong

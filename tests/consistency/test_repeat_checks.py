@@ -10,7 +10,7 @@ from tritonclient.grpc import service_pb2
 
 from fixtures.accuracy.compare_answers import Closeness
 from fixtures.consistency import repeat_checks, served
-from fixtures.consistency.served import Reply, alone_of
+from fixtures.consistency.served import Reply, lone_answers
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Arrays, Tensor
 from reports.record.schema import AnswerGate
@@ -43,7 +43,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
             monkeypatch.setattr(module, "ask", server.ask)
         replaced = {key: changes.pop(key) for key in ("first", "kernels_may_change") if key in changes}
         toy = dataclasses.replace(served_model(count, **changes), near=near, **replaced)
-        lone = served.ask_alone(toy)
+        lone = served.ask_one_by_one(toy)
         server.asked.clear()
         return getattr(repeat_checks, name)(toy, lone), server
 
@@ -196,7 +196,7 @@ def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
 def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeat_checks, "ask", Server().ask)
 
-    assert repeat_checks.reloaded(served_model(), alone_of(IDS, {}, NEAR)).wrong
+    assert repeat_checks.reloaded(served_model(), lone_answers(IDS, {}, NEAR)).wrong
 
 
 # --- optional inputs ----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from tritonclient.grpc import service_pb2
 
 from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, Closeness, Comparison
 from fixtures.consistency import served
-from fixtures.consistency.served import alone_of, hold, joined_answers, with_same_answers
+from fixtures.consistency.served import compare_to_lone, lone_answers, merged_answers, with_same_answers
 from fixtures.measure.requests import request_for
 from fixtures.spec import Arrays
 from reports.record.schema import SameAnswers
@@ -92,7 +92,7 @@ def compared(right: Arrays, given: Arrays, which: Sequence[int], near: Closeness
     """Compare one answer to these samples with `right`, which holds each sample's row when sent alone."""
     count = len(next(iter(right.values())))
     rows = {n: {name: values[n] for name, values in right.items()} for n in range(count)}
-    return hold(alone_of(IDS, rows, near), [Answer(np.asarray(which), given)], near)
+    return compare_to_lone(lone_answers(IDS, rows, near), [Answer(np.asarray(which), given)], near)
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -156,11 +156,14 @@ def test_row_that_is_off_on_the_mean_or_lacks_an_output_is_wrong() -> None:
 def test_answers_of_several_shapes_are_compared_separately() -> None:
     rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
-    alone = alone_of(IDS, rows, EXACT)
+    alone = lone_answers(IDS, rows, EXACT)
 
-    assert (hold(alone, again, EXACT).answers, hold(alone, again, EXACT).wrong) == (6, 0)
+    assert (compare_to_lone(alone, again, EXACT).answers, compare_to_lone(alone, again, EXACT).wrong) == (
+        6,
+        0,
+    )
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
-    assert hold(alone, again, EXACT).wrong == 1
+    assert compare_to_lone(alone, again, EXACT).wrong == 1
 
 
 # --- answers that match -------------------------------------------------------------------------------------
@@ -281,7 +284,7 @@ def test_nan_equals_nan() -> None:
 )
 def test_repeated_request_sets_noise_limit(off_by: float, allowed: float) -> None:
     again = [Answer(np.array([n]), {"OUT": noisy(ROWS, off_by)[[n]]}) for n in range(20)]
-    alone = alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again)
+    alone = lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again)
 
     assert LEAST_NOISE <= alone.same.element <= allowed
     assert (alone.same.element > LEAST_NOISE) == (off_by > 0)
@@ -291,12 +294,14 @@ def test_repeated_request_sets_noise_limit(off_by: float, allowed: float) -> Non
 def test_few_wrong_answers_are_not_noise() -> None:
     again = [Answer(np.array([n]), {"OUT": ROWS[[n]] + np.float32(n < 5)}) for n in range(20)]
 
-    assert alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again).same.element == LEAST_NOISE
+    assert (
+        lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again).same.element == LEAST_NOISE
+    )
 
 
 def test_equal_answers_for_all_samples_are_reported() -> None:
     def tells_apart(rows: np.ndarray) -> bool:
-        return alone_of(IDS, {n: {"OUT": rows[n]} for n in range(20)}, EXACT).tells_apart
+        return lone_answers(IDS, {n: {"OUT": rows[n]} for n in range(20)}, EXACT).tells_apart
 
     assert tells_apart(ROWS)
     assert tells_apart(TEXTS)
@@ -311,13 +316,13 @@ def test_worst_of_several_transports_counts() -> None:
     good = SameAnswers(8, 40, 1e-6, 1.0, passed=True, sample="a", left_out=1)
     bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", left_out=2)
 
-    worst = joined_answers([good, bad])
-    assert worst == joined_answers([bad, good])
+    worst = merged_answers([good, bad])
+    assert worst == merged_answers([bad, good])
     assert (worst.samples, worst.answers, worst.left_out) == (8, 70, 3)
     assert (worst.agreement, worst.passed, worst.sample, worst.relative_difference) == (0.5, False, "b", 2e-3)
     texts = SameAnswers(2, 2, None, 1.0, passed=True)
-    assert joined_answers([texts, texts]).relative_difference is None
-    assert joined_answers([texts, good]).relative_difference == 1e-6
+    assert merged_answers([texts, texts]).relative_difference is None
+    assert merged_answers([texts, good]).relative_difference == 1e-6
 
 
 @pytest.mark.parametrize(("before", "same"), [(True, False), (False, True), (True, True)])

@@ -18,7 +18,6 @@ from fixtures.efficiency.in_process_worker import WAYS
 from fixtures.efficiency.interleaved import (
     Turns,
     batch_in_process,
-    best_of,
     best_points,
     is_done,
     loads_of,
@@ -33,8 +32,9 @@ from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import Choice
+from fixtures.serve.server_spec import ServerChoice
 from fixtures.spec import LoadPoint
+from reports.record.figures import best_of
 from reports.record.schema import Estimate, Load
 from reports.text.publishable import publishable
 from tests import examples, toy
@@ -121,13 +121,13 @@ def measure(
     job = toy.job(POINT, request_s=request_s)
     generator = generator or toy.LoadGenerator()
 
-    def take(job: Job, _window_s: float) -> GeneratorRun:
-        return generator.take(job, 0.12)
+    def run_pass(job: Job, _window_s: float) -> GeneratorRun:
+        return generator.run_pass(job, 0.12)
 
     if options.pop("is_cold", False):
         options["cold"] = [job]
     process: Any = worker or Process()
-    turns = interleaved.measure(job, process, 1, QUICK, take=take, **options)
+    turns = interleaved.measure(job, process, 1, QUICK, run_pass=run_pass, **options)
     return turns, len(generator.calls)
 
 
@@ -176,7 +176,7 @@ def test_slower_served_model_is_measured_slower(make_build: MakeBuild, tmp_path:
     model = build.case.model
     sample = {model.inputs[0].name: np.array([[1, 2, 3, 4]], np.float32)}
     with (
-        serve(Choice("embedded"), tmp_path, tmp_path / "server.log", device="cpu") as server,
+        serve(ServerChoice("embedded"), tmp_path, tmp_path / "server.log", device="cpu") as server,
         input_data(model, toy.samples_of(sample), server.scratch) as data,
         in_process(build, DEPLOYMENT, sample) as worker,
     ):

@@ -48,7 +48,7 @@ def command(folder: Path, seconds: float = 600, tests: str = TESTS) -> list[str]
     """The command of a run of two tests, the second of which takes `seconds`."""
     (folder / "test_it.py").write_text(tests.format(seconds=seconds))
     options = ("--noconftest", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider")
-    plugin = ("-p", "fixtures.plugin.ending", "--junit-xml", "junit.xml")
+    plugin = ("-p", "fixtures.plugin.interrupts", "--junit-xml", "junit.xml")
     return [sys.executable, "-m", "pytest", "-v", *options, *plugin, "test_it.py"]
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from fixtures.plugin.selection import parameters_of, stage_of
+from fixtures.plugin.selection import parameters_of
+from fixtures.plugin.stages import stage_of
 from fixtures.run import record_file
 from reports.record import files
 from reports.record.schema import Origin, Record, Start

@@ -11,9 +11,9 @@ import pytest
 from msgspec import structs
 
 from fixtures.accuracy.compare_answers import Closeness, expect
-from fixtures.measure.job import Check, Job
+from fixtures.measure.job import AnswerCheck, Job
 from fixtures.measure.load_data import input_data
-from fixtures.measure.verifying import ask_server, together, verify
+from fixtures.measure.verifying import ask_server, summed, verify
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.record.schema import VerifiedAnswers
@@ -82,7 +82,9 @@ def job_of(
             instances = 2 if "is_first" in fault else 1
             triton.load(built, structs.replace(DEPLOYMENT, instances=instances), point.scenario)
             stack.callback(triton.unload, name)
-            check = Check(expect(data.ids, {model.outputs[0].name: 3 * rows + 1}), Closeness(1e-4, 5e-4, 1.0))
+            check = AnswerCheck(
+                expect(data.ids, {model.outputs[0].name: 3 * rows + 1}), Closeness(1e-4, 5e-4, 1.0)
+            )
             return Job(triton, name, model, point, "system", data, check=check)
 
         yield load
@@ -93,7 +95,7 @@ def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnsw
     assert job.check is not None
     so_far, deadline = verify(job.check, ask_server(job, 0.3), 0.3), time.monotonic() + SECONDS
     while not is_enough(so_far) and time.monotonic() < deadline:
-        joined = together([so_far, verify(job.check, ask_server(job, 0.3), 0.3)])
+        joined = summed([so_far, verify(job.check, ask_server(job, 0.3), 0.3)])
         assert joined is not None
         so_far = joined
     return so_far

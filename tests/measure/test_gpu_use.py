@@ -14,13 +14,13 @@ from msgspec import structs
 
 from fixtures.host import activity
 from fixtures.host.activity import GpuTime
-from fixtures.measure import point_state, sweep, validity
+from fixtures.measure import marking, point_state, sweep
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.measurement import record_entry
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import Choice
+from fixtures.serve.server_spec import ServerChoice
 from fixtures.spec import LoadPoint
 from reports.record.schema import GpuUse
 from tests.host.fake_nvml import Clock, Nvml, between, watched
@@ -33,15 +33,15 @@ Stretch = Callable[..., GpuTime]
 def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretch:
     """GPU use of this process between two moments, by default a point's begin and end."""
 
-    def take(opened_s: float = 0.5, closed_s: float = 1.5, **watch: Any) -> GpuTime:
+    def run_pass(opened_s: float = 0.5, closed_s: float = 1.5, **watch: Any) -> GpuTime:
         roots = watch or {"roots": (os.getpid(),), "server": os.getpid()}
         return between(watched(clock, monkeypatch, **roots), opened_s, closed_s)
 
-    return take
+    return run_pass
 
 
 def use_of(*times: GpuTime, throughput_per_s: float = 400) -> GpuUse:
-    use = validity.gpu_use(times, throughput_per_s)
+    use = marking.gpu_use(times, throughput_per_s)
     assert use is not None
     return use
 
@@ -71,8 +71,8 @@ def test_longer_pass_weighs_more() -> None:
     """Without a watch there is no GPU use."""
     use = use_of(GpuTime(1, 100, ()), GpuTime(3, 900, ()), throughput_per_s=1000)
     assert (use.power_w, use.energy_j_per_1000) == (250, 250)
-    assert validity.gpu_use([], 100) is None
-    assert validity.marks_of_gpu([]) == []
+    assert marking.gpu_use([], 100) is None
+    assert marking.marks_of_gpu([]) == []
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def test_power_and_heat_limits_count_as_throttling(nvml: Nvml, stretch: Stretch,
     of_event, of_throttle = (f"nvmlClocks{kind}Reason{name}" for kind in ("Event", "Throttle"))
     bit = int(getattr(NVML, of_event, None) or getattr(NVML, of_throttle))
     nvml.reasons = lambda now_s: bit if now_s < 1 else 0
-    marks = validity.marks_of_gpu([stretch()])
+    marks = marking.marks_of_gpu([stretch()])
 
     assert [mark.code for mark in marks] == ["gpu-throttled"] * (name in THROTTLES)
     assert all("50%" in mark.text or "49%" in mark.text for mark in marks), "its share of the time"
     nvml.reasons = lambda now_s: bit if 1 < now_s < 1.03 else 0
-    assert validity.marks_of_gpu([stretch()]) == [], "but for a moment"
+    assert marking.marks_of_gpu([stretch()]) == [], "but for a moment"
 
 
 def test_windows_of_a_real_run_match_watch_clock(
@@ -116,7 +116,7 @@ def test_windows_of_a_real_run_match_watch_clock(
     model = timed_server.write(tmp_path / "models", name, timed_server.service_times_ms("fixed"))
     point, plan = LoadPoint("offline", 2, 1), MeasuringPlan(budget_s=1.0)
     with (
-        serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
+        serve(ServerChoice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
         input_data(model, model.samples("evaluation", None, None), server.scratch) as data,
     ):
         assert server.device == "cpu"

@@ -54,7 +54,7 @@ def test_requests_cycle_through_all_samples(
     job, notes = watched
     before = len(notes.read_text().splitlines())
     point = LoadPoint("offline", batch, concurrency)
-    perf_analyzer.take(dataclasses.replace(job, point=point, shared_memory=shared_memory), 0.06)
+    perf_analyzer.run_pass(dataclasses.replace(job, point=point, shared_memory=shared_memory), 0.06)
     requests = [tuple(json.loads(line)) for line in notes.read_text().splitlines()[before:]]
 
     expected = [tuple(map(int, samples)) for samples in job.data.requests(batch)]

@@ -40,10 +40,10 @@ def ask(job: Any, _window_s: float) -> Any:
 
 def test_composing_times_are_per_request_and_point() -> None:
     times, server = ComposingTimes(["part"]), Counting()
-    take = times.around(ask)
+    run_pass = times.around(ask)
     for point in (ONE, ONE, OTHER):
         job: Any = SimpleNamespace(server=server, point=point, name="chain")
-        take(job, 0.1)
+        run_pass(job, 0.1)
 
     for point in (ONE, OTHER):
         (part,) = times.of("chain", point)

@@ -33,7 +33,7 @@ def run(tmp_path: Path, generator: Generator) -> Take:
     ) -> GeneratorRun:
         model, server = model or toy.model(), server or server_of(tmp_path)
         with input_data(model, toy.samples(), None) as data:
-            return perf_analyzer.take(Job(server, "toy", model, point, "system", data), WINDOW_S)
+            return perf_analyzer.run_pass(Job(server, "toy", model, point, "system", data), WINDOW_S)
 
     return run
 
@@ -180,7 +180,7 @@ def test_failing_load_generator_is_an_error_with_its_output(
 
 @pytest.mark.parametrize(
     ("changes", "calls"),
-    [({}, 1), ({"called": "the reference's Triton (cpu-m-ts)"}, 1), ({"scratch": Path("/nowhere/gone")}, 0)],
+    [({}, 1), ({"label": "the reference's Triton (cpu-m-ts)"}, 1), ({"scratch": Path("/nowhere/gone")}, 0)],
     ids=["the case's own", "another", "with its folder"],
 )
 def test_server_ending_under_load_is_an_error(
@@ -191,6 +191,6 @@ def test_server_ending_under_load_is_an_error(
     with pytest.raises(ProofError) as caught:
         run(server=ended)
 
-    assert str(caught.value).startswith(ended.called)
+    assert str(caught.value).startswith(ended.label)
     assert caught.value.where == f"toy, {ONLINE}"
     assert len(generator.calls) == calls

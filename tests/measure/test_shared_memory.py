@@ -19,7 +19,7 @@ from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.errors import ProofError
 from fixtures.host import machine, scratch
 from fixtures.measure import perf_analyzer, shared_memory
-from fixtures.measure.job import Check, Job, SharedMemory
+from fixtures.measure.job import AnswerCheck, Job, SharedMemory
 from fixtures.measure.load_data import LoadData, input_data
 from fixtures.measure.shared_memory import CudaMemory
 from fixtures.measure.verifying import ask_once, ask_server, verify
@@ -45,7 +45,7 @@ def job_of(
         "COUNT": generator.integers(100, 1000, (samples, 1)),
     }
     ids = [f"row-{number}" for number in range(samples)]
-    check = Check(expect(ids, answers(rows["VALUES"], rows["COUNT"])), Closeness(1e-4, 5e-4, 1.0))
+    check = AnswerCheck(expect(ids, answers(rows["VALUES"], rows["COUNT"])), Closeness(1e-4, 5e-4, 1.0))
     model = dataclasses.replace(toy.model(), inputs=INPUTS, outputs=OUTPUTS)
     return Job(server, "m", model, point, through, LoadData(Path(), ids, rows), check=check)
 
@@ -228,8 +228,8 @@ def test_segment_of_another_user_stops_the_pass(tmp_path: Path, generator: Gener
     with input_data(model, toy.samples(), None) as data:
         job = Job(server_of(tmp_path), "toy", model, point, "system", data)
         with pytest.raises(ProofError) as caught:
-            perf_analyzer.take(job, 0.12)
-        perf_analyzer.take(dataclasses.replace(job, shared_memory="none"), 0.12)
+            perf_analyzer.run_pass(job, 0.12)
+        perf_analyzer.run_pass(dataclasses.replace(job, shared_memory="none"), 0.12)
 
     assert str(caught.value.where) == f"{other} of user 12345"
     assert other.exists()

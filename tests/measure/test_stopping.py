@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fixtures.against.comparison import OtherBuild
 from fixtures.measure import point_state, stopping
-from fixtures.measure.point_state import Measured, PointState
+from fixtures.measure.comparison import OtherBuild
+from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.spec import LoadPoint
 from tests import toy
@@ -16,9 +16,9 @@ POINT = LoadPoint("online", 1, 4)
 PATIENT = MeasuringPlan(budget_s=1000)
 
 
-def side(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) -> Measured:
+def side(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) -> Side:
     """A side with a pass for each latency."""
-    measured = Measured(toy.job(POINT))
+    measured = Side(toy.job(POINT))
     for latency_ms in latencies_ms:
         count = int(length_s * 1e3 / latency_ms) + 1
         timeline = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s)
@@ -48,9 +48,7 @@ STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
         (side(*STEADY, 10, 10), MeasuringPlan(budget_s=1e3, certify=99), True),  # enough requests to certify
     ],
 )
-def test_point_ends_on_narrow_interval_or_spent_budget(
-    found: Measured, plan: MeasuringPlan, done: bool
-) -> None:
+def test_point_ends_on_narrow_interval_or_spent_budget(found: Side, plan: MeasuringPlan, done: bool) -> None:
     assert stopping.until_known(plan)(PointState(found)) is done
 
 
@@ -85,7 +83,7 @@ def test_comparison_is_done_when_settled_or_budget_spent(
     [((10,), False), ((10, 10), True), ((30, 10), False), ((30, 10, 10), True), ((2000,), True)],
 )
 def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, ...], settled: bool) -> None:
-    measured = Measured(toy.job(POINT))
+    measured = Side(toy.job(POINT))
     for latency_ms in latencies_ms:
         timeline = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
         measured = point_state.after(measured, toy.run_of(timeline), warms_up=True)
@@ -98,7 +96,7 @@ def test_certification_time_is_estimated_in_whole_passes(rate_per_s: float | Non
     In a scheduled pass the first quarter does not count."""
     point = LoadPoint("online", 1, 0 if rate_per_s else 4, rate_per_s, "constant" if rate_per_s else None)
     warm_up = toy.run_of(toy.closed_loop(np.full((4, 40), 0.01), 0.4), next_window_s=0.6)
-    measured = dataclasses.replace(Measured(toy.job(point)), warm_up=(warm_up,), window_s=0.6)
+    measured = dataclasses.replace(Side(toy.job(point)), warm_up=(warm_up,), window_s=0.6)
     plan, seconds = MeasuringPlan(certify=99), passes * (3 * 0.6 + 0.1)
 
     assert stopping.seconds_to_certify(PointState(measured), plan) == pytest.approx(seconds)
@@ -110,7 +108,7 @@ def test_certification_time_is_estimated_in_whole_passes(rate_per_s: float | Non
 def test_measured_requests_count_toward_certification() -> None:
     plan, measured = MeasuringPlan(certify=99), side(*[10] * 3)
 
-    assert stopping.requests_missing(Measured(toy.job(POINT)), plan) == 662
+    assert stopping.requests_missing(Side(toy.job(POINT)), plan) == 662
     assert stopping.requests_missing(measured, plan) == 662 - measured.requests > 0
     assert stopping.requests_missing(side(*[10] * 8), plan) == 0
 

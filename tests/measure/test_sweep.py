@@ -30,7 +30,7 @@ def run(
 ) -> Mapping[LoadPoint, Outcome]:
     """Measure points of a simulated server."""
     states = [point_state.begin(toy.job(point)) for point in points or (ONLINE,)]
-    return outcomes(sweep.measure(states, plan, take=generator.take, **options), plan)
+    return outcomes(sweep.measure(states, plan, run_pass=generator.run_pass, **options), plan)
 
 
 def loads(found: Mapping[LoadPoint, Outcome]) -> list[Load]:
@@ -134,7 +134,7 @@ def test_too_short_window_is_not_retried() -> None:
 def test_slow_requests_have_long_windows_and_one_warm_up() -> None:
     generator = LoadGenerator(lambda _job, _number: 2000.0)
     state = point_state.begin(toy.job(POINTS[0], request_s=2.0))
-    (state,) = sweep.measure([state], QUICK, take=generator.take)
+    (state,) = sweep.measure([state], QUICK, run_pass=generator.run_pass)
 
     assert min(generator.windows_s()) >= 4.0
     assert len(state.mine.warm_up) == 1
@@ -142,8 +142,8 @@ def test_slow_requests_have_long_windows_and_one_warm_up() -> None:
 
 def test_continued_point_keeps_earlier_passes() -> None:
     generator = LoadGenerator()
-    (first,) = sweep.measure([point_state.begin(toy.job(ONLINE))], QUICK, take=generator.take)
-    options: Any = {"take": generator.take, "is_done": lambda state: len(state.mine.passes) >= 10}
+    (first,) = sweep.measure([point_state.begin(toy.job(ONLINE))], QUICK, run_pass=generator.run_pass)
+    options: Any = {"run_pass": generator.run_pass, "is_done": lambda state: len(state.mine.passes) >= 10}
     (second,) = sweep.measure([first], QUICK, **options)
 
     assert len(first.mine.passes) < len(second.mine.passes) == 10

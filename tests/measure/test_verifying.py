@@ -12,11 +12,11 @@ from msgspec import structs
 
 from fixtures.accuracy.compare_answers import Answer, Closeness, expect
 from fixtures.measure import perf_analyzer, point_state, sweep
-from fixtures.measure.job import Check, Job
+from fixtures.measure.job import AnswerCheck, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.measurement import record_entry
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.measure.verifying import together, verify, verifying
+from fixtures.measure.verifying import summed, verify, verifying
 from fixtures.serve.server import Server
 from fixtures.spec import Arrays, LoadPoint
 from reports.text.publishable import publishable
@@ -32,10 +32,10 @@ SAMPLES = np.array([4, 1, 2])
 SPREAD = ROWS[:, 0].std()
 
 
-def check(near: Closeness = NEAR, **outputs: np.ndarray) -> Check:
+def check(near: Closeness = NEAR, **outputs: np.ndarray) -> AnswerCheck:
     """A check that expects these outputs."""
     count = len(next(iter(outputs.values())))
-    return Check(expect([f"row-{n}" for n in range(count)], outputs), near)
+    return AnswerCheck(expect([f"row-{n}" for n in range(count)], outputs), near)
 
 
 CHECK = check(OUT=ROWS)
@@ -52,7 +52,7 @@ def changed(row: int, place: int, value: float) -> np.ndarray:
     return values
 
 
-def wrong(one: Check, *answers: Answer) -> int:
+def wrong(one: AnswerCheck, *answers: Answer) -> int:
     return verify(one, answers, 0).wrong
 
 
@@ -153,12 +153,12 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
 
 def test_checks_add_up_and_keep_first_fault() -> None:
     right, broken = verify(CHECK, [answer()], 0.5), verify(CHECK, [answer(changed(0, 0, np.nan))], 0.5)
-    total = together([right, broken, right])
+    total = summed([right, broken, right])
 
     assert total is not None
     assert (total.verified, total.wrong, total.duration_s) == (9, 1, 1.5)
     assert total.first_wrong == broken.first_wrong
-    assert together([]) is None
+    assert summed([]) is None
 
 
 class Asked:
@@ -172,10 +172,10 @@ class Asked:
         return [answer(changed(0, 0, np.nan))]
 
 
-def runs_of(asked: Asked, count: int, request_s: float = 0.0, check: Check | None = CHECK) -> list[Any]:
+def runs_of(asked: Asked, count: int, request_s: float = 0.0, check: AnswerCheck | None = CHECK) -> list[Any]:
     job = dataclasses.replace(toy.job(LoadPoint("online", 1, 2), request_s=request_s), check=check)
-    take = verifying(toy.LoadGenerator().take, asked)
-    return [take(job, 0.12) for _ in range(count)]
+    run_pass = verifying(toy.LoadGenerator().run_pass, asked)
+    return [run_pass(job, 0.12) for _ in range(count)]
 
 
 def test_checking_answers_takes_a_tenth_of_the_time() -> None:
@@ -183,7 +183,9 @@ def test_checking_answers_takes_a_tenth_of_the_time() -> None:
     runs = runs_of(asked, 20)
 
     assert (runs[0].answers.verified, runs[0].answers.wrong) == (3, 1)
-    assert runs[0].elapsed_s == toy.LoadGenerator().take(toy.job(LoadPoint("online", 1, 2)), 0.12).elapsed_s
+    assert (
+        runs[0].elapsed_s == toy.LoadGenerator().run_pass(toy.job(LoadPoint("online", 1, 2)), 0.12).elapsed_s
+    )
     spent_s = sum(run.elapsed_s for run in runs)
     assert 0.08 * spent_s < sum(asked.seconds) < 0.12 * spent_s
     assert len(asked.seconds) < 12
@@ -217,12 +219,12 @@ def job(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterato
     rows = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
     with input_data(model, samples_of({model.inputs[0].name: rows}), server.scratch) as data:
         server.load(built, DEPLOYMENT, "online")
-        right = Check(expect(data.ids, {model.outputs[0].name: 2 * rows}), Closeness(0.01, 0.01, 1.0))
+        right = AnswerCheck(expect(data.ids, {model.outputs[0].name: 2 * rows}), Closeness(0.01, 0.01, 1.0))
         yield Job(server, str(built.case), model, LoadPoint("online", 1, 4), "system", data, check=right)
 
 
 def test_wrong_answer_under_load_hides_speed(job: Job) -> None:
-    (state,) = sweep.measure([point_state.begin(job)], PLAN, take=verifying(perf_analyzer.take))
+    (state,) = sweep.measure([point_state.begin(job)], PLAN, run_pass=verifying(perf_analyzer.run_pass))
     load = record_entry(state, PLAN).load
 
     assert load.samples == 20

@@ -34,7 +34,7 @@ def run(run):
 
 @pytest.mark.stage("conversion")
 def test_first(run):
-    weights, by_framework = run.of_model.weights, run.of_model.by_framework
+    weights, by_framework = run.model_run.weights, run.model_run.by_framework
     gc.collect()
     ALIVE[:] = [one for one in ALIVE if one() is not None]
     assert all(one() is weights for one in ALIVE), "the weights of another model are in memory"
@@ -44,8 +44,8 @@ def test_first(run):
 
 @pytest.mark.stage("accuracy")
 def test_second(case, run):
-    assert ALIVE[-1]() is run.of_model.weights
-    assert len(run.of_model.samples) > 0
+    assert ALIVE[-1]() is run.model_run.weights
+    assert len(run.model_run.samples) > 0
     if str(case) == "cpu-left-onnx-fp32":
         run.server.process.kill()
         run.server.process.wait()

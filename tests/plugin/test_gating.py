@@ -24,7 +24,7 @@ TEST = """
     from benchmarks.conftest import prove_gate, prove_speed
     from benchmarks.test_answers import *
     from benchmarks.test_online import test_online
-    from fixtures.consistency.served import ask_alone
+    from fixtures.consistency.served import ask_one_by_one
     from tests import examples
     from tests.plugin.test_gating import SEEN
 
@@ -35,7 +35,7 @@ TEST = """
             return SimpleNamespace(serving=scenario)
 
         run.deploy, run.served_model = load, lambda deployed: SEEN.model
-        run.alone = SEEN.model, ask_alone(SEEN.model)
+        run.alone = SEEN.model, ask_one_by_one(SEEN.model)
         run.measure = lambda point, save: SimpleNamespace(load=SEEN.load)
         return run
 
@@ -54,7 +54,7 @@ MADE_UP = """
 
     @pytest.fixture(scope="session", autouse=True)
     def made_up(run):
-        run.samples = dataclasses.replace(run.of_model.samples, are_made_up=True)
+        run.samples = dataclasses.replace(run.model_run.samples, are_made_up=True)
     """
 GATE_OF = {
     "test_same_answer_again": "repeated",

@@ -20,7 +20,8 @@ from fixtures.host.machine import version_of
 from fixtures.host.targets import EVERY_TARGET
 from fixtures.models import all_models
 from fixtures.plugin import selection
-from fixtures.plugin.selection import asked_words, stage_of
+from fixtures.plugin.selection import asked_words
+from fixtures.plugin.stages import stage_of
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
 from tests.helpers import ROOT, WITHOUT, Collect, run_pytest

@@ -44,7 +44,7 @@ def test_contributing_example_converts_serves_and_measures(
 
     earlier = dataclasses.replace(namespace["settings"], against=other_builds.parse(f"{tmp_path}/repos"))
     case = namespace["case"]
-    with ModelRun(case.model, case.target, earlier) as of_model, CaseRun(case, of_model) as run:
+    with ModelRun(case.model, case.target, earlier) as model_run, CaseRun(case, model_run) as run:
         other = run.other
         assert other is not None
         config = (other.build.folder / "config.pbtxt").resolve()
@@ -83,7 +83,7 @@ def test_loading_shares_the_machine_and_running_does_not(
 ) -> None:
     held: dict[str, bool] = {}
     (machine := tmp_path / "machine").mkdir()  # one that no other run knows
-    monkeypatch.setattr(locks, "machine", lambda: machine)
+    monkeypatch.setattr(locks, "machine_lock_folder", lambda: machine)
 
     def is_held() -> bool:
         return os.getpid() in locks.holders(machine.stat())
@@ -105,9 +105,9 @@ def test_loading_shares_the_machine_and_running_does_not(
     case = next(cases_of(CPU))
     model = dataclasses.replace(case.model, load=noting("load"), samples=noting("samples"))
     case, given = dataclasses.replace(case, model=model), settings(results=str(tmp_path))
-    with ModelRun(model, CPU, given) as of_model, CaseRun(case, of_model) as run:
+    with ModelRun(model, CPU, given) as model_run, CaseRun(case, model_run) as run:
         vars(run)["build"] = SimpleNamespace(case=case, digest="0", folder=tmp_path / "model", artifact=None)
-        assert all([of_model.weights, of_model.samples, of_model.reference, run.converted, run.server])
+        assert all([model_run.weights, model_run.samples, model_run.reference, run.converted, run.server])
 
         assert held == dict.fromkeys(["load", "samples", "reference", "converted", "server"], True)
         assert not is_held(), "nobody could measure beside what only runs"

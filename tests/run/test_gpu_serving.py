@@ -56,7 +56,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         SEEN["servers"] = SEEN.get("servers", 0) + 1
         yield server_of(
             kind=SEEN["kind"],
-            called="",
+            label="",
             version="2.55.0",
             backends=None,
             image=image if SEEN["kind"] == "docker" else None,
@@ -91,7 +91,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         return Estimate(1e12, 1e12, 1e12)
 
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
-    monkeypatch.setattr(locks, "machine", lambda: other_machine)
+    monkeypatch.setattr(locks, "machine_lock_folder", lambda: other_machine)
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
     monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(measuring, "in_process", in_process)
@@ -115,13 +115,13 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
     peak_kinds = [measuring.kind_of(case, deployment_of(case, given))]
     with (
-        ModelRun(case.model, case.target, given) as of_model,
-        CaseRun(case, of_model, peak_kinds=peak_kinds) as run,
+        ModelRun(case.model, case.target, given) as model_run,
+        CaseRun(case, model_run, peak_kinds=peak_kinds) as run,
     ):
         build = SimpleNamespace(case=case, digest="0f3c", reused=True, folder=folder / name, artifact=None)
         vars(run).update(build=build, timed_answer=lambda _batch: (0.001, {}))
         vars(run).update(known_loads=lambda: [examples.load("online", 8, 100.0)])
-        vars(of_model).update(operations=None)
+        vars(model_run).update(operations=None)
         yield run
 
 
@@ -154,7 +154,7 @@ def test_in_process_data_location_matches_shared_memory(way: str, resident: bool
 def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_of(FP16, tmp_path) as run:
-        SEEN["opened"] = [weakref.ref(one) for one in (run.converted, run.of_model.reference)]
+        SEEN["opened"] = [weakref.ref(one) for one in (run.converted, run.model_run.reference)]
         run.deploy("online")
     assert len(SEEN["opened"]) == 2
     assert SEEN["left"] == []

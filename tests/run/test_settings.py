@@ -28,8 +28,8 @@ class WithColour(Settings):
         "output",
         "NAME",
         lambda _flag, text: text.lower(),
-        decides="nodes builds",
-        not_with="repository",
+        passed_to="nodes builds",
+        conflicts_with="repository",
     )
     """The colour of the bars, 5 % of them."""
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from fixtures.measure import point_state
 from fixtures.measure.job import GeneratorRun, Job
-from fixtures.measure.point_state import Measured, PointState
+from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import candidates, fastest, on_server
 from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Proof, Result
-from fixtures.search.trials import Entry
+from fixtures.search.trials import CandidateAtLoad
 from fixtures.spec import Deployment, LoadPoint
 from reports.record.schema import Estimate, Verdict
 from tests import toy
@@ -65,8 +65,8 @@ class QueueingServer(toy.LoadGenerator):
         self.mean_ms = lambda job, _number: 1e3 * job.request_s * max(1, job.point.concurrency)
         self.runs: list[GeneratorRun] = []
 
-    def take(self, job: Job, window_s: float) -> GeneratorRun:
-        self.runs.append(super().take(job, window_s))
+    def run_pass(self, job: Job, window_s: float) -> GeneratorRun:
+        self.runs.append(super().run_pass(job, window_s))
         return self.runs[-1]
 
     def job_of(self, candidate: Candidate, point: LoadPoint) -> Job:
@@ -77,10 +77,10 @@ class QueueingServer(toy.LoadGenerator):
     def search(self, goal: Goal, budget_s: float = 3.0, space: Space = SPACE) -> Result:
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
-        bench = on_server.Bench(
-            goal, self.job_of, contextlib.nullcontext, plan, take_look=self.take, take_pass=self.take
+        bench = on_server.ServerProbe(
+            goal, self.job_of, contextlib.nullcontext, plan, run_probe=self.run_pass, run_pass=self.run_pass
         )
-        return fastest.search(space, goal, bench.look, bench.prove, patience_s=bench.patience_s)
+        return fastest.search(space, goal, bench.probe, bench.prove, patience_s=bench.patience_s)
 
 
 def proven(verdict: Verdict, per_s: float) -> Proof:
@@ -88,6 +88,6 @@ def proven(verdict: Verdict, per_s: float) -> Proof:
     candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
     timelines = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
-    state = PointState(Measured(toy.job(candidate.ladder[0]), passes=tuple(map(toy.run_of, timelines))))
+    state = PointState(Side(toy.job(candidate.ladder[0]), passes=tuple(map(toy.run_of, timelines))))
     value, speeds = Estimate(per_s, per_s, per_s), point_state.speeds(state.mine)
-    return Proof(Entry(candidate, 0), state, Estimate(1, 1, 1), value, verdict, speeds)
+    return Proof(CandidateAtLoad(candidate, 0), state, Estimate(1, 1, 1), value, verdict, speeds)

@@ -17,11 +17,11 @@ from fixtures.errors import ProofError
 from fixtures.measure import estimates
 from fixtures.measure.estimates import Steady
 from fixtures.measure.job import GeneratorRun, Job
-from fixtures.measure.point_state import Measured, PointState
+from fixtures.measure.point_state import PointState, Side
 from fixtures.search import candidates, fastest
 from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Result
-from fixtures.search.trials import Entry, Trial
+from fixtures.search.trials import CandidateAtLoad, Trial
 from fixtures.spec import LoadPoint
 from tests import toy
 from tests.search.queueing import (
@@ -124,8 +124,8 @@ def test_budget_that_no_rate_keeps_fails() -> None:
     class Stalling(QueueingServer):
         """Every tenth request takes longer than the budget, whatever the load."""
 
-        def take(self, job: Job, window_s: float) -> GeneratorRun:
-            run = super().take(job, window_s)
+        def run_pass(self, job: Job, window_s: float) -> GeneratorRun:
+            run = super().run_pass(job, window_s)
             ends = run.timeline.ends + 20_000_000 * (np.arange(len(run.timeline.ends)) % 10 == 0)
             return dataclasses.replace(run, timeline=dataclasses.replace(run.timeline, ends=ends))
 
@@ -161,12 +161,12 @@ def test_rate_passes_if_whole_interval_keeps_budget(
     candidate = Candidate("online", SPACE.own, fastest.ladder_of(1000, POISSON)[:20])
     looked_at: list[int] = []
 
-    def look(_candidate: Candidate, point: LoadPoint) -> Steady:
+    def probe(_candidate: Candidate, point: LoadPoint) -> Steady:
         looked_at.append(candidate.ladder.index(point))
         return of_latencies(*(at_low if looked_at[-1] <= 10 else at_high))
 
     trial = Trial(candidate, ((10, of_latencies(*at_low)),))
-    assert fastest.decide(trial, POISSON, 5.0, look).edge == edge
+    assert fastest.decide(trial, POISSON, 5.0, probe).edge == edge
     assert len(set(looked_at)) <= 6
 
 
@@ -177,9 +177,9 @@ def test_rate_fails_once_server_falls_behind() -> None:
 
     server, point = QueueingServer(service_s=0.001), LoadPoint("online", 1, 0, 1200.0, "poisson")
     candidate = dataclasses.replace(candidate, ladder=(point,))
-    runs = tuple(server.take(server.job_of(candidate, point), 0.3) for _pass in range(6))
-    state = PointState(Measured(toy.job(point), passes=runs))
-    result = fastest.proof_of(Entry(candidate, 0), state, Goal(10_000, 99, "poisson"))
+    runs = tuple(server.run_pass(server.job_of(candidate, point), 0.3) for _pass in range(6))
+    state = PointState(Side(toy.job(point), passes=runs))
+    result = fastest.proof_of(CandidateAtLoad(candidate, 0), state, Goal(10_000, 99, "poisson"))
     assert (result.verdict, result.latency_ms.high < 10_000) == ("failed", True)
 
 
@@ -203,7 +203,7 @@ def usual(candidate: Candidate, size: float) -> float:
 
 
 @dataclass
-class Bench:
+class ServerProbe:
     """A simulated server that keeps its calls, with noise between requests and between passes."""
 
     seed: int = 0
@@ -212,10 +212,10 @@ class Bench:
     """Spread between passes of the logarithm of the speed."""
     enough: int = 800
     """Fewest requests of a proof; 662 certify a p99."""
-    looks: list[tuple[Candidate, LoadPoint]] = field(default_factory=list)
+    probes: list[tuple[Candidate, LoadPoint]] = field(default_factory=list)
     rates_per_s: list[float] = field(default_factory=list)
     """The rate of each look."""
-    proofs: list[Sequence[Entry]] = field(default_factory=list)
+    proofs: list[Sequence[CandidateAtLoad]] = field(default_factory=list)
     """The entries of each attempt at a proof."""
     fresh: list[PointState] = field(default_factory=list)
     """The states that all attempts measured."""
@@ -223,8 +223,8 @@ class Bench:
     def __post_init__(self) -> None:
         self.generator = np.random.default_rng(self.seed)
 
-    def look(self, candidate: Candidate, point: LoadPoint) -> Steady:
-        self.looks.append((candidate, point))
+    def probe(self, candidate: Candidate, point: LoadPoint) -> Steady:
+        self.probes.append((candidate, point))
         mean_ms = self.latency(candidate, point.batch * point.concurrency)
         mean_ms *= math.exp(self.generator.normal(0, self.luck))
         self.rates_per_s.append(1e3 * point.batch * point.concurrency / mean_ms)
@@ -232,13 +232,13 @@ class Bench:
         latencies = mean_ms * np.exp(self.generator.normal(-(SPREAD**2) / 2, SPREAD, count))
         return Steady(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
 
-    def prove(self, entries: Sequence[Entry]) -> list[PointState]:
+    def prove(self, entries: Sequence[CandidateAtLoad]) -> list[PointState]:
         self.proofs.append(tuple(entries))
         states = [PointState(self.fresh_passes(entry)) for entry in entries]
         self.fresh += states
         return states
 
-    def fresh_passes(self, entry: Entry) -> Measured:
+    def fresh_passes(self, entry: CandidateAtLoad) -> Side:
         point, mean_ms = entry.point, self.latency(entry.candidate, entry.size)
         requests = max(6, round(3 * PASS_S * 1e3 / mean_ms))
         count = max(FRESH, math.ceil(self.enough / (requests / 4 * point.concurrency)))
@@ -246,15 +246,15 @@ class Bench:
         luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
         runs = tuple(toy.run_of(toy.closed_loop(latencies_s, PASS_S)) for latencies_s in passes)
-        return Measured(toy.job(point), passes=runs)
+        return Side(toy.job(point), passes=runs)
 
     def search(self, goal: Goal, space: Space = SPACE) -> Result:
-        return fastest.search(space, goal, self.look, self.prove)
+        return fastest.search(space, goal, self.probe, self.prove)
 
-    def throughput_per_s(self, entry: Entry) -> float:
+    def throughput_per_s(self, entry: CandidateAtLoad) -> float:
         return 1e3 * entry.size / self.latency(entry.candidate, entry.size)
 
-    def keeps(self, entry: Entry, goal: Goal) -> bool:
+    def keeps(self, entry: CandidateAtLoad, goal: Goal) -> bool:
         """Whether the true percentile keeps the budget."""
         z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percent]
         tail = math.exp(z * math.hypot(SPREAD, self.luck) - SPREAD**2 / 2)
@@ -264,7 +264,9 @@ class Bench:
         """The true highest throughput of all loads whose true percentile keeps the budget."""
         choices = candidates.basic_candidates(SPACE, goal)
         choices += [choice for count in (1, 2) for choice in candidates.variations(SPACE, goal, count)]
-        entries = [Entry(choice, level) for choice in choices for level in range(len(choice.ladder))]
+        entries = [
+            CandidateAtLoad(choice, level) for choice in choices for level in range(len(choice.ladder))
+        ]
         return max(self.throughput_per_s(entry) for entry in entries if self.keeps(entry, goal))
 
 
@@ -272,9 +274,9 @@ TRIALS = 40
 
 
 @functools.cache
-def searched(goal: Goal) -> list[tuple[Bench, Result]]:
+def searched(goal: Goal) -> list[tuple[ServerProbe, Result]]:
     """Searches on usual servers with different seeds, each with its bench."""
-    return [(bench := Bench(seed), bench.search(goal)) for seed in range(TRIALS)]
+    return [(bench := ServerProbe(seed), bench.search(goal)) for seed in range(TRIALS)]
 
 
 @pytest.mark.parametrize(
@@ -282,7 +284,7 @@ def searched(goal: Goal) -> list[tuple[Bench, Result]]:
 )
 def test_search_finds_near_optimum_within_budget(goal: Goal) -> None:
     winners = [(bench, outcome.winner) for bench, outcome in searched(goal)]
-    least_per_s = 0.95 * Bench().optimum_per_s(goal)
+    least_per_s = 0.95 * ServerProbe().optimum_per_s(goal)
 
     assert all(winner.verdict == "passed" for _, winner in winners)
     near = [bench.throughput_per_s(winner.entry) >= least_per_s for bench, winner in winners]
@@ -292,28 +294,28 @@ def test_search_finds_near_optimum_within_budget(goal: Goal) -> None:
 
 def test_search_takes_few_measurements_and_loads() -> None:
     for bench, result in searched(Goal(7, 99)):
-        configurations = [candidate.configuration for candidate, _ in bench.looks]
+        configurations = [candidate.configuration for candidate, _ in bench.probes]
         changes = sum(before != after for before, after in itertools.pairwise(configurations))
         assert result.configurations == 9
-        assert len(bench.looks) <= 90
+        assert len(bench.probes) <= 90
         assert changes <= 9 + 4 + 2
         assert len(bench.proofs) <= 4
 
 
 def test_impossible_budget_fails_with_nearest_configuration() -> None:
-    bench = Bench()
+    bench = ServerProbe()
     result = bench.search(Goal(0.5, 99))
 
     assert (result.winner.verdict, result.lead, result.winner.entry.level) == ("failed", None, 0)
     assert result.winner.latency_ms.value > 0.5
-    assert len(bench.looks) < 90
+    assert len(bench.probes) < 90
 
 
 def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
     def slow(candidate: Candidate, size: float) -> float:
         return 8 * usual(candidate, size)
 
-    bench = Bench(latency=slow, enough=0)
+    bench = ServerProbe(latency=slow, enough=0)
     result = bench.search(Goal(100_000, 99))
 
     assert result.winner.verdict == "not shown"
@@ -326,12 +328,12 @@ def test_nonmonotonic_latencies_do_not_break_search(seed: int) -> None:
     def jumping(candidate: Candidate, size: float) -> float:
         return usual(candidate, size) * (3 if size % 3 == 0 else 1) / (2 if size > 40 else 1)
 
-    bench = Bench(seed, jumping)
+    bench = ServerProbe(seed, jumping)
     result = bench.search(Goal(7, 99))
 
     assert result.winner.verdict == "passed"
     assert bench.keeps(result.winner.entry, Goal(7, 99))
-    assert len(bench.looks) <= 90
+    assert len(bench.probes) <= 90
 
 
 def test_figures_come_from_fresh_passes() -> None:
@@ -341,7 +343,7 @@ def test_figures_come_from_fresh_passes() -> None:
 
     goal, errors, selected = Goal(1000, 99), [], []
     for seed in range(TRIALS):
-        bench = Bench(seed, alike, luck=0.2)
+        bench = ServerProbe(seed, alike, luck=0.2)
         winner = bench.search(goal).winner
         true_per_s = bench.throughput_per_s(winner.entry)
         assert any(winner.state is state for state in bench.fresh)
@@ -372,22 +374,22 @@ def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any
 
 def test_own_settings_of_model_are_tried() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
-    bench = Bench()
+    bench = ServerProbe()
     bench.search(Goal(7, 99), dataclasses.replace(SPACE, own=odd))
 
-    assert ("online", odd) in {candidate.configuration for candidate, _ in bench.looks}
+    assert ("online", odd) in {candidate.configuration for candidate, _ in bench.probes}
 
 
 @dataclass
-class Refusing(Bench):
+class Refusing(ServerProbe):
     """A server that does not load so many instances or more."""
 
     instances: int = 1
 
-    def look(self, candidate: Candidate, point: LoadPoint) -> Steady:
+    def probe(self, candidate: Candidate, point: LoadPoint) -> Steady:
         if candidate.deployment.instances >= self.instances:
             raise ProofError(f"{point} does not load with {candidate.deployment.instances}")
-        return super().look(candidate, point)
+        return super().probe(candidate, point)
 
 
 def test_configuration_that_fails_to_load_is_left_out() -> None:

@@ -15,10 +15,10 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import candidates, fastest, on_server
 from fixtures.search.candidates import Candidate, Goal
 from fixtures.search.fastest import Result
-from fixtures.search.on_server import Bench
-from fixtures.search.trials import Entry
+from fixtures.search.on_server import ServerProbe
+from fixtures.search.trials import CandidateAtLoad
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import Choice
+from fixtures.serve.server_spec import ServerChoice
 from fixtures.spec import LoadPoint
 from reports.record.schema import Verdict
 from tests import toy
@@ -26,26 +26,28 @@ from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, proven
 
 
-def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> Bench:
+def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> ServerProbe:
     """A bench with a simulated server; it appends each loaded candidate to `loaded`."""
 
     def job_of(candidate: Candidate, point: LoadPoint) -> Job:
         loaded.append(candidate)
         return toy.job(point, request_s=0.002)
 
-    plan, take = MeasuringPlan(budget_s=2.0), generator.take
-    return Bench(Goal(7, 99), job_of, contextlib.nullcontext, plan, take_look=take, take_pass=take)
+    plan, run_pass = MeasuringPlan(budget_s=2.0), generator.run_pass
+    return ServerProbe(
+        Goal(7, 99), job_of, contextlib.nullcontext, plan, run_probe=run_pass, run_pass=run_pass
+    )
 
 
 def test_answers_are_checked_only_in_proofs() -> None:
     looking, proving = toy.LoadGenerator(), toy.LoadGenerator()
-    bench = dataclasses.replace(bench_of(looking, []), take_pass=proving.take)
+    bench = dataclasses.replace(bench_of(looking, []), run_pass=proving.run_pass)
     candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
 
-    bench.look(candidate, candidate.ladder[3])
+    bench.probe(candidate, candidate.ladder[3])
     assert (len(looking.calls), len(proving.calls)) == (1, 0)
 
-    bench.prove([Entry(candidate, 3)])
+    bench.prove([CandidateAtLoad(candidate, 3)])
     assert len(looking.calls) == 1
     assert proving.calls
 
@@ -53,7 +55,7 @@ def test_answers_are_checked_only_in_proofs() -> None:
 def test_proof_runs_both_orders_and_spends_its_budget() -> None:
     generator, loaded = toy.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
     first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
-    entries = [Entry(first, 3), Entry(second, 1)]
+    entries = [CandidateAtLoad(first, 3), CandidateAtLoad(second, 1)]
 
     states = bench_of(generator, loaded).prove(entries)
 
@@ -81,7 +83,7 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
     repository.mkdir()
     model = timed_server.write(repository, name, timed_server.service_times_ms("fixed"))
     with contextlib.ExitStack() as stack:
-        triton = serve(Choice("embedded"), repository, tmp_path / "server.log", device="cpu")
+        triton = serve(ServerChoice("embedded"), repository, tmp_path / "server.log", device="cpu")
         server = stack.enter_context(triton)
         server.client.load_model(name)
         data = stack.enter_context(input_data(model, model.samples("evaluation", None, None), server.scratch))
@@ -89,9 +91,9 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
         def job_of(_candidate: Candidate, point: LoadPoint) -> Job:
             return Job(server, name, model, point, "system", data.below(server.scratch), 0.005)
 
-        bench = Bench(goal, job_of, contextlib.nullcontext, plan)
-        result = fastest.search(ALONE, goal, bench.look, bench.prove, patience_s=bench.patience_s)
-        bench.take_look(job_of(result.winner.entry.candidate, LoadPoint("online", 1, 8)), 1.0)
+        bench = ServerProbe(goal, job_of, contextlib.nullcontext, plan)
+        result = fastest.search(ALONE, goal, bench.probe, bench.prove, patience_s=bench.patience_s)
+        bench.run_probe(job_of(result.winner.entry.candidate, LoadPoint("online", 1, 8)), 1.0)
 
     # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.
     service_s = 1 / timed_server.busy_rate_per_s(repository, name, last=300)

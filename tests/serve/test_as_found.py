@@ -12,13 +12,20 @@ from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.errors import InputError, NotAvailableError, ProofError
 from fixtures.host import locks
 from fixtures.measure import perf_analyzer
-from fixtures.measure.job import Check, Job, SharedMemory
+from fixtures.measure.job import AnswerCheck, Job, SharedMemory
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_once, verify
-from fixtures.serve.as_found import LoadedModel, Sized, ask_each_version, load_found, loaded_on, sized
+from fixtures.serve.as_found import (
+    AnsweredSamples,
+    LoadedModel,
+    ask_each_version,
+    find_answered,
+    load_found,
+    loaded_on,
+)
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import Choice
+from fixtures.serve.server_spec import ServerChoice
 from fixtures.spec import Arrays, LoadPoint, Model, Tensor
 from fixtures.user_models.repository import FoundModel, link_repository, models_in
 from fixtures.user_models.repository_model import declared, with_config
@@ -57,7 +64,7 @@ def server(found: Found, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     """A Triton for that repository."""
     linked = link_repository(found.values(), tmp_path_factory.mktemp("linked"))
     log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(Choice("embedded"), linked, log, device="cpu", completes=True) as started:
+    with serve(ServerChoice("embedded"), linked, log, device="cpu", completes=True) as started:
         yield started
 
 
@@ -73,7 +80,7 @@ def test_called_models_are_loaded_and_nothing_is_written(
 ) -> None:
     before = contents(repository)
     loaded, model = load(server, found, name)
-    samples = sized(server, model, None).samples
+    samples = find_answered(server, model, None).samples
     answer = server.infer(name, model, samples.load([0]))
     assert loaded.called == ("doubler",)
     assert answer["OUT"] == pytest.approx((4 if name == "chain" else 2) * samples.load([0])["IN"])
@@ -92,15 +99,15 @@ def test_load_generator_sends_strings_and_variable_lengths(
     server: Server, found: Found, shared_memory: SharedMemory
 ) -> None:
     _, model = load(server, found, "texts")
-    samples = sized(server, model, None).samples
+    samples = find_answered(server, model, None).samples
     with input_data(model, samples, server.scratch) as data:
         point = LoadPoint("offline", 1, 1)
-        check = Check(expect(data.ids, {"OUT": data.rows["IN"][:, ::-1]}), Closeness(1e-4, 1e-4, 1.0))
+        check = AnswerCheck(expect(data.ids, {"OUT": data.rows["IN"][:, ::-1]}), Closeness(1e-4, 1e-4, 1.0))
         job = Job(server, "texts", model, point, shared_memory, data, 0.01, check)
         with locks.hold_machine(
             exclusive=True
         ):  # other tests' load generators use the same names in shared memory
-            run = perf_analyzer.take(job, 0.06)
+            run = perf_analyzer.run_pass(job, 0.06)
         # Ask for each sample once, however long that takes.
         answers = verify(check, ask_once(job, data.requests(point.batch)), 1.0)
     assert len(run.timeline.starts) > 0
@@ -139,7 +146,7 @@ def test_rejected_invented_inputs_may_ask_for_samples(
 ) -> None:
     _, model = load(server, found, name)
     with pytest.raises(ProofError) as refused:
-        sized(server, model, None)
+        find_answered(server, model, None)
     assert type(refused.value) is kind
     assert (f"--samples {name}=DIR" in str(refused.value)) == (kind is NotAvailableError)
 
@@ -149,7 +156,7 @@ def test_server_lists_loaded_models_and_every_version_must_answer(server: Server
     loaded = {model.name: model for model in loaded_on(server)}
     assert "elsewhere" not in loaded
     assert declared(loaded["doubler"]).inputs[0].shape == (4,)
-    samples = sized(server, model, None).samples
+    samples = find_answered(server, model, None).samples
     ask_each_version(server, model, ["1", "1"], samples)
     with pytest.raises(ProofError, match="version 7"):
         ask_each_version(server, model, ["7", "1"], samples)
@@ -185,7 +192,7 @@ def refusing(
 ) -> Iterator[Server]:
     """A Triton that completes configurations, or one that does not."""
     log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(Choice("embedded"), refused, log, device="cpu", completes=request.param) as started:
+    with serve(ServerChoice("embedded"), refused, log, device="cpu", completes=request.param) as started:
         yield started
 
 
@@ -237,10 +244,10 @@ class Asked:
         return True
 
 
-def ask(server: Any, *inputs: Tensor) -> Sized:
+def ask(server: Any, *inputs: Tensor) -> AnsweredSamples:
     model = declared(FoundModel("choosy", None, None))
     tensors = {"inputs": inputs, "outputs": (Tensor("OUT", "FP32", (2,)),)}
-    return sized(server, Model(**{**vars(model), **tensors}), None)
+    return find_answered(server, Model(**{**vars(model), **tensors}), None)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from fixtures.serve.backends import (
 from fixtures.serve.command import environment_of
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import IMAGE, Choice, Image, ServerKind, parse_choice
+from fixtures.serve.server_spec import IMAGE, Image, ServerChoice, ServerKind, parse_server
 from fixtures.spec import Case
 from tests.build.conversions import DEPLOYMENT, MICRO, no_samples
 from tests.conftest import NATIVE_PROGRAM
@@ -48,7 +48,7 @@ A100 = recognise("NVIDIA A100")
 MIB = 2**20
 
 
-def installed(folder: Path, *backends: str) -> Choice:
+def installed(folder: Path, *backends: str) -> ServerChoice:
     """A local Triton with these backends, whose files are empty."""
     program = script(folder / "bin" / "tritonserver", "exit 0")
     for name in backends:
@@ -56,15 +56,15 @@ def installed(folder: Path, *backends: str) -> Choice:
         (folder / "backends" / name / f"libtriton_{name}.so").touch()
         if name == "python":
             (folder / "backends" / name / "triton_python_backend_stub").touch()
-    return Choice("local", str(program))
+    return ServerChoice("local", str(program))
 
 
 def test_native_backend_is_preferred_to_own_runtime(tmp_path: Path) -> None:
     for backends, native in ((["onnxruntime", "python"], True), (["onnxruntime"], True), (["python"], False)):
         place = tmp_path / "-".join(backends)
         assert serves_natively(installed(place, *backends), place / "backends", ONNX) is native
-    assert serves_natively(Choice("docker", IMAGE), None, ONNX)
-    assert not serves_natively(Choice("embedded"), tmp_path, ONNX)
+    assert serves_natively(ServerChoice("docker", IMAGE), None, ONNX)
+    assert not serves_natively(ServerChoice("embedded"), tmp_path, ONNX)
 
 
 def test_server_without_a_backend_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_server_without_a_backend_is_refused_with_those_that_it_has(tmp_path: Pa
     with pytest.raises(NotAvailableError, match="identity, pytorch"):
         serves_natively(choice, tmp_path / "backends", ONNX)
     with pytest.raises(NotAvailableError, match="onnx"):
-        serves_natively(Choice("docker", "image"), None, dataclasses.replace(ONNX, backend=""))
+        serves_natively(ServerChoice("docker", "image"), None, dataclasses.replace(ONNX, backend=""))
 
 
 def test_backends_are_next_to_program_or_in_default_folder(tmp_path: Path) -> None:
@@ -106,7 +106,11 @@ def test_freed_memory_is_kept_for_native_pytorch(
     expected = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"} if kept else {}
     choice = installed(tmp_path, "onnxruntime", "pytorch", "python")
     assert server_variables(choice, case, DEPLOYMENT) == expected
-    others = Choice("embedded"), Choice("remote", "host:8001"), installed(tmp_path / "other", "python")
+    others = (
+        ServerChoice("embedded"),
+        ServerChoice("remote", "host:8001"),
+        installed(tmp_path / "other", "python"),
+    )
     assert [server_variables(choice, case, DEPLOYMENT) for choice in others] == [{}] * 3
 
 
@@ -268,7 +272,7 @@ NATIVE = [
 )
 @pytest.mark.parametrize("native", NATIVE, ids=str)
 def test_native_backend_matches_in_process_after_reloads(native: Case, tmp_path: Path) -> None:
-    choice = parse_choice(f"local:{NATIVE_PROGRAM}")
+    choice = parse_server(f"local:{NATIVE_PROGRAM}")
     if not backend_library(local_backends(choice.detail), native.format.backend).is_file():
         pytest.skip(f"{choice.detail} has no {native.format.backend} backend")
     if reason := native.format.missing("cpu", None, native.precision):

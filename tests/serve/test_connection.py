@@ -36,7 +36,7 @@ from fixtures.serve.launch import serve
 from fixtures.serve.messages import Message, converse
 from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import Choice
+from fixtures.serve.server_spec import ServerChoice
 from fixtures.spec import LoadPoint, Tensor
 from fixtures.user_models.repository import FoundModel
 from fixtures.user_models.repository_model import declared
@@ -359,7 +359,7 @@ def encrypting(
     options = ["--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}"]
     options += [KEPT] if headers else []
     access = Access(tls=True, ca=file, header_file=headers)
-    start = functools.partial(serve, Choice("embedded"), models, log, device="cpu", open_to_all=True)
+    start = functools.partial(serve, ServerChoice("embedded"), models, log, device="cpu", open_to_all=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
         with start(options=options) as server:
@@ -381,7 +381,7 @@ def job_of(server: Server, built: BuiltModel, data: object) -> Job:
 
 
 def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltModel, tmp_path: Path) -> None:
-    choice = Choice("remote", encrypted.address, encrypted.access)
+    choice = ServerChoice("remote", encrypted.address, encrypted.access)
     with serve(choice, tmp_path, tmp_path / "log", device="cpu") as server:
         server.load(doubling, DEPLOYMENT, "online")
         assert doubled_by(server, doubling)
@@ -405,7 +405,7 @@ def test_load_runs_over_tls(
         server.load(doubling, DEPLOYMENT, "online")
         server.check_load()
         with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
-            run = perf_analyzer.take(job_of(server, doubling, data), 0.1)
+            run = perf_analyzer.run_pass(job_of(server, doubling, data), 0.1)
         assert len(run.latencies_s) > 10
 
 

@@ -11,7 +11,7 @@ from fixtures.errors import ProofError, SetupError
 from fixtures.serve import container
 from fixtures.serve.container import Engine, check_docker, prepare_image
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import IMAGE, Choice, Image, image_of
+from fixtures.serve.server_spec import IMAGE, Image, ServerChoice, image_of
 from fixtures.spec import Device
 from tests.host.fake_nvml import Nvml
 from tests.serve.programs import script
@@ -45,13 +45,13 @@ esac'''
         """Start a container that ends at once; returns the reported steps."""
         steps: list[str] = []
         given = {"device": "cpu", "report": steps.append, **options}
-        server = serve(Choice("docker", image), self.folder / "models", self.folder / "log", **given)
+        server = serve(ServerChoice("docker", image), self.folder / "models", self.folder / "log", **given)
         with pytest.raises(ProofError, match="no such image"), server:
             pass
         return steps
 
     def prepare(self, image: str, device: Device = "cpu", report: Any = lambda _step: None) -> Image:
-        return prepare_image(Choice("docker", image), device, self.folder / "log", report)
+        return prepare_image(ServerChoice("docker", image), device, self.folder / "log", report)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_missing_image_is_pulled_before_start(docker: Docker) -> None:
 
 def test_unsupported_image_is_refused_with_one_that_runs(docker: Docker, second: Nvml) -> None:
     second.capabilities = {"GPU-2": (10, 0)}
-    fitting = image_of(Choice("docker"))
+    fitting = image_of(ServerChoice("docker"))
     assert fitting == "nvcr.io/nvidia/tritonserver:25.02-py3"
     with pytest.raises(SetupError, check=lambda error: fitting in str(error.fix)):
         docker.prepare(IMAGE, "cuda")

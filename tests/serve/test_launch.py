@@ -20,13 +20,13 @@ from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import check_accepts_models
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import Choice, parse_choice
+from fixtures.serve.server_spec import ServerChoice, parse_server
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.helpers import ENDED_S, Household, command_line, end, start_caller, wait_until
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
 
-EMBEDDED = Choice("embedded")
+EMBEDDED = ServerChoice("embedded")
 SHM = Path("/dev/shm")
 SERVICES = ("http", "grpc", "metrics")
 HELP = '[ "$*" = --help ] && exit'
@@ -92,7 +92,7 @@ def wrapper(folder: Path, options: str = "") -> Path:
 
 
 def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, tmp_path: Path) -> None:
-    choice = parse_choice(f"local:{wrapper(tmp_path)}")
+    choice = parse_server(f"local:{wrapper(tmp_path)}")
     with serve(choice, models, tmp_path / "log", device="cpu") as server:
         assert server.kind == "local"
         assert server.backends == tmp_path / "backends"
@@ -102,7 +102,7 @@ def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, 
 
 def test_server_without_model_control_is_refused_before_building(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    refusing = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
+    refusing = ServerChoice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
     with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as server:
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
             check_accepts_models(server.address)
@@ -134,7 +134,7 @@ def test_unwritable_log_is_an_error_naming_its_place(models: Path, tmp_path: Pat
 
 def start(program: Path, tmp_path: Path, **options: Any) -> None:
     """Start a local server that is expected to fail."""
-    with serve(Choice("local", str(program)), tmp_path, tmp_path / "log", device="cpu", **options):
+    with serve(ServerChoice("local", str(program)), tmp_path, tmp_path / "log", device="cpu", **options):
         raise AssertionError("it is taken for a server")
 
 
@@ -193,11 +193,11 @@ sys.path.insert(0, {root!r})
 from pathlib import Path
 from fixtures.serve import wheels
 from fixtures.host.process import guarded
-from fixtures.serve.server_spec import Choice
+from fixtures.serve.server_spec import ServerChoice
 from fixtures.serve.launch import serve
 folder = Path({folder!r})
 print("start", flush=True)
-with serve(Choice("embedded"), folder / "models", folder / "server.log", device="cpu") as server:
+with serve(ServerChoice("embedded"), folder / "models", folder / "server.log", device="cpu") as server:
     server.client.load_model({model!r})
     command = [{program!r}, "-m", {model!r}, "-u", server.address, "-i", "grpc", "-s", "999"]
     command += ["--shared-memory", "system", "--output-shared-memory-size", "64", "--measurement-interval", "60000"]

@@ -21,14 +21,14 @@ from fixtures.serve import wheels
 from fixtures.serve.command import Ports, docker_command, free_ports
 from fixtures.serve.container import check_docker, container_process, prepare_image
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import Choice
+from fixtures.serve.server_spec import ServerChoice
 from tests.conftest import DOUBLING, MakeBuild
 from tests.helpers import wait_until
 from tests.serve.programs import doubled_by, script
 
 pytestmark = pytest.mark.contract
 
-CHOICE = Choice("docker", "localhost/tritonserver:24.10-py3")
+CHOICE = ServerChoice("docker", "localhost/tritonserver:24.10-py3")
 BACKENDS = "/opt/tritonserver/backends"
 VARIABLES = ("PATH=/bin", "NVIDIA_TRITON_SERVER_VERSION=24.10")
 CONFIGURATION = """
@@ -148,9 +148,9 @@ import sys, time
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import Choice
+from fixtures.serve.server_spec import ServerChoice
 folder = Path({folder!r})
-with serve(Choice("docker", {image!r}), folder, folder / "log", device="cpu"):
+with serve(ServerChoice("docker", {image!r}), folder, folder / "log", device="cpu"):
     print("ready", flush=True)
     time.sleep(600)
 """

@@ -24,7 +24,7 @@ from fixtures.serve.connection import Limits, http_get
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import connect
 from fixtures.serve.server import Server, lacks_backend
-from fixtures.serve.server_spec import Choice
+from fixtures.serve.server_spec import ServerChoice
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.helpers import wait_until
 from tests.serve.programs import HANG_S, doubled_by, port_of
@@ -36,13 +36,13 @@ ROOT = Path(__file__).parents[2]
 def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A Triton as users start it by hand, with a repository that these tests do not write to."""
     log = tmp_path_factory.mktemp("logs") / "server.log"
-    with serve(Choice("embedded"), models, log, device="cpu", open_to_all=True) as started:
+    with serve(ServerChoice("embedded"), models, log, device="cpu", open_to_all=True) as started:
         yield started
 
 
 def reached(server: Server) -> AbstractContextManager[Server]:
     """That server as a run of the suite reaches it by its address."""
-    return serve(Choice("remote", server.address), Path("unused"), Path("unused"), device="cpu")
+    return serve(ServerChoice("remote", server.address), Path("unused"), Path("unused"), device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +89,11 @@ def test_remote_server_keeps_exactly_its_own_models(
 
 KILLED = """
 import os, pickle, sys
-from fixtures.serve.server_spec import Choice
+from fixtures.serve.server_spec import ServerChoice
 from fixtures.serve.connection import Limits
 from fixtures.serve.launch import serve
 address, name, config, code = pickle.loads(bytes.fromhex(sys.argv[1]))
-with serve(Choice("remote", address), None, None, device="cpu") as server:
+with serve(ServerChoice("remote", address), None, None, device="cpu") as server:
     server.client.load_model(name + server.suffix, config=config, files=code)
     os._exit(9)
 """

@@ -18,7 +18,7 @@ from fixtures.measure.load_data import input_data
 from fixtures.serve.connection import Limits, grpc_client
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server, tail_of, why_not_loaded
-from fixtures.serve.server_spec import EMBEDDED_TRITON, Choice
+from fixtures.serve.server_spec import EMBEDDED_TRITON, ServerChoice
 from fixtures.spec import LoadPoint
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.serve.programs import HANG_S, VALUES, doubled_by, process_of
@@ -92,7 +92,7 @@ def test_failed_load_is_an_error_with_end_of_log(
 @pytest.fixture
 def fresh(models: Path, tmp_path: Path) -> Iterator[Server]:
     """A server that a test may break."""
-    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
+    with serve(ServerChoice("embedded"), models, tmp_path / "log", device="cpu") as server:
         yield server
 
 
@@ -141,14 +141,14 @@ def test_idle_load_or_request_is_given_up_once(
         use(dataclasses.replace(fresh, limits=Limits(load_s=HANG_S, idle_s=2.0)))
     with pytest.raises(ProofError):
         fresh.check_running()
-    assert fresh.ended_for
+    assert fresh.stop_reasons
 
 
 def a_load_point(server: Server, built: BuiltModel) -> None:
     model = built.case.model
     with input_data(model, samples_of({model.inputs[0].name: VALUES}), server.scratch) as data:
         name = server.name_of(built.case)
-        perf_analyzer.take(Job(server, name, model, LoadPoint("online", 1, 4), "none", data), 0.1)
+        perf_analyzer.run_pass(Job(server, name, model, LoadPoint("online", 1, 4), "none", data), 0.1)
 
 
 @pytest.mark.parametrize("meet", [doubled_by, a_load_point])
@@ -163,7 +163,7 @@ def test_model_without_its_process_ends_the_server(
     assert "attempts" not in raised.value.what, "each would end alike"
     assert fresh.process is not None
     assert fresh.process.poll() is not None
-    assert fresh.ended_for
+    assert fresh.stop_reasons
 
 
 WHAT = "  what():  Failed to create temporary directory for Python environments."

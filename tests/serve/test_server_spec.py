@@ -10,40 +10,42 @@ from fixtures.serve import server_spec
 from fixtures.serve.backends import local_backends
 from fixtures.serve.command import Ports, command_of
 from fixtures.serve.connection import Access
-from fixtures.serve.server_spec import RELEASES, Choice, Image, Release, parse_choice
+from fixtures.serve.server_spec import RELEASES, Image, Release, ServerChoice, parse_server
 from tests.serve.programs import script
 
-EMBEDDED = Choice("embedded")
+EMBEDDED = ServerChoice("embedded")
 
 
 @pytest.mark.parametrize(
     ("text", "choice"),
     [
         ("embedded", EMBEDDED),
-        ("docker", Choice("docker")),
-        ("docker:my/triton:1", Choice("docker", "my/triton:1")),
+        ("docker", ServerChoice("docker")),
+        ("docker:my/triton:1", ServerChoice("docker", "my/triton:1")),
         (
             "docker:localhost:5000/a/triton:24.10-py3",
-            Choice("docker", "localhost:5000/a/triton:24.10-py3"),
+            ServerChoice("docker", "localhost:5000/a/triton:24.10-py3"),
         ),
         (
             f"docker:nvcr.io/nvidia/t@sha256:{'0' * 64}",
-            Choice("docker", f"nvcr.io/nvidia/t@sha256:{'0' * 64}"),
+            ServerChoice("docker", f"nvcr.io/nvidia/t@sha256:{'0' * 64}"),
         ),
-        ("localhost:8001", Choice("remote", "localhost:8001")),
-        ("10.0.0.7:65535", Choice("remote", "10.0.0.7:65535")),
-        ("gpu-box_2.example.org:8001", Choice("remote", "gpu-box_2.example.org:8001")),
-        ("[::1]:8001", Choice("remote", "[::1]:8001")),
+        ("localhost:8001", ServerChoice("remote", "localhost:8001")),
+        ("10.0.0.7:65535", ServerChoice("remote", "10.0.0.7:65535")),
+        ("gpu-box_2.example.org:8001", ServerChoice("remote", "gpu-box_2.example.org:8001")),
+        ("[::1]:8001", ServerChoice("remote", "[::1]:8001")),
     ],
 )
-def test_option_names_a_server(text: str, choice: Choice) -> None:
-    assert parse_choice(text) == choice
+def test_option_names_a_server(text: str, choice: ServerChoice) -> None:
+    assert parse_server(text) == choice
     assert str(choice) == text
 
 
 def test_scheme_sets_encryption() -> None:
-    assert parse_choice("grpc://host:8001") == parse_choice("host:8001") == Choice("remote", "host:8001")
-    choice = parse_choice("grpcs://[::1]:443")
+    assert (
+        parse_server("grpc://host:8001") == parse_server("host:8001") == ServerChoice("remote", "host:8001")
+    )
+    choice = parse_server("grpcs://[::1]:443")
     assert (choice.detail, choice.access, str(choice)) == ("[::1]:443", Access(tls=True), "grpcs://[::1]:443")
 
 
@@ -67,16 +69,16 @@ def test_scheme_sets_encryption() -> None:
 )
 def test_invalid_server_value_is_refused(text: str) -> None:
     with pytest.raises(InputError, check=lambda error: error.where.startswith("--triton")) as raised:
-        parse_choice(text)
+        parse_server(text)
     assert raised.value.fix
     assert len(str(raised.value)) < 1000
 
 
 def test_local_server_is_found_by_path_or_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = script(tmp_path / "bin" / "tritonserver", "exit 0")
-    assert parse_choice(f"local:{program}") == Choice("local", str(program))
+    assert parse_server(f"local:{program}") == ServerChoice("local", str(program))
     monkeypatch.setenv("PATH", str(program.parent))
-    assert parse_choice("local") == Choice("local", "tritonserver")
+    assert parse_server("local") == ServerChoice("local", "tritonserver")
     assert local_backends("tritonserver") == tmp_path / "backends"
 
 
@@ -84,17 +86,17 @@ def test_default_server_follows_environment_then_path_then_embedded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert parse_choice(None) == EMBEDDED
+    assert parse_server(None) == EMBEDDED
     script(tmp_path / "tritonserver", "exit 0")
-    assert parse_choice(None) == Choice("local", "tritonserver")
+    assert parse_server(None) == ServerChoice("local", "tritonserver")
     program = script(tmp_path / "opt" / "tritonserver", "exit 0")
     monkeypatch.setenv("TRITONPROOF_TRITON", str(program))
-    assert parse_choice(None) == Choice("local", str(program))
-    assert parse_choice("embedded") == EMBEDDED
+    assert parse_server(None) == ServerChoice("local", str(program))
+    assert parse_server("embedded") == EMBEDDED
     variable = "TRITONPROOF_TRITON=/nowhere/triton"
     monkeypatch.setenv(*variable.split("="))
     with pytest.raises(InputError, check=lambda error: error.where == variable) as raised:
-        parse_choice(None)
+        parse_server(None)
     assert "TRITONPROOF_TRITON=" in str(raised.value.fix), "the fix is the variable's"
 
 
@@ -118,7 +120,9 @@ def options_in(command: list[str]) -> set[str]:
 @pytest.mark.parametrize("shared_memory", ["system", "cuda", "none"])
 def test_each_release_knows_its_options(release: Release, shared_memory: str) -> None:
     image = Image("any", release=release.name)
-    command, _ = command_of(Choice("docker"), image, PORTS, Path("proof"), "cpu", shared_memory, {}, "key")
+    command, _ = command_of(
+        ServerChoice("docker"), image, PORTS, Path("proof"), "cpu", shared_memory, {}, "key"
+    )
     assert options_in(command) <= known_options(release.name)
     wants_memory = shared_memory != "none" and "allow-client-shm" in known_options(release.name)
     assert ("--allow-client-shm=true" in command) is wants_memory

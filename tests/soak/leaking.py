@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from fixtures.accuracy.compare_answers import Closeness, expect
-from fixtures.measure.job import Check, Job
+from fixtures.measure.job import AnswerCheck, Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve.launch import serve
 from fixtures.serve.server import inputs_of
-from fixtures.serve.server_spec import Choice
+from fixtures.serve.server_spec import ServerChoice
 from fixtures.spec import LoadPoint
 from tests.measure.timed_server import write_echoing
 
@@ -41,10 +41,12 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
     model = write_echoing(folder / "models", name, request=request, loading=loading, instances=2)
     samples = model.samples("evaluation", None, None)
     with (
-        serve(Choice("embedded"), folder / "models", folder / "server.log", device="cpu") as server,
+        serve(ServerChoice("embedded"), folder / "models", folder / "server.log", device="cpu") as server,
         input_data(model, samples, server.scratch) as data,
     ):
-        check = Check(expect(data.ids, {f"{name}_OUT": data.rows[f"{name}_IN"]}), Closeness(1e-6, 1e-6, 1.0))
+        check = AnswerCheck(
+            expect(data.ids, {f"{name}_OUT": data.rows[f"{name}_IN"]}), Closeness(1e-6, 1e-6, 1.0)
+        )
         sample = {f"{name}_IN": np.ones((1, 4), np.float32)}
 
         def load() -> None:

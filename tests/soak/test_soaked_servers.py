@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.soak.under_load import keep_loaded, load_again, load_in_vain, record_entry, write_failing
-from fixtures.soak.usage import MEMORY, Per, usage_of, watch
+from fixtures.measure.usage import MEMORY, usage_of, watch
+from fixtures.soak import Per, keep_loaded, load_again, load_in_vain, record_entry, write_failing
 from reports.record.schema import Soak
 from reports.tables.soak import soak_text
 from tests.soak.leaking import LEAKS, served

@@ -10,9 +10,11 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from fixtures.errors import NotAvailableError, ProofError
 from fixtures.measure.job import GeneratorRun, Job
+from fixtures.measure.usage import Usage
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import Choice
-from fixtures.soak.under_load import (
+from fixtures.serve.server_spec import ServerChoice
+from fixtures.soak import (
+    FEWEST,
     UnderLoad,
     end_over_begin,
     keep_loaded,
@@ -21,7 +23,6 @@ from fixtures.soak.under_load import (
     record_entry,
     write_failing,
 )
-from fixtures.soak.usage import FEWEST, Usage
 from fixtures.spec import LoadPoint
 from reports.record.schema import Soak
 from tests import toy
@@ -44,9 +45,9 @@ class Machine:
     loadings: int = 0
     runs: dict[float, GeneratorRun] = field(default_factory=dict)
 
-    def take(self, job: Job, window_s: float) -> GeneratorRun:
+    def run_pass(self, job: Job, window_s: float) -> GeneratorRun:
         if window_s not in self.runs:
-            self.runs[window_s] = toy.LoadGenerator().take(job, window_s)
+            self.runs[window_s] = toy.LoadGenerator().run_pass(job, window_s)
         run = self.runs[window_s]
         self.now_s += 3 * window_s + 0.1
         self.answered += len(run.timeline.ends)
@@ -62,7 +63,7 @@ class Machine:
 
     def keep_loaded(self, duration_s: float) -> UnderLoad:
         own: dict[str, Any] = {"answered": lambda: self.answered, "clock": lambda: self.now_s}
-        return keep_loaded(toy.job(POINT), duration_s, self.read, take=self.take, **own)
+        return keep_loaded(toy.job(POINT), duration_s, self.read, run_pass=self.run_pass, **own)
 
     def soak(self, duration_s: float) -> Soak:
         loaded = self.keep_loaded(duration_s)
@@ -121,7 +122,9 @@ def test_copy_fails_after_loading_and_model_stays(tmp_path: Path) -> None:
     model = write_model(tmp_path / "user", "doubler", own, config())
     before, repository = contents(tmp_path / "user"), tmp_path / "models"
     write_model(repository, "doubler", own, config())
-    with serve(Choice("embedded"), repository, tmp_path / "log", device="cpu", completes=True) as server:
+    with serve(
+        ServerChoice("embedded"), repository, tmp_path / "log", device="cpu", completes=True
+    ) as server:
         server.load_as_found(repository / "doubler")
         as_served = server.client.get_model_config("doubler").config
         copy = write_failing(model, as_served, repository)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.record.schema import Artifact, BesideOther, Record, ServedSide, VerifiedAnswers
+from reports.record.schema import BesideOther, Build, Record, ServedSide, VerifiedAnswers
 from reports.tables.against import against_section, against_table, upgrade_sentence, verdict_on
 from reports.text.publishable import publishable
 from tests import examples
@@ -26,7 +26,7 @@ FAST: dict[str, Any] = {
 
 def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
     """A model measured against another, with a load point for each comparison."""
-    build = Artifact("0", "as found", 0.0, 1.0, "As it is", "python", inputs={}, as_found=True)
+    build = Build("0", "as found", 0.0, 1.0, "As it is", "python", inputs={}, as_found=True)
     right = VerifiedAnswers(9, 0, 9, 0.1, held_to="alone")
     loads = [
         examples.load("offline", batch, 100.0, comparison=examples.comparison(**changes), answers=right)
@@ -104,7 +104,7 @@ NOT_KNOWN = publishable(beside("", OPEN))
         ([SAFE], [], "Safe to upgrade"),
         ([SAFE, UNSAFE], [], "Not safe"),
         ([SAFE], ["test_x[cpu-gone-asis]"], "Not safe"),
-        ([NOT_KNOWN], [], "It is not shown"),
+        ([NOT_KNOWN], [], "Not shown to be"),
         ([], [], "Nothing says"),
     ],
 )

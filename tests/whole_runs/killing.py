@@ -26,15 +26,15 @@ def kill(server: Server) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     stage = os.environ[KILLED]
-    take, evaluate = perf_analyzer.take, proving.evaluate_through_server
+    run_pass, evaluate = perf_analyzer.run_pass, proving.evaluate_through_server
     passes = evaluations = 0
 
-    def kill_and_take(job: Any, window_s: float) -> Any:
+    def kill_and_run(job: Any, window_s: float) -> Any:
         nonlocal passes
         passes += 1
         if stage == "load" and passes == 3:
             kill(job.server)
-        return take(job, window_s)
+        return run_pass(job, window_s)
 
     def kill_and_evaluate(server: Server, *arguments: Any, **options: Any) -> Any:
         nonlocal evaluations
@@ -45,5 +45,5 @@ def pytest_configure(config: pytest.Config) -> None:
 
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
-    patch.setattr(perf_analyzer, "take", kill_and_take)
+    patch.setattr(perf_analyzer, "run_pass", kill_and_run)
     patch.setattr(proving, "evaluate_through_server", kill_and_evaluate)

@@ -10,7 +10,7 @@ from msgspec import structs
 from fixtures.formats import all_formats
 from fixtures.host.activity import CpuTime
 from fixtures.host.targets import CPU, recognise
-from fixtures.measure import validity
+from fixtures.measure import marking
 from fixtures.measure.estimates import Steady
 from fixtures.models import all_models
 from fixtures.spec import Case
@@ -26,7 +26,7 @@ OUTSIDE = {"server_queue": 0.1, "server_compute_infer": 1.0, "network_server_sen
 def codes(use: CpuUse = WELL, concurrency: int = 16, **components: float) -> list[str]:
     """The marks of a request that spends most of its time in the server, but for the changes."""
     usual = {"server_queue": 3.0, "server_compute_infer": 6.0, "network_server_send_recv": 0.5}
-    marks = validity.marks_of_cpu(use, dict.fromkeys(COMPONENTS, 0.0) | usual | components, concurrency)
+    marks = marking.marks_of_cpu(use, dict.fromkeys(COMPONENTS, 0.0) | usual | components, concurrency)
     return [mark.code for mark in marks]
 
 
@@ -88,13 +88,13 @@ def test_core_shares_have_limits(changes: dict[str, Any], found: list[str]) -> N
     ids=["mean", "server elsewhere", "never below nothing", "unknown once"],
 )
 def test_core_use_is_mean_over_passes(times: list[CpuTime], found: CpuUse) -> None:
-    assert validity.cpu_use(times, 2) == found
+    assert marking.cpu_use(times, 2) == found
 
 
 def test_run_of_lower_priority_is_marked() -> None:
     for nice, found in ((0, []), (-5, []), (5, ["niced"])):
         times = [CpuTime(1.0, 0.2, 1.0, 1.5, 0.0), CpuTime(1.0, 0.2, 1.0, 1.5, 0.0, nice)]
-        assert [mark.code for mark in validity.marks_of_priority(times)] == found
+        assert [mark.code for mark in marking.marks_of_priority(times)] == found
 
 
 def part(completed: float, due: int | None = 100) -> Steady:
@@ -115,21 +115,21 @@ def test_missed_schedule_is_marked(
     completed: tuple[float, ...], slip_ms: float, latency_ms: float, found: list[str]
 ) -> None:
     parts = [part(count) for count in completed]
-    marks = validity.marks_of_schedule(parts, slip_ms, examples.estimate(latency_ms))
+    marks = marking.marks_of_schedule(parts, slip_ms, examples.estimate(latency_ms))
     assert [mark.code for mark in marks] == found
 
 
 def test_repeated_passes_and_few_requests_are_marked() -> None:
-    assert validity.marks_of_requests(100, []) == []
-    damaged, few = validity.marks_of_requests(99, ["its file was empty", "x" * 1000])
+    assert marking.marks_of_requests(100, []) == []
+    damaged, few = marking.marks_of_requests(99, ["its file was empty", "x" * 1000])
     assert (damaged.code, few.code) == ("damaged-passes", "few-requests")
     assert 100 < len(damaged.text) < 300, "what a program said is cut"
 
 
 def test_server_keeps_up_with_95_percent_answered() -> None:
-    assert validity.keeps_up([part(96), part(95)])
-    assert not validity.keeps_up([part(94), part(95)])
-    assert validity.keeps_up([part(5, due=None)]), "without a schedule nothing is due"
+    assert marking.keeps_up([part(96), part(95)])
+    assert not marking.keeps_up([part(94), part(95)])
+    assert marking.keeps_up([part(5, due=None)]), "without a schedule nothing is due"
 
 
 A100 = recognise("NVIDIA A100")
@@ -158,5 +158,5 @@ def test_convolution_planning_during_online_load_is_marked(
     versions = {"onnxruntime": setup["version"]}
     serving = Serving("docker", "2.53.0", setup["backend"], "system", versions=versions)
     artifact = setup["network"](tmp_path / "model.onnx")
-    marks = validity.marks_of_plans(case, setup["scenario"], serving, artifact)
-    assert [mark.code for mark in marks] == (["plans-anew"] if marked else [])
+    marks = marking.marks_of_replanning(case, setup["scenario"], serving, artifact)
+    assert [mark.code for mark in marks] == (["replanned-convolutions"] if marked else [])

@@ -1,12 +1,8 @@
-"""Resources of a server, and leak verdicts on made-up traces and on those of real servers."""
+"""Leak verdicts on made-up traces and on those of real servers."""
 
 import gzip
 import json
-import os
-import subprocess
-import sys
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,167 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fixtures.errors import NotAvailableError
-from fixtures.host import nvml
-from fixtures.serve.server import Server
-from fixtures.soak.usage import ARENAS_OF_A_CPU, MEMORY, Per, growths, usage_of, watch
+from fixtures.soak import ARENAS_OF_A_CPU, Per, growths
 from reports.record.schema import Growth, Verdict
-from tests.host.fake_nvml import Nvml
 
 MIB = 2**20
-SERVER = "tritonproof-unused"
-PROGRAM = """\
-import mmap, os, sys, threading
-kept, name = [], sys.argv[1]
-for line in sys.stdin:
-    what = line.strip()
-    if what == "memory":
-        kept.append(os.urandom(8 << 20))
-    elif what == "file":
-        kept += [open(os.devnull) for _ in range(5)]
-    elif what == "thread":
-        threading.Thread(target=threading.Event().wait, daemon=True).start()
-    elif what in ("segment", "mapped segment"):
-        file = open(f"/dev/shm/{name}", "w+b")
-        file.write(b"x" * (4 << 20))
-        file.flush()
-        if what == "mapped segment":
-            kept.append(mmap.mmap(file.fileno(), 0))
-        file.close()
-    print("done", flush=True)
-"""
-
-
-class Program:
-    """A program that uses more of a resource on command."""
-
-    def __init__(self, segment: str, *arguments: str) -> None:
-        command = [sys.executable, "-c", PROGRAM, segment, *arguments]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.pid = self.process.pid
-        self.use("nothing")
-
-    def use(self, what: str) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(what, file=self.process.stdin, flush=True)
-        assert self.process.stdout.readline() == "done\n"
-
-
-Start = Callable[..., Program]
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Start such a program; after the test it and its shared memory are gone."""
-    started: list[Program] = []
-    name = f"tritonproof-test-{uuid.uuid4().hex}"
-
-    def run(*arguments: str) -> Program:
-        started.append(Program(f"{name}-{len(started)}", *arguments))
-        return started[-1]
-
-    yield run
-    for number, program in enumerate(started):
-        program.process.communicate()
-        (MEMORY / f"{name}-{number}").unlink(missing_ok=True)
-
-
-def server_of(pid: int | None, kind: Any = "embedded", **changes: Any) -> Server:
-    fields: dict[str, Any] = {"scratch": Path("/tmp") / SERVER, "pid": pid}
-    return Server(kind, "127.0.0.1:1", "2.51.0", None, None, **(fields | changes))
-
-
-def increases(server: Server, program: Program, *uses: str) -> dict[str, float]:
-    """How much more a server uses once a program uses more."""
-    watched = watch(server)
-    before = usage_of(watched)
-    for what in uses:
-        program.use(what)
-    after = usage_of(watched)
-    return {name: after[name] - before[name] for name in before}
-
-
-@pytest.mark.parametrize(
-    ("what", "name", "least"),
-    [
-        ("memory", "memory of the server", 8 * MIB),
-        ("file", "open files", 5),
-        ("thread", "threads", 1),
-        ("segment", "shared memory", 4 * MIB),
-        ("mapped segment", "shared memory", 4 * MIB),
-    ],
-)
-def test_each_resource_increase_is_seen_alone(what: str, name: str, least: int, start: Start) -> None:
-    program = start()
-    more = increases(server_of(program.pid), program, what)
-    assert least <= more.pop(name) < 1.5 * least
-    assert max(more.values()) < MIB
-
-
-def test_segment_of_another_program_is_excluded(start: Start) -> None:
-    server, other = start(), start()
-    assert increases(server_of(server.pid), other, "mapped segment")["shared memory"] == 0
-
-
-def test_gpu_memory_is_read_if_nvml_reports_it(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Nvml(lambda: 0.0)
-    monkeypatch.setitem(sys.modules, "pynvml", driver)
-    nvml.visible_gpus.cache_clear()
-    try:
-        server = start().pid
-        driver.pids = lambda _handle: [server, 1]
-        reporting = watch(server_of(server, device="cuda"))
-        assert usage_of(reporting)["GPU memory"] == 5 * 2**30
-        assert not reporting.not_watched
-
-        for refused in ("nvmlDeviceGetComputeRunningProcesses", "usedGpuMemory"):
-            driver.refused = {refused}
-            silent = watch(server_of(server, device="cuda"))
-            assert "GPU memory" not in usage_of(silent)
-            assert len(silent.not_watched) == 1
-    finally:
-        nvml.visible_gpus.cache_clear()
-
-
-def docker_that_says(pid: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a fake docker on the PATH that gives SERVER's first process this ID."""
-    program = folder / "docker"
-    program.write_text(f'#!/bin/sh\n[ "$1 $4" = "inspect {SERVER}" ] && echo {pid}\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-
-
-def test_container_is_watched_by_its_first_process(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = start(f"--id={SERVER}")
-    docker_that_says(program.pid, tmp_path, monkeypatch)
-    more = increases(server_of(None, "docker"), program, "memory", "segment")
-    assert more["memory of the server"] >= 8 * MIB
-    assert more["shared memory"] >= 4 * MIB
-
-
-def test_unreadable_processes_limit_what_is_watched(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda path, _mode: not str(path).endswith("fd"))
-
-    watched = watch(server_of(start().pid))
-
-    assert set(usage_of(watched)) == {"memory of the server", "threads"}
-    assert "open files and shared memory were not watched" in watched.not_watched[0]
-
-
-def test_invisible_server_is_not_soaked(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server elsewhere, and a container of another machine's engine, whose process has an id of this one."""
-    with pytest.raises(NotAvailableError):
-        watch(server_of(None, scratch=None))
-    docker_that_says(start().pid, tmp_path, monkeypatch)
-    with pytest.raises(NotAvailableError):
-        watch(server_of(None, "docker"))
-
-
 BYTES, NUMBER = "shared memory", "open files"
 
 

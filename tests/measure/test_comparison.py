@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.against.comparison import OtherBuild, compare_pairs, is_settled, together, with_p99
 from fixtures.errors import ProofError
 from fixtures.measure import point_state, sweep
+from fixtures.measure.comparison import OtherBuild, compare_pairs, is_settled, with_p99, with_verdicts
 from fixtures.measure.job import Job
 from fixtures.measure.measurement import Measurement, outcomes
 from fixtures.measure.stopping import MeasuringPlan
@@ -29,7 +29,7 @@ def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> Mea
     """A point of this build and of the other, measured in turns."""
     job, plan = toy.job(LoadPoint("offline", 1, 1), "mine"), MeasuringPlan(budget_s=budget_s)
     state = point_state.with_other_build(point_state.begin(job), job.server, "theirs", OTHER)
-    outcome = outcomes(sweep.measure([state], plan, take=load.take, **options), plan)[job.point]
+    outcome = outcomes(sweep.measure([state], plan, run_pass=load.run_pass, **options), plan)[job.point]
     if isinstance(outcome, ProofError):
         raise outcome
     return outcome
@@ -167,15 +167,15 @@ def test_first_look_is_later_among_more_points(points: int, looks: list[int]) ->
 
 def test_points_without_a_chance_are_unchanged() -> None:
     comparisons = [compared([0.98] * 8, 2)] * 2
-    assert together([]) == []
-    assert together(comparisons) == comparisons
+    assert with_verdicts([]) == []
+    assert with_verdicts(comparisons) == comparisons
 
 
 def test_proven_points_of_a_run_need_no_more_time() -> None:
     """Twelve points share one allowed chance: the smallest must keep to a twelfth of it, the last to all."""
     slow, very_slow = compared([0.5] * 10, 12), compared([0.5] * 16, 12)
     assert (slow.verdict, slow.seconds_to_settle is not None) == ("not shown", True)
-    results = {(one.verdict, one.seconds_to_settle) for one in together([slow, *[very_slow] * 11])}
+    results = {(one.verdict, one.seconds_to_settle) for one in with_verdicts([slow, *[very_slow] * 11])}
     assert results == {("slower", None)}
 
 
