@@ -124,7 +124,7 @@ def test_build_is_a_complete_model_folder(tmp_path: Path) -> None:
     stored = json.loads((built.folder / "build.json").read_text())
     assert stored["content"]["versions"]["torch"]
     assert stored["content"]["hardware"]
-    assert "models/resnet50.py" in stored["content"]["sources"]
+    assert "fixtures/models/resnet50.py" in stored["content"]["sources"]
     assert stored["size_mib"] == built.size_mib
 
 
@@ -141,7 +141,9 @@ def test_build_depends_on_formats_that_its_own_imports(format_: str, files: set[
     by_mnemonic = {kind.mnemonic: kind for kind in all_formats()}
     case = dataclasses.replace(case_with(writing("")), format=by_mnemonic[format_])
     sources = repository.content_of(case, "weights", DEPLOYMENT)["sources"]
-    assert {name for name in sources if name.startswith("formats/")} == files
+    assert {name for name in sources if name.startswith("fixtures/formats/")} == {
+        f"fixtures/{file}" for file in files
+    }
 
 
 LARGER = structs.replace(DEPLOYMENT, max_batch_size=64, preferred_batch_sizes=(8,))
@@ -203,6 +205,19 @@ def test_changed_source_is_rebuilt(source: str, changed: str, tmp_path: Path) ->
     (tmp_path / changed).write_text("a = 2")
     build(case, tmp_path)
     assert len(conversions) == 2
+
+
+def test_users_file_named_like_one_of_the_suite_rebuilds_int8(tmp_path: Path) -> None:
+    """All files of the suite's models decide an INT8 build."""
+    source = tmp_path / "models" / "resnet50.py"
+    source.parent.mkdir()
+    case = case_with(writing("converted"), "int8")
+    case = dataclasses.replace(case, model=dataclasses.replace(MICRO, source=source))
+    digests = []
+    for text in ("a = 1", "a = 2"):
+        source.write_text(text)
+        digests.append(repository.content_of(case, "weights", DEPLOYMENT)["sources"])
+    assert digests[0] != digests[1]
 
 
 @pytest.mark.parametrize(
