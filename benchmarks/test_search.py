@@ -17,7 +17,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = run.as_found is None
     if is_converted:
-        recorder.keep(None, conversion=run.parity)
+        recorder.keep(None, conversion=run.conversion)
     missing = run.accuracy_missing if is_converted else None
     with search(run) as (result, deployed):
         is_scored = run.as_found is None or run.as_found.labelled is not None
@@ -30,7 +30,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
         raise SpeedError(beyond_text(result))
     recorder.figure(found_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
-    failures += filter(None, [conversion_failure(run.parity)] if is_converted else [])
+    failures += filter(None, [conversion_failure(run.conversion)] if is_converted else [])
     failures += filter(None, [wrong_answers(result.load)])
     if failures:
         raise AccuracyError("; ".join(failures))

@@ -14,7 +14,7 @@ from reports.record import disk, files
 from reports.record.origins import machine_digest
 from reports.record.sanitize import one_line
 from reports.record.schema import Estimate, FilePart, case_id, point_id
-from reports.text.labels import counted, grouped
+from reports.text.phrases import counted, grouped
 from reports.text.publishable import Publishable
 
 SUFFIX = ".jsonl"

@@ -102,7 +102,7 @@ def _add(merged: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path,
     for path in others:
         both = " and ".join(sorted(map(str, (first, path))))
         merged.problems += [f"{both}: {problem}" for problem in contradictions(combined, records[path])]
-        combined = joined(combined, records[path])
+        combined = join_records(combined, records[path])
     if merged.problems:
         return  # nothing will be written
     merged.records += 1
@@ -143,7 +143,7 @@ def _differing(first: Record, second: Record, parts: Sequence[str]) -> str:
     return one_line(", ".join(settings), 300)  # a digest has 64 characters
 
 
-def joined(earlier: Record, later: Record) -> Record:
+def join_records(earlier: Record, later: Record) -> Record:
     """The record joined from two that do not contradict each other; the later one has precedence."""
     measured = measurements(earlier) | measurements(later)
     changes: dict[str, Any] = {name: measured.get((name,)) for name in SINGLE}

@@ -20,7 +20,15 @@ from reports.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHP
 from reports.record.sanitize import visible
 from reports.record.schema import MARKS, Estimate, Load, Score, verdict_of
 from reports.text.correctness import main_score, metric_text, tightest, tightest_text
-from reports.text.labels import confidence_levels, days_text, device, full_point, grouped, point, server_name
+from reports.text.phrases import (
+    confidence_levels,
+    days_text,
+    device_text,
+    full_point_text,
+    grouped,
+    point_text,
+    server_name,
+)
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import best_load
 
@@ -168,7 +176,7 @@ def best_throughput(records: Sequence[Publishable], _budget_ms: float | None) ->
             text = "no speed shown: not proven right" if record.hidden else "not measured"
             if best is not None:
                 values, is_marked = {"throughput": best.throughput_per_s}, bool(_codes_of_speed(best))
-                text = f"{THROUGHPUT.cell_with_half_width(best.throughput_per_s)}, {full_point(best)}"
+                text = f"{THROUGHPUT.cell_with_half_width(best.throughput_per_s)}, {full_point_text(best)}"
             rows.append(Row(_short_name(record), values, text, is_marked))
         panels.append(Rows(model, "Inferences per second", rows, "bars"))
         gists.append(_gist(model, rows, "throughput", THROUGHPUT))
@@ -256,7 +264,7 @@ def _chart(
     )
     days = days_text(record.updated for record in records)
     measured = [f"measured {days}"] if days else []
-    caption = " · ".join([*dict.fromkeys(map(device, records)), *tritons, *measured])
+    caption = " · ".join([*dict.fromkeys(map(device_text, records)), *tritons, *measured])
     return Chart(title, subtitle, gist, panels, notes, caption)
 
 
@@ -289,7 +297,7 @@ def _gist(title: str, rows: Sequence[Row], name: str, quantity: Quantity) -> str
 
 def _point(load: Load, percentile: str) -> Point:
     latency = load.latency_ms[percentile]
-    return Point(_load_size(load), point(load), load.throughput_per_s, latency, bool(_codes(load)))
+    return Point(_load_size(load), point_text(load), load.throughput_per_s, latency, bool(_codes(load)))
 
 
 def _load_size(load: Load) -> float:

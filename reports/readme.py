@@ -25,7 +25,7 @@ from reports.tables.rendering import markdown
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block
 from reports.text.correctness import accuracy_sentence
-from reports.text.labels import sentence
+from reports.text.phrases import sentence
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import search_paragraph
 

@@ -14,14 +14,14 @@ import pytest
 from reports import history
 from reports.record import commands, disk, files, sanitize
 from reports.record.commands import ACCURACY, INPUT, LEAK, SPEED, UNREADABLE, with_fix
-from reports.record.sanitize import bold, code, joined, one_line, visible
+from reports.record.sanitize import bold, code, join_markdown, one_line, visible
 from reports.tables.against import upgrade_sentence
 from reports.tables.case import OF_OPTIONS
 from reports.tables.rendering import markdown, terminal_text
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block, Bullets, Heading, Table
-from reports.text import labels
-from reports.text.labels import counted
+from reports.text import phrases
+from reports.text.phrases import counted
 from reports.text.publishable import Publishable, publishable
 
 ExitCode = pytest.ExitCode
@@ -311,10 +311,10 @@ def job_summary(outcomes: Outcomes, records: Sequence[Publishable], further: Seq
     lines = []
     for failure in worst_first(outcomes.failures):
         sentence = "; ".join(line.strip() for line in failure.sentence.splitlines() if line.strip())
-        lines.append(joined([bold(failure.kind), code(failure.name), sentence], ": "))
+        lines.append(join_markdown([bold(failure.kind), code(failure.name), sentence], ": "))
     blocks: list[Block] = [
         Heading(f"tritonproof: {title or 'no test has ended'}", 2),
-        labels.sentence(status_sentence(outcomes)),
+        phrases.sentence(status_sentence(outcomes)),
         Bullets(lines),
         *(summary(records) if records else []),
         *further,

@@ -7,7 +7,7 @@ from pathlib import Path
 from reports.record import files
 from reports.record.files import RecordError
 from reports.record.schema import case_id
-from reports.text.labels import letter
+from reports.text.phrases import letter
 from reports.text.publishable import Publishable, publishable
 
 

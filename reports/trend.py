@@ -16,11 +16,11 @@ from ruptures import KernelCPD
 from reports.history import Row
 from reports.record import quantities
 from reports.record.commands import ACCURACY, SPEED, UsageError
-from reports.record.sanitize import Emphasised, quoted, visible
+from reports.record.sanitize import bold, italic, join_markdown, quoted, visible
 from reports.record.schema import Estimate
 from reports.tables.rendering import markdown
 from reports.tables.table import table_of_texts
-from reports.text.labels import counted, days_text
+from reports.text.phrases import counted, days_text
 
 FEWEST, LASTING = 4, 8
 """The fewest runs of a level: fewer than FEWEST are outliers, fewer than LASTING between two levels a bad
@@ -182,7 +182,8 @@ def table(series: Sequence[Series]) -> str:
     extent = f"{counted(len(runs), 'run')} of {commits}, {days}; {changes} in {len(series)} series."
     rows = []
     for each in series:
-        changed = Emphasised(("**" if step.is_worse else "*", step_text(each, step)) for step in each.steps)
+        texts = ((bold if step.is_worse else italic)(step_text(each, step)) for step in each.steps)
+        changed = join_markdown(texts, "; ")
         name, count = each.followed.name, f"{len(each.rows):,}"
         rows.append((each.machine, each.case, each.at, name, count, _last(each), changed or "-"))
     columns = ("Machine", "Case", "At", "Quantity", "Runs", "Last value", "Steps")

@@ -19,16 +19,16 @@ from reports.record.ratio import (
     FALSE_ALARMS,
     FEWEST_PASSES,
     shown_by_holm,
-    speeds,
+    speed_of_pass,
     unpaired_chance,
     unpaired_ratio,
 )
-from reports.record.sanitize import bold, code, italic, joined
+from reports.record.sanitize import bold, code, italic, join_markdown
 from reports.record.schema import Load, Mark, Record, Score
 from reports.sources import Source, Stored
 from reports.tables.table import Block, Bullets, Column, Heading, Table, figure, table
 from reports.text.correctness import metric_text, unmeasured
-from reports.text.labels import counted, days_text, first_of, full_point, grouped, setting_text
+from reports.text.phrases import counted, days_text, first_of, full_point_text, grouped, setting_text
 from reports.text.publishable import name_of
 
 _BUILD = ("digest", "weights", "format", "engine")
@@ -108,8 +108,8 @@ class CaseChange:
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
     """The load points that both measured; empty if either may show no speed."""
-    only_before: Sequence[schema.LoadSetting]
-    only_after: Sequence[schema.LoadSetting]
+    only_before: Sequence[Load]
+    only_after: Sequence[Load]
 
 
 @dataclass(frozen=True)
@@ -164,18 +164,23 @@ def _case_change(before: Stored, after: Stored, slowest: float) -> CaseChange:
     )
 
 
-def _measured(stored: Stored) -> dict[schema.Place, schema.LoadSetting]:
+def _measured(stored: Stored) -> dict[schema.Place, Load]:
     """Every load point that was measured, shown or hidden."""
-    settings: tuple[schema.LoadSetting, ...] = (*stored.record.loads, *stored.record.hidden)
-    return {schema.place(setting): setting for setting in settings}
+    return {schema.place(load): load for load in (*stored.record.loads, *stored.record.hidden)}
 
 
 def _point(before: Load, after: Load, slowest: float) -> PointChange:
-    new_speeds, old_speeds = speeds(after), speeds(before)
-    if min(len(new_speeds), len(old_speeds)) < FEWEST_PASSES:
+    earlier, later = (
+        [
+            speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], load.request_rate_per_s)
+            for one in load.passes
+        ]
+        for load in (before, after)
+    )
+    if min(len(earlier), len(later)) < FEWEST_PASSES:
         return PointChange(before, after, None)
-    chances = unpaired_chance(new_speeds, old_speeds, slowest), unpaired_chance(old_speeds, new_speeds, 1.0)
-    return PointChange(before, after, unpaired_ratio(new_speeds, old_speeds), chances=chances)
+    chances = unpaired_chance(later, earlier, slowest), unpaired_chance(earlier, later, 1.0)
+    return PointChange(before, after, unpaired_ratio(later, earlier), chances=chances)
 
 
 def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
@@ -303,7 +308,7 @@ def _of_all_cases(changes: Changes, common: Sequence[Setting]) -> list[Block]:
     machines = [setting for case in cases for setting in case.setup if setting.name.startswith("machine.")]
     if machines:
         differ = f": {_settings(dict.fromkeys(machines))}. The ratios of speed hold that too."
-        shared.append(joined([bold("The machines differ"), differ], ""))
+        shared.append(join_markdown([bold("The machines differ"), differ], ""))
     if others := [setting for setting in common if setting not in machines]:
         shared.append(f"Differs in all {len(cases)} cases: {_settings(others)}.")
 
@@ -347,16 +352,20 @@ def _accuracy_cell(case: CaseChange) -> str:
     worst = next((word for word in _SCORES if word in words), "not measured")
     passes = [not stored.record.no_speed for stored in (case.before, case.after)]
     if passes == [True, False]:
-        return joined([bold("passes no longer"), worst], ", ")
-    return joined([worst, italic("passes now")], ", ") if passes == [False, True] else worst
+        return join_markdown([bold("passes no longer"), worst], ", ")
+    return join_markdown([worst, italic("passes now")], ", ") if passes == [False, True] else worst
 
 
 def _speed_cell(case: CaseChange) -> str:
     words = [_speed_word(point) for point in case.points]
     if not words:
         return "not shown" if _hidden(case) else "no point in both"
-    counts = [joined([str(words.count(word)), word], " ") for word in _SPEEDS if word in words]
-    return joined([joined(counts, ", "), f"of {len(words)}"], " ") if counts else "no difference shown"
+    counts = [join_markdown([str(words.count(word)), word], " ") for word in _SPEEDS if word in words]
+    return (
+        join_markdown([join_markdown(counts, ", "), f"of {len(words)}"], " ")
+        if counts
+        else "no difference shown"
+    )
 
 
 def _speed_word(point: PointChange) -> str:
@@ -394,7 +403,7 @@ def _of_case(case: CaseChange, common: Sequence[Setting]) -> list[Block]:
     specific = [setting for setting in case.setup if setting not in common]
     unscored = [f"{stored.letter} {unmeasured(stored.record)}" for stored in (case.before, case.after)]
     scores = [_score(score, case) for score in case.scores] or [f"Accuracy: {', '.join(unscored)}"]
-    before, after = (map(full_point, loads) for loads in (case.only_before, case.only_after))
+    before, after = (map(full_point_text, loads) for loads in (case.only_before, case.only_after))
     return [
         Heading(_case_name(case), 2),
         Bullets([*([f"Setup: {_settings(specific)}"] if specific else []), *scores]),
@@ -434,7 +443,7 @@ def _score(change: ScoreChange, case: CaseChange) -> str:
     unmatched = ((pairs.only_first, case.before), (pairs.only_second, case.after))
     remarks = [f"{outcome} {first_of(names, _SHOWN_IDS)}" for outcome, names in ids.items() if names]
     remarks += [f"{count} only in {stored.letter}" for count, stored in unmatched if count]
-    return joined([*parts, *([f"({'; '.join(remarks)})"] if remarks else [])], " ")
+    return join_markdown([*parts, *([f"({'; '.join(remarks)})"] if remarks else [])], " ")
 
 
 def _points(case: CaseChange) -> Table:
@@ -455,7 +464,7 @@ def _points(case: CaseChange) -> Table:
 
     over = f"{after} / {before}"
     columns: list[Column[PointChange]] = [
-        Column("Load point", lambda point: full_point(point.before), narrow="Load point"),
+        Column("Load point", lambda point: full_point_text(point.before), narrow="Load point"),
         throughput(before, lambda point: point.before),
         throughput(after, lambda point: point.after),
         Column(over, lambda point: figure(RATIO, point.ratio, "interval", 1.0), RATIO, narrow=over),
@@ -463,4 +472,4 @@ def _points(case: CaseChange) -> Table:
         p99(after, lambda point: point.after),
         Column("Speed", _speed_word, narrow="Speed"),
     ]
-    return table(columns, case.points, name=lambda point: full_point(point.before), marks=marks)
+    return table(columns, case.points, name=lambda point: full_point_text(point.before), marks=marks)

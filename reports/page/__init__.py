@@ -33,7 +33,14 @@ from reports.tables.summary import machine_blocks, machine_text, serving_blocks,
 from reports.tables.table import Column, table
 from reports.text import speed
 from reports.text.correctness import main_score, metric_text, tightest_text, unmeasured, unscored
-from reports.text.labels import confidence_levels, full_point, grouped, kind_of_device, point, several_gpus
+from reports.text.phrases import (
+    confidence_levels,
+    full_point_text,
+    gpus_text,
+    grouped,
+    kind_of_device,
+    point_text,
+)
 from reports.text.publishable import Publishable, name_of
 
 
@@ -120,7 +127,7 @@ def _answer(group: Sequence[Publishable], rank_by_name: Mapping[str, int]) -> An
         remarks = "None is proven to be right."
     return Answer(
         case.model,
-        ", ".join(filter(None, (case.target, several_gpus(case)))),
+        ", ".join(filter(None, (case.target, gpus_text(case)))),
         [_choice(record, len(choices), len(usable), group) for record in choices],
         remarks,
         [(name_of(record), status_of(record)) for record in group if record.no_speed],
@@ -136,7 +143,7 @@ def _choice(record: Publishable, equal: int, usable: int, group: Sequence[Publis
         p99 = best.latency_ms.get("p99")
         fast = [
             THROUGHPUT.text_with_half_width(best.throughput_per_s),
-            full_point(best) + (f", p99 {LATENCY.text(p99.value)}" if p99 else ""),
+            full_point_text(best) + (f", p99 {LATENCY.text(p99.value)}" if p99 else ""),
         ]
     return DeployOption(
         name_of(record),
@@ -165,9 +172,9 @@ def _why(record: Publishable, equal: int, usable: int, group: Sequence[Publishab
 
 def _cost(record: Publishable, best: Load) -> list[str]:
     """Money, energy, and the share of the speed in process that serving leaves, each if known."""
-    price = speed.cost(record, best)
+    cost = speed.cost_per_million(record, best)
     energy = best.gpu.energy_j_per_1000 if best.gpu else None
-    lines = [f"{COST.cell(price.per_million)} per million {price.of}"] if price else []
+    lines = [f"{COST.cell(cost.amount)} per million {cost.of_what}"] if cost else []
     lines += [f"{ENERGY.text(energy)} per 1,000 inferences"] if energy is not None else []
     for efficiency in record.efficiency[:1]:
         share, bracket, interval = SHARE_OF_SPEED.text_with_interval(efficiency.ratio).partition(" (")
@@ -188,7 +195,7 @@ def _latency(name: str) -> Column[Load]:
 
 
 _INTERVALS: Sequence[Column[Load]] = (
-    Column("Load point", point),
+    Column("Load point", point_text),
     Column("Inferences/second", lambda load: load.throughput_per_s, THROUGHPUT, "interval"),
     *map(_latency, ("avg", "p50", "p90", "p95", "p99")),
     Column("Requests", lambda load: load.requests, COUNT),

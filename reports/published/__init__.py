@@ -20,10 +20,10 @@ from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_
 from reports.record.sanitize import code
 from reports.record.schema import COMPONENTS, Estimate, Load, Record
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, table
-from reports.text.labels import (
+from reports.text.phrases import (
     confidence_levels,
-    device,
-    full_point,
+    device_text,
+    full_point_text,
     grouped,
     sequence_length,
     setting_text,
@@ -262,7 +262,7 @@ def section(match: Match) -> list[Block]:
     if record.no_speed:
         return [record.no_speed]
     labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
-    intro = f"Measured on {device(record)}; published on {labels}."
+    intro = f"Measured on {device_text(record)}; published on {labels}."
     if not is_same_gpu(record, rows[0]):
         intro += " It is other hardware, and the ratios hold that too."
     by_gpu = grouped(rows, lambda row: row["gpu"])
@@ -286,7 +286,7 @@ def _of_latency(name: str) -> list[Column[Pair]]:
 
 
 _COLUMNS: Sequence[Column[Pair]] = (
-    Column("Load point", lambda pair: full_point(pair.load)),
+    Column("Load point", lambda pair: full_point_text(pair.load)),
     Column("Inferences/second", lambda pair: pair.load.throughput_per_s, THROUGHPUT, is_starred=True),
     Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
     Column(
@@ -324,7 +324,7 @@ def _of_gpu(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
             served = SCORE.text(score.served)
             lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
     shown = table(
-        _COLUMNS, points, name=lambda pair: full_point(pair.load), marks=lambda pair: pair.load.marks
+        _COLUMNS, points, name=lambda pair: full_point_text(pair.load), marks=lambda pair: pair.load.marks
     )
     return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), shown]
 
@@ -380,7 +380,7 @@ def differences(record: Record, row: PublishedRow) -> list[str]:
     """The differences, measured first; a setting that the source leaves out is none."""
     parts = []
     if not is_same_gpu(record, row):
-        parts.append(f"hardware {device(record)}, published {row['gpu_label']}")
+        parts.append(f"hardware {device_text(record)}, published {row['gpu_label']}")
     if record.serving and record.serving.backend == "python":
         parts.append("Triton's Python backend, published the format's own")
     if record.build.weights.startswith("random"):

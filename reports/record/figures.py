@@ -11,7 +11,7 @@ from reports.record.quantities import RATIO
 Figures = dict[str, float | int | str]
 
 
-def of_conversion(conversion: schema.Parity) -> Figures:
+def of_conversion(conversion: schema.Conversion) -> Figures:
     return _plain(conversion)
 
 

@@ -105,11 +105,6 @@ class FolderRecords:
         return self.records
 
 
-def read_all(results: Path) -> list[Record]:
-    """Every record below `results`, by name. Raises RecordError, also if one of them is unreadable."""
-    return list(read_folder(results).all().values())
-
-
 def read_folder(results: Path) -> FolderRecords:
     """Every record below `results` by name. A file that is not named after its case counts as unreadable: a
     copy of a record would add a second row for one measurement. Raises RecordError as `record_paths` does."""

@@ -11,7 +11,7 @@ from reports.record.verdicts import footprint_failures
 from reports.tables.points import p99_cell, speed_cell
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, table
 from reports.text.correctness import apart_text
-from reports.text.labels import counted, first_of
+from reports.text.phrases import counted, first_of
 from reports.text.publishable import Publishable, name_of
 
 _NAMES_SHOWN = 8

@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from reports.published import names_of
 from reports.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
-from reports.record.sanitize import as_is, text
+from reports.record.sanitize import Formatted, markdown_text
 from reports.record.schema import (
     GATES,
     REMOTE,
     AnswerGate,
     Disagreement,
-    LoadSetting,
     OutputDifference,
     Record,
     Score,
@@ -19,8 +18,8 @@ from reports.tables import points
 from reports.tables.against import against_section, against_table
 from reports.tables.soak import soak_section, soak_table
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table, table_of_texts
-from reports.text import correctness, labels
-from reports.text.labels import first_of
+from reports.text import correctness, phrases
+from reports.text.phrases import first_of
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import search_paragraph, warm_up_text
 
@@ -28,7 +27,7 @@ from reports.text.speed import search_paragraph, warm_up_text
 def case_section(record: Publishable) -> list[Block]:
     blocks: list[Block]
     if record.conversation is not None:
-        heading = Heading(f"Conversation: {labels.device(record)}, {_engine(record)}", 4)
+        heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
         blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
     else:
         blocks = [block for scenario in ("offline", "online") for block in scenario_section(record, scenario)]
@@ -56,7 +55,7 @@ OF_OPTIONS: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]] = {
 def scenario_section(record: Publishable, scenario: str) -> list[Block]:
     precision = f" with {record.case.precision.upper()}" if record.case.precision else ""
     blocks: list[Block] = [
-        Heading(f"{scenario.capitalize()}: {labels.device(record)}, {_engine(record)}{precision}", 4),
+        Heading(f"{scenario.capitalize()}: {phrases.device_text(record)}, {_engine(record)}{precision}", 4),
         configuration_list(record, scenario),
         parameters_table(record, scenario),
         f"{_batching(record, scenario)} Latencies are in milliseconds.",
@@ -80,8 +79,8 @@ def _batching(record: Publishable, scenario: str) -> str:
             "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
             "preferred batch sizes do not apply."
         )
-    settings: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
-    sizes = sorted({setting.batch for setting in settings if setting.scenario == "online"}) or [1]
+    loads = (*record.loads, *record.hidden)
+    sizes = sorted({load.batch for load in loads if load.scenario == "online"}) or [1]
     how = "By the model's own settings" if record.build.as_found else "Dynamic batching"
     return f"{how}; client batch size {', '.join(map(str, sizes))}."
 
@@ -89,7 +88,7 @@ def _batching(record: Publishable, scenario: str) -> str:
 def _engine(record: Publishable) -> str:
     if record.case.format == "tf-trt":
         return "TF-TRT"
-    return " ".join(filter(None, (record.build.engine, labels.accelerator(record.case))))
+    return " ".join(filter(None, (record.build.engine, phrases.accelerator_text(record.case))))
 
 
 # --- the served configuration, by the names that NVIDIA published ------------------------------------------
@@ -121,10 +120,10 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
     published, served_by = names_of(record.case.model, scenario), ""
     if serving:
         served_by = (
-            f"{serving.kind} server, {labels.server_name(serving.triton)}, {serving.backend} backend, "
+            f"{serving.kind} server, {phrases.server_name(serving.triton)}, {serving.backend} backend, "
             f"shared memory: {serving.shared_memory}"
         )
-    measured = (record.updated.partition("T")[0], labels.measured_text([record]))
+    measured = (record.updated.partition("T")[0], phrases.measured_text([record]))
     lines = [
         ("Case", f"`{name_of(record)}`"),
         *(_settings(record, scenario, published.configuration) if published.parameters else ()),
@@ -136,7 +135,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         ("Requests", record.build.requests),
         ("Measured", "; ".join(filter(None, measured))),
     ]
-    return Bullets([as_is(f"{name}: {text(value)}") for name, value in lines if value])
+    return Bullets([Formatted(f"{name}: {markdown_text(value)}") for name, value in lines if value])
 
 
 def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
@@ -149,14 +148,14 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
     variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
     saved = "TorchScript" if variant and "conversion variant" in listed else build.format
     is_in_python = record.serving is not None and record.serving.backend == "python"
-    shape, score = labels.first_input(record), correctness.main_score(record)
+    shape, score = phrases.first_input(record), correctness.main_score(record)
     graphs = "Enabled" if deployment.cuda_graphs else "Disabled"
     sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
     values = {
-        "gpu": labels.device(record),
+        "gpu": phrases.device_text(record),
         "backend": ("TensorFlow" if is_bound else build.engine)
         + (", in Triton's Python backend" if is_in_python else ""),
-        "backend accelerator": labels.backend_accelerator(record),
+        "backend accelerator": phrases.backend_accelerator(record),
         "accelerator precision": case.precision.upper() if case.accelerator == "trt" else "-",
         "precision": case.precision.upper(),
         "model binding": "TF-TRT" if is_tf_trt else "",
@@ -164,7 +163,7 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
         "conversion variant": variant,
         "image resolution": "x".join(map(str, shape)) if len(shape) > 1 else "-",
         "max batch size": str(deployment.max_batch_size),
-        "max seq length": labels.sequence_length(record),
+        "max seq length": phrases.sequence_length(record),
         "number of model instances": str(deployment.instances),
         "nvidia tensorrt capture cuda graph": graphs if case.format == "trt" else "",
         "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness.unscored(record),
@@ -269,7 +268,7 @@ def accuracy_blocks(record: Record) -> list[Block]:
         samples, verdict = COUNT.text(conversion.samples), "passed" if conversion.passed else "failed"
         blocks.append(
             f"Converted model in process against the framework, on {samples} samples: "
-            f"{correctness.parity_text(conversion)}; {verdict}."
+            f"{correctness.conversion_text(conversion)}; {verdict}."
         )
     if conversion is not None:
         blocks.append(_outputs_table("the framework's", conversion.outputs))
@@ -285,6 +284,6 @@ def accuracy_blocks(record: Record) -> list[Block]:
             table(_LEDGER, accuracy.scores),
             table(_DISAGREEMENTS, accuracy.disagreements),
             _outputs_table("the same file in process", accuracy.outputs),
-            labels.sentence(correctness.same_answers_text(same)) if same else "",
+            phrases.sentence(correctness.same_answers_text(same)) if same else "",
         ]
     return [*blocks, table(_GATES, correctness.gates_in_order(record.gates))]

@@ -34,9 +34,16 @@ from reports.record.verdicts import (
 )
 from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import verified_answers
-from reports.text.labels import backend_accelerator, full_point, point, schedule, sequence_length, size
+from reports.text.phrases import (
+    backend_accelerator,
+    full_point_text,
+    point_text,
+    schedule_text,
+    sequence_length,
+    size_text,
+)
 from reports.text.publishable import Publishable, name_of
-from reports.text.speed import cost, fraction_of_peak, version_note
+from reports.text.speed import cost_per_million, fraction_of_peak, version_note
 
 
 class Point(NamedTuple):
@@ -75,7 +82,7 @@ _PUBLISHED: Mapping[str, Column[Point]] = {
     "batch": Column("", lambda row: row.load.batch, COUNT, narrow="Batch"),
     "concurrency": Column(
         "",
-        lambda row: schedule(row.load) if row.load.request_rate_per_s else row.load.concurrency,
+        lambda row: schedule_text(row.load) if row.load.request_rate_per_s else row.load.concurrency,
         COUNT,
         narrow="Concurrency",
     ),
@@ -99,20 +106,20 @@ def points_table(record: Publishable, scenario: str) -> Block:
     columns = [dataclasses.replace(_PUBLISHED[column_of(name)], title=name) for name in names]
     notes = [verified_answers([row.load for row in rows])]
     return table(
-        columns, rows, name=lambda row: point(row.load), marks=lambda row: row.load.marks, notes=notes
+        columns, rows, name=lambda row: point_text(row.load), marks=lambda row: row.load.marks, notes=notes
     )
 
 
 # --- the resources and the limits of a load point ----------------------------------------------------------
 
-_AT: Column[Point] = Column("Load point", lambda row: point(row.load))
+_AT: Column[Point] = Column("Load point", lambda row: point_text(row.load))
 
 
 def cost_cell(at: Point) -> Cell:
     """The cost of a million inferences at a load point; `-` without a price."""
-    load_cost = cost(at.record, at.load)
-    cell = figure(COST, load_cost.per_million if load_cost else None)
-    if load_cost is None or load_cost.of == "correct inferences":
+    cost = cost_per_million(at.record, at.load)
+    cell = figure(COST, cost.amount if cost else None)
+    if cost is None or cost.of_what == "correct inferences":
         return cell
     return dataclasses.replace(cell, text=f"{cell.text} (any)")
 
@@ -186,7 +193,7 @@ class _Called(NamedTuple):
 
 
 _COMPOSING: Sequence[Column[_Called]] = (
-    Column("Load point", lambda row: point(row.load)),
+    Column("Load point", lambda row: point_text(row.load)),
     Column("Called model", lambda row: row.model.model),
     Column("Calls", lambda row: Cell(f"{row.model.calls:.2f}", row.model.calls), COUNT),
     Column("Queue (ms)", lambda row: row.model.queue_ms, LATENCY),
@@ -218,7 +225,7 @@ class _Kept(NamedTuple):
 
 _BUDGETS: Sequence[Column[_Kept]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
-    Column("At", lambda row: full_point(row.load)),
+    Column("At", lambda row: full_point_text(row.load)),
     Column("Latency", lambda row: row.latency),
     Column("Budget", lambda row: LATENCY_BUDGET.text(row.budget.budget_ms)),
     Column("Verdict", lambda row: BUDGET_WORDS[row.budget.verdict]),
@@ -241,19 +248,21 @@ def budget_table(records: Sequence[Publishable], scenario: str | None = None) ->
 
 class _Compared(NamedTuple):
     record: Publishable
-    at: schema.LoadSetting
-    reference: str
-    found: schema.Comparison | None
-    """None if the case hides its speed."""
+    load: schema.Load
+    comparison: schema.Comparison
+
+    @property
+    def shown(self) -> schema.Comparison | None:
+        return None if self.record.no_speed else self.comparison
 
 
 _COMPARISON: Sequence[Column[_Compared]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
-    Column("At", lambda row: full_point(row.at)),
-    Column("Speed, ratio", lambda row: speed_cell(row.found), RATIO, is_right=False),
-    Column("To", lambda row: row.reference),
-    Column("P99, ratio", lambda row: p99_cell(row.found), RATIO, is_optional=True, is_right=False),
-    Column("Verdict", lambda row: comparison_verdict(row.found) if row.found else row.record.no_speed),
+    Column("At", lambda row: full_point_text(row.load)),
+    Column("Speed, ratio", lambda row: speed_cell(row.shown), RATIO, is_right=False),
+    Column("To", lambda row: row.comparison.reference),
+    Column("P99, ratio", lambda row: p99_cell(row.shown), RATIO, is_optional=True, is_right=False),
+    Column("Verdict", lambda row: row.record.no_speed or comparison_verdict(row.comparison)),
 )
 
 
@@ -274,20 +283,13 @@ def p99_cell(comparison: schema.Comparison | None) -> Cell | None:
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     """A row for each load point compared with another build. A case that hides its speed shows the reason as
     its verdict, and no ratio."""
-    rows: list[_Compared] = []
-    for record in records:
-        rows += [
-            _Compared(record, load, load.comparison.reference, load.comparison)
-            for load in record.loads
-            if load.comparison
-        ]
-        rows += [
-            _Compared(record, hidden, hidden.compared_with, None)
-            for hidden in record.hidden
-            if hidden.compared_with
-        ]
-    chosen = [row for row in rows if scenario in (None, row.at.scenario)]
-    return table(_COMPARISON, chosen, notes=[_HOLM] if any(row.found for row in chosen) else [])
+    rows = [
+        _Compared(record, load, load.comparison)
+        for record in records
+        for load in (*record.loads, *record.hidden)
+        if load.comparison and scenario in (None, load.scenario)
+    ]
+    return table(_COMPARISON, rows, notes=[_HOLM] if any(row.shown for row in rows) else [])
 
 
 _HOLM = (
@@ -357,4 +359,5 @@ def efficiency_section(record: Publishable) -> list[Block]:
 
 
 def _at(measurement: schema.Efficiency) -> str:
-    return f"{measurement.scenario}, {size(measurement.scenario, measurement.batch, measurement.concurrency)}"
+    scenario = measurement.scenario
+    return f"{scenario}, {size_text(scenario, measurement.batch, measurement.concurrency)}"

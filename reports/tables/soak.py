@@ -8,7 +8,7 @@ from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, MEMO
 from reports.record.schema import Growth, Soak, Verdict
 from reports.record.verdicts import too_wide
 from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
-from reports.text import labels
+from reports.text import phrases
 from reports.text.publishable import Publishable, name_of
 
 _GIB = 2.0**30
@@ -123,8 +123,13 @@ def soak_section(record: Publishable) -> list[Block]:
         f"the requests, of the last two thirds of the loadings, with its {levels} interval."
     )
     sentences = [
-        f"{labels.full_point(soak)}: {length_text(soak)}. {how if soak.growth else 'Nothing was watched.'}",
+        f"{phrases.full_point_text(soak)}: {length_text(soak)}. "
+        + (how if soak.growth else "Nothing was watched."),
         speed_text(soak),
         *soak.not_watched,
     ]
-    return [Heading("Soak", 4), soak_table([record]), " ".join(map(labels.sentence, filter(None, sentences)))]
+    return [
+        Heading("Soak", 4),
+        soak_table([record]),
+        " ".join(map(phrases.sentence, filter(None, sentences))),
+    ]

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from reports.published import published_ratio
 from reports.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
-from reports.record.sanitize import as_is, text
+from reports.record.sanitize import Formatted, markdown_text
 from reports.record.schema import Efficiency, Load, Machine, Mark, Record, Score, Serving, case_id
 from reports.tables.points import Point, cost_cell, price_sentence
 from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
-from reports.text import correctness, labels, speed
+from reports.text import correctness, phrases, speed
 from reports.text.publishable import Publishable, name_of
 
 
@@ -27,12 +27,12 @@ class Best(NamedTuple):
 
 def summary(records: Sequence[Publishable]) -> list[Block]:
     """A table per target with a row per case, and notes on its columns, its servers and what needs care."""
-    targets = labels.grouped(records, lambda record: record.case.target)
+    targets = phrases.grouped(records, lambda record: record.case.target)
     if len(targets) == 1:
         return [summary_table(records)]
     blocks: list[Block] = []
     for target, group in targets.items():
-        blocks += [f"Target `{target}`, {labels.kind_of_device(group[0])}:", summary_table(group)]
+        blocks += [f"Target `{target}`, {phrases.kind_of_device(group[0])}:", summary_table(group)]
     return blocks
 
 
@@ -60,7 +60,7 @@ def summary_columns(rows: Sequence[Best]) -> Sequence[Column[Best]]:
     unbounded = ""
     if any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms):
         unbounded = f", with a {_OPEN} where the requests were too few for an upper bound of it"
-    levels = labels.confidence_levels(loads)
+    levels = phrases.confidence_levels(loads)
     best_meaning = f"the best of a case's load points, ± half the width of its {levels} confidence interval"
     records = [row.record for row in rows]
     names = " or ".join(speed.reference_names(records, records))
@@ -70,7 +70,7 @@ def summary_columns(rows: Sequence[Best]) -> Sequence[Column[Best]]:
     optional = functools.partial(Column[Best], is_optional=True)
     return (
         Column("Model", lambda row: row.record.case.model, narrow="Model"),
-        Column("Format", lambda row: labels.format_text(row.record), narrow="Format"),
+        Column("Format", lambda row: phrases.format_text(row.record), narrow="Format"),
         Column("Precision", lambda row: row.record.case.precision.upper(), narrow=""),
         Column("Accuracy", _accuracy, narrow="Accuracy"),
         optional("Floor", _floor),
@@ -84,7 +84,7 @@ def summary_columns(rows: Sequence[Best]) -> Sequence[Column[Best]]:
         ),
         optional(
             "At",
-            lambda row: labels.point(row.load) if row.load else None,
+            lambda row: phrases.point_text(row.load) if row.load else None,
             meaning="a batch is of the offline scenario, a concurrency or a request rate of the online one",
         ),
         optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms", meaning=f"the latency there{unbounded}"),
@@ -173,7 +173,7 @@ def _to_in_process(row: Best) -> Cell | None:
     cell, where = figure(RATIO, compared.ratio, "interval"), _where(compared)
     if where == _where(row.load):
         return cell
-    return dataclasses.replace(cell, text=f"{cell.text}, {labels.size(*where)}")
+    return dataclasses.replace(cell, text=f"{cell.text}, {phrases.size_text(*where)}")
 
 
 def _marks(row: Best) -> list[Mark]:
@@ -193,8 +193,8 @@ def _marks(row: Best) -> list[Mark]:
 
 def machine_blocks(records: Sequence[Record]) -> list[Block]:
     """The machine, the GPUs and the runs that the records come from, by case if there were several."""
-    stamps = labels.grouped(records, lambda record: machine_text(record.machine))
-    gpus = labels.grouped(records, lambda record: tuple(record.machine.gpu_uuids))
+    stamps = phrases.grouped(records, lambda record: machine_text(record.machine))
+    gpus = phrases.grouped(records, lambda record: tuple(record.machine.gpu_uuids))
     alone = f" Used was {_uuids(next(iter(gpus)))}." if len(gpus) == 1 and any(gpus) else ""
     blocks: list[Block]
     if len(stamps) == 1:
@@ -203,7 +203,7 @@ def machine_blocks(records: Sequence[Record]) -> list[Block]:
         blocks = ["Measured on more than one machine or set of versions:", _by_case(stamps), alone.strip()]
     if any(gpus) and not alone:
         blocks += ["Used were:", _by_case({_uuids(uuids): group for uuids, group in gpus.items()})]
-    if origins := labels.measured_text(records):
+    if origins := phrases.measured_text(records):
         preposition = "at " if origins.startswith("commit") else ""  # no host precedes it
         blocks.append(f"Measured {preposition}{origins}.")
     return blocks
@@ -211,9 +211,9 @@ def machine_blocks(records: Sequence[Record]) -> list[Block]:
 
 def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
     """The server and backend that answered, by case if there were several."""
-    servers = labels.grouped(records, lambda record: _serving(record.serving))
+    servers = phrases.grouped(records, lambda record: _serving(record.serving))
     if len(servers) == 1:
-        return [labels.sentence(next(iter(servers)))]
+        return [phrases.sentence(next(iter(servers)))]
     return ["Served in more than one way:", _by_case(servers)]
 
 
@@ -223,7 +223,7 @@ def _by_case(groups: Mapping[str, Sequence[Record]]) -> Bullets:
         statement: ", ".join(f"`{name_of(record)}`" for record in cases)
         for statement, cases in groups.items()
     }
-    return Bullets([as_is(f"{cases}: {text(statement)}.") for statement, cases in names.items()])
+    return Bullets([Formatted(f"{cases}: {markdown_text(statement)}.") for statement, cases in names.items()])
 
 
 def _uuids(uuids: Sequence[str]) -> str:
@@ -245,6 +245,6 @@ def _serving(serving: Serving | None) -> str:
     image = f", {serving.image}{digest}" if serving.image else ""
     versions = ", ".join(f"{name} {version}" for name, version in serving.versions.items())
     served = (
-        f"served by {labels.server_name(serving.triton)} ({serving.kind}{image}), {serving.backend} backend"
+        f"served by {phrases.server_name(serving.triton)} ({serving.kind}{image}), {serving.backend} backend"
     )
     return f"{served}; in the server {versions}" if versions else served

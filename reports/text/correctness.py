@@ -108,7 +108,7 @@ def unmeasured(record: schema.Record) -> str:
     return unscored(record) + reason
 
 
-def conversion_failure(conversion: schema.Parity | None) -> str | None:
+def conversion_failure(conversion: schema.Conversion | None) -> str | None:
     """How far the converted model is from the framework; None if it is near enough."""
     if conversion is None:
         return "the converted model was not compared with the framework"
@@ -124,10 +124,10 @@ def conversion_failure(conversion: schema.Parity | None) -> str | None:
         for difference in conversion.outputs
         if not schema.within_limits(difference)
     ]
-    return f"{sentence} ({parity_text(conversion)}{''.join(outputs)})"
+    return f"{sentence} ({conversion_text(conversion)}{''.join(outputs)})"
 
 
-def parity_text(conversion: schema.Parity) -> str:
+def conversion_text(conversion: schema.Conversion) -> str:
     """Each comparison with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
     costs = " times what the precision itself costs this model"
     comparisons = [
@@ -177,7 +177,7 @@ correct FP32 models, answers differ by 0 to 1.5e-6."""
 ALL_ALIKE = "all samples have the same answer, so that swapped answers cannot be seen"
 
 
-def wrong_answers(load: schema.UnderLoad) -> str:
+def wrong_answers(load: schema.Load | schema.Soak) -> str:
     """The wrong answers of a load point; empty if there are none, or none was checked."""
     answers = load.answers
     if answers is None or not answers.wrong:

@@ -23,7 +23,7 @@ from reports.record.quantities import (
 )
 from reports.record.verdicts import BUDGET_WORDS, mark_codes, too_wide
 from reports.text.correctness import main_score
-from reports.text.labels import counted, format_text, grouped, schedule, sentence
+from reports.text.phrases import counted, format_text, grouped, schedule_text, sentence
 from reports.text.publishable import Publishable, name_of
 
 # --- ranks -------------------------------------------------------------------------------------------------
@@ -182,22 +182,22 @@ def version_note(record: schema.Record) -> str:
 class Cost:
     """A million inferences in the currency of Record.price_per_hour."""
 
-    per_million: float
-    of: Literal["correct inferences", "inferences"]
+    amount: float
+    of_what: Literal["correct inferences", "inferences"]
     """correct inferences: they pay for the wrong ones; inferences: all."""
 
 
-def cost(record: Publishable, load: schema.Load) -> Cost | None:
+def cost_per_million(record: Publishable, load: schema.Load) -> Cost | None:
     """What a million inferences cost at a load point; None without a price. The share of correct ones is the
     served score of the first metric, unless that is an error or missing. The price is per hour, so the
     fastest point is the cheapest."""
     if record.price_per_hour is None or not load.throughput_per_s.value:
         return None
-    per_million = record.price_per_hour / 3600 / load.throughput_per_s.value * 1e6
+    amount = record.price_per_hour / 3600 / load.throughput_per_s.value * 1e6
     score = main_score(record)
     if score is None or score.better != "higher" or score.served <= 0:
-        return Cost(per_million, "inferences")
-    return Cost(per_million / score.served, "correct inferences")
+        return Cost(amount, "inferences")
+    return Cost(amount / score.served, "correct inferences")
 
 
 def search_paragraph(record: Publishable) -> str:
@@ -263,7 +263,7 @@ def budget_text(search: schema.Search) -> str:
 def winner_text(search: schema.Search) -> str:
     load, settings = search.load, settings_text(search.load.scenario, search.deployment)
     if load.request_rate_per_s is not None:
-        return f"{load.scenario}, {schedule(load)}, {settings}"
+        return f"{load.scenario}, {schedule_text(load)}, {settings}"
     batch = f"batch {load.batch}, " if load.scenario == "offline" else ""
     return f"{load.scenario}, {batch}concurrency {load.concurrency}, {settings}"
 

@@ -24,6 +24,7 @@ from reports.record.per_sample import Part
 from reports.record.schema import Accuracy, Limit, Search
 from tests import examples as records
 from tests import toy
+from tests.helpers import records_in
 
 
 def ledger(
@@ -355,7 +356,7 @@ def test_samples_file_round_trips_and_is_no_record(tmp_path: Path) -> None:
     per_sample.write(a_file(), path)
     assert per_sample.of_record(records.record(), tmp_path) == per_sample.read(path) == a_file()
     files.write(records.record(), files.path_of(records.record().case, tmp_path))
-    assert files.read_all(tmp_path) == [records.record()]
+    assert records_in(tmp_path) == [records.record()]
 
 
 @pytest.mark.parametrize(

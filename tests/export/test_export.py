@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.spec import LoadPoint
-from reports.export import bencher, bigger_is_better, load_points, smaller_is_better
+from reports.export import FORMATS, bencher, load_points
 from reports.record import schema
 from reports.record.figures import of_accuracy, of_load, of_search
 from reports.record.schema import GpuUse, Record
@@ -33,7 +33,7 @@ def test_points_of_scenarios_and_rates_have_unique_names() -> None:
         examples.load("online", 1, 100.0),
         examples.load("online", 0, 100.0, request_rate_per_s=120.0, arrivals="poisson"),
     ]
-    names = list(named(bigger_is_better([publishable(case_with(*loads))])))
+    names = list(named(FORMATS["customBiggerIsBetter"]([publishable(case_with(*loads))])))
     assert names[1:] == [
         f"a40-resnet50-onnx-trt-fp16 {name}"
         for name in ("offline b001-c001", "online b001-c001", "online b001-r00120-poisson")
@@ -43,11 +43,13 @@ def test_points_of_scenarios_and_rates_have_unique_names() -> None:
 
 def test_smaller_is_better_export_has_latency_and_errors() -> None:
     record = case_with(examples.load("offline", 8, 1500.0), accuracy=examples.accuracy(ERROR))
-    entries = named(smaller_is_better([publishable(record)]))
+    entries = named(FORMATS["customSmallerIsBetter"]([publishable(record)]))
     assert entries["a40-resnet50-onnx-trt-fp16 mel MSE"]["value"] == 6e-13, "however small"
     p99 = entries["a40-resnet50-onnx-trt-fp16 offline b008-c001 p99"]
     assert (p99["unit"], p99["value"]) == ("ms", 2.126)
-    assert not [name for name in named(bigger_is_better([publishable(record)])) if "mel" in name]
+    assert not [
+        name for name in named(FORMATS["customBiggerIsBetter"]([publishable(record)])) if "mel" in name
+    ]
 
 
 def test_unmeasured_score_is_not_exported() -> None:

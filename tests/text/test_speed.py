@@ -8,7 +8,7 @@ from msgspec import structs
 
 from reports.record.schema import BesideReference, Estimate, Record, Serving, case_id
 from reports.text.publishable import publishable
-from reports.text.speed import cost, ranked, ranks, version_note
+from reports.text.speed import cost_per_million, ranked, ranks, version_note
 from tests import examples
 
 ONE = examples.efficiency()
@@ -128,6 +128,6 @@ def priced(price: float | None = 3.6, **changes: Any) -> Record:
     ids=["a share", "an error", "random weights", "no price"],
 )
 def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str] | None) -> None:
-    price = cost(publishable(record), POINT)
+    cost = cost_per_million(publishable(record), POINT)
 
-    assert (price and (pytest.approx(price.per_million), price.of)) == wanted
+    assert (cost and (pytest.approx(cost.amount), cost.of_what)) == wanted
