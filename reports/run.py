@@ -131,28 +131,14 @@ def status_sentence(outcomes: Outcomes) -> str:
 _OUTCOMES = pytest.StashKey[Outcomes]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("tritonproof")
-    summary = (
-        "Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions they "
-        "are appended to the file that GITHUB_STEP_SUMMARY names."
-    )
-    group.addoption("--summary", metavar="FILE", help=summary)
-    history = (
-        "The folder of the history, which keeps a row for each measurement, of which the reports make a "
-        "trend. Default: reports/history, or DIR/history with --results DIR."
-    )
-    group.addoption("--history", metavar="DIR", help=history)
-
-
 def pytest_configure(config: pytest.Config) -> None:
     outcomes = config.stash[_OUTCOMES] = Outcomes()
     config.pluginmanager.register(outcomes, "tritonproof-outcomes")
     if not hasattr(config, "workerinput"):
-        results, requested = Path(config.option.results).absolute(), config.option.history
+        results = config.option.results.absolute()
         for folder in (results, *results.glob("*/")):
             disk.remove_leftovers(folder)
-        history_folder = history.folder_of(results) if requested is None else Path(requested).absolute()
+        history_folder = (config.option.history or history.folder_of(results)).absolute()
         config.pluginmanager.register(HistoryKeeper(results, history_folder), "tritonproof-history")
 
 
@@ -193,7 +179,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         for failure in worst_first(outcomes.failures):
             terminalreporter.write_line(annotation(failure, config.rootpath, root))
     was_ended, upgrade = outcomes.status == ExitCode.INTERRUPTED, ""
-    if _compares_repositories(config.option):
+    if config.option.compares_repositories:
         failed = [failure.name for failure in worst_first(outcomes.failures)]
         failed += ["a run that was ended"] if was_ended else []
         upgrade = upgrade_sentence(records, failed, outcomes.skipped.total())
@@ -212,12 +198,12 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.write_line(sentence)
 
 
-def _write_job_summary(requested: str | None, content: str) -> str:
+def _write_job_summary(requested: Path | None, content: str) -> str:
     """Write the summary to the requested file, else append it to the one that GitHub names, if any. Returns a
     sentence if that is not possible."""
     try:
         if requested is not None:
-            disk.write_given(Path(requested), content.encode())
+            disk.write_given(requested, content.encode())
         elif by_github := os.environ.get("GITHUB_STEP_SUMMARY"):
             path = Path(by_github)
             room = _LARGEST_BYTES - (path.stat().st_size if path.exists() else 0)
@@ -242,7 +228,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
 
 
 def _record_paths(terminalreporter: Any) -> list[Path]:
-    results = Path(terminalreporter.config.option.results).absolute()
+    results = terminalreporter.config.option.results.absolute()
     reports = (report for group in terminalreporter.stats.values() for report in group)
     properties = (pair for report in reports for pair in getattr(report, "user_properties", ()))
     return sorted({results / value for name, value in properties if name == "record"})
@@ -264,10 +250,6 @@ def further_tables(config: Any, records: Sequence[Publishable]) -> list[Table]:
     """The tables beside the summary that the run's options ask for; earlier runs may have recorded more."""
     given = [tables for name, tables in OF_OPTIONS.items() if getattr(config.option, name) is not None]
     return [table for tables in given for make in tables if (table := make(records))]
-
-
-def _compares_repositories(option: Any) -> bool:
-    return option.repository is not None and (option.against or option.against_triton) is not None
 
 
 def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: Sequence[str]) -> None:

@@ -100,10 +100,9 @@ class Reporter:
         names = records or (str(files.path_of(planted().case, Path())),)
         reports = [SimpleNamespace(user_properties=[("record", name)]) for name in names]
         option = SimpleNamespace(
-            results=str(results),
+            results=results,
             against="HEAD~1",
             against_triton=None,
-            repository=None,
             thresholds="asked.toml",
             soak="10m",
         )
