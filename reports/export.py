@@ -81,7 +81,7 @@ def _beside(record: Publishable, load: schema.Load) -> dict[str, Any]:
     """The point compared with another build, and with the same artifact in process if that was measured."""
     fields: dict[str, Any] = {"comparison_reference": load.comparison.reference if load.comparison else None}
     for measurement in record.efficiency:
-        if schema.place(load) == (measurement.scenario, measurement.batch, measurement.concurrency, 0.0, ""):
+        if schema.point_key(load) == schema.point_key(measurement):
             fields |= bounds("in_process", "_per_s", measurement.in_process_per_s)
             fields["in_process_batch"] = measurement.in_process_batch
             fields |= ratio_bounds("in_process_ratio", measurement.ratio)

@@ -33,7 +33,7 @@ from reports.record.schema import (
     StageFailure,
     VerifiedAnswers,
     WrongAnswer,
-    place,
+    point_key,
 )
 from reports.text.publishable import Publishable, publishable
 
@@ -65,7 +65,7 @@ def measured_at(where: Origin, one: Record) -> Record:
 
     changes = {name: stamped(getattr(one, name)) for name in SINGLE}
     changes |= {name: tuple(map(stamped, getattr(one, name))) for name in SEVERAL}
-    changes["loads"] = tuple(sorted(changes["loads"], key=place))
+    changes["loads"] = tuple(sorted(changes["loads"], key=point_key))
     return structs.replace(one, machine=structs.replace(one.machine, gpu_uuids=where.gpu_uuids), **changes)
 
 

@@ -151,7 +151,7 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
 
 
 def _case_change(before: Stored, after: Stored, slowest: float) -> CaseChange:
-    first, second = ({schema.place(at): at for at in side.record.loads} for side in (before, after))
+    first, second = ({schema.point_key(at): at for at in side.record.loads} for side in (before, after))
     all_before, all_after = (_measured(side) for side in (before, after))
     return CaseChange(
         before,
@@ -164,9 +164,9 @@ def _case_change(before: Stored, after: Stored, slowest: float) -> CaseChange:
     )
 
 
-def _measured(stored: Stored) -> dict[schema.Place, Load]:
+def _measured(stored: Stored) -> dict[schema.PointKey, Load]:
     """Every load point that was measured, shown or hidden."""
-    return {schema.place(load): load for load in (*stored.record.loads, *stored.record.hidden)}
+    return {schema.point_key(load): load for load in (*stored.record.loads, *stored.record.hidden)}
 
 
 def _point(before: Load, after: Load, slowest: float) -> PointChange:

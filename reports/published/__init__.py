@@ -18,7 +18,7 @@ from reports.record import commands
 from reports.record.disk import is_plain
 from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from reports.record.sanitize import code
-from reports.record.schema import COMPONENTS, Estimate, Load, Record
+from reports.record.schema import COMPONENTS, Estimate, Load, PointKey, Record, point_key
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 from reports.text.phrases import (
     confidence_levels,
@@ -134,9 +134,6 @@ def column_of(name: str) -> str:
 # Accelerators that the format implies: NVIDIA lists them beside it, and the name of a case leaves them out.
 _IMPLIED = {"ts-trace": "cuda", "ts-script": "cuda", "tf-trt": "trt"}
 
-PointKey = tuple[str, int, int]
-"""Scenario, batch and concurrency."""
-
 
 @dataclass(frozen=True)
 class Match:
@@ -182,12 +179,11 @@ def is_same_gpu(record: Record, row: PublishedRow) -> bool:
 
 def measured_points(record: Publishable) -> dict[PointKey, Load]:
     """The load points, without those at a request rate, as NVIDIA published none."""
-    loads = (load for load in record.loads if load.request_rate_per_s is None)
-    return {(load.scenario, load.batch, load.concurrency): load for load in loads}
+    return {point_key(load): load for load in record.loads if load.request_rate_per_s is None}
 
 
-def point_of(row: PublishedRow) -> PointKey:
-    return row["scenario"], row["batch"], row["concurrency"]
+def published_point(row: PublishedRow) -> PointKey:
+    return PointKey(row["scenario"], row["batch"], row["concurrency"])
 
 
 class Pair(NamedTuple):
@@ -200,16 +196,14 @@ class Pair(NamedTuple):
 def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[Pair]:
     """Each published load point that was measured too, in the order of the source."""
     loads = measured_points(record)
-    return [Pair(loads[point_of(row)], row) for row in rows if point_of(row) in loads]
+    return [Pair(loads[published_point(row)], row) for row in rows if published_point(row) in loads]
 
 
 def published_ratio(record: Publishable, load: Load) -> Estimate | None:
     """The load's throughput over the one published for the same GPU, format, accelerator, precision and load
     point; None if there is none."""
-    if load.request_rate_per_s is not None:
-        return None
-    rows_of_gpu = {point_of(row): row for row in match(record).rows if is_same_gpu(record, row)}
-    row = rows_of_gpu.get((load.scenario, load.batch, load.concurrency), {})
+    rows_of_gpu = {published_point(row): row for row in match(record).rows if is_same_gpu(record, row)}
+    row = rows_of_gpu.get(point_key(load), {})
     return _ratio(load.throughput_per_s, row.get("throughput_per_s"))
 
 
@@ -224,7 +218,7 @@ def _ratio(measured: Estimate | None, published: float | None) -> Estimate | Non
 # --- records beside them -----------------------------------------------------------------------------------
 
 _SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concurrencies")}
-"""What a scenario sweeps, and the option of the benchmarks that sets it."""
+"""What a scenario sweeps, a field of a point's key, and the option of the benchmarks that sets it."""
 
 
 def document(matches: Sequence[Match]) -> list[Block]:
@@ -333,12 +327,12 @@ def _unmatched(match: Match) -> list[str]:
     """A line on points only measured, and one on points only published with the command to measure them: the
     case anew if they need a larger batch than the deployment takes."""
     record = match.record
-    measured, figures = set(measured_points(record)), set(map(point_of, match.rows))
+    measured, figures = set(measured_points(record)), set(map(published_point, match.rows))
     lines = [] if measured & figures else ["No load point was both measured and published."]
     if alone := measured - figures:
         lines.append(f"{_counted(alone, 'measured')} not published: {_listed(alone)}.")
     if alone := figures - measured:
-        largest = max(batch for _, batch, _ in alone)
+        largest = max(point.batch for point in alone)
         grows = largest > record.deployment.max_batch_size
         sweeps = (
             (option, _sizes(figures if grows else alone, name)) for name, (_, option) in _SWEEPS.items()
@@ -362,8 +356,10 @@ def _listed(points: Set[PointKey]) -> str:
 
 
 def _sizes(points: Iterable[PointKey], scenario: str) -> str:
-    place = 1 if scenario == "offline" else 2  # of the batch size, and of the concurrency
-    return ",".join(map(str, sorted({point[place] for point in points if point[0] == scenario})))
+    axis, _ = _SWEEPS[scenario]
+    return ",".join(
+        map(str, sorted({getattr(point, axis) for point in points if point.scenario == scenario}))
+    )
 
 
 _SETTINGS = {

@@ -2,7 +2,7 @@
 writes its file. `reports.record.validate` checks its parts against each other."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, field
@@ -681,14 +681,6 @@ def point_id(
     return f"b{batch:03d}-r{rate}-{arrivals}"
 
 
-Place = tuple[str, int, int, float, str]
-
-
-def place(load: Load) -> Place:
-    """Scenario, batch, concurrency, request rate and arrivals: they identify a load point, and sort."""
-    return (load.scenario, load.batch, load.concurrency, load.request_rate_per_s or 0.0, load.arrivals or "")
-
-
 # --- results at the load points -----------------------------------------------------------------------------
 
 
@@ -768,6 +760,25 @@ class Search(Struct, frozen=True):
     """The repository's model whose configuration was varied: the case's or one that it calls; else empty."""
     diff: Text = ""
     """The winner's changes to that model's config.pbtxt; empty if nothing is better."""
+
+
+class PointKey(NamedTuple):
+    """What identifies a load point within its case; keys sort in the order of tables."""
+
+    scenario: str
+    batch: int
+    concurrency: int
+    request_rate_per_s: float = 0.0
+    arrivals: str = ""
+
+
+def point_key(measured: Load | Efficiency) -> PointKey:
+    point = PointKey(measured.scenario, measured.batch, measured.concurrency)
+    if isinstance(measured, Efficiency):  # it is measured with a number of requests in flight
+        return point
+    return point._replace(
+        request_rate_per_s=measured.request_rate_per_s or 0.0, arrivals=measured.arrivals or ""
+    )
 
 
 def verdict_of(result: Comparison | Search) -> Verdict:

@@ -24,7 +24,7 @@ def problems(record: schema.Record) -> Problems:
         yield "case.precision", "it is empty, although the model was converted"
     seen: dict[object, int] = {}
     for number, load in enumerate(record.loads):
-        if (first := seen.setdefault(schema.place(load), number)) != number:
+        if (first := seen.setdefault(schema.point_key(load), number)) != number:
             yield f"loads[{number}]", f"the same load point as loads[{first}]"
     search = record.search
     if search is not None and search.percentile not in search.load.latency_ms:

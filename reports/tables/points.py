@@ -40,7 +40,6 @@ from reports.text.phrases import (
     point_text,
     schedule_text,
     sequence_length,
-    size_text,
 )
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import cost_per_million, fraction_of_peak, version_note
@@ -302,7 +301,7 @@ _HOLM = (
 # --- beside the same artifact in process -------------------------------------------------------------------
 
 _EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
-    Column("At", lambda row: _at(row)),
+    Column("At", full_point_text),
     Column("Inferences/second, served", lambda row: row.served_per_s, THROUGHPUT, is_starred=True),
     Column("In process", lambda row: row.in_process_per_s, THROUGHPUT),
     Column("In process, serial", lambda row: row.serial_per_s, THROUGHPUT, is_optional=True),
@@ -353,11 +352,10 @@ def efficiency_section(record: Publishable) -> list[Block]:
         )
     notes = [meaning, version_note(record)]
     efficiency_table = table(
-        _EFFICIENCY, record.efficiency, name=_at, marks=lambda measurement: measurement.marks, notes=notes
+        _EFFICIENCY,
+        record.efficiency,
+        name=full_point_text,
+        marks=lambda measurement: measurement.marks,
+        notes=notes,
     )
     return [Heading(f"Efficiency: {precision}", 4), efficiency_table]
-
-
-def _at(measurement: schema.Efficiency) -> str:
-    scenario = measurement.scenario
-    return f"{scenario}, {size_text(scenario, measurement.batch, measurement.concurrency)}"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from reports.published import published_ratio
 from reports.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from reports.record.sanitize import Formatted, markdown_text
-from reports.record.schema import Efficiency, Load, Machine, Mark, Record, Score, Serving, case_id
+from reports.record.schema import Efficiency, Load, Machine, Mark, Record, Score, Serving, case_id, point_key
 from reports.tables.points import Point, cost_cell, price_sentence
 from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
 from reports.text import correctness, phrases, speed
@@ -152,16 +152,12 @@ def _to_reference(row: Best) -> Cell | None:
     return Cell("reference", cell.value) if is_reference else cell
 
 
-def _where(measured: Load | Efficiency) -> tuple[str, int, int]:
-    return measured.scenario, measured.batch, measured.concurrency
-
-
 def _in_process(row: Best) -> Efficiency | None:
     """The comparison with the artifact in process at the case's best point, else at another."""
     if row.load is None:
         return None
     measured = row.record.efficiency
-    at_best = [each for each in measured if _where(each) == _where(row.load)]
+    at_best = [each for each in measured if point_key(each) == point_key(row.load)]
     return next(iter((*at_best, *measured)), None)
 
 
@@ -170,10 +166,10 @@ def _to_in_process(row: Best) -> Cell | None:
     compared = _in_process(row)
     if compared is None or row.load is None:
         return None
-    cell, where = figure(RATIO, compared.ratio, "interval"), _where(compared)
-    if where == _where(row.load):
+    cell = figure(RATIO, compared.ratio, "interval")
+    if point_key(compared) == point_key(row.load):
         return cell
-    return dataclasses.replace(cell, text=f"{cell.text}, {phrases.size_text(*where)}")
+    return dataclasses.replace(cell, text=f"{cell.text}, {phrases.point_text(compared)}")
 
 
 def _marks(row: Best) -> list[Mark]:

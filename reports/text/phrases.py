@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from reports.record.origins import origins_of
 from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from reports.record.schema import REMOTE, Case, Load, Record, Soak
+from reports.record.schema import REMOTE, Case, Efficiency, Load, Record, Soak
 
 # The names that a reader knows, by mnemonic. Any other mnemonic is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -17,20 +17,17 @@ def confidence_levels(loads: Iterable[Load]) -> str:
     return " or ".join(map(GIVEN_SHARE.text, sorted({load.throughput_per_s.confidence for load in loads})))
 
 
-def point_text(load: Load | Soak) -> str:
+def point_text(measured: Load | Soak | Efficiency) -> str:
     """The load point within its scenario."""
-    if load.request_rate_per_s is not None:
-        return schedule_text(load)
-    return size_text(load.scenario, load.batch, load.concurrency)
+    if not isinstance(measured, Efficiency) and measured.request_rate_per_s is not None:
+        return schedule_text(measured)
+    is_offline = measured.scenario == "offline"
+    return f"batch {measured.batch}" if is_offline else f"concurrency {measured.concurrency}"
 
 
-def full_point_text(load: Load | Soak) -> str:
+def full_point_text(measured: Load | Soak | Efficiency) -> str:
     """The load point with its scenario: `offline, batch 8`."""
-    return f"{load.scenario}, {point_text(load)}"
-
-
-def size_text(scenario: str, batch: int, concurrency: int) -> str:
-    return f"batch {batch}" if scenario == "offline" else f"concurrency {concurrency}"
+    return f"{measured.scenario}, {point_text(measured)}"
 
 
 def schedule_text(load: Load | Soak) -> str:
