@@ -8,7 +8,7 @@ from fixtures.run.case_run import CaseRun
 from fixtures.run.record_file import Recorder
 from fixtures.run.searching import search
 from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers
-from reports.text.speed import beyond_text, found_text, proposal_text
+from reports.text.speed import no_winner_text, proposal_text, search_text
 
 
 @pytest.mark.load
@@ -27,8 +27,8 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
             recorder.samples(evaluation.samples, of_search=True)
         recorder.keep(deployed.serving, search=result, accuracy_missing=missing)
     if result.verdict == "beyond":
-        raise SpeedError(beyond_text(result))
-    recorder.figure(found_text(result))
+        raise SpeedError(no_winner_text(result))
+    recorder.figure(search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
     failures += filter(None, [conversion_failure(run.conversion)] if is_converted else [])
     failures += filter(None, [wrong_answers(result.load)])

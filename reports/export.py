@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from reports.record import schema
-from reports.record.figures import bounds, of_load, of_point, of_served, percent, ratio_bounds
+from reports.record.figures import bounds, load_figures, percent, point_figures, ratio_bounds, served_figures
 from reports.text.correctness import main_score
 from reports.text.publishable import Publishable
 from reports.text.speed import cost_per_million, fraction_of_peak
@@ -29,11 +29,11 @@ def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
 def _rows(record: Publishable) -> list[dict[str, Any]]:
     case = _case(record)
     rows = [
-        _origin(record, load.origin) | of_point(load) | {"why_no_speed": record.no_speed}
+        _origin(record, load.origin) | point_figures(load) | {"why_no_speed": record.no_speed}
         for load in record.hidden
     ]
     rows += [
-        _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
+        _origin(record, load.origin) | load_figures(load) | _cost(record, load) | _beside(record, load)
         for load in record.loads
     ]
     return [case | {name: value for name, value in row.items() if value is not None} for row in rows]
@@ -101,7 +101,9 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
     benchmarks: dict[str, Any] = {}
     for record in records:
         measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
-        scores = {name: {"value": value} for score in measured for name, value in of_served(score).items()}
+        scores = {
+            name: {"value": value} for score in measured for name, value in served_figures(score).items()
+        }
         benchmarks |= {schema.case_id(record.case): scores} if scores else {}
         for name, load in _points(record):
             benchmarks[name] = {

@@ -16,7 +16,7 @@ from reports.record import commands, disk, files, sanitize
 from reports.record.commands import ACCURACY, INPUT, LEAK, SPEED, UNREADABLE, with_fix
 from reports.record.sanitize import bold, code, join_markdown, one_line, visible
 from reports.tables.against import upgrade_sentence
-from reports.tables.case import OF_OPTIONS
+from reports.tables.case import TABLES_OF_OPTIONS
 from reports.tables.rendering import markdown, terminal_text
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block, Bullets, Heading, Table
@@ -203,7 +203,7 @@ def _write_job_summary(requested: Path | None, content: str) -> str:
     sentence if that is not possible."""
     try:
         if requested is not None:
-            disk.write_given(requested, content.encode())
+            disk.write_user_file(requested, content.encode())
         elif by_github := os.environ.get("GITHUB_STEP_SUMMARY"):
             path = Path(by_github)
             room = _LARGEST_BYTES - (path.stat().st_size if path.exists() else 0)
@@ -248,7 +248,7 @@ def written_records(terminalreporter: Any) -> tuple[list[Publishable], list[str]
 
 def further_tables(config: Any, records: Sequence[Publishable]) -> list[Table]:
     """The tables beside the summary that the run's options ask for; earlier runs may have recorded more."""
-    given = [tables for name, tables in OF_OPTIONS.items() if getattr(config.option, name) is not None]
+    given = [tables for name, tables in TABLES_OF_OPTIONS.items() if getattr(config.option, name) is not None]
     return [table for tables in given for make in tables if (table := make(records))]
 
 

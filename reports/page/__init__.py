@@ -28,11 +28,17 @@ from reports.record.sanitize import visible
 from reports.record.schema import Accuracy, Load, case_id
 from reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
 from reports.tables.points import points_of
-from reports.tables.rendering import below, html
+from reports.tables.rendering import html, notes_below
 from reports.tables.summary import machine_blocks, machine_text, serving_blocks, summary_table
 from reports.tables.table import Column, table
 from reports.text import speed
-from reports.text.correctness import main_score, metric_text, tightest_text, unmeasured, unscored
+from reports.text.correctness import (
+    main_score,
+    metric_text,
+    missing_score,
+    missing_score_reason,
+    tightest_text,
+)
 from reports.text.phrases import (
     confidence_levels,
     full_point_text,
@@ -62,7 +68,7 @@ def status_of(record: Publishable) -> Status:
         return Status("good", "passed")
     if record.build.as_found:
         return Status("good", "same answers", "No labels say what the answers should be.")
-    return Status("care", "accuracy not measured", f"{unmeasured(record)}. The conversion holds.")
+    return Status("care", "accuracy not measured", f"{missing_score_reason(record)}. The conversion holds.")
 
 
 # --- which configuration to deploy --------------------------------------------------------------------------
@@ -136,7 +142,7 @@ def _answer(group: Sequence[Publishable], rank_by_name: Mapping[str, int]) -> An
 
 def _choice(record: Publishable, equal: int, usable: int, group: Sequence[Publishable]) -> DeployOption:
     best, score = speed.best_load(record), main_score(record)
-    right, fast = [unscored(record)], []
+    right, fast = [missing_score(record)], []
     if score is not None:
         right = [f"{score.metric} {metric_text(score, score.served)}", tightest_text(score)]
     if best is not None:
@@ -226,11 +232,11 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
         "name": name_of(record),
         "status": status_of(record),
         "accuracy": accuracy_blocks(record),
-        "worst": _worst(per_sample.of_record(record, results), record.accuracy),
+        "worst": _worst(per_sample.record_samples(record, results), record.accuracy),
         "scenarios": scenarios,
         "curve": _curve(record),
         "beside_points": sections_beside_points(record),
-        "worst_of_search": search and _worst(per_sample.of_search(record, results), search.accuracy),
+        "worst_of_search": search and _worst(per_sample.search_samples(record, results), search.accuracy),
         "published": beside,
         "configs": _configs(record, results),
         "origin": [*machine_blocks([record]), *serving_blocks([record]), origin],
@@ -326,6 +332,6 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
         speed=THROUGHPUT,
         statuses=collections.Counter(section["status"].word for section in sections),
         sections={section["name"]: section for section in sections},
-        below=[_BAR, *below(summary)],
+        notes_below=[_BAR, *notes_below(summary)],
         machines=[block for group in by_machine.values() for block in machine_blocks(group)],
     )

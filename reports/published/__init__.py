@@ -260,7 +260,7 @@ def section(match: Match) -> list[Block]:
     if not is_same_gpu(record, rows[0]):
         intro += " It is other hardware, and the ratios hold that too."
     by_gpu = grouped(rows, lambda row: row["gpu"])
-    tables = [block for group in by_gpu.values() for block in _of_gpu(record, group)]
+    tables = [block for group in by_gpu.values() for block in _gpu_section(record, group)]
     return [intro, *tables, *_unmatched(match)]
 
 
@@ -268,7 +268,7 @@ def _as_published(value: float | None) -> Cell | None:
     return None if value is None else Cell(f"{value:g}", value)
 
 
-def _of_latency(name: str) -> list[Column[Pair]]:
+def _latency_columns(name: str) -> list[Column[Pair]]:
     title, published = name.capitalize(), f"latency_{name}_ms"
     return [
         Column(f"{title} Latency", lambda pair: pair.load.latency_ms.get(name), LATENCY),
@@ -289,12 +289,12 @@ _COLUMNS: Sequence[Column[Pair]] = (
         RATIO,
         "interval",
     ),
-    *_of_latency("p99"),
-    *_of_latency("avg"),
+    *_latency_columns("p99"),
+    *_latency_columns("avg"),
 )
 
 
-def _of_gpu(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
+def _gpu_section(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
     """Heading, differences and table for one published GPU; empty without pairs. Of two scenarios, a
     difference in only one says so."""
     row, points = rows[0], pairs(record, rows)

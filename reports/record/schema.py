@@ -220,7 +220,7 @@ class ServedSide(Struct, frozen=True):
     """The server's use of each visible resource in USED, after it had answered each sample alone."""
 
 
-class BesideOther(Struct, frozen=True):
+class ServerComparison(Struct, frozen=True):
     """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
     the differences other than answers (the gate `other`) and speed (the loads' `comparison`)."""
 
@@ -684,7 +684,7 @@ def point_id(
 # --- results at the load points -----------------------------------------------------------------------------
 
 
-class BesideReference(Struct, frozen=True):
+class FormatComparison(Struct, frozen=True):
     """The best load point of a case compared with the reference format of its model."""
 
     reference: Text
@@ -717,7 +717,7 @@ class Efficiency(Struct, frozen=True):
     """The fastest large matrix product or convolution in this precision on these threads, in these turns."""
     spinning: bool = False
     """Whether idle ONNX Runtime threads spun in process, as in Triton's own backend."""
-    beside: BesideReference | None = None
+    beside: FormatComparison | None = None
     """None if it is not the case's best point, or the reference format is not proven."""
     serial_per_s: Estimate | None = None
     """In process with copies to the GPU, computation and copies back one after the other; None on a CPU."""
@@ -786,7 +786,7 @@ def verdict_of(result: Comparison | Search) -> Verdict:
     return _VERDICTS[result.verdict]
 
 
-USED: Mapping[str, Literal["bytes", "number"]] = {
+RESOURCE_UNITS: Mapping[str, Literal["bytes", "number"]] = {
     "memory of the server": "bytes",
     "memory of its stubs": "bytes",
     "shared memory": "bytes",
@@ -882,7 +882,7 @@ class Record(Struct, frozen=True):
     """For a model that does not answer each request with one answer."""
     warm_up: Annotated[WarmUp | None, SPEED] = None
     soak: Soak | None = None
-    against: BesideOther | None = None
+    against: ServerComparison | None = None
     """Differences from the model that this one is to replace."""
     failures: tuple[StageFailure, ...] = ()
     """Tests that failed before they had a result; a run that gets through the test removes its entry."""

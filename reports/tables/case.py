@@ -43,7 +43,7 @@ def sections_beside_points(record: Publishable) -> list[Block]:
 
 
 _COMPARED = (points.comparison_table, against_table)
-OF_OPTIONS: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]] = {
+TABLES_OF_OPTIONS: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]] = {
     "against": _COMPARED,
     "against_triton": _COMPARED,
     "thresholds": (points.budget_table,),
@@ -166,7 +166,7 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
         "max seq length": phrases.sequence_length(record),
         "number of model instances": str(deployment.instances),
         "nvidia tensorrt capture cuda graph": graphs if case.format == "trt" else "",
-        "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness.unscored(record),
+        "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness.missing_score(record),
         "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if is_online else "-",
         "triton preferred batch sizes": sizes if is_online else "-",
     }
@@ -241,7 +241,7 @@ def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> Table:
 
 
 def _apart(gate: AnswerGate) -> str | None:
-    return correctness.apart_text(gate.same) + correctness.remarks(gate.same) if gate.same else None
+    return correctness.difference_text(gate.same) + correctness.remarks(gate.same) if gate.same else None
 
 
 _GATES: Sequence[Column[AnswerGate]] = (
@@ -275,7 +275,7 @@ def accuracy_blocks(record: Record) -> list[Block]:
     if record.conversation is not None:
         blocks.append(f"{correctness.conversation_text(record.conversation)}.")
     if accuracy is None or record.accuracy_missing:
-        blocks.append(f"Accuracy: {correctness.unmeasured(record)}.")
+        blocks.append(f"Accuracy: {correctness.missing_score_reason(record)}.")
     if accuracy is not None:
         samples, requests = COUNT.text(accuracy.samples), COUNT.text(accuracy.requests)
         same = accuracy.same_answers

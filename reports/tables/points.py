@@ -186,12 +186,12 @@ def _certified(name: str) -> list[Column[Point]]:
     return [Column(name, value, LATENCY), Column(f"{name} at most", bound, LATENCY)]
 
 
-class _Called(NamedTuple):
+class _ComposingRow(NamedTuple):
     load: schema.Load
     model: schema.ComposingModel
 
 
-_COMPOSING: Sequence[Column[_Called]] = (
+_COMPOSING: Sequence[Column[_ComposingRow]] = (
     Column("Load point", lambda row: point_text(row.load)),
     Column("Called model", lambda row: row.model.model),
     Column("Calls", lambda row: Cell(f"{row.model.calls:.2f}", row.model.calls), COUNT),
@@ -202,7 +202,7 @@ _COMPOSING: Sequence[Column[_Called]] = (
 
 def composing_table(record: Publishable, scenario: str) -> Table:
     rows = points_of(record, scenario)
-    called = [_Called(row.load, model) for row in rows for model in row.load.composing]
+    called = [_ComposingRow(row.load, model) for row in rows for model in row.load.composing]
     note = (
         "Called models: the mean of a request, by the server's statistics. What is called at the same time "
         "adds up to more than the request takes."
@@ -210,7 +210,7 @@ def composing_table(record: Publishable, scenario: str) -> Table:
     return table(_COMPOSING, called, notes=[note])
 
 
-class _Kept(NamedTuple):
+class _BudgetRow(NamedTuple):
     record: Publishable
     load: schema.Load
     budget: schema.LatencyBudget
@@ -222,7 +222,7 @@ class _Kept(NamedTuple):
         return dataclasses.replace(cell, text=f"{self.budget.percentile} {cell.text}")
 
 
-_BUDGETS: Sequence[Column[_Kept]] = (
+_BUDGETS: Sequence[Column[_BudgetRow]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("At", lambda row: full_point_text(row.load)),
     Column("Latency", lambda row: row.latency),
@@ -234,7 +234,7 @@ _BUDGETS: Sequence[Column[_Kept]] = (
 
 def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     kept = [
-        _Kept(record, load, load.budget)
+        _BudgetRow(record, load, load.budget)
         for record in records
         for load in record.loads
         if load.budget and scenario in (None, load.scenario)
@@ -245,7 +245,7 @@ def budget_table(records: Sequence[Publishable], scenario: str | None = None) ->
 # --- beside another build ----------------------------------------------------------------------------------
 
 
-class _Compared(NamedTuple):
+class _ComparisonRow(NamedTuple):
     record: Publishable
     load: schema.Load
     comparison: schema.Comparison
@@ -255,7 +255,7 @@ class _Compared(NamedTuple):
         return None if self.record.no_speed else self.comparison
 
 
-_COMPARISON: Sequence[Column[_Compared]] = (
+_COMPARISON: Sequence[Column[_ComparisonRow]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("At", lambda row: full_point_text(row.load)),
     Column("Speed, ratio", lambda row: speed_cell(row.shown), RATIO, is_right=False),
@@ -283,7 +283,7 @@ def comparison_table(records: Sequence[Publishable], scenario: str | None = None
     """A row for each load point compared with another build. A case that hides its speed shows the reason as
     its verdict, and no ratio."""
     rows = [
-        _Compared(record, load, load.comparison)
+        _ComparisonRow(record, load, load.comparison)
         for record in records
         for load in (*record.loads, *record.hidden)
         if load.comparison and scenario in (None, load.scenario)

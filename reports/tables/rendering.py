@@ -37,12 +37,12 @@ def _markdown(block: Block) -> Iterator[str]:
         yield "\n".join(f"- {markdown_text(line)}" for line in block.lines)
     elif isinstance(block, Table):
         yield _grid(block)
-        yield from (part for below in below(block) for part in _markdown(below))
+        yield from (part for notes_below in notes_below(block) for part in _markdown(notes_below))
     else:
         yield markdown_text(block)
 
 
-def below(table: Table) -> list[Block]:
+def notes_below(table: Table) -> list[Block]:
     """The text below a table: the legend of its columns, its marks, and its notes."""
     marks_title = [Formatted("Marked points (*):")] if table.is_starred and table.remarks else []
     return [block for block in (table.legend, *marks_title, Bullets(table.remarks), *table.notes) if block]
@@ -208,7 +208,7 @@ def _show_table(table: Table, console: "Console") -> None:
                 parts = [first, *(f"{title}: {cell}" for title, cell in named if cell not in ("", "-"))]
                 lines.append(textwrap.fill("; ".join(parts), console.width, subsequent_indent="   "))
         console.print("\n".join(lines), markup=False, highlight=False)
-    notes = below(shown)
+    notes = notes_below(shown)
     if notes and not isinstance(notes[0], Bullets):
         console.print()
     show(notes, console)

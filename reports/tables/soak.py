@@ -81,7 +81,7 @@ def time_until_text(growth: Growth, soak: Soak) -> str:
 # --- as a table ---------------------------------------------------------------------------------------------
 
 
-class _Grown(NamedTuple):
+class _GrowthRow(NamedTuple):
     record: Publishable
     soak: Soak
     growth: Growth
@@ -92,11 +92,11 @@ class _Grown(NamedTuple):
         return Cell(COUNT.text(value), value)
 
 
-def _slope(row: _Grown) -> Cell:
+def _slope(row: _GrowthRow) -> Cell:
     return figure(GROWTH[row.growth.unit, row.growth.per], row.growth.slope, "interval", with_unit=True)
 
 
-_SOAK: Sequence[Column[_Grown]] = (
+_SOAK: Sequence[Column[_GrowthRow]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("What", lambda row: f"{row.growth.what}, by {row.growth.per.replace('_', ' ')}"),
     Column("At first", lambda row: row.used(row.growth.first), is_right=True),
@@ -109,7 +109,9 @@ _SOAK: Sequence[Column[_Grown]] = (
 
 def soak_table(records: Sequence[Publishable]) -> Table:
     soaks = [(record, record.soak) for record in records if record.soak is not None]
-    return table(_SOAK, [_Grown(record, soak, growth) for record, soak in soaks for growth in soak.growth])
+    return table(
+        _SOAK, [_GrowthRow(record, soak, growth) for record, soak in soaks for growth in soak.growth]
+    )
 
 
 def soak_section(record: Publishable) -> list[Block]:

@@ -16,7 +16,7 @@ from reports.text import correctness, phrases, speed
 from reports.text.publishable import Publishable, name_of
 
 
-class Best(NamedTuple):
+class SummaryRow(NamedTuple):
     """A case, its score, its fastest load point and its rank; None for each that it lacks or has to hide."""
 
     record: Publishable
@@ -40,7 +40,7 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
     records = speed.ranked(of_target)
     rank_by_name = speed.ranks(records)
     rows = [
-        Best(case, correctness.main_score(case), speed.best_load(case), rank_by_name.get(name_of(case)))
+        SummaryRow(case, correctness.main_score(case), speed.best_load(case), rank_by_name.get(name_of(case)))
         for case in records
     ]
     searches = ((name_of(case), speed.search_paragraph(case)) for case in records)
@@ -54,7 +54,7 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
     return table(columns, rows, name=lambda case: name_of(case.record), marks=_marks, notes=notes)
 
 
-def summary_columns(rows: Sequence[Best]) -> Sequence[Column[Best]]:
+def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
     """The columns, and their meanings for these cases. Add a line here for a new column."""
     loads = [row.load for row in rows if row.load]
     unbounded = ""
@@ -67,7 +67,7 @@ def summary_columns(rows: Sequence[Best]) -> Sequence[Column[Best]]:
     turns_meaning = (
         f"over {names} of the same model, each at its best, measured in turns, with its 95 % interval"
     )
-    optional = functools.partial(Column[Best], is_optional=True)
+    optional = functools.partial(Column[SummaryRow], is_optional=True)
     return (
         Column("Model", lambda row: row.record.case.model, narrow="Model"),
         Column("Format", lambda row: phrases.format_text(row.record), narrow="Format"),
@@ -122,20 +122,20 @@ def _score_cell(score: Score, value: float, before: str) -> Cell:
     return Cell(f"{before}{text}", figure(METRICS[score.better], value).value)
 
 
-def _accuracy(row: Best) -> Cell:
+def _accuracy(row: SummaryRow) -> Cell:
     if row.score is None:
-        return Cell(correctness.unscored(row.record))
+        return Cell(correctness.missing_score(row.record))
     return _score_cell(row.score, row.score.served, f"{row.score.metric} ")
 
 
-def _floor(row: Best) -> Cell | None:
+def _floor(row: SummaryRow) -> Cell | None:
     limit = correctness.tightest(row.score) if row.score else None
     if row.score is None or limit is None:
         return None
     return _score_cell(row.score, limit.value, "≤ " if row.score.better == "lower" else "")
 
 
-def _p99(row: Best) -> Cell | None:
+def _p99(row: SummaryRow) -> Cell | None:
     p99 = row.load.latency_ms.get("p99") if row.load else None
     if p99 is None:
         return None
@@ -143,7 +143,7 @@ def _p99(row: Best) -> Cell | None:
     return dataclasses.replace(cell, text=f"{cell.text}{_OPEN}") if p99.open_above else cell
 
 
-def _to_reference(row: Best) -> Cell | None:
+def _to_reference(row: SummaryRow) -> Cell | None:
     beside = speed.reference(row.record)
     if beside is None:
         return None
@@ -152,7 +152,7 @@ def _to_reference(row: Best) -> Cell | None:
     return Cell("reference", cell.value) if is_reference else cell
 
 
-def _in_process(row: Best) -> Efficiency | None:
+def _in_process(row: SummaryRow) -> Efficiency | None:
     """The comparison with the artifact in process at the case's best point, else at another."""
     if row.load is None:
         return None
@@ -161,7 +161,7 @@ def _in_process(row: Best) -> Efficiency | None:
     return next(iter((*at_best, *measured)), None)
 
 
-def _to_in_process(row: Best) -> Cell | None:
+def _to_in_process(row: SummaryRow) -> Cell | None:
     """The ratio, with the point if it is not the row's."""
     compared = _in_process(row)
     if compared is None or row.load is None:
@@ -172,13 +172,13 @@ def _to_in_process(row: Best) -> Cell | None:
     return dataclasses.replace(cell, text=f"{cell.text}, {phrases.point_text(compared)}")
 
 
-def _marks(row: Best) -> list[Mark]:
+def _marks(row: SummaryRow) -> list[Mark]:
     """What a reader should know about a case beyond its cells. A sentence is its own code."""
     record, sentences = row.record, []
     if record.no_speed and (record.hidden or not speed.search_paragraph(record)):
         sentences.append(record.no_speed)
     if row.score is None and correctness.has_random_weights(record):
-        sentences.append(f"{correctness.unmeasured(record)}.")
+        sentences.append(f"{correctness.missing_score_reason(record)}.")
     sentences += filter(None, [speed.version_note(record)])
     measured = [source.marks for source in (row.load, _in_process(row)) if source is not None]
     return [*(Mark(remark, remark) for remark in sentences), *itertools.chain(*measured)]

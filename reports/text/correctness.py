@@ -33,7 +33,7 @@ def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
             failures.append(f"served {score.metric} {served} is {place} of {value} ({limit.source})")
     failures += [
         f"{' and '.join(difference.between)} decide differently "
-        f"(agreement {_limited(AGREEMENT, difference.agreement, difference.agreement_limit)})"
+        f"(agreement {_with_limit(AGREEMENT, difference.agreement, difference.agreement_limit)})"
         for difference in accuracy.disagreements
         if not schema.agrees(difference)
     ]
@@ -54,7 +54,7 @@ def accuracy_sentence(record: schema.Record) -> str:
     """The ledger: the scores after each stage, the number of samples, and the decisions that differ."""
     accuracy = record.accuracy
     if accuracy is None or main_score(record) is None:
-        return unmeasured(record)
+        return missing_score_reason(record)
     scores = "; ".join(_ledger_of(score) for score in accuracy.scores)
     pairs = [
         f"{pair.count} between {' and '.join(pair.between)}"
@@ -93,7 +93,7 @@ def has_random_weights(record: schema.Record) -> bool:
     return record.build.weights.startswith("random")
 
 
-def unscored(record: schema.Record) -> str:
+def missing_score(record: schema.Record) -> str:
     """The words in place of a missing score."""
     if any(failure.stage == "accuracy" for failure in record.failures):
         return "failed"
@@ -102,10 +102,10 @@ def unscored(record: schema.Record) -> str:
     return "random weights" if has_random_weights(record) else "not measured"
 
 
-def unmeasured(record: schema.Record) -> str:
+def missing_score_reason(record: schema.Record) -> str:
     """The words in place of a missing score in a sentence, with the reason if the record has it."""
     reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
-    return unscored(record) + reason
+    return missing_score(record) + reason
 
 
 def conversion_failure(conversion: schema.Conversion | None) -> str | None:
@@ -136,28 +136,30 @@ def conversion_text(conversion: schema.Conversion) -> str:
         ("agreement", AGREEMENT, conversion.agreement, conversion.agreement_limit, ""),
     ]
     return "; ".join(
-        f"{name} {_limited(quantity, value, limit, suffix)}"
+        f"{name} {_with_limit(quantity, value, limit, suffix)}"
         for name, quantity, value, limit, suffix in comparisons
         if value is not None
     )
 
 
-def _limited(quantity: Quantity, value: float, limit: float | None, suffix: str = "") -> str:
+def _with_limit(quantity: Quantity, value: float, limit: float | None, suffix: str = "") -> str:
     """`50 % of one sample's, limit 1 %`."""
     return f"{quantity.text(value)}{suffix}" + ("" if limit is None else f", limit {quantity.text(limit)}")
 
 
 def _output_failure(output: schema.OutputDifference) -> str:
     if output.kind == "differing":
-        text = _limited(AGREEMENT, output.mean, output.mean_limit, " of its integers differ")
+        text = _with_limit(AGREEMENT, output.mean, output.mean_limit, " of its integers differ")
         if output.largest > output.largest_limit:
-            text += ", and " + _limited(AGREEMENT, output.largest, output.largest_limit, " of one sample's")
+            text += ", and " + _with_limit(
+                AGREEMENT, output.largest, output.largest_limit, " of one sample's"
+            )
     else:
-        mean = _limited(RELATIVE_ERROR, output.mean, output.mean_limit)
-        largest = _limited(RELATIVE_ERROR, output.largest, output.largest_limit, " of the spread")
+        mean = _with_limit(RELATIVE_ERROR, output.mean, output.mean_limit)
+        largest = _with_limit(RELATIVE_ERROR, output.largest, output.largest_limit, " of the spread")
         text = f"on the mean {mean}; at most {largest}"
     if output.compared < output.compared_limit:
-        share = _limited(AGREEMENT, output.compared, output.compared_limit, " of the samples")
+        share = _with_limit(AGREEMENT, output.compared, output.compared_limit, " of the samples")
         text += f"; compared on {share}, as integers beside it differ on the others"
     place = f"sample {output.sample}"
     if output.expected != output.given:  # they are equal for texts, which a record has no place for
@@ -229,7 +231,7 @@ def conversation_failure(conversation: schema.Conversation | None) -> str:
 
 def same_answers_text(same: schema.SameAnswers) -> str:
     """How far answers to one sample differ, however it is sent."""
-    size = apart_text(same)
+    size = difference_text(same)
     if same.passed:
         return f"answers alone, batched and in flight are at most {size} apart{remarks(same)}"
     gap = "no numbers" if same.relative_difference is None and same.agreement == 1 else f"{size} apart"
@@ -253,7 +255,7 @@ def remarks(same: schema.SameAnswers) -> str:
     return f" ({'; '.join(texts)})" if texts else ""
 
 
-def apart_text(same: schema.SameAnswers) -> str:
+def difference_text(same: schema.SameAnswers) -> str:
     """The difference of answers to one sample: `3e-07 of the spread`, or `0.12 % of the elements`."""
     if same.relative_difference is not None:
         return f"{RELATIVE_ERROR.text(same.relative_difference)} of the spread"
@@ -268,7 +270,7 @@ def gate_text(gate: schema.AnswerGate) -> str:
     if same is None or gate.wrong:
         return gate.tried
     how = "by" if same.relative_difference is not None else "in"
-    return f"{gate.tried}, answers differ {how} at most {apart_text(same)}{remarks(same)}"
+    return f"{gate.tried}, answers differ {how} at most {difference_text(same)}{remarks(same)}"
 
 
 def gates_in_order(gates: Sequence[schema.AnswerGate]) -> list[schema.AnswerGate]:

@@ -80,10 +80,10 @@ def _speeds(part: type[Struct]) -> frozenset[str]:
 
 def read_all(results: Path, *, anonymous: bool = False) -> list[Publishable]:
     """Every record below a results folder, without hosts and UUIDs if anonymous; raises RecordError."""
-    return of_files(files.read_folder(results).all(), anonymous=anonymous)
+    return publishable_records(files.read_folder(results).all(), anonymous=anonymous)
 
 
-def of_files(records: Mapping[Path, Record], *, anonymous: bool = False) -> list[Publishable]:
+def publishable_records(records: Mapping[Path, Record], *, anonymous: bool = False) -> list[Publishable]:
     """The records of several files as a reader may see them."""
     return [publishable(without_names(record) if anonymous else record) for record in records.values()]
 
@@ -113,7 +113,7 @@ def _failures(record: Record) -> list[str]:
     failures = [*filter(None, [correctness.conversion_failure(record.conversion)])]
     is_random = correctness.has_random_weights(record)
     if not is_random and correctness.main_score(record) is None:
-        failures.append(f"accuracy was {correctness.unmeasured(record)}")
+        failures.append(f"accuracy was {correctness.missing_score_reason(record)}")
     if accuracy is not None and not accuracy.passed:
         failures += correctness.ledger_failures(accuracy)
     return failures + answers

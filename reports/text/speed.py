@@ -42,7 +42,7 @@ def format_name(record: Publishable) -> str:
     return f"{format_text(record)} {record.case.precision.upper()}"
 
 
-def reference(record: Publishable) -> schema.BesideReference | None:
+def reference(record: Publishable) -> schema.FormatComparison | None:
     """The best speed over that of the model's reference format, in turns; None if there is none."""
     return next((entry.beside for entry in record.efficiency if entry.beside is not None), None)
 
@@ -205,12 +205,12 @@ def search_paragraph(record: Publishable) -> str:
     if search is None:
         return ""
     if schema.verdict_of(search) == "failed":
-        return sentence(beyond_text(search))
+        return sentence(no_winner_text(search))
     if record.no_winner:
         return record.no_winner
     proven = "with which no answer changes" if search.varied else "for which conversion and accuracy hold"
     tried = f"{search.passes} passes of {_tried_text(search)}, {DURATION.text(search.duration_s)}"
-    return f"{found_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
+    return f"{search_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
 
 
 def proposal_text(search: schema.Search) -> str:
@@ -226,7 +226,7 @@ def proposal_text(search: schema.Search) -> str:
     return "\n".join([*times, change, search.diff.rstrip()])
 
 
-def found_text(search: schema.Search) -> str:
+def search_text(search: schema.Search) -> str:
     """The winner: its throughput, or its rate with the percentile from the schedule and the goodput."""
     lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
     load = search.load
@@ -237,7 +237,7 @@ def found_text(search: schema.Search) -> str:
             text += f", goodput {THROUGHPUT.text_with_interval(search.goodput_per_s)}"
         return f"{text}: {load.scenario}, {settings_text(load.scenario, search.deployment)}; {lead}"
     throughput = THROUGHPUT.text(load.throughput_per_s.value)
-    return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead}"
+    return f"{throughput} with {budget_text(search)}: {configuration_text(search)}; {lead}"
 
 
 def _tried_text(search: schema.Search) -> str:
@@ -245,11 +245,11 @@ def _tried_text(search: schema.Search) -> str:
     return configurations if not search.rates else f"{configurations} at {counted(search.rates, 'rate')}"
 
 
-def beyond_text(search: schema.Search) -> str:
+def no_winner_text(search: schema.Search) -> str:
     """Why there is no winner: the lowest latency that any configuration reached."""
     latency = search.load.latency_ms[search.percentile]
     budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.budget_ms)}"
-    lowest = f"the lowest reached is {LATENCY.text_with_interval(latency)}: {winner_text(search)}"
+    lowest = f"the lowest reached is {LATENCY.text_with_interval(latency)}: {configuration_text(search)}"
     return f"none of {_tried_text(search)} keeps {budget}; {lowest}"
 
 
@@ -260,7 +260,7 @@ def budget_text(search: schema.Search) -> str:
     return f"{measured} {BUDGET_WORDS[schema.verdict_of(search)]} {LATENCY_BUDGET.text(search.budget_ms)}"
 
 
-def winner_text(search: schema.Search) -> str:
+def configuration_text(search: schema.Search) -> str:
     load, settings = search.load, settings_text(search.load.scenario, search.deployment)
     if load.request_rate_per_s is not None:
         return f"{load.scenario}, {schedule_text(load)}, {settings}"

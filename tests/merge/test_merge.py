@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from reports.merge import merge
-from reports.record import files, per_sample
+from reports.record import disk, files, per_sample
 from reports.record.files import RecordError
 from reports.record.schema import Case, Record, Serving, Start
 from tests import examples
@@ -66,7 +66,7 @@ def refused(tmp_path: Path) -> Callable[..., str]:
 
 def test_records_of_three_machines_arrive_with_their_files(tmp_path: Path) -> None:
     folders = [examples.store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
-    files.replace(folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt", b"instances")
+    disk.replace(folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt", b"instances")
     (folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.server.log").write_text("started")
     expected = {name: data for folder in folders for name, data in content(folder).items()}
 
@@ -214,7 +214,7 @@ def test_differing_files_beside_records_are_a_contradiction(
             WHOLE.case, "0f3c", ("a",), {"top-1": {"served": (score,)}}, ()
         )
         path = folder / "a40" / name
-        per_sample.write(sample_scores, path) if name == SAMPLES else files.replace(path, str(score).encode())
+        per_sample.write(sample_scores, path) if name == SAMPLES else disk.replace(path, str(score).encode())
     assert str(folders[0] / "a40" / name) in refused(*folders)
 
 
@@ -264,13 +264,13 @@ def test_links_and_special_files_stop_the_merge(
 def test_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Callable[..., str]) -> None:
     folders = [examples.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
     damaged = folders[1] / "t4" / f"t4-resnet50-onnx-trt-fp16{suffix}"
-    files.replace(damaged, b'{"case": ')
+    disk.replace(damaged, b'{"case": ')
     assert str(damaged) in refused(*folders)
 
 
 @pytest.mark.parametrize("mode", [0, 0o111])
 def test_unlistable_folder_stops_the_merge(mode: int, refused: Callable[..., str], tmp_path: Path) -> None:
     (shard,) = shards(tmp_path, {})
-    files.replace(shard / "a40" / CONFIG, b"")
+    disk.replace(shard / "a40" / CONFIG, b"")
     with closed((shard / "a40" / CONFIG).parent, mode):
         assert CASE in refused(shard)

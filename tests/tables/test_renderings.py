@@ -74,7 +74,7 @@ def test_new_figure_is_a_csv_column() -> None:
 @pytest.mark.parametrize("rendering", WHOLE)
 def test_new_column_is_one_line(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = summary.summary_columns
-    added: Column[summary.Best] = Column("Weights", lambda best: best.record.build.weights)
+    added: Column[summary.SummaryRow] = Column("Weights", lambda best: best.record.build.weights)
     monkeypatch.setattr(summary, "summary_columns", lambda bests: (*columns(bests), added))
 
     text = RENDERINGS[rendering](summary.summary([publishable(examples.record())]))

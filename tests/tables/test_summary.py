@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.record.schema import BesideReference, Estimate, Limit, Mark, Record
+from reports.record.schema import Estimate, FormatComparison, Limit, Mark, Record
 from reports.tables.summary import summary, summary_table
 from reports.tables.table import Table
 from tests import examples
@@ -36,8 +36,8 @@ OPEN_P99 = {
 ERROR = examples.score(
     metric="mel MSE", better="lower", served=0.0385, limits=(Limit(0.06, "a"), Limit(0.04, "b"))
 )
-REFERENCE = BesideReference("a40-resnet50-onnx-trt-fp16", Estimate(1.0, 1.0, 1.0))
-FASTER = BesideReference("a40-resnet50-trt-fp16", Estimate(1.5, 1.4, 1.6))
+REFERENCE = FormatComparison("a40-resnet50-onnx-trt-fp16", Estimate(1.0, 1.0, 1.0))
+FASTER = FormatComparison("a40-resnet50-trt-fp16", Estimate(1.5, 1.4, 1.6))
 TWICE = examples.record(loads=(examples.load("offline", 8, 2 * 1573.6),))
 
 

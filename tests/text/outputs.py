@@ -83,7 +83,7 @@ def pictures(results: Path, reports: Reports) -> str:
 def marked_file(results: Path, reports: Reports) -> str:
     """A file with every kind of region, and its pictures."""
     case = case_id(planted().case)
-    names = [*readme.OF_ALL, *(f"{kind} {case}" for kind in readme.OF_CASE)]
+    names = [*readme.MARKERS_OF_ALL, *(f"{kind} {case}" for kind in readme.MARKERS_OF_CASE)]
     names += [f"plot {name} {case}" for name, plot in plots.PLOTS.items() if plot.of != "several"]
     file = results / "README.md"
     file.write_text("".join(f"<!-- tritonproof:{n} -->\n<!-- /tritonproof:{n} -->\n" for n in names))
