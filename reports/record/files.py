@@ -70,10 +70,7 @@ def read(path: Path) -> Record:
 
 
 def parse(
-    kind: type[_Kind],
-    path: Path,
-    folder: Path | None = None,
-    largest_bytes: int = disk.LARGEST_BYTES,
+    kind: type[_Kind], path: Path, folder: Path | None = None, largest_bytes: int = disk.LARGEST_BYTES
 ) -> _Kind:
     """Read a file of type `kind` from `folder` with `disk.content`. Raises RecordError, which names the file
     and the key."""

@@ -8,17 +8,7 @@ from typing import Literal
 import msgspec
 
 from reports.record import disk, files
-from reports.record.schema import (
-    Accuracy,
-    ByName,
-    Case,
-    LongText,
-    Number,
-    Record,
-    Struct,
-    Text,
-    case_id,
-)
+from reports.record.schema import Accuracy, ByName, Case, LongText, Number, Record, Struct, Text, case_id
 
 STAGES = ("framework", "converted", "served")
 

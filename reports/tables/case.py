@@ -5,15 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from reports.published import names_of
 from reports.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
 from reports.record.sanitize import Formatted, markdown_text
-from reports.record.schema import (
-    GATES,
-    REMOTE,
-    AnswerGate,
-    Disagreement,
-    OutputDifference,
-    Record,
-    Score,
-)
+from reports.record.schema import GATES, REMOTE, AnswerGate, Disagreement, OutputDifference, Record, Score
 from reports.tables import points
 from reports.tables.against import against_section, against_table
 from reports.tables.soak import soak_section, soak_table

@@ -171,9 +171,7 @@ ROOT = Path(__file__).parents[2]
     ],
     ids=lambda command: command[-1],
 )
-def test_unknown_option_ends_every_command_with_status_4(
-    command: tuple[str, ...],
-) -> None:
+def test_unknown_option_ends_every_command_with_status_4(command: tuple[str, ...]) -> None:
     result = subprocess.run(
         [sys.executable, *command, "--not-an-option"], cwd=ROOT, capture_output=True, text=True, check=False
     )

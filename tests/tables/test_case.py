@@ -197,12 +197,7 @@ NATIVE = structs.replace(examples.record().serving, backend="onnxruntime")  # ty
             "Start",
             "server 0.41 s, model load 2.5 s, first request 12.510 ms, warm-up under load 0.30 s at most",
         ),
-        (
-            {"starts": STARTS, "loads": WARMED},
-            "online",
-            "Start",
-            "model load 1.0 s, first request 8.000 ms",
-        ),
+        ({"starts": STARTS, "loads": WARMED}, "online", "Start", "model load 1.0 s, first request 8.000 ms"),
     ],
 )
 def test_configuration_line_matches_settings(

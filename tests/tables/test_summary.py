@@ -92,10 +92,7 @@ def test_summary_cell_has_text_or_no_column(record: Record, title: str, text: st
 def test_each_target_has_own_table() -> None:
     records = examples.seen(examples.record(), examples.random_weights(), examples.record())
     first, of_a40, second, of_cpu = summary(records)
-    assert (first, second) == (
-        "Target `a40`, NVIDIA A40:",
-        "Target `cpu`, AMD EPYC 7742 64-Core Processor:",
-    )
+    assert (first, second) == ("Target `a40`, NVIDIA A40:", "Target `cpu`, AMD EPYC 7742 64-Core Processor:")
     assert isinstance(of_a40, Table)
     assert isinstance(of_cpu, Table)
     assert (len(of_a40.rows), len(of_cpu.rows)) == (2, 1)

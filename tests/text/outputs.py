@@ -100,11 +100,7 @@ class Reporter:
         names = records or (str(files.path_of(planted().case, Path())),)
         reports = [SimpleNamespace(user_properties=[("record", name)]) for name in names]
         option = SimpleNamespace(
-            results=results,
-            against="HEAD~1",
-            against_triton=None,
-            thresholds="asked.toml",
-            soak="10m",
+            results=results, against="HEAD~1", against_triton=None, thresholds="asked.toml", soak="10m"
         )
         self.stats, self.config = {"passed": reports}, SimpleNamespace(option=option)
         self.lines: list[str] = []
