@@ -7,7 +7,7 @@ from fixtures.errors import AccuracyError, SpeedError
 from fixtures.run.case_run import CaseRun
 from fixtures.run.record_file import Recorder
 from fixtures.run.searching import search
-from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers
+from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers_text
 from reports.text.speed import no_winner_text, proposal_text, search_text
 
 
@@ -31,7 +31,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     recorder.figure(search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
     failures += filter(None, [conversion_failure(run.conversion)] if is_converted else [])
-    failures += filter(None, [wrong_answers(result.load)])
+    failures += filter(None, [wrong_answers_text(result.load)])
     if failures:
         raise AccuracyError("; ".join(failures))
     if result.varied:

@@ -175,7 +175,7 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 def _compare(options: argparse.Namespace) -> int:
     """Print what changed from A to B, and from A to every further argument. That is the setup, the accuracy
     sample by sample, and the speed as a ratio with its interval."""
-    from reports.compare import compare, document, exit_status
+    from reports.compare import compare, comparison_blocks, exit_status
 
     if len(options.records) < 2:
         raise UsageError(
@@ -185,7 +185,7 @@ def _compare(options: argparse.Namespace) -> int:
         )
     base, *others = sources.read(options.records, options.k)
     comparisons = [compare(base, other, options.allow_slowdown) for other in others]
-    print_as(options.format, document(comparisons))
+    print_as(options.format, comparison_blocks(comparisons))
     status = status_of_unreadable(problem for source in (base, *others) for problem in source.unreadable)
     return max(status, *map(exit_status, comparisons)) if options.fail_on else status
 
@@ -224,7 +224,7 @@ def _trend(options: argparse.Namespace) -> int:
     return status
 
 
-def _history(folder: Path) -> list[history.Row]:
+def _history(folder: Path) -> list[history.HistoryRow]:
     rows, damaged = history.read(folder)
     for sentence in damaged:
         print(sentence, file=sys.stderr)
@@ -263,10 +263,10 @@ def _published(options: argparse.Namespace) -> int:
     """Compare the records with the figures that NVIDIA published. These are of the same model, format,
     accelerator, precision and load points, on a case's own GPU if there are any, else on every GPU. Settings
     that differ are named."""
-    from reports.published import document, match
+    from reports.published import match_published, published_blocks
 
     records, status = _chosen(options)
-    print_as(options.format, document([match(record) for record in records]))
+    print_as(options.format, published_blocks([match_published(record) for record in records]))
     if options.format in ("csv", "json"):  # these hold tables alone
         _name_left_out(records)
     return status

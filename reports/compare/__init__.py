@@ -25,7 +25,7 @@ from reports.record.ratio import (
 )
 from reports.record.sanitize import bold, code, italic, join_markdown
 from reports.record.schema import Load, Mark, Record, Score
-from reports.sources import Source, Stored
+from reports.sources import Source, StoredRecord
 from reports.tables.table import Block, Bullets, Column, Heading, Table, figure, table
 from reports.text.correctness import metric_text, missing_score_reason
 from reports.text.phrases import counted, days_text, first_of, full_point_text, grouped, setting_text
@@ -102,8 +102,8 @@ class ScoreChange(NamedTuple):
 class CaseChange:
     """One case that both sets of records have."""
 
-    before: Stored
-    after: Stored
+    before: StoredRecord
+    after: StoredRecord
     setup: Sequence[Setting]
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
@@ -150,7 +150,7 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
     return Changes(before, after, _with_verdicts(cases), sorted(only_before), sorted(only_after))
 
 
-def _case_change(before: Stored, after: Stored, slowest: float) -> CaseChange:
+def _case_change(before: StoredRecord, after: StoredRecord, slowest: float) -> CaseChange:
     first, second = ({schema.point_key(at): at for at in side.record.loads} for side in (before, after))
     all_before, all_after = (_points_by_key(side) for side in (before, after))
     return CaseChange(
@@ -164,7 +164,7 @@ def _case_change(before: Stored, after: Stored, slowest: float) -> CaseChange:
     )
 
 
-def _points_by_key(stored: Stored) -> dict[schema.PointKey, Load]:
+def _points_by_key(stored: StoredRecord) -> dict[schema.PointKey, Load]:
     """Every load point that was measured, shown or hidden."""
     return {schema.point_key(load): load for load in (*stored.record.loads, *stored.record.hidden)}
 
@@ -201,7 +201,7 @@ def _with_verdicts(cases: Sequence[CaseChange]) -> list[CaseChange]:
     ]
 
 
-def _score_changes(before: Stored, after: Stored) -> list[ScoreChange]:
+def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChange]:
     """Every metric of either record, with pairs of the samples that both scored. Raises RecordError if a file
     of samples is damaged."""
     first, second = (
@@ -222,7 +222,7 @@ ServedScores = Mapping[str, Mapping[str, float]] | str
 
 
 def _paired(
-    metric: str, better: str, served: Sequence[ServedScores], stored: Sequence[Stored]
+    metric: str, better: str, served: Sequence[ServedScores], stored: Sequence[StoredRecord]
 ) -> PairedScores | str:
     """The samples of a metric in pairs, or why they cannot be paired."""
     by_id: list[Mapping[str, float]] = []
@@ -236,7 +236,7 @@ def _paired(
     return pair_scores(first, second, better) if first.keys() & second.keys() else "no sample is in both"
 
 
-def _served_scores(stored: Stored) -> ServedScores:
+def _served_scores(stored: StoredRecord) -> ServedScores:
     record, letter = stored.record, stored.letter
     if record.accuracy is None:
         return f"accuracy of {letter} was {missing_score_reason(record)}"
@@ -290,7 +290,7 @@ _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown",
 """The words for a metric; a case's cell has the first that applies to any of its metrics."""
 
 
-def document(changes: Sequence[Changes]) -> list[Block]:
+def comparison_blocks(changes: Sequence[Changes]) -> list[Block]:
     blocks: list[Block] = []
     for comparison in changes:
         cases = comparison.cases
@@ -336,7 +336,7 @@ def _overview(changes: Changes, common: Sequence[Setting]) -> list[Block]:
     ]
 
 
-def _one_sided(between: str, *sides: tuple[Source | Stored, Iterable[str]]) -> list[str]:
+def _one_sided(between: str, *sides: tuple[Source | StoredRecord, Iterable[str]]) -> list[str]:
     listed = [(side.letter, between.join(names)) for side, names in sides]
     return [f"Only in {letter}: {names}." for letter, names in listed if names]
 

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports import plots
-from reports.published import legend, match, section
+from reports.published import match_published, published_legend, published_section
 from reports.record import disk, files, per_sample
 from reports.record.per_sample import Sample, SampleScores
 from reports.record.quantities import (
@@ -107,7 +107,9 @@ class Answer:
 
 def answers(records: Sequence[Publishable]) -> list[Answer]:
     rank_by_name = speed.ranks(records)
-    return [_answer(group, rank_by_name) for group in grouped(speed.ranked(records), speed.group_of).values()]
+    return [
+        _answer(group, rank_by_name) for group in grouped(speed.ranked(records), speed.rank_group).values()
+    ]
 
 
 def _answer(group: Sequence[Publishable], rank_by_name: Mapping[str, int]) -> Answer:
@@ -165,7 +167,7 @@ def _choice(record: Publishable, equal: int, usable: int, group: Sequence[Publis
 def _why(record: Publishable, equal: int, usable: int, group: Sequence[Publishable]) -> str:
     if usable == 1:
         return "the only one with a speed to show"
-    beside = speed.reference(record)
+    beside = speed.format_comparison(record)
     if beside is not None and beside.reference == case_id(record.case):
         return "no other is shown to be faster"
     compared = ""
@@ -215,14 +217,18 @@ _INTERVALS: Sequence[Column[Load]] = (
 
 def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     """The template's variables for a case. Raises RecordError if a file beside its record is damaged."""
-    search, build, published = record.search, record.build, match(record)
+    search, build, published = record.search, record.build, match_published(record)
     scenarios = []
     for scenario in ("offline", "online"):
         loads = [load_point.load for load_point in points_of(record, scenario)]
         note = f"In brackets {confidence_levels(loads)} confidence intervals."
         intervals = [table(_INTERVALS, loads, notes=[note])] if loads else []
         scenarios.append((scenario_section(record, scenario), intervals))
-    beside = [*section(published), legend([published])] if published.rows else [published.missing]
+    beside = (
+        [*published_section(published), published_legend([published])]
+        if published.rows
+        else [published.missing]
+    )
     origin = (
         f"Built in {DURATION.text(build.build_time_s)}: {SIZE.text(build.size_mib)} of {build.weights}, "
         f"digest {build.digest}. The record was last changed at {record.updated or 'unknown'}."
@@ -312,7 +318,7 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
     records: list[Publishable] = [section["record"] for section in sections]
     summary = summary_table(records)
     shares: dict[str, float] = {}
-    for group in grouped(records, speed.group_of).values():
+    for group in grouped(records, speed.rank_group).values():
         loads = {name_of(record): speed.best_load(record) for record in group}
         speeds = {name: best.throughput_per_s.value for name, best in loads.items() if best}
         shares |= {name: 100 * own / (max(speeds.values()) or 1) for name, own in speeds.items()}

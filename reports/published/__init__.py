@@ -146,7 +146,7 @@ class Match:
     """A sentence on why there are no rows; empty if there are some."""
 
 
-def match(record: Publishable) -> Match:
+def match_published(record: Publishable) -> Match:
     """A record with the published rows of its model, format, accelerator and precision. All published figures
     are of one whole GPU; a slice may have its GPU's target, so the driver's name for it counts too."""
     gpu, gpus = record.machine.gpu or "", record.case.gpus
@@ -202,7 +202,9 @@ def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[Pair]:
 def published_ratio(record: Publishable, load: Load) -> Estimate | None:
     """The load's throughput over the one published for the same GPU, format, accelerator, precision and load
     point; None if there is none."""
-    rows_of_gpu = {published_point(row): row for row in match(record).rows if is_same_gpu(record, row)}
+    rows_of_gpu = {
+        published_point(row): row for row in match_published(record).rows if is_same_gpu(record, row)
+    }
     row = rows_of_gpu.get(point_key(load), {})
     return _ratio(load.throughput_per_s, row.get("throughput_per_s"))
 
@@ -221,14 +223,14 @@ _SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concu
 """What a scenario sweeps, a field of a point's key, and the option of the benchmarks that sets it."""
 
 
-def document(matches: Sequence[Match]) -> list[Block]:
+def published_blocks(matches: Sequence[Match]) -> list[Block]:
     """A section per case, with a table per published GPU, and the cases without a published counterpart."""
     blocks: list[Block] = [Heading("Measured beside published", 1)]
     compared = [match for match in matches if match.rows]
     if compared:
-        blocks.append(legend(matches))
+        blocks.append(published_legend(matches))
     for match in compared:
-        blocks += [Heading(name_of(match.record), 2), *section(match)]
+        blocks += [Heading(name_of(match.record), 2), *published_section(match)]
     missing = grouped((match for match in matches if match.missing), lambda match: match.missing)
     if missing:
         names = {
@@ -240,7 +242,7 @@ def document(matches: Sequence[Match]) -> list[Block]:
     return blocks
 
 
-def legend(matches: Sequence[Match]) -> str:
+def published_legend(matches: Sequence[Match]) -> str:
     levels = confidence_levels([load for match in matches for load in match.record.loads])
     interval = f"{levels} interval" if levels else "interval"
     return (
@@ -251,7 +253,7 @@ def legend(matches: Sequence[Match]) -> str:
     )
 
 
-def section(match: Match) -> list[Block]:
+def published_section(match: Match) -> list[Block]:
     record, rows = match.record, match.rows
     if record.no_speed:
         return [record.no_speed]

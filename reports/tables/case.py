@@ -196,7 +196,9 @@ _LEDGER: Sequence[Column[Score]] = (
     Column("Metric", lambda score: score.metric),
     *map(_stage, ("framework", "converted", "served")),
     Column("Limit", lambda score: correctness.tightest_text(score) or None, is_right=True),
-    Column("Its source", lambda score: limit.source if (limit := correctness.tightest(score)) else None),
+    Column(
+        "Its source", lambda score: limit.source if (limit := correctness.tightest_limit(score)) else None
+    ),
     Column("Verdict", lambda score: "kept" if score.passed else "not kept"),
 )
 
@@ -233,7 +235,9 @@ def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> Table:
 
 
 def _apart(gate: AnswerGate) -> str | None:
-    return correctness.difference_text(gate.same) + correctness.remarks(gate.same) if gate.same else None
+    return (
+        correctness.difference_text(gate.same) + correctness.answer_remarks(gate.same) if gate.same else None
+    )
 
 
 _GATES: Sequence[Column[AnswerGate]] = (

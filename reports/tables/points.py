@@ -33,7 +33,7 @@ from reports.record.verdicts import (
     comparison_verdict,
 )
 from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
-from reports.text.correctness import verified_answers
+from reports.text.correctness import verified_answers_text
 from reports.text.phrases import (
     backend_accelerator,
     full_point_text,
@@ -103,7 +103,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
         return f"No {scenario} load point has been measured."
     names = names_of(record.case.model, scenario).columns
     columns = [dataclasses.replace(_PUBLISHED[column_of(name)], title=name) for name in names]
-    notes = [verified_answers([row.load for row in rows])]
+    notes = [verified_answers_text([row.load for row in rows])]
     return table(
         columns, rows, name=lambda row: point_text(row.load), marks=lambda row: row.load.marks, notes=notes
     )

@@ -129,7 +129,7 @@ def _accuracy(row: SummaryRow) -> Cell:
 
 
 def _floor(row: SummaryRow) -> Cell | None:
-    limit = correctness.tightest(row.score) if row.score else None
+    limit = correctness.tightest_limit(row.score) if row.score else None
     if row.score is None or limit is None:
         return None
     return _score_cell(row.score, limit.value, "≤ " if row.score.better == "lower" else "")
@@ -144,7 +144,7 @@ def _p99(row: SummaryRow) -> Cell | None:
 
 
 def _to_reference(row: SummaryRow) -> Cell | None:
-    beside = speed.reference(row.record)
+    beside = speed.format_comparison(row.record)
     if beside is None:
         return None
     cell = figure(RATIO, beside.ratio, "interval")

@@ -26,7 +26,7 @@ def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
     """A sentence for each score, pair of stages and output that misses its limit; empty if all hold."""
     failures = []
     for score in accuracy.scores:
-        limit = tightest(score)  # missed if any limit is
+        limit = tightest_limit(score)  # missed if any limit is
         if limit is not None and not schema.meets(score.better, score.served, limit.value):
             served, value = METRICS[score.better].apart(score.served, limit.value)
             place = "below its floor" if score.better == "higher" else "above its ceiling"
@@ -47,7 +47,7 @@ def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
         failures.append(same_answers_text(accuracy.same_answers))
     if failures or accuracy.passed:
         return failures
-    return [f"the accuracy check failed ({'; '.join(map(_ledger_of, accuracy.scores))})"]
+    return [f"the accuracy check failed ({'; '.join(map(_stages_text, accuracy.scores))})"]
 
 
 def accuracy_sentence(record: schema.Record) -> str:
@@ -55,7 +55,7 @@ def accuracy_sentence(record: schema.Record) -> str:
     accuracy = record.accuracy
     if accuracy is None or main_score(record) is None:
         return missing_score_reason(record)
-    scores = "; ".join(_ledger_of(score) for score in accuracy.scores)
+    scores = "; ".join(_stages_text(score) for score in accuracy.scores)
     pairs = [
         f"{pair.count} between {' and '.join(pair.between)}"
         + (f" ({pair.lost} lost, {pair.gained} gained)" if pair.count else "")
@@ -67,7 +67,7 @@ def accuracy_sentence(record: schema.Record) -> str:
     return f"{text}; decisions that differ: {', '.join(pairs) or 'not counted'}"
 
 
-def _ledger_of(score: schema.Score) -> str:
+def _stages_text(score: schema.Score) -> str:
     limit = f" ({tightest_text(score)})" if score.limits else ""
     served = f"{score.metric} {metric_text(score, score.served)}{limit}"
     earlier = (("framework", score.framework), ("converted", score.converted))
@@ -77,12 +77,12 @@ def _ledger_of(score: schema.Score) -> str:
 
 def tightest_text(score: schema.Score) -> str:
     """The strictest limit: `floor 95.9 %`, or `ceiling 0.04` for an error; empty if there is none."""
-    limit = tightest(score)
+    limit = tightest_limit(score)
     word = "floor" if score.better == "higher" else "ceiling"
     return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
 
 
-def tightest(score: schema.Score) -> schema.Limit | None:
+def tightest_limit(score: schema.Score) -> schema.Limit | None:
     """The strictest limit; None if there is none."""
     choose = max if score.better == "higher" else min
     return choose(score.limits, key=lambda limit: limit.value, default=None)
@@ -179,7 +179,7 @@ correct FP32 models, answers differ by 0 to 1.5e-6."""
 ALL_ALIKE = "all samples have the same answer, so that swapped answers cannot be seen"
 
 
-def wrong_answers(load: schema.Load | schema.Soak) -> str:
+def wrong_answers_text(load: schema.Load | schema.Soak) -> str:
     """The wrong answers of a load point; empty if there are none, or none was checked."""
     answers = load.answers
     if answers is None or not answers.wrong:
@@ -192,7 +192,7 @@ def wrong_answers(load: schema.Load | schema.Soak) -> str:
     return f"{text}, the first to sample {first.sample}: {wrong}"
 
 
-def verified_answers(loads: Sequence[schema.Load]) -> str:
+def verified_answers_text(loads: Sequence[schema.Load]) -> str:
     """How many answers under load were compared, in a sentence; empty for none."""
     checks = [load.answers for load in loads if load.answers is not None]
     verified, wrong = sum(check.verified for check in checks), sum(check.wrong for check in checks)
@@ -233,7 +233,7 @@ def same_answers_text(same: schema.SameAnswers) -> str:
     """How far answers to one sample differ, however it is sent."""
     size = difference_text(same)
     if same.passed:
-        return f"answers alone, batched and in flight are at most {size} apart{remarks(same)}"
+        return f"answers alone, batched and in flight are at most {size} apart{answer_remarks(same)}"
     gap = "no numbers" if same.relative_difference is None and same.agreement == 1 else f"{size} apart"
     return (
         "answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "
@@ -241,7 +241,7 @@ def same_answers_text(same: schema.SameAnswers) -> str:
     )
 
 
-def remarks(same: schema.SameAnswers) -> str:
+def answer_remarks(same: schema.SameAnswers) -> str:
     """Remarks on passing answers: noisy, not all compared, or all alike; may be empty."""
     texts = []
     if same.relative_difference is not None and same.relative_difference > NOISY:
@@ -270,7 +270,7 @@ def gate_text(gate: schema.AnswerGate) -> str:
     if same is None or gate.wrong:
         return gate.tried
     how = "by" if same.relative_difference is not None else "in"
-    return f"{gate.tried}, answers differ {how} at most {difference_text(same)}{remarks(same)}"
+    return f"{gate.tried}, answers differ {how} at most {difference_text(same)}{answer_remarks(same)}"
 
 
 def gates_in_order(gates: Sequence[schema.AnswerGate]) -> list[schema.AnswerGate]:

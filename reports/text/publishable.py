@@ -47,7 +47,7 @@ def publishable(record: Record) -> Publishable:
     which have no task metric, the conversion alone decides. A search's winner shows its speed if its own
     ledger holds, whatever the case's settings give."""
     no_speed = _why_no_speed(record)
-    search, no_winner = _search(record)
+    search, no_winner = _publishable_search(record)
     shown = _without_speed(record) if no_speed else record
     fields = {name: getattr(shown, name) for name in Record.__struct_fields__}
     hidden = tuple(map(_without_speed, record.loads)) if no_speed else ()
@@ -101,7 +101,7 @@ def _failures(record: Record) -> list[str]:
     answers = [
         f"{failure} ({full_point_text(load)})"
         for load in record.under_load
-        if (failure := correctness.wrong_answers(load))
+        if (failure := correctness.wrong_answers_text(load))
     ]
     gates = correctness.gates_in_order(record.gates)
     answers += [f"{gate.wrong} (gate {gate.gate})" for gate in gates if gate.wrong]
@@ -119,7 +119,7 @@ def _failures(record: Record) -> list[str]:
     return failures + answers
 
 
-def _search(record: Record) -> tuple[Search | None, str]:
+def _publishable_search(record: Record) -> tuple[Search | None, str]:
     """The search as it may be shown, and why its winner is hidden. If nothing keeps the budget there is no
     winner to prove, and the lowest latency, which says so, stays."""
     search = record.search

@@ -32,7 +32,7 @@ Group = tuple[str, str, int]
 """Target, model and number of GPUs: formats are ranked within a group."""
 
 
-def group_of(record: Publishable) -> Group:
+def rank_group(record: Publishable) -> Group:
     case = record.case
     return case.target, case.model, case.gpus
 
@@ -42,18 +42,18 @@ def format_name(record: Publishable) -> str:
     return f"{format_text(record)} {record.case.precision.upper()}"
 
 
-def reference(record: Publishable) -> schema.FormatComparison | None:
+def format_comparison(record: Publishable) -> schema.FormatComparison | None:
     """The best speed over that of the model's reference format, in turns; None if there is none."""
     return next((entry.beside for entry in record.efficiency if entry.beside is not None), None)
 
 
 def ranked(records: Sequence[Publishable]) -> list[Publishable]:
     """Each model's formats by speed, the fastest first, those without a rank last; models stay in order."""
-    order = {group: place for place, group in enumerate(dict.fromkeys(map(group_of, records)))}
+    order = {group: place for place, group in enumerate(dict.fromkeys(map(rank_group, records)))}
 
     def place(record: Publishable) -> tuple[int, float]:
-        beside = reference(record)
-        return order[group_of(record)], -beside.ratio.value if beside else 0.0
+        beside = format_comparison(record)
+        return order[rank_group(record)], -beside.ratio.value if beside else 0.0
 
     return sorted(records, key=place)
 
@@ -62,9 +62,11 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     """The ranks by name: one more than the number of formats that are shown to be faster, by intervals that
     do not overlap. Others share a rank; a hidden ratio has none."""
     rank_of = {}
-    for group in grouped(records, group_of).values():
+    for group in grouped(records, rank_group).values():
         all_ratios = [
-            (name_of(record), beside.ratio) for record in group if (beside := reference(record)) is not None
+            (name_of(record), beside.ratio)
+            for record in group
+            if (beside := format_comparison(record)) is not None
         ]
         ratios = {name: ratio for name, ratio in all_ratios if RATIO.is_shown(ratio)}
         for name, ratio in ratios.items():
@@ -86,7 +88,7 @@ def best_load(record: Publishable) -> schema.Load | None:
 def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -> list[str]:
     """The reference formats of cases as a reader knows them; the id of a case outside the records."""
     formats = {name_of(record): format_name(record) for record in records}
-    names = dict.fromkeys(beside.reference for record in of if (beside := reference(record)))
+    names = dict.fromkeys(beside.reference for record in of if (beside := format_comparison(record)))
     return list(dict.fromkeys(formats.get(name, name) for name in names))
 
 
