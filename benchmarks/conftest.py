@@ -11,7 +11,7 @@ from fixtures.run.case_run import CaseRun
 from fixtures.run.record_file import Recorder
 from fixtures.spec import LoadPoint
 from reports.record.verdicts import speed_failures
-from reports.text.correctness import gate_text, wrong_answers
+from reports.text.correctness import gate_text, wrong_answers_text
 
 _KERNELS_DIFFER = ("in-flight", "batches")
 """The gates in which the server computes samples in batches of other sizes than alone."""
@@ -32,7 +32,7 @@ def prove_speed(
 
     def prove() -> None:
         measured = run.measure(point, recorder.loads)
-        if failure := wrong_answers(measured.load):
+        if failure := wrong_answers_text(measured.load):
             raise run.accuracy_error(failure)
         recorder.figure(entry(benchmark, measured))
         if failures := speed_failures(measured.load):

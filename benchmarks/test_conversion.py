@@ -11,17 +11,19 @@ from reports.text.correctness import conversion_failure
 @pytest.mark.stage("conversion")
 def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     """The error and the share of equal decisions are within the tolerance and the cost of the precision."""
-    case, parity = run.case, run.parity
-    recorder.keep(None, conversion=parity)
+    case, conversion = run.case, run.conversion
+    recorder.keep(None, conversion=conversion)
     texts = []
-    if parity.relative_error is not None:
-        texts.append(f"relative error {RELATIVE_ERROR.text(parity.relative_error)}")
-    if parity.error_in_costs is not None:
-        texts.append(f"{RATIO.text(parity.error_in_costs)} times what {case.precision.upper()} itself costs")
-    if parity.agreement is not None:
-        texts.append(f"{AGREEMENT.text(parity.agreement)} of decisions agree")
+    if conversion.relative_error is not None:
+        texts.append(f"relative error {RELATIVE_ERROR.text(conversion.relative_error)}")
+    if conversion.error_in_costs is not None:
+        texts.append(
+            f"{RATIO.text(conversion.error_in_costs)} times what {case.precision.upper()} itself costs"
+        )
+    if conversion.agreement is not None:
+        texts.append(f"{AGREEMENT.text(conversion.agreement)} of decisions agree")
     recorder.figure(", ".join(texts))
-    if failure := conversion_failure(parity):
+    if failure := conversion_failure(conversion):
         where = f"tolerance: {case.tolerance(run.deployment.tf32).source}"
         if case.model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"

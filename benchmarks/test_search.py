@@ -7,8 +7,8 @@ from fixtures.errors import AccuracyError, SpeedError
 from fixtures.run.case_run import CaseRun
 from fixtures.run.record_file import Recorder
 from fixtures.run.searching import search
-from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers
-from reports.text.speed import beyond_text, found_text, proposal_text
+from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers_text
+from reports.text.speed import no_winner_text, proposal_text, search_text
 
 
 @pytest.mark.load
@@ -17,7 +17,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = run.as_found is None
     if is_converted:
-        recorder.keep(None, conversion=run.parity)
+        recorder.keep(None, conversion=run.conversion)
     missing = run.accuracy_missing if is_converted else None
     with search(run) as (result, deployed):
         is_scored = run.as_found is None or run.as_found.labelled is not None
@@ -27,11 +27,11 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
             recorder.samples(evaluation.samples, of_search=True)
         recorder.keep(deployed.serving, search=result, accuracy_missing=missing)
     if result.verdict == "beyond":
-        raise SpeedError(beyond_text(result))
-    recorder.figure(found_text(result))
+        raise SpeedError(no_winner_text(result))
+    recorder.figure(search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
-    failures += filter(None, [conversion_failure(run.parity)] if is_converted else [])
-    failures += filter(None, [wrong_answers(result.load)])
+    failures += filter(None, [conversion_failure(run.conversion)] if is_converted else [])
+    failures += filter(None, [wrong_answers_text(result.load)])
     if failures:
         raise AccuracyError("; ".join(failures))
     if result.varied:

@@ -7,7 +7,7 @@ from fixtures.run.case_run import CaseRun
 from fixtures.run.record_file import Recorder
 from fixtures.run.soaking import soak
 from reports.tables.soak import leaks, soak_text, unknown
-from reports.text.correctness import wrong_answers
+from reports.text.correctness import wrong_answers_text
 
 
 @pytest.mark.load
@@ -16,7 +16,7 @@ def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
     result, deployed = soak(run)
     recorder.keep(deployed.serving, soak=result)
-    if wrong := wrong_answers(result):
+    if wrong := wrong_answers_text(result):
         raise AccuracyError(wrong)
     if leaking := leaks(result):
         raise ProofError("; ".join(leaking), where=run.case)

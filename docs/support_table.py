@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(readme.difference(text, synced))
             print(f"{file}: out of date. Run: python -m docs.support_table {file}")
             return 1
-        disk.write_given(file, synced.encode())
+        disk.write_user_file(file, synced.encode())
     except OSError as error:
         parser.error(f"{file}: {error.strerror}")
     except readme.ReadmeError as error:

@@ -21,14 +21,14 @@ from reports import export, history, plots, readme, sources
 from reports.plots import Theme
 from reports.record import commands, disk, files
 from reports.record.commands import INPUT, Parser, UsageError, count, path, status_of_unreadable, with_fix
-from reports.record.disk import matching
+from reports.record.disk import strict_glob
 from reports.record.files import RecordError
 from reports.record.sanitize import cut, path_text, quoted, visible
 from reports.tables.case import case_section
 from reports.tables.rendering import RENDERINGS, csv_text, print_as
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block, Heading
-from reports.text.publishable import Publishable, name_of, of_files, read_all
+from reports.text.publishable import Publishable, name_of, publishable_records, read_all
 
 _LONGEST_ERROR = 20_000
 """Characters: a line for each of a hundred damaged records."""
@@ -77,7 +77,7 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Publishable], int]:
     if not folder_records.records:
         folder_records.all()
         raise UsageError(f"{options.results}: no records (TARGET/CASE.json). Measure some: {commands.run()}")
-    records = of_files(folder_records.records, anonymous=options.anonymous)
+    records = publishable_records(folder_records.records, anonymous=options.anonymous)
     status = status_of_unreadable(
         problem for file, problem in folder_records.unreadable.items() if options.k in file.stem
     )
@@ -125,7 +125,7 @@ def _html(options: argparse.Namespace) -> int:
         raise RecordError("\n".join(damaged))
     status = max(status, status_of_unreadable(damaged))
     text = page(sections)
-    disk.write_given(options.output, text.encode())
+    disk.write_user_file(options.output, text.encode())
     print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=sys.stderr)
     return status
 
@@ -142,7 +142,7 @@ def _plots(options: argparse.Namespace) -> int:
             print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
         for (name, chart), theme in itertools.product(charts.items(), _themes(options)):
             picture = options.output / readme.picture_name(name, case, theme, ending=options.format)
-            files.replace(picture, plots.draw(chart, theme, options.format))
+            disk.replace(picture, plots.draw(chart, theme, options.format))
             print(picture)
     return status
 
@@ -175,7 +175,7 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 def _compare(options: argparse.Namespace) -> int:
     """Print what changed from A to B, and from A to every further argument. That is the setup, the accuracy
     sample by sample, and the speed as a ratio with its interval."""
-    from reports.compare import compare, document, exit_status
+    from reports.compare import compare, comparison_blocks, exit_status
 
     if len(options.records) < 2:
         raise UsageError(
@@ -185,7 +185,7 @@ def _compare(options: argparse.Namespace) -> int:
         )
     base, *others = sources.read(options.records, options.k)
     comparisons = [compare(base, other, options.allow_slowdown) for other in others]
-    print_as(options.format, document(comparisons))
+    print_as(options.format, comparison_blocks(comparisons))
     status = status_of_unreadable(problem for source in (base, *others) for problem in source.unreadable)
     return max(status, *map(exit_status, comparisons)) if options.fail_on else status
 
@@ -214,7 +214,7 @@ def _trend(options: argparse.Namespace) -> int:
     print(trend.table(chosen))
     for theme in _themes(options) if options.output is not None else ():
         svg_file = options.output / f"trend-{theme}.svg"
-        files.replace(svg_file, plots.rendered(lambda: trend.picture(chosen), theme))
+        disk.replace(svg_file, plots.rendered(lambda: trend.picture(chosen), theme))
         print(svg_file)
     if not options.fail_on:
         return status
@@ -224,7 +224,7 @@ def _trend(options: argparse.Namespace) -> int:
     return status
 
 
-def _history(folder: Path) -> list[history.Row]:
+def _history(folder: Path) -> list[history.HistoryRow]:
     rows, damaged = history.read(folder)
     for sentence in damaged:
         print(sentence, file=sys.stderr)
@@ -235,7 +235,7 @@ def _add(folder: Path, additions: Sequence[Path]) -> int:
     """Add measurements to the history in `folder`; returns the exit status for unreadable records."""
     unreadable: list[str] = []
     for source in additions:
-        rows = _history(source if matching(source, f"*{history.SUFFIX}") else history.folder_of(source))
+        rows = _history(source if strict_glob(source, f"*{history.SUFFIX}") else history.folder_of(source))
         if files.record_paths(source) or files.record_paths_in(source) or not rows:
             (read,) = sources.read([source])
             rows += [row for stored in read.records.values() for row in history.rows_of(stored.record)]
@@ -263,10 +263,10 @@ def _published(options: argparse.Namespace) -> int:
     """Compare the records with the figures that NVIDIA published. These are of the same model, format,
     accelerator, precision and load points, on a case's own GPU if there are any, else on every GPU. Settings
     that differ are named."""
-    from reports.published import document, match
+    from reports.published import match_published, published_blocks
 
     records, status = _chosen(options)
-    print_as(options.format, document([match(record) for record in records]))
+    print_as(options.format, published_blocks([match_published(record) for record in records]))
     if options.format in ("csv", "json"):  # these hold tables alone
         _name_left_out(records)
     return status
@@ -300,7 +300,7 @@ def _readme(options: argparse.Namespace) -> int:
     for picture in stale:
         picture.write(beside)
     if names:
-        disk.write_given(file, synced.encode())
+        disk.write_user_file(file, synced.encode())
     print(f"{file}: wrote {', '.join(differing)}")
     return 0
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from reports.record import schema
-from reports.record.figures import bounds, of_load, of_served, percent, ratio_bounds
+from reports.record.figures import bounds, load_figures, percent, point_figures, ratio_bounds, served_figures
 from reports.text.correctness import main_score
-from reports.text.labels import notes
 from reports.text.publishable import Publishable
-from reports.text.speed import cost, fraction_of_peak
+from reports.text.speed import cost_per_million, fraction_of_peak
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,11 +29,11 @@ def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
 def _rows(record: Publishable) -> list[dict[str, Any]]:
     case = _case(record)
     rows = [
-        _origin(record, point.origin) | point.measured | {"why_no_speed": record.no_speed}
-        for point in record.hidden
+        _origin(record, load.origin) | point_figures(load) | {"why_no_speed": record.no_speed}
+        for load in record.hidden
     ]
     rows += [
-        _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
+        _origin(record, load.origin) | load_figures(load) | _cost(record, load) | _beside(record, load)
         for load in record.loads
     ]
     return [case | {name: value for name, value in row.items() if value is not None} for row in rows]
@@ -71,18 +70,18 @@ def _case(record: Publishable) -> dict[str, Any]:
 
 
 def _cost(record: Publishable, load: schema.Load) -> dict[str, Any]:
-    load_cost = cost(record, load)
-    if load_cost is None:
+    cost = cost_per_million(record, load)
+    if cost is None:
         return {}
     price = record.price_per_hour
-    return {"price_per_hour": price, "cost_per_million": load_cost.per_million, "cost_of": load_cost.of}
+    return {"price_per_hour": price, "cost_per_million": cost.amount, "cost_of": cost.of_what}
 
 
 def _beside(record: Publishable, load: schema.Load) -> dict[str, Any]:
     """The point compared with another build, and with the same artifact in process if that was measured."""
     fields: dict[str, Any] = {"comparison_reference": load.comparison.reference if load.comparison else None}
     for measurement in record.efficiency:
-        if schema.place(load) == (measurement.scenario, measurement.batch, measurement.concurrency, 0.0, ""):
+        if schema.point_key(load) == schema.point_key(measurement):
             fields |= bounds("in_process", "_per_s", measurement.in_process_per_s)
             fields["in_process_batch"] = measurement.in_process_batch
             fields |= ratio_bounds("in_process_ratio", measurement.ratio)
@@ -102,7 +101,9 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
     benchmarks: dict[str, Any] = {}
     for record in records:
         measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
-        scores = {name: {"value": value} for score in measured for name, value in of_served(score).items()}
+        scores = {
+            name: {"value": value} for score in measured for name, value in served_figures(score).items()
+        }
         benchmarks |= {schema.case_id(record.case): scores} if scores else {}
         for name, load in _points(record):
             benchmarks[name] = {
@@ -131,17 +132,15 @@ def github_action(records: Sequence[Publishable], better: str) -> list[dict[str,
         name, unit = (name, "inferences/s") if is_bigger else (f"{name} p99", "ms")
         span = f"{estimate.low:g} {end}"
         entry = {"name": name, "unit": unit, "value": estimate.value, "range": span}
-        entries.append(entry | ({"extra": remark} if (remark := notes(load)) else {}))
+        remark = "; ".join(mark.text for mark in load.marks)
+        entries.append(entry | ({"extra": remark} if remark else {}))
     return entries
 
 
-bigger_is_better = functools.partial(github_action, better="higher")
-smaller_is_better = functools.partial(github_action, better="lower")
-
 FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
     "bencher": bencher,
-    "customBiggerIsBetter": bigger_is_better,
-    "customSmallerIsBetter": smaller_is_better,
+    "customBiggerIsBetter": functools.partial(github_action, better="higher"),
+    "customSmallerIsBetter": functools.partial(github_action, better="lower"),
 }
 
 

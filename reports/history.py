@@ -14,13 +14,13 @@ from reports.record import disk, files
 from reports.record.origins import machine_digest
 from reports.record.sanitize import one_line
 from reports.record.schema import Estimate, FilePart, case_id, point_id
-from reports.text.labels import counted, grouped
+from reports.text.phrases import counted, grouped
 from reports.text.publishable import Publishable
 
 SUFFIX = ".jsonl"
 
 
-class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class HistoryRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One measurement: a load point, an accuracy metric, or a scenario's efficiency.
 
     `run`, `started`, `host`, `commit` and `clean` are those of `schema.Origin`; `machine` is the digest of
@@ -53,16 +53,16 @@ def folder_of(results: Path) -> Path:
     return (results.parent if is_own else results) / "history"
 
 
-def read(folder: Path) -> tuple[list[Row], list[str]]:
+def read(folder: Path) -> tuple[list[HistoryRow], list[str]]:
     """All rows of a folder in the order of adding, each once, and a sentence for each file with lines that
     are no rows; both are empty if the folder does not exist."""
-    rows: dict[tuple[str, ...], Row] = {}
+    rows: dict[tuple[str, ...], HistoryRow] = {}
     damaged: list[str] = []
     for path in files.listed(folder, f"*{SUFFIX}"):
         problems = []
         for number, line in enumerate(disk.content(path).splitlines(), start=1):
             try:
-                row = msgspec.json.decode(line, type=Row)
+                row = msgspec.json.decode(line, type=HistoryRow)
                 rows.setdefault(_key(row), row)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 reason = one_line(str(error), 200)
@@ -72,7 +72,7 @@ def read(folder: Path) -> tuple[list[Row], list[str]]:
     return [*rows.values()], damaged
 
 
-def append(folder: Path, rows: Iterable[Row]) -> int:
+def append(folder: Path, rows: Iterable[HistoryRow]) -> int:
     """Add the missing rows and return their number. Raises OSError if the folder cannot be written."""
     disk.make_folder(folder)
     added = 0
@@ -91,7 +91,7 @@ def append(folder: Path, rows: Iterable[Row]) -> int:
     return added
 
 
-def rows_of(record: Publishable) -> list[Row]:
+def rows_of(record: Publishable) -> list[HistoryRow]:
     """A row for each measurement that may be published and whose run is known."""
     measured: list[tuple[Any, Any, str, dict[str, Estimate]]] = []
     for load in record.loads:
@@ -106,7 +106,7 @@ def rows_of(record: Publishable) -> list[Row]:
         at = f"{measurement.scenario} {point_id(measurement.batch, measurement.concurrency)}"
         measured.append((measurement, "efficiency", at, {"in_process_ratio": measurement.ratio}))
     return [
-        Row(
+        HistoryRow(
             **{
                 name: getattr(measurement.origin, name)
                 for name in ("run", "started", "host", "commit", "clean")

@@ -14,7 +14,7 @@ from msgspec import structs
 from reports import sources
 from reports.compare import differing
 from reports.record import commands, disk, files, per_sample
-from reports.record.disk import below
+from reports.record.disk import strict_walk
 from reports.record.origins import SEVERAL, SINGLE, measurements, without_names
 from reports.record.sanitize import one_line
 from reports.record.schema import Record, case_id
@@ -51,7 +51,7 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     beside = _files_beside(path for paths in paths_by_case.values() for path in paths)
     damaged: list[str] = []
     disk.make_folder(destination.parent)
-    with disk.named(destination):
+    with disk.errors_naming(destination):
         unfinished = TemporaryDirectory(dir=destination.parent, prefix=".merge-", ignore_cleanup_errors=True)
     with unfinished as folder:
         merged = Merged(Path(folder, "all"), anonymous)
@@ -64,7 +64,7 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
         if damaged or merged.problems:
             lines = ["the records cannot be merged, and nothing was written:", *merged.problems]
             raise files.RecordError("\n".join(damaged) or "\n- ".join(lines))
-        with disk.named(destination):
+        with disk.errors_naming(destination):
             merged.folder.replace(destination)
     used = {*beside, *(file for companions in beside.values() for file in companions)}
     merged.left_out += [path for argument in inputs for path in _visible(argument) if path not in used]
@@ -102,7 +102,7 @@ def _add(merged: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path,
     for path in others:
         both = " and ".join(sorted(map(str, (first, path))))
         merged.problems += [f"{both}: {problem}" for problem in contradictions(combined, records[path])]
-        combined = joined(combined, records[path])
+        combined = join_records(combined, records[path])
     if merged.problems:
         return  # nothing will be written
     merged.records += 1
@@ -143,7 +143,7 @@ def _differing(first: Record, second: Record, parts: Sequence[str]) -> str:
     return one_line(", ".join(settings), 300)  # a digest has 64 characters
 
 
-def joined(earlier: Record, later: Record) -> Record:
+def join_records(earlier: Record, later: Record) -> Record:
     """The record joined from two that do not contradict each other; the later one has precedence."""
     measured = measurements(earlier) | measurements(later)
     changes: dict[str, Any] = {name: measured.get((name,)) for name in SINGLE}
@@ -179,7 +179,7 @@ def _visible(path: Path) -> list[Path]:
     file."""
     if not path.is_dir():
         return [path]
-    inside = below(path, lambda folder: not folder.name.startswith("."))
+    inside = strict_walk(path, lambda folder: not folder.name.startswith("."))
     return sorted(file for file in inside if file.name[0] != "." and (file.is_symlink() or not file.is_dir()))
 
 

@@ -19,8 +19,16 @@ import msgspec
 from reports.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from reports.record.sanitize import visible
 from reports.record.schema import MARKS, Estimate, Load, Score, verdict_of
-from reports.text.correctness import main_score, metric_text, tightest, tightest_text
-from reports.text.labels import confidence_levels, days_text, device, full_point, grouped, point, server_name
+from reports.text.correctness import main_score, metric_text, tightest_limit, tightest_text
+from reports.text.phrases import (
+    confidence_levels,
+    days_text,
+    device_text,
+    full_point_text,
+    grouped,
+    point_text,
+    server_name,
+)
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import best_load
 
@@ -59,7 +67,7 @@ class NothingToShowError(Exception):
     """A plot has nothing to show of these records; the message is the sentence in its place."""
 
 
-class Row(NamedTuple):
+class PanelRow(NamedTuple):
     """A case in a panel: its values by name, and the text at its right."""
 
     name: str
@@ -73,17 +81,17 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class Panel:
     """Cases of one model, a row each: a bar from zero, or the scores after each stage with their limit."""
 
     title: str
     axis: str
-    rows: Sequence[Row]
+    rows: Sequence[PanelRow]
     kind: Literal["bars", "stages"]
     better: Literal["higher", "lower"] = "higher"
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     size: float
     name: str
     throughput_per_s: Estimate
@@ -97,9 +105,9 @@ class Curve:
 
     latency: str
     """Which latency: `p99`."""
-    lines: Mapping[str, Sequence[Point]]
+    lines: Mapping[str, Sequence[CurvePoint]]
     budget_ms: float | None
-    winner: Point | None
+    winner: CurvePoint | None
     """The result of a search within the budget."""
 
 
@@ -111,7 +119,7 @@ class Chart:
     subtitle: str
     gist: str
     """The range in words."""
-    panels: Sequence[Rows] | Curve
+    panels: Sequence[Panel] | Curve
     notes: Sequence[str]
     caption: str
     """The measured hardware and versions."""
@@ -146,9 +154,9 @@ def accuracy_ledger(records: Sequence[Publishable], _budget_ms: float | None) ->
             known = {stage: value for stage in _STAGES if (value := getattr(score, stage)) is not None}
             exact = {stage: Estimate(*[quantity.scale * value] * 3) for stage, value in known.items()}
             text = ", ".join(filter(None, (metric_text(score, score.served), tightest_text(score))))
-            worst = None if (limit := tightest(score)) is None else quantity.scale * limit.value
-            rows.append(Row(name, exact, text if score.passed else f"{text}: fails", limit=worst))
-        panels.append(Rows(model, axis, rows, "stages", better))
+            worst = None if (limit := tightest_limit(score)) is None else quantity.scale * limit.value
+            rows.append(PanelRow(name, exact, text if score.passed else f"{text}: fails", limit=worst))
+        panels.append(Panel(model, axis, rows, "stages", better))
         gists.append(_gist(model, rows, "served", quantity))
     missing = [name_of(record) for record in records if main_score(record) is None]
     notes = ["Hatched: beyond the limit, which fails."]
@@ -168,9 +176,9 @@ def best_throughput(records: Sequence[Publishable], _budget_ms: float | None) ->
             text = "no speed shown: not proven right" if record.hidden else "not measured"
             if best is not None:
                 values, is_marked = {"throughput": best.throughput_per_s}, bool(_codes_of_speed(best))
-                text = f"{THROUGHPUT.cell_with_half_width(best.throughput_per_s)}, {full_point(best)}"
-            rows.append(Row(_short_name(record), values, text, is_marked))
-        panels.append(Rows(model, "Inferences per second", rows, "bars"))
+                text = f"{THROUGHPUT.cell_with_half_width(best.throughput_per_s)}, {full_point_text(best)}"
+            rows.append(PanelRow(_short_name(record), values, text, is_marked))
+        panels.append(Panel(model, "Inferences per second", rows, "bars"))
         gists.append(_gist(model, rows, "throughput", THROUGHPUT))
     codes = [code for record in records if (best := best_load(record)) for code in _codes_of_speed(best)]
     return _chart("Best throughput", records, "; ".join(gists), panels, _notes(records, codes))
@@ -246,7 +254,7 @@ def _chart(
     title: str,
     records: Sequence[Publishable],
     gist: str,
-    panels: Sequence[Rows] | Curve,
+    panels: Sequence[Panel] | Curve,
     notes: Sequence[str],
 ) -> Chart:
     """The chart with its caption: `NVIDIA H200 · Triton 2.51.0 · measured 2026-11-23`."""
@@ -256,7 +264,7 @@ def _chart(
     )
     days = days_text(record.updated for record in records)
     measured = [f"measured {days}"] if days else []
-    caption = " · ".join([*dict.fromkeys(map(device, records)), *tritons, *measured])
+    caption = " · ".join([*dict.fromkeys(map(device_text, records)), *tritons, *measured])
     return Chart(title, subtitle, gist, panels, notes, caption)
 
 
@@ -276,7 +284,7 @@ def _codes_of_speed(load: Load) -> list[str]:
     return [code for code in _codes(load) if code != "few-requests"]
 
 
-def _gist(title: str, rows: Sequence[Row], name: str, quantity: Quantity) -> str:
+def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -> str:
     """`resnet50: 98.2`, or `resnet50: 823 (ts-trace-fp32) to 3,824 (onnx-int8)`."""
     ranked = sorted((row.values[name].value, row.name) for row in rows if name in row.values)
     if not ranked:
@@ -287,9 +295,9 @@ def _gist(title: str, rows: Sequence[Row], name: str, quantity: Quantity) -> str
     return f"{title}: {low} ({ranked[0][1]}) to {high} ({ranked[-1][1]})"
 
 
-def _point(load: Load, percentile: str) -> Point:
+def _point(load: Load, percentile: str) -> CurvePoint:
     latency = load.latency_ms[percentile]
-    return Point(_load_size(load), point(load), load.throughput_per_s, latency, bool(_codes(load)))
+    return CurvePoint(_load_size(load), point_text(load), load.throughput_per_s, latency, bool(_codes(load)))
 
 
 def _load_size(load: Load) -> float:
@@ -385,7 +393,7 @@ def _figure(shown: Chart) -> "Figure":
     return figure
 
 
-def _draw_rows(axes: "Axes", panel: Rows) -> None:
+def _draw_rows(axes: "Axes", panel: Panel) -> None:
     from matplotlib import rcParams
 
     ink = rcParams["text.color"]
@@ -468,7 +476,7 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
         axes.legend(loc="upper left", handlelength=3.5)
 
 
-def _at(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+def _at(points: Sequence[CurvePoint]) -> tuple[list[float], list[float]]:
     return [dot.throughput_per_s.value for dot in points], [dot.latency_ms.value for dot in points]
 
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 from reports import plots
 from reports.plots import NothingToShowError, Theme
-from reports.record import commands, disk, files
+from reports.record import commands, disk
 from reports.record.sanitize import one_line
 from reports.tables.case import case_section, configuration_list, parameters_table
 from reports.tables.points import comparison_table, efficiency_section, points_table, resources_table
@@ -25,7 +25,7 @@ from reports.tables.rendering import markdown
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block
 from reports.text.correctness import accuracy_sentence
-from reports.text.labels import sentence
+from reports.text.phrases import sentence
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import search_paragraph
 
@@ -33,14 +33,14 @@ from reports.text.speed import search_paragraph
 
 _COMPARISON = "the speed of load points beside another build"
 
-OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Publishable]], list[Block]]]] = {
+MARKERS_OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Publishable]], list[Block]]]] = {
     "machine": ("what the records were measured on", machine_blocks),
     "summary": ("a row per case: is it right, and how fast at its best", summary),
     "comparison": (_COMPARISON, lambda records: [comparison_table(records)]),
 }
 """What each marker of all records shows, and the function that makes it."""
 
-OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
+MARKERS_OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
     "case": ("all that follows, under headings", case_section),
     "configuration": (
         "what was served, on what and by what",
@@ -66,7 +66,7 @@ OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
 }
 """What each marker of one case shows, and the function that makes it."""
 
-FOREIGN = ("support",)
+OTHER_MARKERS = ("support",)
 """Regions that do not come from records: `python -m docs.support_table` writes `support`."""
 
 _PLOT = re.compile(
@@ -78,7 +78,7 @@ class ReadmeError(Exception):
     """The regions of a file cannot be written; the message names the line and the fix."""
 
 
-class Ask(NamedTuple):
+class Marker(NamedTuple):
     """What a marker asks for: a kind of text, or a plot, of one case or of all."""
 
     kind: str
@@ -87,7 +87,7 @@ class Ask(NamedTuple):
     budget_ms: float | None = None
 
 
-def asked_by(name: str) -> Ask:
+def parse_marker(name: str) -> Marker:
     """What a marker such as `summary`, `offline CASE_ID` or `plot NAME CASE_ID 10ms` asks for; a ReadmeError
     says what is wrong with it and what to write."""
     name = " ".join(name.split())
@@ -98,15 +98,15 @@ def asked_by(name: str) -> Ask:
             raise ReadmeError(f"there is no plot {_quoted(plot)!r}. There are {', '.join(plots.PLOTS)}.")
         if not case and plots.PLOTS[plot].of == "one":
             raise ReadmeError(f"plot {plot} needs a case. Write tritonproof:plot {plot} CASE_ID.")
-        return Ask("plot", case, plot, float(budget) if budget else None)
-    if name in OF_ALL or name in FOREIGN:
-        return Ask(name)
-    if kind in OF_CASE and case and " " not in case:
-        return Ask(kind, case)
-    if name in OF_CASE:
+        return Marker("plot", case, plot, float(budget) if budget else None)
+    if name in MARKERS_OF_ALL or name in OTHER_MARKERS:
+        return Marker(name)
+    if kind in MARKERS_OF_CASE and case and " " not in case:
+        return Marker(kind, case)
+    if name in MARKERS_OF_CASE:
         raise ReadmeError(f"tritonproof:{name} needs a case. Write tritonproof:{name} CASE_ID.")
-    of_case = [f"{kind_of_case} CASE_ID" for kind_of_case in OF_CASE]
-    forms = ", ".join([*OF_ALL, *FOREIGN, *of_case, "plot NAME [CASE_ID] [10ms]"])
+    of_case = [f"{kind_of_case} CASE_ID" for kind_of_case in MARKERS_OF_CASE]
+    forms = ", ".join([*MARKERS_OF_ALL, *OTHER_MARKERS, *of_case, "plot NAME [CASE_ID] [10ms]"])
     raise ReadmeError(f"unknown marker tritonproof:{_quoted(name)}. There are {forms}.")
 
 
@@ -114,8 +114,8 @@ def overview() -> str:
     """Each marker and what it shows, in lines of 79 characters at most."""
     suffixes = {"one": " CASE_ID", "any": " [CASE_ID]", "several": ""}
     lines = [
-        *((kind, shows) for kind, (shows, _) in OF_ALL.items()),
-        *((f"{kind} CASE_ID", shows) for kind, (shows, _) in OF_CASE.items()),
+        *((kind, shows) for kind, (shows, _) in MARKERS_OF_ALL.items()),
+        *((f"{kind} CASE_ID", shows) for kind, (shows, _) in MARKERS_OF_CASE.items()),
         ("support", "what python -m docs.support_table writes"),
         *((f"plot {name}{suffixes[plot.of]}", plot.shows) for name, plot in plots.PLOTS.items()),
     ]
@@ -158,7 +158,7 @@ class PictureFile(NamedTuple):
         return plots.digest_of(text) == self.chart.digest(self.theme)
 
     def write(self, beside: Path) -> None:
-        files.replace(beside / self.path, plots.draw(self.chart, self.theme))
+        disk.replace(beside / self.path, plots.draw(self.chart, self.theme))
 
 
 def picture_name(
@@ -178,13 +178,13 @@ def _picture(
 ) -> tuple[str, list[PictureFile]]:
     """HTML that shows the picture in the reader's theme, with its gist as alternative text, and its files,
     relative to the text's; or a sentence on why there is none."""
-    asked, image = region.asked, _SHOWN.search(region.match["body"])
+    marker, image = region.marker, _SHOWN.search(region.match["body"])
     try:
-        chart = plots.chart(asked.plot, records, asked.budget_ms)
+        chart = plots.chart(marker.plot, records, marker.budget_ms)
     except NothingToShowError as error:
         return markdown([str(error)]), []
     link = (image["folder"] if image else PLOTS) if folder is None else folder
-    names = [picture_name(asked.plot, asked.case, theme, asked.budget_ms) for theme in plots.THEMES]
+    names = [picture_name(marker.plot, marker.case, theme, marker.budget_ms) for theme in plots.THEMES]
     shown = (
         f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="{link}/{names[1]}">\n'
         f'  <img alt="{html.escape(chart.alternative)}" src="{link}/{names[0]}">\n</picture>'
@@ -208,7 +208,7 @@ _CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
 
 
 class Region(NamedTuple):
-    asked: Ask
+    marker: Marker
     match: re.Match[str]
     line: int
     """The line of the opening marker, counted from 1."""
@@ -227,7 +227,7 @@ class Region(NamedTuple):
 def text_of(file: Path) -> str:
     """The text of a markdown file; raises ReadmeError if it is not UTF-8, OSError if it cannot be read."""
     try:
-        return disk.given(file).decode()
+        return disk.read_user_file(file).decode()
     except UnicodeDecodeError as error:
         raise ReadmeError(f"not UTF-8 text ({error.reason} at byte {error.start})") from error
 
@@ -249,16 +249,18 @@ def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -
     drifted: list[str] = []
     pictures: dict[Path, PictureFile] = {}
     for part in _split(text):
-        if isinstance(part, str) or part.name in FOREIGN:
+        if isinstance(part, str) or part.name in OTHER_MARKERS:
             parts.append(part if isinstance(part, str) else part.match[0])
             continue
-        kind, chosen = part.asked.kind, _records(part, records)
+        kind, chosen = part.marker.kind, _records(part, records)
         if kind == "plot":
             body, drawn = _picture(part, chosen, folder)
             pictures |= {picture.path: picture for picture in drawn}
         else:
-            blocks = OF_CASE[kind][1](chosen[0]) if part.asked.case else OF_ALL[kind][1](chosen)
-            shows = (OF_CASE if part.asked.case else OF_ALL)[kind][0]
+            blocks = (
+                MARKERS_OF_CASE[kind][1](chosen[0]) if part.marker.case else MARKERS_OF_ALL[kind][1](chosen)
+            )
+            shows = (MARKERS_OF_CASE if part.marker.case else MARKERS_OF_ALL)[kind][0]
             body = markdown(blocks) or f"Nothing has been measured to show {shows}."
         parts.append(part.filled(body))
         drifted += [part.name] * (parts[-1] != part.match[0])
@@ -306,7 +308,7 @@ def _region(match: re.Match[str]) -> Region:
     _without_markers(match.string, match.start("body"), match.end("body"))
     line = _line(match.string, match.start())
     try:
-        return Region(asked_by(match["name"]), match, line)
+        return Region(parse_marker(match["name"]), match, line)
     except ReadmeError as error:
         raise ReadmeError(f"line {line}: {error}") from error
 
@@ -329,7 +331,7 @@ def _line(text: str, place: int) -> int:
 
 
 def _records(region: Region, records: Sequence[Publishable]) -> Sequence[Publishable]:
-    case = region.asked.case
+    case = region.marker.case
     matching = [record for record in records if case in ("", name_of(record))]
     if matching:
         return matching

@@ -14,14 +14,14 @@ import pytest
 from reports import history
 from reports.record import commands, disk, files, sanitize
 from reports.record.commands import ACCURACY, INPUT, LEAK, SPEED, UNREADABLE, with_fix
-from reports.record.sanitize import bold, code, joined, one_line, visible
+from reports.record.sanitize import bold, code, join_markdown, one_line, visible
 from reports.tables.against import upgrade_sentence
-from reports.tables.case import OF_OPTIONS
+from reports.tables.case import TABLES_OF_OPTIONS
 from reports.tables.rendering import markdown, terminal_text
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block, Bullets, Heading, Table
-from reports.text import labels
-from reports.text.labels import counted
+from reports.text import phrases
+from reports.text.phrases import counted
 from reports.text.publishable import Publishable, publishable
 
 ExitCode = pytest.ExitCode
@@ -131,28 +131,14 @@ def status_sentence(outcomes: Outcomes) -> str:
 _OUTCOMES = pytest.StashKey[Outcomes]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("tritonproof")
-    summary = (
-        "Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions they "
-        "are appended to the file that GITHUB_STEP_SUMMARY names."
-    )
-    group.addoption("--summary", metavar="FILE", help=summary)
-    history = (
-        "The folder of the history, which keeps a row for each measurement, of which the reports make a "
-        "trend. Default: reports/history, or DIR/history with --results DIR."
-    )
-    group.addoption("--history", metavar="DIR", help=history)
-
-
 def pytest_configure(config: pytest.Config) -> None:
     outcomes = config.stash[_OUTCOMES] = Outcomes()
     config.pluginmanager.register(outcomes, "tritonproof-outcomes")
     if not hasattr(config, "workerinput"):
-        results, requested = Path(config.option.results).absolute(), config.option.history
+        results = config.option.results.absolute()
         for folder in (results, *results.glob("*/")):
             disk.remove_leftovers(folder)
-        history_folder = history.folder_of(results) if requested is None else Path(requested).absolute()
+        history_folder = (config.option.history or history.folder_of(results)).absolute()
         config.pluginmanager.register(HistoryKeeper(results, history_folder), "tritonproof-history")
 
 
@@ -193,7 +179,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         for failure in worst_first(outcomes.failures):
             terminalreporter.write_line(annotation(failure, config.rootpath, root))
     was_ended, upgrade = outcomes.status == ExitCode.INTERRUPTED, ""
-    if _compares_repositories(config.option):
+    if config.option.compares_repositories:
         failed = [failure.name for failure in worst_first(outcomes.failures)]
         failed += ["a run that was ended"] if was_ended else []
         upgrade = upgrade_sentence(records, failed, outcomes.skipped.total())
@@ -212,12 +198,12 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.write_line(sentence)
 
 
-def _write_job_summary(requested: str | None, content: str) -> str:
+def _write_job_summary(requested: Path | None, content: str) -> str:
     """Write the summary to the requested file, else append it to the one that GitHub names, if any. Returns a
     sentence if that is not possible."""
     try:
         if requested is not None:
-            disk.write_given(Path(requested), content.encode())
+            disk.write_user_file(requested, content.encode())
         elif by_github := os.environ.get("GITHUB_STEP_SUMMARY"):
             path = Path(by_github)
             room = _LARGEST_BYTES - (path.stat().st_size if path.exists() else 0)
@@ -242,7 +228,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
 
 
 def _record_paths(terminalreporter: Any) -> list[Path]:
-    results = Path(terminalreporter.config.option.results).absolute()
+    results = terminalreporter.config.option.results.absolute()
     reports = (report for group in terminalreporter.stats.values() for report in group)
     properties = (pair for report in reports for pair in getattr(report, "user_properties", ()))
     return sorted({results / value for name, value in properties if name == "record"})
@@ -262,12 +248,8 @@ def written_records(terminalreporter: Any) -> tuple[list[Publishable], list[str]
 
 def further_tables(config: Any, records: Sequence[Publishable]) -> list[Table]:
     """The tables beside the summary that the run's options ask for; earlier runs may have recorded more."""
-    given = [tables for name, tables in OF_OPTIONS.items() if getattr(config.option, name) is not None]
+    given = [tables for name, tables in TABLES_OF_OPTIONS.items() if getattr(config.option, name) is not None]
     return [table for tables in given for make in tables if (table := make(records))]
-
-
-def _compares_repositories(option: Any) -> bool:
-    return option.repository is not None and (option.against or option.against_triton) is not None
 
 
 def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: Sequence[str]) -> None:
@@ -311,10 +293,10 @@ def job_summary(outcomes: Outcomes, records: Sequence[Publishable], further: Seq
     lines = []
     for failure in worst_first(outcomes.failures):
         sentence = "; ".join(line.strip() for line in failure.sentence.splitlines() if line.strip())
-        lines.append(joined([bold(failure.kind), code(failure.name), sentence], ": "))
+        lines.append(join_markdown([bold(failure.kind), code(failure.name), sentence], ": "))
     blocks: list[Block] = [
         Heading(f"tritonproof: {title or 'no test has ended'}", 2),
-        labels.sentence(status_sentence(outcomes)),
+        phrases.sentence(status_sentence(outcomes)),
         Bullets(lines),
         *(summary(records) if records else []),
         *further,

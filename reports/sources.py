@@ -7,12 +7,12 @@ from pathlib import Path
 from reports.record import files
 from reports.record.files import RecordError
 from reports.record.schema import case_id
-from reports.text.labels import letter
+from reports.text.phrases import letter
 from reports.text.publishable import Publishable, publishable
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRecord:
     """A record as a reader may see it, and its file; the case's other files lie beside that."""
 
     record: Publishable
@@ -30,7 +30,7 @@ class Source:
     letter: str
     is_file: bool
     """Whether it is a single record."""
-    records: Mapping[str, Stored]
+    records: Mapping[str, StoredRecord]
     """By case, sorted."""
     unreadable: Sequence[str] = ()
     """The errors of files that cannot be read."""
@@ -55,10 +55,10 @@ def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:
 
 
 def _source(argument: Path, source_letter: str, substring: str) -> Source:
-    records: dict[str, Stored] = {}
+    records: dict[str, StoredRecord] = {}
     contents = files.read_each(record_files(argument))
     for path, record in (contents.records or contents.all()).items():
-        stored = Stored(publishable(record), path, source_letter)
+        stored = StoredRecord(publishable(record), path, source_letter)
         name = case_id(record.case)
         if name in records:
             raise RecordError(

@@ -13,14 +13,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from ruptures import KernelCPD
 
-from reports.history import Row
+from reports.history import HistoryRow
 from reports.record import quantities
 from reports.record.commands import ACCURACY, SPEED, UsageError
-from reports.record.sanitize import Emphasised, quoted, visible
+from reports.record.sanitize import bold, italic, join_markdown, quoted, visible
 from reports.record.schema import Estimate
 from reports.tables.rendering import markdown
 from reports.tables.table import table_of_texts
-from reports.text.labels import counted, days_text
+from reports.text.phrases import counted, days_text
 
 FEWEST, LASTING = 4, 8
 """The fewest runs of a level: fewer than FEWEST are outliers, fewer than LASTING between two levels a bad
@@ -33,25 +33,25 @@ _FEWEST_TOGETHER = 8
 """The fewest series whose median shows what their machine did to all of them in a run."""
 
 
-class Followed(NamedTuple):
+class TrackedQuantity(NamedTuple):
     """A quantity that is followed; `usual` is the prior for the spread of its logarithm from run to run, or
     of a score in samples, and `status` the exit status for a step for the worse."""
 
     name: str
     quantity: quantities.Quantity
-    usual: float
+    usual_spread: float
     status: int = SPEED
     changes: quantities.Quantity = quantities.CHANGE
 
 
 # Speeds of one build vary by 1 to 3 % from run to run on one machine, tails by more. A score repeats but for
 # samples that are near ties, an error but for its last digits.
-_FOLLOWED = {
-    "throughput_per_s": Followed("throughput", quantities.THROUGHPUT, 0.02),
-    "latency_p99_ms": Followed("p99 latency", quantities.LATENCY, 0.05),
-    "in_process_ratio": Followed("served / in process", quantities.RATIO, 0.02),
-    "score": Followed("accuracy", quantities.SCORE, 0.5, ACCURACY, quantities.SCORE_CHANGE),
-    "error": Followed("accuracy", quantities.ERROR, 0.001, ACCURACY),
+_TRACKED = {
+    "throughput_per_s": TrackedQuantity("throughput", quantities.THROUGHPUT, 0.02),
+    "latency_p99_ms": TrackedQuantity("p99 latency", quantities.LATENCY, 0.05),
+    "in_process_ratio": TrackedQuantity("served / in process", quantities.RATIO, 0.02),
+    "score": TrackedQuantity("accuracy", quantities.SCORE, 0.5, ACCURACY, quantities.SCORE_CHANGE),
+    "error": TrackedQuantity("accuracy", quantities.ERROR, 0.001, ACCURACY),
 }
 _run_of = attrgetter("started", "run", "host")  # sorts the runs, and tells them apart
 
@@ -59,8 +59,8 @@ _run_of = attrgetter("started", "run", "host")  # sorts the runs, and tells them
 class Step(NamedTuple):
     """A lasting change of the level between two neighbouring runs of a series."""
 
-    before: Row
-    after: Row
+    before: HistoryRow
+    after: HistoryRow
     change: Estimate
     is_worse: bool
 
@@ -73,59 +73,59 @@ class Series(NamedTuple):
     case: str
     figure: str
     at: str
-    followed: Followed
-    rows: Sequence[Row]
+    tracked: TrackedQuantity
+    rows: Sequence[HistoryRow]
     steps: Sequence[Step]
 
 
-def all_series(rows: Iterable[Row], *, join_hosts: bool = False) -> list[Series]:
+def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[Series]:
     """Every series of the rows, with its steps; `join_hosts` treats hosts with the same stamp as one
     machine."""
     figures = [
         ("" if join_hosts else row.host, row.machine, name, row.case, row.at, _run_of(row), row, value)
         for row in sorted(rows, key=_run_of)
         for name, (value, _, _) in row.figures.items()
-        if name in _FOLLOWED and (value > 0 or name == "score")
+        if name in _TRACKED and (value > 0 or name == "score")
     ]
     columns = ["host", "machine", "figure", "case", "at", "run", "row", "value"]
     series = []
     for (host, stamp, figure), group in pd.DataFrame(figures, columns=columns).groupby(columns[:3]):
-        followed, is_score = _FOLLOWED[figure], figure == "score"
+        tracked, is_score = _TRACKED[figure], figure == "score"
         levels = group.pivot(index="run", columns=["case", "at"], values="value")
         if not is_score:
             levels = np.log(levels)
-            levels = levels.sub(_together(levels, followed.usual), axis=0)
+            levels = levels.sub(_machine_shift(levels, tracked.usual_spread), axis=0)
         for (case, at), column in group.groupby(["case", "at"])["row"]:
             case_steps, case_rows = [], [*column]
-            usual = followed.usual / max(1, case_rows[-1].samples) if is_score else followed.usual
-            for first, change, error in steps(levels[case, at].dropna().to_numpy(), usual):
+            usual_spread = (
+                tracked.usual_spread / max(1, case_rows[-1].samples) if is_score else tracked.usual_spread
+            )
+            for first, change, error in find_steps(levels[case, at].dropna().to_numpy(), usual_spread):
                 bounds = (change, change - 1.96 * error, change + 1.96 * error)
                 size = Estimate(*(bounds if is_score else map(math.expm1, bounds)))
-                is_worse = (change < 0) == (followed.quantity.better == "higher")
+                is_worse = (change < 0) == (tracked.quantity.better == "higher")
                 case_steps.append(Step(case_rows[first - 1], case_rows[first], size, is_worse))
-            series.append(
-                Series(f"{host} {stamp}".strip(), case, figure, at, followed, case_rows, case_steps)
-            )
+            series.append(Series(f"{host} {stamp}".strip(), case, figure, at, tracked, case_rows, case_steps))
     return sorted(series, key=attrgetter("machine", "case", "figure", "at"))
 
 
-def _together(levels: pd.DataFrame, usual: float) -> pd.Series:
+def _machine_shift(levels: pd.DataFrame, usual_spread: float) -> pd.Series:
     """How far a run moved all series of a machine [runs, series] from their levels; 0 for runs with too few
     series. Steps that last in all series stay in them."""
     shared = levels[levels.count(axis=1) >= _FEWEST_TOGETHER]
     moved = shared.sub(shared.median()).median(axis=1)
     moved = shared.sub(shared.sub(moved, axis=0).median()).median(axis=1)
-    for first, change, _ in steps(moved.to_numpy(), usual):
+    for first, change, _ in find_steps(moved.to_numpy(), usual_spread):
         moved.iloc[first:] -= change
     return moved.reindex(levels.index, fill_value=0.0)
 
 
-def steps(values: np.ndarray, usual: float) -> list[tuple[int, float, float]]:
+def find_steps(values: np.ndarray, usual_spread: float) -> list[tuple[int, float, float]]:
     """The lasting steps of a series [runs]: the first run of the new level, the change, and its standard
     error; `usual` is the prior for the spread from run to run."""
     if len(values) < 2 * FEWEST:
         return []
-    x, spread = _calmed(values, usual)
+    x, spread = _clipped(values, usual_spread)
     indices = np.arange(len(x))
     while True:
         # ruptures proposes smaller steps too: each is tested when its neighbours are known.
@@ -149,7 +149,7 @@ def steps(values: np.ndarray, usual: float) -> list[tuple[int, float, float]]:
     return []
 
 
-def _calmed(values: np.ndarray, usual: float) -> tuple[np.ndarray, float]:
+def _clipped(values: np.ndarray, usual_spread: float) -> tuple[np.ndarray, float]:
     """The values, with outliers clipped at two spreads from the moving median, and the standard deviation
     that gives the uncertainty of a mean of many runs. It exceeds that of one run where neighbours deviate
     together.
@@ -160,7 +160,7 @@ def _calmed(values: np.ndarray, usual: float) -> tuple[np.ndarray, float]:
     medians = pd.Series(values).rolling(9, center=True, min_periods=1).median().to_numpy()
     neighbour_spread = _spread(np.diff(values)) / math.sqrt(2)  # few neighbours have a step between them
     observed = max(neighbour_spread, _spread(values - medians))
-    run_spread = math.sqrt(np.average([observed**2, usual**2], weights=[len(values), 10]))
+    run_spread = math.sqrt(np.average([observed**2, usual_spread**2], weights=[len(values), 10]))
     calm = np.clip(values, medians - 2 * run_spread, medians + 2 * run_spread)
     spreads = [run_spread]
     for length in (length for length in (5, 10, 20) if len(calm) >= 10 * length):
@@ -182,8 +182,9 @@ def table(series: Sequence[Series]) -> str:
     extent = f"{counted(len(runs), 'run')} of {commits}, {days}; {changes} in {len(series)} series."
     rows = []
     for each in series:
-        changed = Emphasised(("**" if step.is_worse else "*", step_text(each, step)) for step in each.steps)
-        name, count = each.followed.name, f"{len(each.rows):,}"
+        texts = ((bold if step.is_worse else italic)(step_text(each, step)) for step in each.steps)
+        changed = join_markdown(texts, "; ")
+        name, count = each.tracked.name, f"{len(each.rows):,}"
         rows.append((each.machine, each.case, each.at, name, count, _last(each), changed or "-"))
     columns = ("Machine", "Case", "At", "Quantity", "Runs", "Last value", "Steps")
     return markdown([extent, table_of_texts(columns, rows, "llllrrl")])
@@ -197,7 +198,7 @@ def worse_steps(series: Sequence[Series], within: int, known: str | None) -> lis
     if known and not accepted:
         raise UsageError(f"--known {quoted(known)}: no run in the history is of this commit")
     return [
-        (each.followed.status, f"{each.case}, {each.at}, {each.followed.name}: {step_text(each, step)}")
+        (each.tracked.status, f"{each.case}, {each.at}, {each.tracked.name}: {step_text(each, step)}")
         for each in series
         for step in each.steps
         if step.is_worse and step.after in each.rows[-within:] and step.after.started > accepted
@@ -214,17 +215,17 @@ def step_text(series: Series, step: Step) -> str:
     remark = "" if before.build == after.build else "; the build is another"
     if before.triton != after.triton:
         remark = f"; Triton {before.triton} became {after.triton}"
-    return f"{between}: {series.followed.changes.text_with_interval(step.change)}{remark}"
+    return f"{between}: {series.tracked.changes.text_with_interval(step.change)}{remark}"
 
 
-def _commit(row: Row) -> str:
+def _commit(row: HistoryRow) -> str:
     return f"{row.commit[:9]}{'' if row.clean else '-dirty'}" if row.commit else f"the run of {row.started}"
 
 
 def _last(series: Series) -> str:
     value, low, high = series.rows[-1].figures[series.figure]
     estimate = Estimate(value, low, value if high is None else high, open_above=high is None)
-    quantity = series.followed.quantity
+    quantity = series.tracked.quantity
     return quantity.text(value) if low == high else quantity.text_with_interval(estimate)
 
 
@@ -238,15 +239,15 @@ def picture(series: Sequence[Series]) -> Figure:
     for axes, each in zip(panels, drawn, strict=True):
         positions = [places[_run_of(row)] for row in each.rows]
         bounds = np.array([row.figures[each.figure] for row in each.rows], dtype=float)
-        value, low, high = bounds.T * each.followed.quantity.scale
+        value, low, high = bounds.T * each.tracked.quantity.scale
         high = np.where(np.isnan(high), 2 * value - low, high)  # open above: drawn as far as it reaches below
         axes.fill_between(positions, low, high, alpha=0.25, linewidth=0)
         axes.plot(positions, value, linewidth=1, marker="." if len(positions) < 100 else "")
-        title = visible(f"{each.case}, {each.at}, {each.followed.name}: {_last(each)}")
+        title = visible(f"{each.case}, {each.at}, {each.tracked.name}: {_last(each)}")
         axes.set_title(title, loc="left", fontsize="small")
         axes.locator_params(axis="y", nbins=3)
         for step in each.steps:  # the size stands at the bottom, on the side where the line is higher
-            place, size = places[_run_of(step.after)] - 0.5, each.followed.changes.text(step.change.value)
+            place, size = places[_run_of(step.after)] - 0.5, each.tracked.changes.text(step.change.value)
             sign, side = ("▼", "right") if step.change.value < 0 else ("▲", "left")
             axes.axvline(place, color="C1" if step.is_worse else "C2", linestyle="--")
             axes.text(place, 0.06, f"{sign} {size} ", ha=side, transform=axes.get_xaxis_transform())

@@ -14,6 +14,7 @@ from reports.record.schema import (
     Build,
     Case,
     Comparison,
+    Conversion,
     Deployment,
     Disagreement,
     Efficiency,
@@ -23,7 +24,6 @@ from reports.record.schema import (
     Machine,
     Mark,
     Origin,
-    Parity,
     Pass,
     Record,
     SameAnswers,
@@ -33,7 +33,7 @@ from reports.record.schema import (
     StageFailure,
     VerifiedAnswers,
     WrongAnswer,
-    place,
+    point_key,
 )
 from reports.text.publishable import Publishable, publishable
 
@@ -65,7 +65,7 @@ def measured_at(where: Origin, one: Record) -> Record:
 
     changes = {name: stamped(getattr(one, name)) for name in SINGLE}
     changes |= {name: tuple(map(stamped, getattr(one, name))) for name in SEVERAL}
-    changes["loads"] = tuple(sorted(changes["loads"], key=place))
+    changes["loads"] = tuple(sorted(changes["loads"], key=point_key))
     return structs.replace(one, machine=structs.replace(one.machine, gpu_uuids=where.gpu_uuids), **changes)
 
 
@@ -209,9 +209,9 @@ def stage_failure(test: str = "test_accuracy", **changes: Any) -> StageFailure:
     return StageFailure(test, **(fields | changes))
 
 
-def failed_conversion() -> Parity:
+def failed_conversion() -> Conversion:
     """A converted model that is further from the framework than its format allows."""
-    return Parity(64, 0.25, 0.01, 0.9, 0.99, passed=False)
+    return Conversion(64, 0.25, 0.01, 0.9, 0.99, passed=False)
 
 
 def record(**changes: Any) -> Record:
@@ -238,7 +238,7 @@ def record(**changes: Any) -> Record:
             "ONNX Runtime",
             inputs={"input__0": (3, 224, 224)},
         ),
-        "conversion": Parity(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
+        "conversion": Conversion(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
         "accuracy": accuracy(),
         "loads": (
             load("offline", 8, 1573.6),

@@ -22,6 +22,8 @@ import pytest
 from fixtures.run.option_types import add_options
 from fixtures.run.settings import Settings
 from fixtures.safe_io.files import toml_in
+from reports.record import files
+from reports.record.schema import Record
 from reports.tables.rendering import markdown
 
 ROOT = Path(__file__).parents[1]
@@ -317,6 +319,11 @@ def _held_to_modes() -> Iterator[None]:
 
 
 # --- printed output
+
+
+def records_in(results: Path) -> list[Record]:
+    """Every record below a folder, by name."""
+    return [*files.read_folder(results).all().values()]
 
 
 def as_markdown(made: Any) -> str:

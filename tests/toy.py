@@ -31,7 +31,7 @@ from fixtures.spec import (
     Tolerance,
     Weights,
 )
-from reports.record.schema import COMPONENTS, Limit, Parity
+from reports.record.schema import COMPONENTS, Conversion, Limit
 
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
 CLASSES = 4
@@ -141,7 +141,7 @@ def compare_conversion(
     *,
     tf32: bool | None = None,
     emulated: Callable[[Arrays], Arrays] | None = None,
-) -> Parity:
+) -> Conversion:
     """The result of the conversion test: both stages evaluated, and the cost of the precision if known."""
     toy, ids = one.model, given.ids
 

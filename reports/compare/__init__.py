@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import structs
 
-from reports.compare.paired_scores import Paired, paired
+from reports.compare.paired_scores import PairedScores, pair_scores
 from reports.record import files, per_sample, schema
 from reports.record.commands import ACCURACY, SPEED, UsageError
 from reports.record.files import RecordError
@@ -19,16 +19,16 @@ from reports.record.ratio import (
     FALSE_ALARMS,
     FEWEST_PASSES,
     shown_by_holm,
-    speeds,
+    speed_of_pass,
     unpaired_chance,
     unpaired_ratio,
 )
-from reports.record.sanitize import bold, code, italic, joined
+from reports.record.sanitize import bold, code, italic, join_markdown
 from reports.record.schema import Load, Mark, Record, Score
-from reports.sources import Source, Stored
+from reports.sources import Source, StoredRecord
 from reports.tables.table import Block, Bullets, Column, Heading, Table, figure, table
-from reports.text.correctness import metric_text, unmeasured
-from reports.text.labels import counted, days_text, first_of, full_point, grouped, setting_text
+from reports.text.correctness import metric_text, missing_score_reason
+from reports.text.phrases import counted, days_text, first_of, full_point_text, grouped, setting_text
 from reports.text.publishable import name_of
 
 _BUILD = ("digest", "weights", "format", "engine")
@@ -94,7 +94,7 @@ class ScoreChange(NamedTuple):
     better: Literal["higher", "lower"]
     before: Score | None
     after: Score | None
-    pairs: Paired | str
+    pairs: PairedScores | str
     """The samples that both scored; or why the scores are not compared sample by sample."""
 
 
@@ -102,14 +102,14 @@ class ScoreChange(NamedTuple):
 class CaseChange:
     """One case that both sets of records have."""
 
-    before: Stored
-    after: Stored
+    before: StoredRecord
+    after: StoredRecord
     setup: Sequence[Setting]
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
     """The load points that both measured; empty if either may show no speed."""
-    only_before: Sequence[schema.LoadSetting]
-    only_after: Sequence[schema.LoadSetting]
+    only_before: Sequence[Load]
+    only_after: Sequence[Load]
 
 
 @dataclass(frozen=True)
@@ -147,38 +147,43 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
     cases = [_case_change(first, second, 1 - allowed_slowdown) for first, second in pairs]
     paired_names = {name_of(stored.record) for pair in pairs for stored in pair}
     only_before, only_after = ([*source.records.keys() - paired_names] for source in (before, after))
-    return Changes(before, after, _judged(cases), sorted(only_before), sorted(only_after))
+    return Changes(before, after, _with_verdicts(cases), sorted(only_before), sorted(only_after))
 
 
-def _case_change(before: Stored, after: Stored, slowest: float) -> CaseChange:
-    first, second = ({schema.place(at): at for at in side.record.loads} for side in (before, after))
-    all_before, all_after = (_measured(side) for side in (before, after))
+def _case_change(before: StoredRecord, after: StoredRecord, slowest: float) -> CaseChange:
+    first, second = ({schema.point_key(at): at for at in side.record.loads} for side in (before, after))
+    all_before, all_after = (_points_by_key(side) for side in (before, after))
     return CaseChange(
         before,
         after,
         setup=differing(before.record, after.record),
         scores=_score_changes(before, after),
-        points=[_point(first[at], second[at], slowest) for at in sorted(first.keys() & second.keys())],
+        points=[_point_change(first[at], second[at], slowest) for at in sorted(first.keys() & second.keys())],
         only_before=[all_before[at] for at in sorted(all_before.keys() - all_after.keys())],
         only_after=[all_after[at] for at in sorted(all_after.keys() - all_before.keys())],
     )
 
 
-def _measured(stored: Stored) -> dict[schema.Place, schema.LoadSetting]:
+def _points_by_key(stored: StoredRecord) -> dict[schema.PointKey, Load]:
     """Every load point that was measured, shown or hidden."""
-    settings: tuple[schema.LoadSetting, ...] = (*stored.record.loads, *stored.record.hidden)
-    return {schema.place(setting): setting for setting in settings}
+    return {schema.point_key(load): load for load in (*stored.record.loads, *stored.record.hidden)}
 
 
-def _point(before: Load, after: Load, slowest: float) -> PointChange:
-    new_speeds, old_speeds = speeds(after), speeds(before)
-    if min(len(new_speeds), len(old_speeds)) < FEWEST_PASSES:
+def _point_change(before: Load, after: Load, slowest: float) -> PointChange:
+    earlier, later = (
+        [
+            speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], load.request_rate_per_s)
+            for one in load.passes
+        ]
+        for load in (before, after)
+    )
+    if min(len(earlier), len(later)) < FEWEST_PASSES:
         return PointChange(before, after, None)
-    chances = unpaired_chance(new_speeds, old_speeds, slowest), unpaired_chance(old_speeds, new_speeds, 1.0)
-    return PointChange(before, after, unpaired_ratio(new_speeds, old_speeds), chances=chances)
+    chances = unpaired_chance(later, earlier, slowest), unpaired_chance(earlier, later, 1.0)
+    return PointChange(before, after, unpaired_ratio(later, earlier), chances=chances)
 
 
-def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
+def _with_verdicts(cases: Sequence[CaseChange]) -> list[CaseChange]:
     """The cases with the verdict on each point among all points: chance alone calls any point slower, or any
     point faster, in at most FALSE_ALARMS of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
@@ -196,14 +201,14 @@ def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
     ]
 
 
-def _score_changes(before: Stored, after: Stored) -> list[ScoreChange]:
+def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChange]:
     """Every metric of either record, with pairs of the samples that both scored. Raises RecordError if a file
     of samples is damaged."""
     first, second = (
         {score.metric: score for score in stored.record.accuracy.scores} if stored.record.accuracy else {}
         for stored in (before, after)
     )
-    served = [_served(stored) for stored in (before, after)]
+    served = [_served_scores(stored) for stored in (before, after)]
     changes = []
     for metric in dict.fromkeys((*first, *second)):
         better = (first.get(metric) or second[metric]).better
@@ -212,11 +217,13 @@ def _score_changes(before: Stored, after: Stored) -> list[ScoreChange]:
     return changes
 
 
-Served = Mapping[str, Mapping[str, float]] | str
+ServedScores = Mapping[str, Mapping[str, float]] | str
 """The served score of each sample, by metric and id; or why there are none."""
 
 
-def _paired(metric: str, better: str, served: Sequence[Served], stored: Sequence[Stored]) -> Paired | str:
+def _paired(
+    metric: str, better: str, served: Sequence[ServedScores], stored: Sequence[StoredRecord]
+) -> PairedScores | str:
     """The samples of a metric in pairs, or why they cannot be paired."""
     by_id: list[Mapping[str, float]] = []
     for side, scores in zip(stored, served, strict=True):
@@ -226,17 +233,17 @@ def _paired(metric: str, better: str, served: Sequence[Served], stored: Sequence
             return f"{side.letter} has no {metric} of each sample"
         by_id.append(scores[metric])
     first, second = by_id
-    return paired(first, second, better) if first.keys() & second.keys() else "no sample is in both"
+    return pair_scores(first, second, better) if first.keys() & second.keys() else "no sample is in both"
 
 
-def _served(stored: Stored) -> Served:
+def _served_scores(stored: StoredRecord) -> ServedScores:
     record, letter = stored.record, stored.letter
     if record.accuracy is None:
-        return f"accuracy of {letter} was {unmeasured(record)}"
+        return f"accuracy of {letter} was {missing_score_reason(record)}"
     path = stored.path.with_name(stored.path.name.removesuffix(".json") + files.SAMPLES_SUFFIX)
     if not os.path.lexists(path):
         return f"{letter} has no samples (CASE{files.SAMPLES_SUFFIX}) beside its record"
-    samples = per_sample.of_ledger(record, record.accuracy, path)
+    samples = per_sample.ledger_samples(record, record.accuracy, path)
     if samples is None:
         return f"the samples beside the record of {letter} are of another build or ledger"
     return {
@@ -259,7 +266,10 @@ def exit_status(changes: Changes) -> int:
         raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
     points = [point for case in changes.cases for point in case.points if point.ratio is not None]
     pairs = [
-        score.pairs for case in changes.cases for score in case.scores if isinstance(score.pairs, Paired)
+        score.pairs
+        for case in changes.cases
+        for score in case.scores
+        if isinstance(score.pairs, PairedScores)
     ]
     fails_now = any(case.after.record.no_speed and not case.before.record.no_speed for case in changes.cases)
     if fails_now or any(pair.verdict == "failed" for pair in pairs):
@@ -280,18 +290,18 @@ _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown",
 """The words for a metric; a case's cell has the first that applies to any of its metrics."""
 
 
-def document(changes: Sequence[Changes]) -> list[Block]:
+def comparison_blocks(changes: Sequence[Changes]) -> list[Block]:
     blocks: list[Block] = []
     for comparison in changes:
         cases = comparison.cases
         first = cases[0].setup if len(cases) > 1 else []
         common = [setting for setting in first if all(setting in case.setup for case in cases)]
-        blocks += _of_all_cases(comparison, common)
-        blocks += [block for case in cases for block in _of_case(case, common)]
+        blocks += _overview(comparison, common)
+        blocks += [block for case in cases for block in _case_section(case, common)]
     return blocks
 
 
-def _of_all_cases(changes: Changes, common: Sequence[Setting]) -> list[Block]:
+def _overview(changes: Changes, common: Sequence[Setting]) -> list[Block]:
     """The sources, the settings that all cases share, a row for each case, and the meanings of the words."""
     before, after, cases = changes.before, changes.after, changes.cases
     origins = []
@@ -302,10 +312,10 @@ def _of_all_cases(changes: Changes, common: Sequence[Setting]) -> list[Block]:
     shared: list[Block] = []
     machines = [setting for case in cases for setting in case.setup if setting.name.startswith("machine.")]
     if machines:
-        differ = f": {_settings(dict.fromkeys(machines))}. The ratios of speed hold that too."
-        shared.append(joined([bold("The machines differ"), differ], ""))
+        differ = f": {_settings_text(dict.fromkeys(machines))}. The ratios of speed hold that too."
+        shared.append(join_markdown([bold("The machines differ"), differ], ""))
     if others := [setting for setting in common if setting not in machines]:
-        shared.append(f"Differs in all {len(cases)} cases: {_settings(others)}.")
+        shared.append(f"Differs in all {len(cases)} cases: {_settings_text(others)}.")
 
     def setup(case: CaseChange) -> str | None:
         return ", ".join(setting.name for setting in case.setup if setting not in common) or None
@@ -322,16 +332,16 @@ def _of_all_cases(changes: Changes, common: Sequence[Setting]) -> list[Block]:
         *shared,
         table(columns, cases),
         *_legend(changes),
-        *_only(", ", (before, map(code, changes.only_before)), (after, map(code, changes.only_after))),
+        *_one_sided(", ", (before, map(code, changes.only_before)), (after, map(code, changes.only_after))),
     ]
 
 
-def _only(between: str, *sides: tuple[Source | Stored, Iterable[str]]) -> list[str]:
+def _one_sided(between: str, *sides: tuple[Source | StoredRecord, Iterable[str]]) -> list[str]:
     listed = [(side.letter, between.join(names)) for side, names in sides]
     return [f"Only in {letter}: {names}." for letter, names in listed if names]
 
 
-def _settings(settings: Iterable[Setting]) -> str:
+def _settings_text(settings: Iterable[Setting]) -> str:
     """Each setting with its value before and after: `versions.torch 2.12.0 → 2.13.0; ...`."""
     return "; ".join(f"{setting.name} {setting.before} → {setting.after}" for setting in settings)
 
@@ -347,16 +357,20 @@ def _accuracy_cell(case: CaseChange) -> str:
     worst = next((word for word in _SCORES if word in words), "not measured")
     passes = [not stored.record.no_speed for stored in (case.before, case.after)]
     if passes == [True, False]:
-        return joined([bold("passes no longer"), worst], ", ")
-    return joined([worst, italic("passes now")], ", ") if passes == [False, True] else worst
+        return join_markdown([bold("passes no longer"), worst], ", ")
+    return join_markdown([worst, italic("passes now")], ", ") if passes == [False, True] else worst
 
 
 def _speed_cell(case: CaseChange) -> str:
     words = [_speed_word(point) for point in case.points]
     if not words:
-        return "not shown" if _hidden(case) else "no point in both"
-    counts = [joined([str(words.count(word)), word], " ") for word in _SPEEDS if word in words]
-    return joined([joined(counts, ", "), f"of {len(words)}"], " ") if counts else "no difference shown"
+        return "not shown" if _reasons_for_no_speed(case) else "no point in both"
+    counts = [join_markdown([str(words.count(word)), word], " ") for word in _SPEEDS if word in words]
+    return (
+        join_markdown([join_markdown(counts, ", "), f"of {len(words)}"], " ")
+        if counts
+        else "no difference shown"
+    )
 
 
 def _speed_word(point: PointChange) -> str:
@@ -375,7 +389,7 @@ def _legend(changes: Changes) -> list[str]:
             "covers what varied while each was measured, not what the machine changed in between: "
             "`--against` measures both in turns."
         )
-    if any(isinstance(score.pairs, Paired) for case in changes.cases for score in case.scores):
+    if any(isinstance(score.pairs, PairedScores) for case in changes.cases for score in case.scores):
         blocks.append(
             "Accuracy: of the samples that both scored. Lost are those scored worse; the difference has a 95 "
             "% interval (Newcombe's of scores of 0 and 1, else Student's), p is that of the exact test by "
@@ -390,17 +404,19 @@ def _legend(changes: Changes) -> list[str]:
     return blocks
 
 
-def _of_case(case: CaseChange, common: Sequence[Setting]) -> list[Block]:
+def _case_section(case: CaseChange, common: Sequence[Setting]) -> list[Block]:
     specific = [setting for setting in case.setup if setting not in common]
-    unscored = [f"{stored.letter} {unmeasured(stored.record)}" for stored in (case.before, case.after)]
-    scores = [_score(score, case) for score in case.scores] or [f"Accuracy: {', '.join(unscored)}"]
-    before, after = (map(full_point, loads) for loads in (case.only_before, case.only_after))
+    reasons = [
+        f"{stored.letter} {missing_score_reason(stored.record)}" for stored in (case.before, case.after)
+    ]
+    scores = [_score_text(score, case) for score in case.scores] or [f"Accuracy: {', '.join(reasons)}"]
+    before, after = (map(full_point_text, loads) for loads in (case.only_before, case.only_after))
     return [
         Heading(_case_name(case), 2),
-        Bullets([*([f"Setup: {_settings(specific)}"] if specific else []), *scores]),
-        *_hidden(case),
-        _points(case),
-        *_only("; ", (case.before, before), (case.after, after)),
+        Bullets([*([f"Setup: {_settings_text(specific)}"] if specific else []), *scores]),
+        *_reasons_for_no_speed(case),
+        _points_table(case),
+        *_one_sided("; ", (case.before, before), (case.after, after)),
     ]
 
 
@@ -409,16 +425,17 @@ def _case_name(case: CaseChange) -> str:
     return " → ".join(dict.fromkeys(name_of(stored.record) for stored in (case.before, case.after)))
 
 
-def _hidden(case: CaseChange) -> list[str]:
+def _reasons_for_no_speed(case: CaseChange) -> list[str]:
     sides = (case.before, case.after)
     return [f"{side.letter}: {side.record.no_speed}" for side in sides if side.record.no_speed]
 
 
-def _score(change: ScoreChange, case: CaseChange) -> str:
+def _score_text(change: ScoreChange, case: CaseChange) -> str:
     """`top-1: 98.2 % → 97.8 %, ...`, and the ids of samples that changed."""
     sides = ((change.before, case.before), (change.after, case.after))
     values = [
-        metric_text(score, score.served) if score else unmeasured(stored.record) for score, stored in sides
+        metric_text(score, score.served) if score else missing_score_reason(stored.record)
+        for score, stored in sides
     ]
     line, pairs = f"{change.metric}: {' → '.join(values)}", change.pairs
     if isinstance(pairs, str):
@@ -431,13 +448,13 @@ def _score(change: ScoreChange, case: CaseChange) -> str:
     else:
         parts = [f"{line}; the same on each of {pairs.samples} samples in both"]
     ids = {"lost": list(map(code, pairs.lost)), "gained": list(map(code, pairs.gained))}
-    unmatched = ((pairs.only_first, case.before), (pairs.only_second, case.after))
+    unmatched = ((pairs.only_before, case.before), (pairs.only_after, case.after))
     remarks = [f"{outcome} {first_of(names, _SHOWN_IDS)}" for outcome, names in ids.items() if names]
     remarks += [f"{count} only in {stored.letter}" for count, stored in unmatched if count]
-    return joined([*parts, *([f"({'; '.join(remarks)})"] if remarks else [])], " ")
+    return join_markdown([*parts, *([f"({'; '.join(remarks)})"] if remarks else [])], " ")
 
 
-def _points(case: CaseChange) -> Table:
+def _points_table(case: CaseChange) -> Table:
     before, after = case.before.letter, case.after.letter
 
     def throughput(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
@@ -455,7 +472,7 @@ def _points(case: CaseChange) -> Table:
 
     over = f"{after} / {before}"
     columns: list[Column[PointChange]] = [
-        Column("Load point", lambda point: full_point(point.before), narrow="Load point"),
+        Column("Load point", lambda point: full_point_text(point.before), narrow="Load point"),
         throughput(before, lambda point: point.before),
         throughput(after, lambda point: point.after),
         Column(over, lambda point: figure(RATIO, point.ratio, "interval", 1.0), RATIO, narrow=over),
@@ -463,4 +480,4 @@ def _points(case: CaseChange) -> Table:
         p99(after, lambda point: point.after),
         Column("Speed", _speed_word, narrow="Speed"),
     ]
-    return table(columns, case.points, name=lambda point: full_point(point.before), marks=marks)
+    return table(columns, case.points, name=lambda point: full_point_text(point.before), marks=marks)

@@ -14,14 +14,14 @@ _CELLS = 4_000_000
 
 
 @dataclass(frozen=True)
-class Paired:
+class PairedScores:
     """One metric of two runs, on the samples that both have."""
 
     samples: int
     """How many samples both runs have."""
-    only_first: int
+    only_before: int
     """How many samples only the first run has."""
-    only_second: int
+    only_after: int
     difference: Estimate
     """Mean score of the second run less that of the first."""
     p_value: float
@@ -34,7 +34,7 @@ class Paired:
     the p-value is below 5 %."""
 
 
-def paired(before: Mapping[str, float], after: Mapping[str, float], better: str) -> Paired:
+def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better: str) -> PairedScores:
     """Compare scores by sample id, at least one of which both have; `better` is `higher` or `lower`."""
     ids = [name for name in before if name in after]
     first, second = (np.array([scores[name] for name in ids], float) for scores in (before, after))
@@ -47,10 +47,10 @@ def paired(before: Mapping[str, float], after: Mapping[str, float], better: str)
     verdict: Verdict = "passed" if gain.mean() > 0 else "failed"
     if difference.low <= 0 <= difference.high or p_value >= 1 - CONFIDENCE:
         verdict = "not shown"
-    return Paired(
+    return PairedScores(
         samples=len(ids),
-        only_first=len(before) - len(ids),
-        only_second=len(after) - len(ids),
+        only_before=len(before) - len(ids),
+        only_after=len(after) - len(ids),
         difference=difference,
         p_value=p_value,
         lost=tuple(ids[i] for i in order if gain[i] < 0),
@@ -114,11 +114,11 @@ def _wilson(scores: np.ndarray) -> tuple[float, float, float]:
 def _phi(first: np.ndarray, second: np.ndarray) -> float:
     """The correlation, with Newcombe's continuity correction if it is positive; 0 if either is constant."""
     both, neither = int((first * second).sum()), int(((1 - first) * (1 - second)).sum())
-    only_first, only_second = int((first > second).sum()), int((second > first).sum())
+    only_before, only_after = int((first > second).sum()), int((second > first).sum())
     scale = float(np.sqrt(float(first.sum()) * float(second.sum()) * (1 - first).sum() * (1 - second).sum()))
     if not scale:
         return 0.0
-    product = float(both * neither - only_first * only_second)
+    product = float(both * neither - only_before * only_after)
     if product > 0:
         product = max(0.0, product - len(first) / 2)
     return float(product / scale)

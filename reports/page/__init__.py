@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports import plots
-from reports.published import legend, match, section
+from reports.published import match_published, published_legend, published_section
 from reports.record import disk, files, per_sample
 from reports.record.per_sample import Sample, SampleScores
 from reports.record.quantities import (
@@ -28,12 +28,25 @@ from reports.record.sanitize import visible
 from reports.record.schema import Accuracy, Load, case_id
 from reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
 from reports.tables.points import points_of
-from reports.tables.rendering import below, html
+from reports.tables.rendering import html, notes_below
 from reports.tables.summary import machine_blocks, machine_text, serving_blocks, summary_table
 from reports.tables.table import Column, table
 from reports.text import speed
-from reports.text.correctness import main_score, metric_text, tightest_text, unmeasured, unscored
-from reports.text.labels import confidence_levels, full_point, grouped, kind_of_device, point, several_gpus
+from reports.text.correctness import (
+    main_score,
+    metric_text,
+    missing_score,
+    missing_score_reason,
+    tightest_text,
+)
+from reports.text.phrases import (
+    confidence_levels,
+    full_point_text,
+    gpus_text,
+    grouped,
+    kind_of_device,
+    point_text,
+)
 from reports.text.publishable import Publishable, name_of
 
 
@@ -55,7 +68,7 @@ def status_of(record: Publishable) -> Status:
         return Status("good", "passed")
     if record.build.as_found:
         return Status("good", "same answers", "No labels say what the answers should be.")
-    return Status("care", "accuracy not measured", f"{unmeasured(record)}. The conversion holds.")
+    return Status("care", "accuracy not measured", f"{missing_score_reason(record)}. The conversion holds.")
 
 
 # --- which configuration to deploy --------------------------------------------------------------------------
@@ -94,7 +107,9 @@ class Answer:
 
 def answers(records: Sequence[Publishable]) -> list[Answer]:
     rank_by_name = speed.ranks(records)
-    return [_answer(group, rank_by_name) for group in grouped(speed.ranked(records), speed.group_of).values()]
+    return [
+        _answer(group, rank_by_name) for group in grouped(speed.ranked(records), speed.rank_group).values()
+    ]
 
 
 def _answer(group: Sequence[Publishable], rank_by_name: Mapping[str, int]) -> Answer:
@@ -120,7 +135,7 @@ def _answer(group: Sequence[Publishable], rank_by_name: Mapping[str, int]) -> An
         remarks = "None is proven to be right."
     return Answer(
         case.model,
-        ", ".join(filter(None, (case.target, several_gpus(case)))),
+        ", ".join(filter(None, (case.target, gpus_text(case)))),
         [_choice(record, len(choices), len(usable), group) for record in choices],
         remarks,
         [(name_of(record), status_of(record)) for record in group if record.no_speed],
@@ -129,14 +144,14 @@ def _answer(group: Sequence[Publishable], rank_by_name: Mapping[str, int]) -> An
 
 def _choice(record: Publishable, equal: int, usable: int, group: Sequence[Publishable]) -> DeployOption:
     best, score = speed.best_load(record), main_score(record)
-    right, fast = [unscored(record)], []
+    right, fast = [missing_score(record)], []
     if score is not None:
         right = [f"{score.metric} {metric_text(score, score.served)}", tightest_text(score)]
     if best is not None:
         p99 = best.latency_ms.get("p99")
         fast = [
             THROUGHPUT.text_with_half_width(best.throughput_per_s),
-            full_point(best) + (f", p99 {LATENCY.text(p99.value)}" if p99 else ""),
+            full_point_text(best) + (f", p99 {LATENCY.text(p99.value)}" if p99 else ""),
         ]
     return DeployOption(
         name_of(record),
@@ -152,7 +167,7 @@ def _choice(record: Publishable, equal: int, usable: int, group: Sequence[Publis
 def _why(record: Publishable, equal: int, usable: int, group: Sequence[Publishable]) -> str:
     if usable == 1:
         return "the only one with a speed to show"
-    beside = speed.reference(record)
+    beside = speed.format_comparison(record)
     if beside is not None and beside.reference == case_id(record.case):
         return "no other is shown to be faster"
     compared = ""
@@ -165,9 +180,9 @@ def _why(record: Publishable, equal: int, usable: int, group: Sequence[Publishab
 
 def _cost(record: Publishable, best: Load) -> list[str]:
     """Money, energy, and the share of the speed in process that serving leaves, each if known."""
-    price = speed.cost(record, best)
+    cost = speed.cost_per_million(record, best)
     energy = best.gpu.energy_j_per_1000 if best.gpu else None
-    lines = [f"{COST.cell(price.per_million)} per million {price.of}"] if price else []
+    lines = [f"{COST.cell(cost.amount)} per million {cost.of_what}"] if cost else []
     lines += [f"{ENERGY.text(energy)} per 1,000 inferences"] if energy is not None else []
     for efficiency in record.efficiency[:1]:
         share, bracket, interval = SHARE_OF_SPEED.text_with_interval(efficiency.ratio).partition(" (")
@@ -188,7 +203,7 @@ def _latency(name: str) -> Column[Load]:
 
 
 _INTERVALS: Sequence[Column[Load]] = (
-    Column("Load point", point),
+    Column("Load point", point_text),
     Column("Inferences/second", lambda load: load.throughput_per_s, THROUGHPUT, "interval"),
     *map(_latency, ("avg", "p50", "p90", "p95", "p99")),
     Column("Requests", lambda load: load.requests, COUNT),
@@ -202,14 +217,18 @@ _INTERVALS: Sequence[Column[Load]] = (
 
 def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     """The template's variables for a case. Raises RecordError if a file beside its record is damaged."""
-    search, build, published = record.search, record.build, match(record)
+    search, build, published = record.search, record.build, match_published(record)
     scenarios = []
     for scenario in ("offline", "online"):
         loads = [load_point.load for load_point in points_of(record, scenario)]
         note = f"In brackets {confidence_levels(loads)} confidence intervals."
         intervals = [table(_INTERVALS, loads, notes=[note])] if loads else []
         scenarios.append((scenario_section(record, scenario), intervals))
-    beside = [*section(published), legend([published])] if published.rows else [published.missing]
+    beside = (
+        [*published_section(published), published_legend([published])]
+        if published.rows
+        else [published.missing]
+    )
     origin = (
         f"Built in {DURATION.text(build.build_time_s)}: {SIZE.text(build.size_mib)} of {build.weights}, "
         f"digest {build.digest}. The record was last changed at {record.updated or 'unknown'}."
@@ -219,11 +238,11 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
         "name": name_of(record),
         "status": status_of(record),
         "accuracy": accuracy_blocks(record),
-        "worst": _worst(per_sample.of_record(record, results), record.accuracy),
+        "worst": _worst(per_sample.record_samples(record, results), record.accuracy),
         "scenarios": scenarios,
         "curve": _curve(record),
         "beside_points": sections_beside_points(record),
-        "worst_of_search": search and _worst(per_sample.of_search(record, results), search.accuracy),
+        "worst_of_search": search and _worst(per_sample.search_samples(record, results), search.accuracy),
         "published": beside,
         "configs": _configs(record, results),
         "origin": [*machine_blocks([record]), *serving_blocks([record]), origin],
@@ -299,7 +318,7 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
     records: list[Publishable] = [section["record"] for section in sections]
     summary = summary_table(records)
     shares: dict[str, float] = {}
-    for group in grouped(records, speed.group_of).values():
+    for group in grouped(records, speed.rank_group).values():
         loads = {name_of(record): speed.best_load(record) for record in group}
         speeds = {name: best.throughput_per_s.value for name, best in loads.items() if best}
         shares |= {name: 100 * own / (max(speeds.values()) or 1) for name, own in speeds.items()}
@@ -319,6 +338,6 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
         speed=THROUGHPUT,
         statuses=collections.Counter(section["status"].word for section in sections),
         sections={section["name"]: section for section in sections},
-        below=[_BAR, *below(summary)],
+        notes_below=[_BAR, *notes_below(summary)],
         machines=[block for group in by_machine.values() for block in machine_blocks(group)],
     )

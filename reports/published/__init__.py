@@ -18,12 +18,12 @@ from reports.record import commands
 from reports.record.disk import is_plain
 from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from reports.record.sanitize import code
-from reports.record.schema import COMPONENTS, Estimate, Load, Record
+from reports.record.schema import COMPONENTS, Estimate, Load, PointKey, Record, point_key
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, table
-from reports.text.labels import (
+from reports.text.phrases import (
     confidence_levels,
-    device,
-    full_point,
+    device_text,
+    full_point_text,
     grouped,
     sequence_length,
     setting_text,
@@ -134,9 +134,6 @@ def column_of(name: str) -> str:
 # Accelerators that the format implies: NVIDIA lists them beside it, and the name of a case leaves them out.
 _IMPLIED = {"ts-trace": "cuda", "ts-script": "cuda", "tf-trt": "trt"}
 
-PointKey = tuple[str, int, int]
-"""Scenario, batch and concurrency."""
-
 
 @dataclass(frozen=True)
 class Match:
@@ -149,7 +146,7 @@ class Match:
     """A sentence on why there are no rows; empty if there are some."""
 
 
-def match(record: Publishable) -> Match:
+def match_published(record: Publishable) -> Match:
     """A record with the published rows of its model, format, accelerator and precision. All published figures
     are of one whole GPU; a slice may have its GPU's target, so the driver's name for it counts too."""
     gpu, gpus = record.machine.gpu or "", record.case.gpus
@@ -182,12 +179,11 @@ def is_same_gpu(record: Record, row: PublishedRow) -> bool:
 
 def measured_points(record: Publishable) -> dict[PointKey, Load]:
     """The load points, without those at a request rate, as NVIDIA published none."""
-    loads = (load for load in record.loads if load.request_rate_per_s is None)
-    return {(load.scenario, load.batch, load.concurrency): load for load in loads}
+    return {point_key(load): load for load in record.loads if load.request_rate_per_s is None}
 
 
-def point_of(row: PublishedRow) -> PointKey:
-    return row["scenario"], row["batch"], row["concurrency"]
+def published_point(row: PublishedRow) -> PointKey:
+    return PointKey(row["scenario"], row["batch"], row["concurrency"])
 
 
 class Pair(NamedTuple):
@@ -200,16 +196,16 @@ class Pair(NamedTuple):
 def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[Pair]:
     """Each published load point that was measured too, in the order of the source."""
     loads = measured_points(record)
-    return [Pair(loads[point_of(row)], row) for row in rows if point_of(row) in loads]
+    return [Pair(loads[published_point(row)], row) for row in rows if published_point(row) in loads]
 
 
 def published_ratio(record: Publishable, load: Load) -> Estimate | None:
     """The load's throughput over the one published for the same GPU, format, accelerator, precision and load
     point; None if there is none."""
-    if load.request_rate_per_s is not None:
-        return None
-    rows_of_gpu = {point_of(row): row for row in match(record).rows if is_same_gpu(record, row)}
-    row = rows_of_gpu.get((load.scenario, load.batch, load.concurrency), {})
+    rows_of_gpu = {
+        published_point(row): row for row in match_published(record).rows if is_same_gpu(record, row)
+    }
+    row = rows_of_gpu.get(point_key(load), {})
     return _ratio(load.throughput_per_s, row.get("throughput_per_s"))
 
 
@@ -224,17 +220,17 @@ def _ratio(measured: Estimate | None, published: float | None) -> Estimate | Non
 # --- records beside them -----------------------------------------------------------------------------------
 
 _SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concurrencies")}
-"""What a scenario sweeps, and the option of the benchmarks that sets it."""
+"""What a scenario sweeps, a field of a point's key, and the option of the benchmarks that sets it."""
 
 
-def document(matches: Sequence[Match]) -> list[Block]:
+def published_blocks(matches: Sequence[Match]) -> list[Block]:
     """A section per case, with a table per published GPU, and the cases without a published counterpart."""
     blocks: list[Block] = [Heading("Measured beside published", 1)]
     compared = [match for match in matches if match.rows]
     if compared:
-        blocks.append(legend(matches))
+        blocks.append(published_legend(matches))
     for match in compared:
-        blocks += [Heading(name_of(match.record), 2), *section(match)]
+        blocks += [Heading(name_of(match.record), 2), *published_section(match)]
     missing = grouped((match for match in matches if match.missing), lambda match: match.missing)
     if missing:
         names = {
@@ -246,7 +242,7 @@ def document(matches: Sequence[Match]) -> list[Block]:
     return blocks
 
 
-def legend(matches: Sequence[Match]) -> str:
+def published_legend(matches: Sequence[Match]) -> str:
     levels = confidence_levels([load for match in matches for load in match.record.loads])
     interval = f"{levels} interval" if levels else "interval"
     return (
@@ -257,16 +253,16 @@ def legend(matches: Sequence[Match]) -> str:
     )
 
 
-def section(match: Match) -> list[Block]:
+def published_section(match: Match) -> list[Block]:
     record, rows = match.record, match.rows
     if record.no_speed:
         return [record.no_speed]
     labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
-    intro = f"Measured on {device(record)}; published on {labels}."
+    intro = f"Measured on {device_text(record)}; published on {labels}."
     if not is_same_gpu(record, rows[0]):
         intro += " It is other hardware, and the ratios hold that too."
     by_gpu = grouped(rows, lambda row: row["gpu"])
-    tables = [block for group in by_gpu.values() for block in _of_gpu(record, group)]
+    tables = [block for group in by_gpu.values() for block in _gpu_section(record, group)]
     return [intro, *tables, *_unmatched(match)]
 
 
@@ -274,7 +270,7 @@ def _as_published(value: float | None) -> Cell | None:
     return None if value is None else Cell(f"{value:g}", value)
 
 
-def _of_latency(name: str) -> list[Column[Pair]]:
+def _latency_columns(name: str) -> list[Column[Pair]]:
     title, published = name.capitalize(), f"latency_{name}_ms"
     return [
         Column(f"{title} Latency", lambda pair: pair.load.latency_ms.get(name), LATENCY),
@@ -286,7 +282,7 @@ def _of_latency(name: str) -> list[Column[Pair]]:
 
 
 _COLUMNS: Sequence[Column[Pair]] = (
-    Column("Load point", lambda pair: full_point(pair.load)),
+    Column("Load point", lambda pair: full_point_text(pair.load)),
     Column("Inferences/second", lambda pair: pair.load.throughput_per_s, THROUGHPUT, is_starred=True),
     Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
     Column(
@@ -295,12 +291,12 @@ _COLUMNS: Sequence[Column[Pair]] = (
         RATIO,
         "interval",
     ),
-    *_of_latency("p99"),
-    *_of_latency("avg"),
+    *_latency_columns("p99"),
+    *_latency_columns("avg"),
 )
 
 
-def _of_gpu(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
+def _gpu_section(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
     """Heading, differences and table for one published GPU; empty without pairs. Of two scenarios, a
     difference in only one says so."""
     row, points = rows[0], pairs(record, rows)
@@ -324,7 +320,7 @@ def _of_gpu(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
             served = SCORE.text(score.served)
             lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
     shown = table(
-        _COLUMNS, points, name=lambda pair: full_point(pair.load), marks=lambda pair: pair.load.marks
+        _COLUMNS, points, name=lambda pair: full_point_text(pair.load), marks=lambda pair: pair.load.marks
     )
     return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), shown]
 
@@ -333,12 +329,12 @@ def _unmatched(match: Match) -> list[str]:
     """A line on points only measured, and one on points only published with the command to measure them: the
     case anew if they need a larger batch than the deployment takes."""
     record = match.record
-    measured, figures = set(measured_points(record)), set(map(point_of, match.rows))
+    measured, figures = set(measured_points(record)), set(map(published_point, match.rows))
     lines = [] if measured & figures else ["No load point was both measured and published."]
     if alone := measured - figures:
         lines.append(f"{_counted(alone, 'measured')} not published: {_listed(alone)}.")
     if alone := figures - measured:
-        largest = max(batch for _, batch, _ in alone)
+        largest = max(point.batch for point in alone)
         grows = largest > record.deployment.max_batch_size
         sweeps = (
             (option, _sizes(figures if grows else alone, name)) for name, (_, option) in _SWEEPS.items()
@@ -362,8 +358,10 @@ def _listed(points: Set[PointKey]) -> str:
 
 
 def _sizes(points: Iterable[PointKey], scenario: str) -> str:
-    place = 1 if scenario == "offline" else 2  # of the batch size, and of the concurrency
-    return ",".join(map(str, sorted({point[place] for point in points if point[0] == scenario})))
+    axis, _ = _SWEEPS[scenario]
+    return ",".join(
+        map(str, sorted({getattr(point, axis) for point in points if point.scenario == scenario}))
+    )
 
 
 _SETTINGS = {
@@ -380,7 +378,7 @@ def differences(record: Record, row: PublishedRow) -> list[str]:
     """The differences, measured first; a setting that the source leaves out is none."""
     parts = []
     if not is_same_gpu(record, row):
-        parts.append(f"hardware {device(record)}, published {row['gpu_label']}")
+        parts.append(f"hardware {device_text(record)}, published {row['gpu_label']}")
     if record.serving and record.serving.backend == "python":
         parts.append("Triton's Python backend, published the format's own")
     if record.build.weights.startswith("random"):

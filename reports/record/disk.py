@@ -25,7 +25,7 @@ _OF_THE_FILE_SYSTEM = "lost+found"
 """The folder that ext4 makes for root at the top of each disk, such as a volume of a container."""
 
 
-def matching(folder: Path, pattern: str) -> list[Path]:
+def strict_glob(folder: Path, pattern: str) -> list[Path]:
     """The sorted paths below a folder that match a pattern such as `*/*.json`; none if there is no such
     folder. Raises PermissionError, which names the folder, if this user may not list one."""
     paths = [folder]
@@ -36,7 +36,7 @@ def matching(folder: Path, pattern: str) -> list[Path]:
     return sorted(paths)
 
 
-def below(folder: Path, is_entered: Callable[[Path], bool] = lambda _folder: True) -> Iterator[Path]:
+def strict_walk(folder: Path, is_entered: Callable[[Path], bool] = lambda _folder: True) -> Iterator[Path]:
     """Everything below a folder, except behind links and in folders that `is_entered` excludes; nothing if
     there is no such folder. Raises PermissionError as `matching` does."""
     pending = [folder]
@@ -99,7 +99,7 @@ def content(path: Path, folder: Path | None = None, largest_bytes: int = LARGEST
     raise OSError(errno.EFBIG, message, str(path))
 
 
-def holds(path: Path, wanted: bytes) -> bool:
+def has_content(path: Path, wanted: bytes) -> bool:
     """Whether `path` is a regular file with exactly this content."""
     try:
         return content(path, largest_bytes=len(wanted)) == wanted
@@ -107,7 +107,7 @@ def holds(path: Path, wanted: bytes) -> bool:
         return False
 
 
-def given(path: Path, largest_bytes: int = LARGEST_BYTES) -> bytes:
+def read_user_file(path: Path, largest_bytes: int = LARGEST_BYTES) -> bytes:
     """The content of a user's file, also behind symbolic links. For anything but a regular file of at most
     `largest_bytes` it raises an OSError, whose `strerror` is for the user."""
     if path.exists() and not path.is_file():
@@ -139,7 +139,7 @@ def replace(path: Path, content: bytes) -> None:
     anything but a regular file is there."""
     make_folder(path.parent)
     _clean_once(path.parent.absolute())
-    with named(path):
+    with errors_naming(path):
         old = path.lstat() if os.path.lexists(path) else None
         if old is not None and not stat.S_ISREG(old.st_mode):
             raise OSError(
@@ -160,12 +160,12 @@ def replace(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def write_given(path: Path, content: bytes) -> None:
+def write_user_file(path: Path, content: bytes) -> None:
     """Write `content` to a user's path: to a file as `replace` does, also behind a symbolic link; to a pipe,
     a terminal or /dev/null in place. Raises an OSError that names `path`."""
     if path.exists() and not os.access(path, os.W_OK):  # its folder may still let `replace` succeed
         raise PermissionError(errno.EACCES, "it may not be written to. Name another file", str(path))
-    with named(path):
+    with errors_naming(path):
         if (path.is_file() and not stands_for_another(path)) or not path.exists():
             replace(Path(os.path.realpath(path)), content)
         else:
@@ -181,7 +181,7 @@ def stands_for_another(path: Path) -> bool:
 def make_folder(path: Path) -> None:
     """Make a folder and its parents; raises an OSError that names `path` if something else is there."""
     try:
-        with named(path):
+        with errors_naming(path):
             path.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         check_folder(path)  # its error says what is there
@@ -206,7 +206,7 @@ def obstacle(folder: Path) -> tuple[Path, str] | None:
 
 
 @contextlib.contextmanager
-def named(path: Path) -> Iterator[None]:
+def errors_naming(path: Path) -> Iterator[None]:
     """Make the system's OSErrors name `path`, not the temporary file or none."""
     try:
         yield

@@ -11,11 +11,11 @@ from reports.record.quantities import RATIO
 Figures = dict[str, float | int | str]
 
 
-def of_conversion(conversion: schema.Parity) -> Figures:
+def conversion_figures(conversion: schema.Conversion) -> Figures:
     return _plain(conversion)
 
 
-def of_accuracy(accuracy: schema.Accuracy) -> Figures:
+def accuracy_figures(accuracy: schema.Accuracy) -> Figures:
     """Each metric after each stage (`top-1_served_percent`), its tightest limit, and differing decisions."""
     figures: Figures = {"evaluated_samples": accuracy.samples}
     for score in accuracy.scores:
@@ -30,7 +30,7 @@ def of_accuracy(accuracy: schema.Accuracy) -> Figures:
     return figures | _known(largest_difference=same.relative_difference if same else None)
 
 
-def of_gate(gate: schema.AnswerGate) -> Figures:
+def gate_figures(gate: schema.AnswerGate) -> Figures:
     same = gate.same
     return _known(
         requests=gate.requests,
@@ -46,7 +46,7 @@ def best_of(loads: Sequence[schema.Load]) -> schema.Load | None:
     return max(closed, key=lambda load: load.throughput_per_s.value, default=None)
 
 
-def of_point(load: schema.Load) -> Figures:
+def point_figures(load: schema.Load) -> Figures:
     """The setting of a load point, and the extent of its measurement."""
     answers = load.answers
     return _known(
@@ -63,10 +63,10 @@ def of_point(load: schema.Load) -> Figures:
     )
 
 
-def of_load(load: schema.Load) -> Figures:
+def load_figures(load: schema.Load) -> Figures:
     """A load point: throughput and latencies with their bounds, and where the time went. A point without a
     comparison, for example, lacks the figures of one."""
-    figures = of_point(load) | bounds("throughput", "_per_s", load.throughput_per_s)
+    figures = point_figures(load) | bounds("throughput", "_per_s", load.throughput_per_s)
     for name, value in load.latency_ms.items():
         figures |= bounds(f"latency_{name}", "_ms", value)
     figures |= {f"{name}_ms": value for name, value in load.components_ms.items()}
@@ -87,7 +87,7 @@ def of_load(load: schema.Load) -> Figures:
     return figures | {name: value for name, value in _plain(load).items() if name not in figures}
 
 
-def of_efficiency(measurements: Sequence[schema.Efficiency]) -> Figures:
+def efficiency_figures(measurements: Sequence[schema.Efficiency]) -> Figures:
     """The efficiency of each scenario: `offline_in_process_ratio`, served over in process, and so on."""
     figures: Figures = {}
     for efficiency in measurements:
@@ -96,7 +96,7 @@ def of_efficiency(measurements: Sequence[schema.Efficiency]) -> Figures:
     return figures
 
 
-def of_against(beside: schema.BesideOther) -> Figures:
+def against_figures(beside: schema.ServerComparison) -> Figures:
     """Start-up time and memory here and on the other server, and the number of new warnings."""
     return _known(
         ready_s=ready_s(beside.here),
@@ -123,7 +123,7 @@ def gpu_memory_bytes(side: schema.ServedSide) -> float | None:
     return side.used.get("GPU memory")
 
 
-def of_search(search: schema.Search) -> Figures:
+def search_figures(search: schema.Search) -> Figures:
     batches = " ".join(map(str, search.deployment.preferred_batch_sizes))
     return {
         "latency_budget_ms": search.budget_ms,
@@ -131,9 +131,9 @@ def of_search(search: schema.Search) -> Figures:
         "budget_verdict": search.verdict,
         **_plain(search.deployment),
         "preferred_batch_sizes": batches,
-        **of_load(search.load),
+        **load_figures(search.load),
         **(bounds("goodput", "_per_s", search.goodput_per_s) if search.goodput_per_s else {}),
-        **(of_accuracy(search.accuracy) if search.accuracy else {}),
+        **(accuracy_figures(search.accuracy) if search.accuracy else {}),
     }
 
 
@@ -142,7 +142,7 @@ def percent(share: float) -> float:
     return round(100 * share, 12)
 
 
-def of_served(score: schema.Score) -> Figures:
+def served_figures(score: schema.Score) -> Figures:
     """The served score: `top-1_served_percent`, or `mel_MSE_served` for an error."""
     return _named(score, served=score.served)
 

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from reports.record import disk, validate
-from reports.record.disk import matching
-from reports.record.disk import replace as replace
 from reports.record.sanitize import cut, is_printable, one_line, path_text, visible
 from reports.record.schema import LONGEST_TEXT, Case, Record, case_id
 
@@ -43,8 +41,9 @@ def config_of_search(path: Path) -> str:
 
 
 def write(record: Record, path: Path) -> None:
-    """Write `record` with `replace`. Raises ValueError if a number is not finite, and then writes nothing."""
-    replace(path, encode(record))
+    """Write `record` with `disk.replace`; for a number that is not finite it writes nothing, but raises
+    ValueError."""
+    disk.replace(path, encode(record))
 
 
 def encode(record: Record) -> bytes:
@@ -71,10 +70,7 @@ def read(path: Path) -> Record:
 
 
 def parse(
-    kind: type[_Kind],
-    path: Path,
-    folder: Path | None = None,
-    largest_bytes: int = disk.LARGEST_BYTES,
+    kind: type[_Kind], path: Path, folder: Path | None = None, largest_bytes: int = disk.LARGEST_BYTES
 ) -> _Kind:
     """Read a file of type `kind` from `folder` with `disk.content`. Raises RecordError, which names the file
     and the key."""
@@ -103,11 +99,6 @@ class FolderRecords:
         if self.unreadable:
             raise RecordError("\n".join(self.unreadable.values()))
         return self.records
-
-
-def read_all(results: Path) -> list[Record]:
-    """Every record below `results`, by name. Raises RecordError, also if one of them is unreadable."""
-    return list(read_folder(results).all().values())
 
 
 def read_folder(results: Path) -> FolderRecords:
@@ -171,9 +162,9 @@ def _begins_as_record(path: Path) -> bool:
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
-    """The paths below a foreign folder, as `disk.matching` gives them. Raises RecordError for a name
+    """The paths below a foreign folder, as `disk.strict_glob` gives them. Raises RecordError for a name
     with control characters: printed, it could pass for output of the suite."""
-    paths = matching(folder, pattern)
+    paths = disk.strict_glob(folder, pattern)
     for path in paths:
         if not is_printable(str(path.relative_to(folder))):
             raise RecordError(

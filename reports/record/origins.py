@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 from msgspec import structs
 
-from reports.record.schema import Machine, Origin, Record, place
+from reports.record.schema import Machine, Origin, Record, point_key
 
 Key = tuple[Any, ...]
 """The key of a measurement: `("accuracy",)`, `("loads", "offline", 8, 1, 0.0, "")` and so on."""
@@ -17,8 +17,8 @@ SEVERAL: Mapping[str, Callable[[Any], Key]] = {
     "failures": lambda failure: (failure.test,),
     "gates": lambda gate: (gate.gate,),
     "starts": lambda start: (start.scenario,),
-    "loads": place,
-    "efficiency": lambda efficiency: (efficiency.scenario, efficiency.batch, efficiency.concurrency),
+    "loads": point_key,
+    "efficiency": point_key,
 }
 """The fields of a record with any number of measurements, each with the key of a measurement within it."""
 SINGLE = tuple(

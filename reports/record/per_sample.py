@@ -7,18 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from reports.record import files
-from reports.record.schema import (
-    Accuracy,
-    ByName,
-    Case,
-    LongText,
-    Number,
-    Record,
-    Struct,
-    Text,
-    case_id,
-)
+from reports.record import disk, files
+from reports.record.schema import Accuracy, ByName, Case, LongText, Number, Record, Struct, Text, case_id
 
 STAGES = ("framework", "converted", "served")
 
@@ -68,7 +58,7 @@ def path_of_search(case: Case, results: Path) -> Path:
 def write(samples: SampleScores, path: Path) -> None:
     """Write `samples` on one line: with a data set of 50,000, each list has as many numbers."""
     text = json.dumps(msgspec.to_builtins(samples), separators=(",", ":"), allow_nan=False) + "\n"
-    files.replace(path, text.encode())
+    disk.replace(path, text.encode())
 
 
 def read(path: Path, folder: Path | None = None) -> SampleScores:
@@ -85,19 +75,19 @@ def read(path: Path, folder: Path | None = None) -> SampleScores:
     return samples
 
 
-def of_record(record: Record, results: Path) -> SampleScores | None:
+def record_samples(record: Record, results: Path) -> SampleScores | None:
     """The samples of the record's ledger; None without a file, or for a file of another build."""
-    return of_ledger(record, record.accuracy, path_of(record.case, results))
+    return ledger_samples(record, record.accuracy, path_of(record.case, results))
 
 
-def of_search(record: Record, results: Path) -> SampleScores | None:
+def search_samples(record: Record, results: Path) -> SampleScores | None:
     """The samples of the ledger of a search's winner; None as for `of_record`."""
     accuracy = record.search.accuracy if record.search else None
     path = path_of_search(record.case, results)
-    return of_ledger(record, accuracy, path, path.parent.parent)
+    return ledger_samples(record, accuracy, path, path.parent.parent)
 
 
-def of_ledger(
+def ledger_samples(
     record: Record, accuracy: Accuracy | None, path: Path, folder: Path | None = None
 ) -> SampleScores | None:
     """The samples at `path` if they belong to this ledger of the record, else None."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reports.record.schema import CONFIDENCE, Estimate, Load
+from reports.record.schema import CONFIDENCE, Estimate
 
 Speeds = Sequence[float] | np.ndarray
 """The speed in each pass, in any unit, [passes]."""
@@ -17,14 +17,12 @@ FEWEST_PASSES = 2
 """The fewest passes of each side for a ratio of two times: one has no spread."""
 
 
-def speeds(load: Load) -> list[float]:
-    """The speed of each pass: throughput, or at a given request rate the inverse of the mean latency."""
-    if load.request_rate_per_s is None:
-        return [each_pass.throughput_per_s for each_pass in load.passes]
-    return [1 / each_pass.latency_ms["avg"] for each_pass in load.passes]
+def speed_of_pass(throughput_per_s: float, mean_latency: float, request_rate_per_s: float | None) -> float:
+    """The throughput; at a given request rate, which the server keeps to, the inverse of the mean latency."""
+    return throughput_per_s if request_rate_per_s is None else 1 / mean_latency
 
 
-def paired_ratio(mine: Speeds, theirs: Speeds, confidence: float = CONFIDENCE) -> Estimate:
+def paired_ratio(speeds: Speeds, reference: Speeds, confidence: float = CONFIDENCE) -> Estimate:
     """The ratio of speeds that were measured in pairs, with an interval that assumes no distribution.
 
     Chance decides which side of a pair comes first, so the differences of the logarithms are symmetric about
@@ -32,7 +30,7 @@ def paired_ratio(mine: Speeds, theirs: Speeds, confidence: float = CONFIDENCE) -
     median of the means of all pairs of differences, and its interval is Wilcoxon's (Hollander and Wolfe,
     Nonparametric Statistical Methods, 3.3). Drift that outlasts a pair cancels; bursts of noise in up to 29 %
     of the pairs do little harm. Needs FEWEST_PAIRS pairs."""
-    differences = np.log(mine) - np.log(theirs)
+    differences = np.log(speeds) - np.log(reference)
     count = len(differences)
     if count < FEWEST_PAIRS:
         raise ValueError(f"a ratio needs {FEWEST_PAIRS} pairs, not {count}")
@@ -67,20 +65,20 @@ def _up_to(count: int) -> np.ndarray:
     return np.cumsum(chances)
 
 
-def paired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
+def paired_chance(speeds: Speeds, reference: Speeds, limit: float) -> float:
     """The chance of pairs this slow or slower if the true ratio is `limit`: Wilcoxon's test, one-sided. It is
     at least 2^-pairs, however slow they are, so few pairs show nothing among many points."""
-    differences = np.log(mine) - np.log(theirs) - np.log(limit)
+    differences = np.log(speeds) - np.log(reference) - np.log(limit)
     first, second = _all_pairs(len(differences))
     above = int(((differences[first] + differences[second]) >= 0).sum())
     return float(_up_to(len(differences))[above])
 
 
-def unpaired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
+def unpaired_chance(speeds: Speeds, reference: Speeds, limit: float) -> float:
     """The chance of passes this slow, at two times, if the true ratio is `limit`: Welch's test, one-sided."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
-    logs = np.log(mine) - np.log(limit), np.log(theirs)
+    logs = np.log(speeds) - np.log(limit), np.log(reference)
     if logs[0].std() == logs[1].std() == 0:
         return 0.0 if logs[0].mean() < logs[1].mean() else 1.0
     return float(stats.ttest_ind(*logs, equal_var=False, alternative="less").pvalue)
@@ -97,12 +95,12 @@ def shown_by_holm(chances: Sequence[float], level: float) -> list[bool]:
     return is_shown
 
 
-def unpaired_ratio(mine: Speeds, theirs: Speeds) -> Estimate:
+def unpaired_ratio(speeds: Speeds, reference: Speeds) -> Estimate:
     """The ratio of speeds at two times, with Welch's interval of their logarithms. It covers the variation of
     passes at either time, not changes of the machine in between. Needs FEWEST_PASSES of each."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
-    logs = np.log(mine), np.log(theirs)
+    logs = np.log(speeds), np.log(reference)
     middle = float(logs[0].mean() - logs[1].mean())
     if logs[0].std() == logs[1].std() == 0:
         return _ratio(middle, middle, middle)

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 LONGEST = 2000
 """Characters of a text in a sentence. This suite's longest, all versions of a machine, has some 1,000."""
+LONGEST_LINE = 5000
+"""Characters of a cell or a line; the longest reason for a hidden speed takes some hundreds a load point."""
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlevel = 80, 80, 2
@@ -66,10 +68,10 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 
 @functools.lru_cache(maxsize=4096)  # most cells of many records are alike
-def in_markdown(text: str, longest: int = LONGEST) -> str:
+def _escaped(text: str) -> str:
     """The text on one line of markdown, which shows it as it stands: it makes no table, HTML, link or
     picture. Only code between single backticks is rendered."""
-    line = one_line(text, longest)
+    line = one_line(text, LONGEST_LINE)
     # If single backticks are even in number, each second one ends the code that the one before began.
     has_code = line.count("`") % 2 == 0 and "``" not in line
     parts = _CODE.split(line) if has_code else [line]
@@ -88,42 +90,29 @@ def quoted(value: object) -> str:
     return one_line(_SHORT.repr(value), 200)
 
 
-LONGEST_LINE = 5000
-"""Characters of a cell or a line; the longest reason for a hidden speed takes some hundreds a load point."""
-
-
-class Emphasised(str):
-    """Emphasised text of any origin, as escaped markdown that `text` and `markdown` leave alone. There is no
-    other way to emphasise: asterisks in a text are shown."""
+class Formatted(str):
+    """Markdown in which text of foreign origin is escaped already: `markdown_text` and `markdown` leave it
+    alone. There is no other way to emphasise: asterisks in a text are shown."""
 
     __slots__ = ()
 
-    def __new__(cls, parts: Iterable[tuple[str, str]], between: str = "; ") -> "Emphasised":
-        """Each part with its sign, such as `**`, around it; an emphasised one stays as it is."""
-        return super().__new__(cls, between.join(f"{sign}{text(part)}{sign}" for sign, part in parts))
+
+def bold(value: str) -> Formatted:
+    return Formatted(f"**{markdown_text(value)}**")
 
 
-def bold(value: str) -> Emphasised:
-    return Emphasised([("**", value)])
+def italic(value: str) -> Formatted:
+    return Formatted(f"*{markdown_text(value)}*")
 
 
-def italic(value: str) -> Emphasised:
-    return Emphasised([("*", value)])
-
-
-def joined(values: Iterable[str], between: str) -> Emphasised:
-    """Texts, some of them emphasised, with a separator."""
-    return Emphasised((("", value) for value in values), between)
-
-
-def as_is(value: str) -> Emphasised:
-    """Markdown that the suite itself wrote."""
-    return str.__new__(Emphasised, value)
+def join_markdown(values: Iterable[str], between: str) -> Formatted:
+    """Texts, some of them formatted, with a separator."""
+    return Formatted(between.join(map(markdown_text, values)))
 
 
 def plain(value: str) -> str:
     """The text without signs of emphasis and code, and without escapes, for a terminal or CSV."""
-    unmarked = re.sub(r"\\(.)|\*+", r"\1", value) if isinstance(value, Emphasised) else value
+    unmarked = re.sub(r"\\(.)|\*+", r"\1", value) if isinstance(value, Formatted) else value
     return unmarked.replace("`", "")
 
 
@@ -132,8 +121,8 @@ def code(value: str) -> str:
     return f"`{one_line(value, LONGEST_LINE).replace('`', chr(39)) or ' '}`"
 
 
-def text(value: str) -> str:
+def markdown_text(value: str) -> str:
     """Text of any origin on one line, harmless everywhere: it makes no table, HTML, link or picture. Code in
-    backticks, which sentences of this suite contain, stays code, and Emphasised text stays as it is. Never
+    backticks, which sentences of this suite contain, stays code, and Formatted text stays as it is. Never
     pass escaped text, to this function or to `markdown`: it would be escaped twice."""
-    return value if isinstance(value, Emphasised) else in_markdown(value, LONGEST_LINE)
+    return value if isinstance(value, Formatted) else _escaped(value)

@@ -2,7 +2,7 @@
 writes its file. `reports.record.validate` checks its parts against each other."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, Protocol, TypeVar
+from typing import Annotated, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, field
@@ -45,8 +45,8 @@ Scenario = Annotated[str, Meta(pattern=r"\A(offline|online)\Z")]
 Name = Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]+\Z")]
 """A word of the suite, such as the name of a percentile."""
 SPEED = Meta(extra={"is_speed": True})
-"""Marks a field, which has a default, as a speed: `reports.text.publishable` leaves it out of a case that is
-not proven right."""
+"""Marks a field as a speed, or as one from which a speed follows: `reports.text.publishable` empties it in a
+case that is not proven right."""
 _MOST_ENTRIES = Meta(max_length=500)
 """Several times the longest sweep; a page of thousands of load points would take minutes."""
 
@@ -220,7 +220,7 @@ class ServedSide(Struct, frozen=True):
     """The server's use of each visible resource in USED, after it had answered each sample alone."""
 
 
-class BesideOther(Struct, frozen=True):
+class ServerComparison(Struct, frozen=True):
     """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
     the differences other than answers (the gate `other`) and speed (the loads' `comparison`)."""
 
@@ -300,7 +300,7 @@ def within_limits(difference: OutputDifference) -> bool:
     )
 
 
-class Parity(Struct, frozen=True):
+class Conversion(Struct, frozen=True):
     """The converted model in process against the framework, on the same samples."""
 
     samples: Count
@@ -447,7 +447,7 @@ class VerifiedAnswers(Struct, frozen=True):
     """The compared answers; each row of a batch is one."""
     wrong: Count
     requests: Count
-    duration_s: Number
+    duration_s: Annotated[Number, SPEED]
     """Seconds between the passes, which count in no throughput."""
     first_wrong: WrongAnswer | None = None
     held_to: Literal["in process", "alone"] = "in process"
@@ -535,9 +535,9 @@ class Pass(Struct, frozen=True):
     """One run of the load generator; every estimate combines several. Its figures are a load point's."""
 
     requests: Count
-    duration_s: NotNegative
-    throughput_per_s: Positive
-    latency_ms: ByName[Positive]
+    duration_s: Annotated[NotNegative, SPEED]
+    throughput_per_s: Annotated[Positive, SPEED]
+    latency_ms: Annotated[ByName[Positive], SPEED]
 
 
 class CpuUse(Struct, frozen=True):
@@ -597,24 +597,24 @@ class Comparison(Struct, frozen=True):
     """The other build: a commit, or a folder."""
     method: Literal["interleaved", "records"]
     """interleaved: both were measured in turns; records: the other was measured at another time."""
-    ratio: Estimate
+    ratio: Annotated[Estimate, SPEED]
     """Speed over the reference's: throughput, or at a request rate the inverse of the mean latency."""
     allowed_slowdown: Share
     """The slow-down that passes: 0.03 lets the ratio be 0.97."""
-    verdict: SpeedWord
+    verdict: Annotated[SpeedWord, SPEED]
     """slower: the whole interval lies below the limit, and that is shown among all points of the run; not
     slower: the whole interval lies above; not shown: neither."""
     passes: Count
     """The passes of each build in the ratio."""
-    seconds_to_settle: Number | None
+    seconds_to_settle: Annotated[Number | None, SPEED]
     """Estimated further measuring time until the verdict is settled; None if it is."""
-    chance: Share
+    chance: Annotated[Share, SPEED]
     """The chance of a ratio this low or lower for a build just as slow as allowed, over all looks here."""
     points: Counted
     """The load points that the run compared; any of them is `slower` by mistake in at most 1 of 100 runs."""
-    p99_ratio: Estimate | None = None
+    p99_ratio: Annotated[Estimate | None, SPEED] = None
     """The p99 latency over the reference's, of the same passes as the ratio."""
-    p99_is_longer: bool = False
+    p99_is_longer: Annotated[bool, SPEED] = False
     """Whether p99 is shown, among all points of the run, to be longer than the allowed slow-down makes it."""
 
 
@@ -636,60 +636,38 @@ class Load(Struct, frozen=True):
     batch: Counted
     concurrency: Count
     """Requests in flight; 0 at a request rate."""
-    throughput_per_s: Estimate
+    throughput_per_s: Annotated[Estimate, SPEED]
     """Inferences per second: requests times batch."""
-    latency_ms: ByName[Estimate]
+    latency_ms: Annotated[ByName[Estimate], SPEED]
     """By name: avg, p50, p90, p95 and p99. At a request rate they count from the scheduled time."""
-    components_ms: ByName[Number]
+    components_ms: Annotated[ByName[Number], SPEED]
     """The mean time per request in each of COMPONENTS."""
     passes: tuple[Pass, ...]
     requests: Count
-    duration_s: NotNegative
+    duration_s: Annotated[NotNegative, SPEED]
     warm_up_s: NotNegative
     """Seconds under load until latencies were stationary, before the measurement."""
     samples: Counted
     """The number of different samples in the requests."""
-    certified: ByName[CertifiedPercentile]
+    certified: Annotated[ByName[CertifiedPercentile], SPEED]
     """By the percentile's name: p99 and p99.9."""
     request_rate_per_s: Positive | None = None
     """Requests per second of a schedule (open loop)."""
     arrivals: Literal["constant", "poisson"] | None = None
-    slip_ms: Number | None = None
+    slip_ms: Annotated[Number | None, SPEED] = None
     """The 99th percentile of how late a request was sent."""
     cpu: CpuUse | None = None
-    gpu: GpuUse | None = None
+    gpu: Annotated[GpuUse | None, SPEED] = None
     comparison: Comparison | None = None
-    marks: tuple[Mark, ...] = ()
+    marks: Annotated[tuple[Mark, ...], SPEED] = ()
     answers: VerifiedAnswers | None = None
     """None if no answer was checked."""
-    repeated_speed: Estimate | None = None
+    repeated_speed: Annotated[Estimate | None, SPEED] = None
     """The speed of a repeated sample over that of new ones at the fastest point; None for long requests."""
-    composing: tuple[ComposingModel, ...] = ()
+    composing: Annotated[tuple[ComposingModel, ...], SPEED] = ()
     """The models that this one calls in its requests."""
     origin: Origin | None = None
-    budget: LatencyBudget | None = None
-
-
-class LoadSetting(Protocol):
-    """The fields that identify a load point within its case, of a Load or a point with hidden figures."""
-
-    @property
-    def scenario(self) -> str: ...
-    @property
-    def batch(self) -> int: ...
-    @property
-    def concurrency(self) -> int: ...
-    @property
-    def request_rate_per_s(self) -> float | None: ...
-    @property
-    def arrivals(self) -> str | None: ...
-
-
-class UnderLoad(LoadSetting, Protocol):
-    """A load point whose answers were compared."""
-
-    @property
-    def answers(self) -> VerifiedAnswers | None: ...
+    budget: Annotated[LatencyBudget | None, SPEED] = None
 
 
 def point_id(
@@ -703,18 +681,10 @@ def point_id(
     return f"b{batch:03d}-r{rate}-{arrivals}"
 
 
-Place = tuple[str, int, int, float, str]
-
-
-def place(load: LoadSetting) -> Place:
-    """Scenario, batch, concurrency, request rate and arrivals: they identify a load point, and sort."""
-    return (load.scenario, load.batch, load.concurrency, load.request_rate_per_s or 0.0, load.arrivals or "")
-
-
 # --- results at the load points -----------------------------------------------------------------------------
 
 
-class BesideReference(Struct, frozen=True):
+class FormatComparison(Struct, frozen=True):
     """The best load point of a case compared with the reference format of its model."""
 
     reference: Text
@@ -747,7 +717,7 @@ class Efficiency(Struct, frozen=True):
     """The fastest large matrix product or convolution in this precision on these threads, in these turns."""
     spinning: bool = False
     """Whether idle ONNX Runtime threads spun in process, as in Triton's own backend."""
-    beside: BesideReference | None = None
+    beside: FormatComparison | None = None
     """None if it is not the case's best point, or the reference format is not proven."""
     serial_per_s: Estimate | None = None
     """In process with copies to the GPU, computation and copies back one after the other; None on a CPU."""
@@ -773,7 +743,7 @@ class Search(Struct, frozen=True):
     verdict: BudgetWord
     """within: the whole interval of the percentile keeps the budget; not shown: only its value does; beyond:
     no configuration keeps it, and this one is nearest."""
-    lead: Estimate | None
+    lead: Annotated[Estimate | None, SPEED]
     """The winner's throughput (at rates, goodput) over the runner-up's; None without a runner-up."""
     configurations: Count
     passes: Count
@@ -782,7 +752,7 @@ class Search(Struct, frozen=True):
     accuracy: Accuracy | None = None
     """The winner's ledger; None until it is proven."""
     origin: Origin | None = None
-    goodput_per_s: Estimate | None = None
+    goodput_per_s: Annotated[Estimate | None, SPEED] = None
     """Answers per second within the budget, from when each was due; None for a search of throughput."""
     rates: Count | None = None
     """Request rates that were measured, over all configurations; None for a search of throughput."""
@@ -792,12 +762,31 @@ class Search(Struct, frozen=True):
     """The winner's changes to that model's config.pbtxt; empty if nothing is better."""
 
 
+class PointKey(NamedTuple):
+    """What identifies a load point within its case; keys sort in the order of tables."""
+
+    scenario: str
+    batch: int
+    concurrency: int
+    request_rate_per_s: float = 0.0
+    arrivals: str = ""
+
+
+def point_key(measured: Load | Efficiency) -> PointKey:
+    point = PointKey(measured.scenario, measured.batch, measured.concurrency)
+    if isinstance(measured, Efficiency):  # it is measured with a number of requests in flight
+        return point
+    return point._replace(
+        request_rate_per_s=measured.request_rate_per_s or 0.0, arrivals=measured.arrivals or ""
+    )
+
+
 def verdict_of(result: Comparison | Search) -> Verdict:
     """The verdict: whether a build is not slower than the other, or a configuration keeps its budget."""
     return _VERDICTS[result.verdict]
 
 
-USED: Mapping[str, Literal["bytes", "number"]] = {
+RESOURCE_UNITS: Mapping[str, Literal["bytes", "number"]] = {
     "memory of the server": "bytes",
     "memory of its stubs": "bytes",
     "shared memory": "bytes",
@@ -878,7 +867,7 @@ class Record(Struct, frozen=True):
     """None until the case has been served."""
     deployment: Deployment
     build: Build
-    conversion: Parity | None = None
+    conversion: Conversion | None = None
     accuracy: Accuracy | None = None
     accuracy_missing: Text | None = None
     """Why the task's metric was not measured; the ledger then has only what the framework's outputs tell."""
@@ -893,7 +882,7 @@ class Record(Struct, frozen=True):
     """For a model that does not answer each request with one answer."""
     warm_up: Annotated[WarmUp | None, SPEED] = None
     soak: Soak | None = None
-    against: BesideOther | None = None
+    against: ServerComparison | None = None
     """Differences from the model that this one is to replace."""
     failures: tuple[StageFailure, ...] = ()
     """Tests that failed before they had a result; a run that gets through the test removes its entry."""
@@ -906,6 +895,6 @@ class Record(Struct, frozen=True):
     schema: Literal[1] = SCHEMA
 
     @property
-    def under_load(self) -> tuple[UnderLoad, ...]:
+    def under_load(self) -> tuple[Load | Soak, ...]:
         """All that was under load."""
         return (*self.loads, *filter(None, [self.soak]))

@@ -24,7 +24,7 @@ def problems(record: schema.Record) -> Problems:
         yield "case.precision", "it is empty, although the model was converted"
     seen: dict[object, int] = {}
     for number, load in enumerate(record.loads):
-        if (first := seen.setdefault(schema.place(load), number)) != number:
+        if (first := seen.setdefault(schema.point_key(load), number)) != number:
             yield f"loads[{number}]", f"the same load point as loads[{first}]"
     search = record.search
     if search is not None and search.percentile not in search.load.latency_ms:
@@ -32,11 +32,11 @@ def problems(record: schema.Record) -> Problems:
         yield "search.percentile", reason
     for key, part in _parts(record, ""):
         if isinstance(part, schema.Estimate):
-            yield from _of_estimate(part, key)
+            yield from _estimate_problems(part, key)
         elif isinstance(part, schema.Accuracy):
-            yield from _of_accuracy(part, key)
+            yield from _accuracy_problems(part, key)
         elif isinstance(part, schema.Load):
-            yield from _of_load(part, key)
+            yield from _load_problems(part, key)
 
 
 def _parts(part: schema.Struct, key: str) -> Iterator[tuple[str, schema.Struct]]:
@@ -56,7 +56,7 @@ def _parts(part: schema.Struct, key: str) -> Iterator[tuple[str, schema.Struct]]
                 yield from _parts(member, f"{key}.{field}{index}".removeprefix("."))
 
 
-def _of_accuracy(ledger: schema.Accuracy, key: str) -> Problems:
+def _accuracy_problems(ledger: schema.Accuracy, key: str) -> Problems:
     """Contradictions to a ledger's verdict that it passed, which outputs show as proof."""
     if ledger.scores and ledger.samples < 1:
         yield f"{key}.samples", "there are scores, and none of a sample"
@@ -76,7 +76,7 @@ def _of_accuracy(ledger: schema.Accuracy, key: str) -> Problems:
             yield f"{key}.passed", f"true, although {key}.{name} did not"
 
 
-def _of_load(load: schema.Load, key: str) -> Problems:
+def _load_problems(load: schema.Load, key: str) -> Problems:
     needed = {"latency_ms": ("avg", "p99"), "components_ms": schema.COMPONENTS if load.components_ms else ()}
     for field, names in needed.items():
         for name in names:
@@ -95,7 +95,7 @@ _MAY_BE_NONE = (".slope", ".goodput_per_s")
 """Memory may shrink, and no answer may come in time; all other estimates are speeds, latencies or ratios."""
 
 
-def _of_estimate(estimate: schema.Estimate, key: str) -> Problems:
+def _estimate_problems(estimate: schema.Estimate, key: str) -> Problems:
     """A speed, latency or ratio has to be above zero and within its interval."""
     text = f"{estimate.value:g} ({estimate.low:g} to {estimate.high:g})"
     if estimate.value <= 0 and not key.endswith(_MAY_BE_NONE):

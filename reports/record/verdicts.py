@@ -59,7 +59,7 @@ def comparison_verdict(comparison: schema.Comparison) -> str:
 MOST_LOADINGS = 5
 """How often each of two servers loads its model, in turns. Start-up counts as slower only if every loading
 here is: of equal servers, one is so by chance once in 252 times, and by a quarter far less often."""
-_DEARER = 1.25
+_FAR_MORE = 1.25
 """The factor from which start-up or memory counts as far beyond the other's."""
 _LEAST_S, _LEAST_BYTES = 0.1, 64 * 2.0**20
 """Differences that mean nothing: a time that nobody notices, and the 64 MiB that glibc's malloc may give each
@@ -69,10 +69,10 @@ thread."""
 def loading_is_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
     """Whether each load took far longer than the other's longest."""
     longest_s = max(there_s, default=math.inf)
-    return min(here_s, default=0.0) > max(_DEARER * longest_s, longest_s + _LEAST_S)
+    return min(here_s, default=0.0) > max(_FAR_MORE * longest_s, longest_s + _LEAST_S)
 
 
-def footprint_changes(beside: schema.BesideOther) -> Iterator[tuple[str, bool]]:
+def footprint_changes(beside: schema.ServerComparison) -> Iterator[tuple[str, bool]]:
     """Start-up and memory compared with those of the model to be replaced, and whether they are far more."""
     here, there = beside.here, beside.there
     mine_s, theirs_s = ready_s(here), ready_s(there)
@@ -82,11 +82,11 @@ def footprint_changes(beside: schema.BesideOther) -> Iterator[tuple[str, bool]]:
     for label, bytes_of in (("memory", memory_bytes), ("GPU memory", gpu_memory_bytes)):
         mine, theirs = bytes_of(here), bytes_of(there)
         if mine is not None and theirs is not None:
-            is_far_more = mine > max(_DEARER * theirs, theirs + _LEAST_BYTES)
+            is_far_more = mine > max(_FAR_MORE * theirs, theirs + _LEAST_BYTES)
             yield f"{MEMORY.text(mine)} of {label}, and {MEMORY.text(theirs)} there", is_far_more
 
 
-def footprint_failures(beside: schema.BesideOther) -> list[str]:
+def footprint_failures(beside: schema.ServerComparison) -> list[str]:
     """The costs that are far above those of the model to be replaced."""
     return [text for text, is_far_more in footprint_changes(beside) if is_far_more]
 

@@ -10,8 +10,8 @@ from reports.record.schema import Comparison, ServedSide, Verdict, verdict_of
 from reports.record.verdicts import footprint_failures
 from reports.tables.points import p99_cell, speed_cell
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, table
-from reports.text.correctness import apart_text
-from reports.text.labels import counted, first_of
+from reports.text.correctness import difference_text
+from reports.text.phrases import counted, first_of
 from reports.text.publishable import Publishable, name_of
 
 _NAMES_SHOWN = 8
@@ -30,7 +30,7 @@ def _compared(record: Publishable) -> list[Comparison]:
     return [load.comparison for load in record.loads if load.comparison is not None]
 
 
-def verdict_on(record: Publishable) -> tuple[Verdict, str]:
+def upgrade_verdict(record: Publishable) -> tuple[Verdict, str]:
     """Whether the model may replace the other, and the reason. It may if all answers are right and the same,
     no load point is slower or has a longer p99, it costs about as much, and its log has no new warning."""
     if record.no_speed:
@@ -56,7 +56,7 @@ def verdict_on(record: Publishable) -> tuple[Verdict, str]:
 
 def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skipped: int) -> str:
     """Whether an upgrade is safe, judged by the records and the failed tests of a run."""
-    verdicts = {name_of(record): verdict_on(record) for record in records if record.against is not None}
+    verdicts = {name_of(record): upgrade_verdict(record) for record in records if record.against is not None}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
     for test in failed:
         case = test.partition("[")[2].rstrip("]")
@@ -81,7 +81,7 @@ def _listed(reasons: Mapping[str, str]) -> str:
 
 def _apart(row: _Beside) -> str | None:
     differences = (gate.same for gate in row.record.gates if gate.gate == "other" and gate.same)
-    return next(map(apart_text, differences), None)
+    return next(map(difference_text, differences), None)
 
 
 def _least_ratio(row: _Beside) -> Cell | None:
@@ -113,7 +113,7 @@ _COLUMNS: Sequence[Column[_Beside]] = (
     Column("GPU memory (MiB)", lambda row: gpu_memory_bytes(row.here), MEMORY, is_optional=True),
     Column("GPU memory there", lambda row: gpu_memory_bytes(row.there), MEMORY, is_optional=True),
     Column("New warnings", lambda row: len(row.warnings), COUNT),
-    Column("Verdict", lambda row: verdict_on(row.record)[1], narrow="Verdict"),
+    Column("Verdict", lambda row: upgrade_verdict(row.record)[1], narrow="Verdict"),
 )
 
 

@@ -4,23 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from reports.published import names_of
 from reports.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
-from reports.record.sanitize import as_is, text
-from reports.record.schema import (
-    GATES,
-    REMOTE,
-    AnswerGate,
-    Disagreement,
-    LoadSetting,
-    OutputDifference,
-    Record,
-    Score,
-)
+from reports.record.sanitize import Formatted, markdown_text
+from reports.record.schema import GATES, REMOTE, AnswerGate, Disagreement, OutputDifference, Record, Score
 from reports.tables import points
 from reports.tables.against import against_section, against_table
 from reports.tables.soak import soak_section, soak_table
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table, table_of_texts
-from reports.text import correctness, labels
-from reports.text.labels import first_of
+from reports.text import correctness, phrases
+from reports.text.phrases import first_of
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import search_paragraph, warm_up_text
 
@@ -28,7 +19,7 @@ from reports.text.speed import search_paragraph, warm_up_text
 def case_section(record: Publishable) -> list[Block]:
     blocks: list[Block]
     if record.conversation is not None:
-        heading = Heading(f"Conversation: {labels.device(record)}, {_engine(record)}", 4)
+        heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
         blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
     else:
         blocks = [block for scenario in ("offline", "online") for block in scenario_section(record, scenario)]
@@ -44,7 +35,7 @@ def sections_beside_points(record: Publishable) -> list[Block]:
 
 
 _COMPARED = (points.comparison_table, against_table)
-OF_OPTIONS: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]] = {
+TABLES_OF_OPTIONS: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]] = {
     "against": _COMPARED,
     "against_triton": _COMPARED,
     "thresholds": (points.budget_table,),
@@ -56,7 +47,7 @@ OF_OPTIONS: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]] = {
 def scenario_section(record: Publishable, scenario: str) -> list[Block]:
     precision = f" with {record.case.precision.upper()}" if record.case.precision else ""
     blocks: list[Block] = [
-        Heading(f"{scenario.capitalize()}: {labels.device(record)}, {_engine(record)}{precision}", 4),
+        Heading(f"{scenario.capitalize()}: {phrases.device_text(record)}, {_engine(record)}{precision}", 4),
         configuration_list(record, scenario),
         parameters_table(record, scenario),
         f"{_batching(record, scenario)} Latencies are in milliseconds.",
@@ -80,8 +71,8 @@ def _batching(record: Publishable, scenario: str) -> str:
             "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
             "preferred batch sizes do not apply."
         )
-    settings: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
-    sizes = sorted({setting.batch for setting in settings if setting.scenario == "online"}) or [1]
+    loads = (*record.loads, *record.hidden)
+    sizes = sorted({load.batch for load in loads if load.scenario == "online"}) or [1]
     how = "By the model's own settings" if record.build.as_found else "Dynamic batching"
     return f"{how}; client batch size {', '.join(map(str, sizes))}."
 
@@ -89,7 +80,7 @@ def _batching(record: Publishable, scenario: str) -> str:
 def _engine(record: Publishable) -> str:
     if record.case.format == "tf-trt":
         return "TF-TRT"
-    return " ".join(filter(None, (record.build.engine, labels.accelerator(record.case))))
+    return " ".join(filter(None, (record.build.engine, phrases.accelerator_text(record.case))))
 
 
 # --- the served configuration, by the names that NVIDIA published ------------------------------------------
@@ -121,10 +112,10 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
     published, served_by = names_of(record.case.model, scenario), ""
     if serving:
         served_by = (
-            f"{serving.kind} server, {labels.server_name(serving.triton)}, {serving.backend} backend, "
+            f"{serving.kind} server, {phrases.server_name(serving.triton)}, {serving.backend} backend, "
             f"shared memory: {serving.shared_memory}"
         )
-    measured = (record.updated.partition("T")[0], labels.measured_text([record]))
+    measured = (record.updated.partition("T")[0], phrases.measured_text([record]))
     lines = [
         ("Case", f"`{name_of(record)}`"),
         *(_settings(record, scenario, published.configuration) if published.parameters else ()),
@@ -136,7 +127,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         ("Requests", record.build.requests),
         ("Measured", "; ".join(filter(None, measured))),
     ]
-    return Bullets([as_is(f"{name}: {text(value)}") for name, value in lines if value])
+    return Bullets([Formatted(f"{name}: {markdown_text(value)}") for name, value in lines if value])
 
 
 def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
@@ -149,14 +140,14 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
     variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
     saved = "TorchScript" if variant and "conversion variant" in listed else build.format
     is_in_python = record.serving is not None and record.serving.backend == "python"
-    shape, score = labels.first_input(record), correctness.main_score(record)
+    shape, score = phrases.first_input(record), correctness.main_score(record)
     graphs = "Enabled" if deployment.cuda_graphs else "Disabled"
     sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
     values = {
-        "gpu": labels.device(record),
+        "gpu": phrases.device_text(record),
         "backend": ("TensorFlow" if is_bound else build.engine)
         + (", in Triton's Python backend" if is_in_python else ""),
-        "backend accelerator": labels.backend_accelerator(record),
+        "backend accelerator": phrases.backend_accelerator(record),
         "accelerator precision": case.precision.upper() if case.accelerator == "trt" else "-",
         "precision": case.precision.upper(),
         "model binding": "TF-TRT" if is_tf_trt else "",
@@ -164,10 +155,10 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
         "conversion variant": variant,
         "image resolution": "x".join(map(str, shape)) if len(shape) > 1 else "-",
         "max batch size": str(deployment.max_batch_size),
-        "max seq length": labels.sequence_length(record),
+        "max seq length": phrases.sequence_length(record),
         "number of model instances": str(deployment.instances),
         "nvidia tensorrt capture cuda graph": graphs if case.format == "trt" else "",
-        "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness.unscored(record),
+        "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness.missing_score(record),
         "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if is_online else "-",
         "triton preferred batch sizes": sizes if is_online else "-",
     }
@@ -205,7 +196,9 @@ _LEDGER: Sequence[Column[Score]] = (
     Column("Metric", lambda score: score.metric),
     *map(_stage, ("framework", "converted", "served")),
     Column("Limit", lambda score: correctness.tightest_text(score) or None, is_right=True),
-    Column("Its source", lambda score: limit.source if (limit := correctness.tightest(score)) else None),
+    Column(
+        "Its source", lambda score: limit.source if (limit := correctness.tightest_limit(score)) else None
+    ),
     Column("Verdict", lambda score: "kept" if score.passed else "not kept"),
 )
 
@@ -242,7 +235,9 @@ def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> Table:
 
 
 def _apart(gate: AnswerGate) -> str | None:
-    return correctness.apart_text(gate.same) + correctness.remarks(gate.same) if gate.same else None
+    return (
+        correctness.difference_text(gate.same) + correctness.answer_remarks(gate.same) if gate.same else None
+    )
 
 
 _GATES: Sequence[Column[AnswerGate]] = (
@@ -269,14 +264,14 @@ def accuracy_blocks(record: Record) -> list[Block]:
         samples, verdict = COUNT.text(conversion.samples), "passed" if conversion.passed else "failed"
         blocks.append(
             f"Converted model in process against the framework, on {samples} samples: "
-            f"{correctness.parity_text(conversion)}; {verdict}."
+            f"{correctness.conversion_text(conversion)}; {verdict}."
         )
     if conversion is not None:
         blocks.append(_outputs_table("the framework's", conversion.outputs))
     if record.conversation is not None:
         blocks.append(f"{correctness.conversation_text(record.conversation)}.")
     if accuracy is None or record.accuracy_missing:
-        blocks.append(f"Accuracy: {correctness.unmeasured(record)}.")
+        blocks.append(f"Accuracy: {correctness.missing_score_reason(record)}.")
     if accuracy is not None:
         samples, requests = COUNT.text(accuracy.samples), COUNT.text(accuracy.requests)
         same = accuracy.same_answers
@@ -285,6 +280,6 @@ def accuracy_blocks(record: Record) -> list[Block]:
             table(_LEDGER, accuracy.scores),
             table(_DISAGREEMENTS, accuracy.disagreements),
             _outputs_table("the same file in process", accuracy.outputs),
-            labels.sentence(correctness.same_answers_text(same)) if same else "",
+            phrases.sentence(correctness.same_answers_text(same)) if same else "",
         ]
     return [*blocks, table(_GATES, correctness.gates_in_order(record.gates))]

@@ -33,10 +33,16 @@ from reports.record.verdicts import (
     comparison_verdict,
 )
 from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
-from reports.text.correctness import verified_answers
-from reports.text.labels import backend_accelerator, full_point, point, schedule, sequence_length, size
+from reports.text.correctness import verified_answers_text
+from reports.text.phrases import (
+    backend_accelerator,
+    full_point_text,
+    point_text,
+    schedule_text,
+    sequence_length,
+)
 from reports.text.publishable import Publishable, name_of
-from reports.text.speed import cost, fraction_of_peak, version_note
+from reports.text.speed import cost_per_million, fraction_of_peak, version_note
 
 
 class Point(NamedTuple):
@@ -75,7 +81,7 @@ _PUBLISHED: Mapping[str, Column[Point]] = {
     "batch": Column("", lambda row: row.load.batch, COUNT, narrow="Batch"),
     "concurrency": Column(
         "",
-        lambda row: schedule(row.load) if row.load.request_rate_per_s else row.load.concurrency,
+        lambda row: schedule_text(row.load) if row.load.request_rate_per_s else row.load.concurrency,
         COUNT,
         narrow="Concurrency",
     ),
@@ -97,22 +103,22 @@ def points_table(record: Publishable, scenario: str) -> Block:
         return f"No {scenario} load point has been measured."
     names = names_of(record.case.model, scenario).columns
     columns = [dataclasses.replace(_PUBLISHED[column_of(name)], title=name) for name in names]
-    notes = [verified_answers([row.load for row in rows])]
+    notes = [verified_answers_text([row.load for row in rows])]
     return table(
-        columns, rows, name=lambda row: point(row.load), marks=lambda row: row.load.marks, notes=notes
+        columns, rows, name=lambda row: point_text(row.load), marks=lambda row: row.load.marks, notes=notes
     )
 
 
 # --- the resources and the limits of a load point ----------------------------------------------------------
 
-_AT: Column[Point] = Column("Load point", lambda row: point(row.load))
+_AT: Column[Point] = Column("Load point", lambda row: point_text(row.load))
 
 
 def cost_cell(at: Point) -> Cell:
     """The cost of a million inferences at a load point; `-` without a price."""
-    load_cost = cost(at.record, at.load)
-    cell = figure(COST, load_cost.per_million if load_cost else None)
-    if load_cost is None or load_cost.of == "correct inferences":
+    cost = cost_per_million(at.record, at.load)
+    cell = figure(COST, cost.amount if cost else None)
+    if cost is None or cost.of_what == "correct inferences":
         return cell
     return dataclasses.replace(cell, text=f"{cell.text} (any)")
 
@@ -180,13 +186,13 @@ def _certified(name: str) -> list[Column[Point]]:
     return [Column(name, value, LATENCY), Column(f"{name} at most", bound, LATENCY)]
 
 
-class _Called(NamedTuple):
+class _ComposingRow(NamedTuple):
     load: schema.Load
     model: schema.ComposingModel
 
 
-_COMPOSING: Sequence[Column[_Called]] = (
-    Column("Load point", lambda row: point(row.load)),
+_COMPOSING: Sequence[Column[_ComposingRow]] = (
+    Column("Load point", lambda row: point_text(row.load)),
     Column("Called model", lambda row: row.model.model),
     Column("Calls", lambda row: Cell(f"{row.model.calls:.2f}", row.model.calls), COUNT),
     Column("Queue (ms)", lambda row: row.model.queue_ms, LATENCY),
@@ -196,7 +202,7 @@ _COMPOSING: Sequence[Column[_Called]] = (
 
 def composing_table(record: Publishable, scenario: str) -> Table:
     rows = points_of(record, scenario)
-    called = [_Called(row.load, model) for row in rows for model in row.load.composing]
+    called = [_ComposingRow(row.load, model) for row in rows for model in row.load.composing]
     note = (
         "Called models: the mean of a request, by the server's statistics. What is called at the same time "
         "adds up to more than the request takes."
@@ -204,7 +210,7 @@ def composing_table(record: Publishable, scenario: str) -> Table:
     return table(_COMPOSING, called, notes=[note])
 
 
-class _Kept(NamedTuple):
+class _BudgetRow(NamedTuple):
     record: Publishable
     load: schema.Load
     budget: schema.LatencyBudget
@@ -216,9 +222,9 @@ class _Kept(NamedTuple):
         return dataclasses.replace(cell, text=f"{self.budget.percentile} {cell.text}")
 
 
-_BUDGETS: Sequence[Column[_Kept]] = (
+_BUDGETS: Sequence[Column[_BudgetRow]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
-    Column("At", lambda row: full_point(row.load)),
+    Column("At", lambda row: full_point_text(row.load)),
     Column("Latency", lambda row: row.latency),
     Column("Budget", lambda row: LATENCY_BUDGET.text(row.budget.budget_ms)),
     Column("Verdict", lambda row: BUDGET_WORDS[row.budget.verdict]),
@@ -228,7 +234,7 @@ _BUDGETS: Sequence[Column[_Kept]] = (
 
 def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     kept = [
-        _Kept(record, load, load.budget)
+        _BudgetRow(record, load, load.budget)
         for record in records
         for load in record.loads
         if load.budget and scenario in (None, load.scenario)
@@ -239,21 +245,23 @@ def budget_table(records: Sequence[Publishable], scenario: str | None = None) ->
 # --- beside another build ----------------------------------------------------------------------------------
 
 
-class _Compared(NamedTuple):
+class _ComparisonRow(NamedTuple):
     record: Publishable
-    at: schema.LoadSetting
-    reference: str
-    found: schema.Comparison | None
-    """None if the case hides its speed."""
+    load: schema.Load
+    comparison: schema.Comparison
+
+    @property
+    def shown(self) -> schema.Comparison | None:
+        return None if self.record.no_speed else self.comparison
 
 
-_COMPARISON: Sequence[Column[_Compared]] = (
+_COMPARISON: Sequence[Column[_ComparisonRow]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
-    Column("At", lambda row: full_point(row.at)),
-    Column("Speed, ratio", lambda row: speed_cell(row.found), RATIO, is_right=False),
-    Column("To", lambda row: row.reference),
-    Column("P99, ratio", lambda row: p99_cell(row.found), RATIO, is_optional=True, is_right=False),
-    Column("Verdict", lambda row: comparison_verdict(row.found) if row.found else row.record.no_speed),
+    Column("At", lambda row: full_point_text(row.load)),
+    Column("Speed, ratio", lambda row: speed_cell(row.shown), RATIO, is_right=False),
+    Column("To", lambda row: row.comparison.reference),
+    Column("P99, ratio", lambda row: p99_cell(row.shown), RATIO, is_optional=True, is_right=False),
+    Column("Verdict", lambda row: row.record.no_speed or comparison_verdict(row.comparison)),
 )
 
 
@@ -274,20 +282,13 @@ def p99_cell(comparison: schema.Comparison | None) -> Cell | None:
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     """A row for each load point compared with another build. A case that hides its speed shows the reason as
     its verdict, and no ratio."""
-    rows: list[_Compared] = []
-    for record in records:
-        rows += [
-            _Compared(record, load, load.comparison.reference, load.comparison)
-            for load in record.loads
-            if load.comparison
-        ]
-        rows += [
-            _Compared(record, hidden, hidden.compared_with, None)
-            for hidden in record.hidden
-            if hidden.compared_with
-        ]
-    chosen = [row for row in rows if scenario in (None, row.at.scenario)]
-    return table(_COMPARISON, chosen, notes=[_HOLM] if any(row.found for row in chosen) else [])
+    rows = [
+        _ComparisonRow(record, load, load.comparison)
+        for record in records
+        for load in (*record.loads, *record.hidden)
+        if load.comparison and scenario in (None, load.scenario)
+    ]
+    return table(_COMPARISON, rows, notes=[_HOLM] if any(row.shown for row in rows) else [])
 
 
 _HOLM = (
@@ -300,7 +301,7 @@ _HOLM = (
 # --- beside the same artifact in process -------------------------------------------------------------------
 
 _EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
-    Column("At", lambda row: _at(row)),
+    Column("At", full_point_text),
     Column("Inferences/second, served", lambda row: row.served_per_s, THROUGHPUT, is_starred=True),
     Column("In process", lambda row: row.in_process_per_s, THROUGHPUT),
     Column("In process, serial", lambda row: row.serial_per_s, THROUGHPUT, is_optional=True),
@@ -351,10 +352,10 @@ def efficiency_section(record: Publishable) -> list[Block]:
         )
     notes = [meaning, version_note(record)]
     efficiency_table = table(
-        _EFFICIENCY, record.efficiency, name=_at, marks=lambda measurement: measurement.marks, notes=notes
+        _EFFICIENCY,
+        record.efficiency,
+        name=full_point_text,
+        marks=lambda measurement: measurement.marks,
+        notes=notes,
     )
     return [Heading(f"Efficiency: {precision}", 4), efficiency_table]
-
-
-def _at(measurement: schema.Efficiency) -> str:
-    return f"{measurement.scenario}, {size(measurement.scenario, measurement.batch, measurement.concurrency)}"

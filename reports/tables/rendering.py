@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports.record.sanitize import as_is, in_json, one_line, plain, text
+from reports.record.sanitize import Formatted, in_json, markdown_text, one_line, plain
 from reports.tables.table import Block, Bullets, Heading, Table
 
 if TYPE_CHECKING:
@@ -32,24 +32,24 @@ def markdown(blocks: Iterable[Block]) -> str:
 
 def _markdown(block: Block) -> Iterator[str]:
     if isinstance(block, Heading):
-        yield f"{'#' * block.level} {text(block.text)}"
+        yield f"{'#' * block.level} {markdown_text(block.text)}"
     elif isinstance(block, Bullets):
-        yield "\n".join(f"- {text(line)}" for line in block.lines)
+        yield "\n".join(f"- {markdown_text(line)}" for line in block.lines)
     elif isinstance(block, Table):
         yield _grid(block)
-        yield from (part for below in below(block) for part in _markdown(below))
+        yield from (part for notes_below in notes_below(block) for part in _markdown(notes_below))
     else:
-        yield text(block)
+        yield markdown_text(block)
 
 
-def below(table: Table) -> list[Block]:
+def notes_below(table: Table) -> list[Block]:
     """The text below a table: the legend of its columns, its marks, and its notes."""
-    marks_title = [as_is("Marked points (*):")] if table.is_starred and table.remarks else []
+    marks_title = [Formatted("Marked points (*):")] if table.is_starred and table.remarks else []
     return [block for block in (table.legend, *marks_title, Bullets(table.remarks), *table.notes) if block]
 
 
 def _grid(table: Table) -> str:
-    lines = [[text(cell) for cell in line] for line in (table.titles, *table.texts)]
+    lines = [[markdown_text(cell) for cell in line] for line in (table.titles, *table.texts)]
     widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
     sides = _sides(table)
     rule = ["-" * (width - 1) + (":" if right else "-") for width, right in zip(widths, sides, strict=True)]
@@ -208,7 +208,7 @@ def _show_table(table: Table, console: "Console") -> None:
                 parts = [first, *(f"{title}: {cell}" for title, cell in named if cell not in ("", "-"))]
                 lines.append(textwrap.fill("; ".join(parts), console.width, subsequent_indent="   "))
         console.print("\n".join(lines), markup=False, highlight=False)
-    notes = below(shown)
+    notes = notes_below(shown)
     if notes and not isinstance(notes[0], Bullets):
         console.print()
     show(notes, console)

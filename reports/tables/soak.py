@@ -8,7 +8,7 @@ from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, MEMO
 from reports.record.schema import Growth, Soak, Verdict
 from reports.record.verdicts import too_wide
 from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
-from reports.text import labels
+from reports.text import phrases
 from reports.text.publishable import Publishable, name_of
 
 _GIB = 2.0**30
@@ -81,7 +81,7 @@ def time_until_text(growth: Growth, soak: Soak) -> str:
 # --- as a table ---------------------------------------------------------------------------------------------
 
 
-class _Grown(NamedTuple):
+class _GrowthRow(NamedTuple):
     record: Publishable
     soak: Soak
     growth: Growth
@@ -92,11 +92,11 @@ class _Grown(NamedTuple):
         return Cell(COUNT.text(value), value)
 
 
-def _slope(row: _Grown) -> Cell:
+def _slope(row: _GrowthRow) -> Cell:
     return figure(GROWTH[row.growth.unit, row.growth.per], row.growth.slope, "interval", with_unit=True)
 
 
-_SOAK: Sequence[Column[_Grown]] = (
+_SOAK: Sequence[Column[_GrowthRow]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("What", lambda row: f"{row.growth.what}, by {row.growth.per.replace('_', ' ')}"),
     Column("At first", lambda row: row.used(row.growth.first), is_right=True),
@@ -109,7 +109,9 @@ _SOAK: Sequence[Column[_Grown]] = (
 
 def soak_table(records: Sequence[Publishable]) -> Table:
     soaks = [(record, record.soak) for record in records if record.soak is not None]
-    return table(_SOAK, [_Grown(record, soak, growth) for record, soak in soaks for growth in soak.growth])
+    return table(
+        _SOAK, [_GrowthRow(record, soak, growth) for record, soak in soaks for growth in soak.growth]
+    )
 
 
 def soak_section(record: Publishable) -> list[Block]:
@@ -123,8 +125,13 @@ def soak_section(record: Publishable) -> list[Block]:
         f"the requests, of the last two thirds of the loadings, with its {levels} interval."
     )
     sentences = [
-        f"{labels.full_point(soak)}: {length_text(soak)}. {how if soak.growth else 'Nothing was watched.'}",
+        f"{phrases.full_point_text(soak)}: {length_text(soak)}. "
+        + (how if soak.growth else "Nothing was watched."),
         speed_text(soak),
         *soak.not_watched,
     ]
-    return [Heading("Soak", 4), soak_table([record]), " ".join(map(labels.sentence, filter(None, sentences)))]
+    return [
+        Heading("Soak", 4),
+        soak_table([record]),
+        " ".join(map(phrases.sentence, filter(None, sentences))),
+    ]

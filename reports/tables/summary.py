@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from reports.published import published_ratio
 from reports.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
-from reports.record.sanitize import as_is, text
-from reports.record.schema import Efficiency, Load, Machine, Mark, Record, Score, Serving, case_id
+from reports.record.sanitize import Formatted, markdown_text
+from reports.record.schema import Efficiency, Load, Machine, Mark, Record, Score, Serving, case_id, point_key
 from reports.tables.points import Point, cost_cell, price_sentence
 from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
-from reports.text import correctness, labels, speed
+from reports.text import correctness, phrases, speed
 from reports.text.publishable import Publishable, name_of
 
 
-class Best(NamedTuple):
+class SummaryRow(NamedTuple):
     """A case, its score, its fastest load point and its rank; None for each that it lacks or has to hide."""
 
     record: Publishable
@@ -27,12 +27,12 @@ class Best(NamedTuple):
 
 def summary(records: Sequence[Publishable]) -> list[Block]:
     """A table per target with a row per case, and notes on its columns, its servers and what needs care."""
-    targets = labels.grouped(records, lambda record: record.case.target)
+    targets = phrases.grouped(records, lambda record: record.case.target)
     if len(targets) == 1:
         return [summary_table(records)]
     blocks: list[Block] = []
     for target, group in targets.items():
-        blocks += [f"Target `{target}`, {labels.kind_of_device(group[0])}:", summary_table(group)]
+        blocks += [f"Target `{target}`, {phrases.kind_of_device(group[0])}:", summary_table(group)]
     return blocks
 
 
@@ -40,7 +40,7 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
     records = speed.ranked(of_target)
     rank_by_name = speed.ranks(records)
     rows = [
-        Best(case, correctness.main_score(case), speed.best_load(case), rank_by_name.get(name_of(case)))
+        SummaryRow(case, correctness.main_score(case), speed.best_load(case), rank_by_name.get(name_of(case)))
         for case in records
     ]
     searches = ((name_of(case), speed.search_paragraph(case)) for case in records)
@@ -54,23 +54,23 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
     return table(columns, rows, name=lambda case: name_of(case.record), marks=_marks, notes=notes)
 
 
-def summary_columns(rows: Sequence[Best]) -> Sequence[Column[Best]]:
+def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
     """The columns, and their meanings for these cases. Add a line here for a new column."""
     loads = [row.load for row in rows if row.load]
     unbounded = ""
     if any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms):
         unbounded = f", with a {_OPEN} where the requests were too few for an upper bound of it"
-    levels = labels.confidence_levels(loads)
+    levels = phrases.confidence_levels(loads)
     best_meaning = f"the best of a case's load points, ± half the width of its {levels} confidence interval"
     records = [row.record for row in rows]
     names = " or ".join(speed.reference_names(records, records))
     turns_meaning = (
         f"over {names} of the same model, each at its best, measured in turns, with its 95 % interval"
     )
-    optional = functools.partial(Column[Best], is_optional=True)
+    optional = functools.partial(Column[SummaryRow], is_optional=True)
     return (
         Column("Model", lambda row: row.record.case.model, narrow="Model"),
-        Column("Format", lambda row: labels.format_text(row.record), narrow="Format"),
+        Column("Format", lambda row: phrases.format_text(row.record), narrow="Format"),
         Column("Precision", lambda row: row.record.case.precision.upper(), narrow=""),
         Column("Accuracy", _accuracy, narrow="Accuracy"),
         optional("Floor", _floor),
@@ -84,7 +84,7 @@ def summary_columns(rows: Sequence[Best]) -> Sequence[Column[Best]]:
         ),
         optional(
             "At",
-            lambda row: labels.point(row.load) if row.load else None,
+            lambda row: phrases.point_text(row.load) if row.load else None,
             meaning="a batch is of the offline scenario, a concurrency or a request rate of the online one",
         ),
         optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms", meaning=f"the latency there{unbounded}"),
@@ -122,20 +122,20 @@ def _score_cell(score: Score, value: float, before: str) -> Cell:
     return Cell(f"{before}{text}", figure(METRICS[score.better], value).value)
 
 
-def _accuracy(row: Best) -> Cell:
+def _accuracy(row: SummaryRow) -> Cell:
     if row.score is None:
-        return Cell(correctness.unscored(row.record))
+        return Cell(correctness.missing_score(row.record))
     return _score_cell(row.score, row.score.served, f"{row.score.metric} ")
 
 
-def _floor(row: Best) -> Cell | None:
-    limit = correctness.tightest(row.score) if row.score else None
+def _floor(row: SummaryRow) -> Cell | None:
+    limit = correctness.tightest_limit(row.score) if row.score else None
     if row.score is None or limit is None:
         return None
     return _score_cell(row.score, limit.value, "≤ " if row.score.better == "lower" else "")
 
 
-def _p99(row: Best) -> Cell | None:
+def _p99(row: SummaryRow) -> Cell | None:
     p99 = row.load.latency_ms.get("p99") if row.load else None
     if p99 is None:
         return None
@@ -143,8 +143,8 @@ def _p99(row: Best) -> Cell | None:
     return dataclasses.replace(cell, text=f"{cell.text}{_OPEN}") if p99.open_above else cell
 
 
-def _to_reference(row: Best) -> Cell | None:
-    beside = speed.reference(row.record)
+def _to_reference(row: SummaryRow) -> Cell | None:
+    beside = speed.format_comparison(row.record)
     if beside is None:
         return None
     cell = figure(RATIO, beside.ratio, "interval")
@@ -152,37 +152,33 @@ def _to_reference(row: Best) -> Cell | None:
     return Cell("reference", cell.value) if is_reference else cell
 
 
-def _where(measured: Load | Efficiency) -> tuple[str, int, int]:
-    return measured.scenario, measured.batch, measured.concurrency
-
-
-def _in_process(row: Best) -> Efficiency | None:
+def _in_process(row: SummaryRow) -> Efficiency | None:
     """The comparison with the artifact in process at the case's best point, else at another."""
     if row.load is None:
         return None
     measured = row.record.efficiency
-    at_best = [each for each in measured if _where(each) == _where(row.load)]
+    at_best = [each for each in measured if point_key(each) == point_key(row.load)]
     return next(iter((*at_best, *measured)), None)
 
 
-def _to_in_process(row: Best) -> Cell | None:
+def _to_in_process(row: SummaryRow) -> Cell | None:
     """The ratio, with the point if it is not the row's."""
     compared = _in_process(row)
     if compared is None or row.load is None:
         return None
-    cell, where = figure(RATIO, compared.ratio, "interval"), _where(compared)
-    if where == _where(row.load):
+    cell = figure(RATIO, compared.ratio, "interval")
+    if point_key(compared) == point_key(row.load):
         return cell
-    return dataclasses.replace(cell, text=f"{cell.text}, {labels.size(*where)}")
+    return dataclasses.replace(cell, text=f"{cell.text}, {phrases.point_text(compared)}")
 
 
-def _marks(row: Best) -> list[Mark]:
+def _marks(row: SummaryRow) -> list[Mark]:
     """What a reader should know about a case beyond its cells. A sentence is its own code."""
     record, sentences = row.record, []
     if record.no_speed and (record.hidden or not speed.search_paragraph(record)):
         sentences.append(record.no_speed)
     if row.score is None and correctness.has_random_weights(record):
-        sentences.append(f"{correctness.unmeasured(record)}.")
+        sentences.append(f"{correctness.missing_score_reason(record)}.")
     sentences += filter(None, [speed.version_note(record)])
     measured = [source.marks for source in (row.load, _in_process(row)) if source is not None]
     return [*(Mark(remark, remark) for remark in sentences), *itertools.chain(*measured)]
@@ -193,8 +189,8 @@ def _marks(row: Best) -> list[Mark]:
 
 def machine_blocks(records: Sequence[Record]) -> list[Block]:
     """The machine, the GPUs and the runs that the records come from, by case if there were several."""
-    stamps = labels.grouped(records, lambda record: machine_text(record.machine))
-    gpus = labels.grouped(records, lambda record: tuple(record.machine.gpu_uuids))
+    stamps = phrases.grouped(records, lambda record: machine_text(record.machine))
+    gpus = phrases.grouped(records, lambda record: tuple(record.machine.gpu_uuids))
     alone = f" Used was {_uuids(next(iter(gpus)))}." if len(gpus) == 1 and any(gpus) else ""
     blocks: list[Block]
     if len(stamps) == 1:
@@ -203,7 +199,7 @@ def machine_blocks(records: Sequence[Record]) -> list[Block]:
         blocks = ["Measured on more than one machine or set of versions:", _by_case(stamps), alone.strip()]
     if any(gpus) and not alone:
         blocks += ["Used were:", _by_case({_uuids(uuids): group for uuids, group in gpus.items()})]
-    if origins := labels.measured_text(records):
+    if origins := phrases.measured_text(records):
         preposition = "at " if origins.startswith("commit") else ""  # no host precedes it
         blocks.append(f"Measured {preposition}{origins}.")
     return blocks
@@ -211,9 +207,9 @@ def machine_blocks(records: Sequence[Record]) -> list[Block]:
 
 def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
     """The server and backend that answered, by case if there were several."""
-    servers = labels.grouped(records, lambda record: _serving(record.serving))
+    servers = phrases.grouped(records, lambda record: _serving(record.serving))
     if len(servers) == 1:
-        return [labels.sentence(next(iter(servers)))]
+        return [phrases.sentence(next(iter(servers)))]
     return ["Served in more than one way:", _by_case(servers)]
 
 
@@ -223,7 +219,7 @@ def _by_case(groups: Mapping[str, Sequence[Record]]) -> Bullets:
         statement: ", ".join(f"`{name_of(record)}`" for record in cases)
         for statement, cases in groups.items()
     }
-    return Bullets([as_is(f"{cases}: {text(statement)}.") for statement, cases in names.items()])
+    return Bullets([Formatted(f"{cases}: {markdown_text(statement)}.") for statement, cases in names.items()])
 
 
 def _uuids(uuids: Sequence[str]) -> str:
@@ -245,6 +241,6 @@ def _serving(serving: Serving | None) -> str:
     image = f", {serving.image}{digest}" if serving.image else ""
     versions = ", ".join(f"{name} {version}" for name, version in serving.versions.items())
     served = (
-        f"served by {labels.server_name(serving.triton)} ({serving.kind}{image}), {serving.backend} backend"
+        f"served by {phrases.server_name(serving.triton)} ({serving.kind}{image}), {serving.backend} backend"
     )
     return f"{served}; in the server {versions}" if versions else served

@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from reports.record.quantities import NOT_SHOWN, NOTHING, WIDEST_RATIO, Quantity
 from reports.record.schema import MARKS, Estimate, Mark
-from reports.text.labels import grouped, letter
+from reports.text.phrases import grouped, letter
 
 Item = TypeVar("Item")
 Style = Literal["value", "interval", "half width"]

@@ -26,14 +26,14 @@ def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
     """A sentence for each score, pair of stages and output that misses its limit; empty if all hold."""
     failures = []
     for score in accuracy.scores:
-        limit = tightest(score)  # missed if any limit is
+        limit = tightest_limit(score)  # missed if any limit is
         if limit is not None and not schema.meets(score.better, score.served, limit.value):
             served, value = METRICS[score.better].apart(score.served, limit.value)
             place = "below its floor" if score.better == "higher" else "above its ceiling"
             failures.append(f"served {score.metric} {served} is {place} of {value} ({limit.source})")
     failures += [
         f"{' and '.join(difference.between)} decide differently "
-        f"(agreement {_limited(AGREEMENT, difference.agreement, difference.agreement_limit)})"
+        f"(agreement {_with_limit(AGREEMENT, difference.agreement, difference.agreement_limit)})"
         for difference in accuracy.disagreements
         if not schema.agrees(difference)
     ]
@@ -47,15 +47,15 @@ def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
         failures.append(same_answers_text(accuracy.same_answers))
     if failures or accuracy.passed:
         return failures
-    return [f"the accuracy check failed ({'; '.join(map(_ledger_of, accuracy.scores))})"]
+    return [f"the accuracy check failed ({'; '.join(map(_stages_text, accuracy.scores))})"]
 
 
 def accuracy_sentence(record: schema.Record) -> str:
     """The ledger: the scores after each stage, the number of samples, and the decisions that differ."""
     accuracy = record.accuracy
     if accuracy is None or main_score(record) is None:
-        return unmeasured(record)
-    scores = "; ".join(_ledger_of(score) for score in accuracy.scores)
+        return missing_score_reason(record)
+    scores = "; ".join(_stages_text(score) for score in accuracy.scores)
     pairs = [
         f"{pair.count} between {' and '.join(pair.between)}"
         + (f" ({pair.lost} lost, {pair.gained} gained)" if pair.count else "")
@@ -67,7 +67,7 @@ def accuracy_sentence(record: schema.Record) -> str:
     return f"{text}; decisions that differ: {', '.join(pairs) or 'not counted'}"
 
 
-def _ledger_of(score: schema.Score) -> str:
+def _stages_text(score: schema.Score) -> str:
     limit = f" ({tightest_text(score)})" if score.limits else ""
     served = f"{score.metric} {metric_text(score, score.served)}{limit}"
     earlier = (("framework", score.framework), ("converted", score.converted))
@@ -77,12 +77,12 @@ def _ledger_of(score: schema.Score) -> str:
 
 def tightest_text(score: schema.Score) -> str:
     """The strictest limit: `floor 95.9 %`, or `ceiling 0.04` for an error; empty if there is none."""
-    limit = tightest(score)
+    limit = tightest_limit(score)
     word = "floor" if score.better == "higher" else "ceiling"
     return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
 
 
-def tightest(score: schema.Score) -> schema.Limit | None:
+def tightest_limit(score: schema.Score) -> schema.Limit | None:
     """The strictest limit; None if there is none."""
     choose = max if score.better == "higher" else min
     return choose(score.limits, key=lambda limit: limit.value, default=None)
@@ -93,7 +93,7 @@ def has_random_weights(record: schema.Record) -> bool:
     return record.build.weights.startswith("random")
 
 
-def unscored(record: schema.Record) -> str:
+def missing_score(record: schema.Record) -> str:
     """The words in place of a missing score."""
     if any(failure.stage == "accuracy" for failure in record.failures):
         return "failed"
@@ -102,13 +102,13 @@ def unscored(record: schema.Record) -> str:
     return "random weights" if has_random_weights(record) else "not measured"
 
 
-def unmeasured(record: schema.Record) -> str:
+def missing_score_reason(record: schema.Record) -> str:
     """The words in place of a missing score in a sentence, with the reason if the record has it."""
     reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
-    return unscored(record) + reason
+    return missing_score(record) + reason
 
 
-def conversion_failure(conversion: schema.Parity | None) -> str | None:
+def conversion_failure(conversion: schema.Conversion | None) -> str | None:
     """How far the converted model is from the framework; None if it is near enough."""
     if conversion is None:
         return "the converted model was not compared with the framework"
@@ -124,10 +124,10 @@ def conversion_failure(conversion: schema.Parity | None) -> str | None:
         for difference in conversion.outputs
         if not schema.within_limits(difference)
     ]
-    return f"{sentence} ({parity_text(conversion)}{''.join(outputs)})"
+    return f"{sentence} ({conversion_text(conversion)}{''.join(outputs)})"
 
 
-def parity_text(conversion: schema.Parity) -> str:
+def conversion_text(conversion: schema.Conversion) -> str:
     """Each comparison with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
     costs = " times what the precision itself costs this model"
     comparisons = [
@@ -136,28 +136,30 @@ def parity_text(conversion: schema.Parity) -> str:
         ("agreement", AGREEMENT, conversion.agreement, conversion.agreement_limit, ""),
     ]
     return "; ".join(
-        f"{name} {_limited(quantity, value, limit, suffix)}"
+        f"{name} {_with_limit(quantity, value, limit, suffix)}"
         for name, quantity, value, limit, suffix in comparisons
         if value is not None
     )
 
 
-def _limited(quantity: Quantity, value: float, limit: float | None, suffix: str = "") -> str:
+def _with_limit(quantity: Quantity, value: float, limit: float | None, suffix: str = "") -> str:
     """`50 % of one sample's, limit 1 %`."""
     return f"{quantity.text(value)}{suffix}" + ("" if limit is None else f", limit {quantity.text(limit)}")
 
 
 def _output_failure(output: schema.OutputDifference) -> str:
     if output.kind == "differing":
-        text = _limited(AGREEMENT, output.mean, output.mean_limit, " of its integers differ")
+        text = _with_limit(AGREEMENT, output.mean, output.mean_limit, " of its integers differ")
         if output.largest > output.largest_limit:
-            text += ", and " + _limited(AGREEMENT, output.largest, output.largest_limit, " of one sample's")
+            text += ", and " + _with_limit(
+                AGREEMENT, output.largest, output.largest_limit, " of one sample's"
+            )
     else:
-        mean = _limited(RELATIVE_ERROR, output.mean, output.mean_limit)
-        largest = _limited(RELATIVE_ERROR, output.largest, output.largest_limit, " of the spread")
+        mean = _with_limit(RELATIVE_ERROR, output.mean, output.mean_limit)
+        largest = _with_limit(RELATIVE_ERROR, output.largest, output.largest_limit, " of the spread")
         text = f"on the mean {mean}; at most {largest}"
     if output.compared < output.compared_limit:
-        share = _limited(AGREEMENT, output.compared, output.compared_limit, " of the samples")
+        share = _with_limit(AGREEMENT, output.compared, output.compared_limit, " of the samples")
         text += f"; compared on {share}, as integers beside it differ on the others"
     place = f"sample {output.sample}"
     if output.expected != output.given:  # they are equal for texts, which a record has no place for
@@ -177,7 +179,7 @@ correct FP32 models, answers differ by 0 to 1.5e-6."""
 ALL_ALIKE = "all samples have the same answer, so that swapped answers cannot be seen"
 
 
-def wrong_answers(load: schema.UnderLoad) -> str:
+def wrong_answers_text(load: schema.Load | schema.Soak) -> str:
     """The wrong answers of a load point; empty if there are none, or none was checked."""
     answers = load.answers
     if answers is None or not answers.wrong:
@@ -190,7 +192,7 @@ def wrong_answers(load: schema.UnderLoad) -> str:
     return f"{text}, the first to sample {first.sample}: {wrong}"
 
 
-def verified_answers(loads: Sequence[schema.Load]) -> str:
+def verified_answers_text(loads: Sequence[schema.Load]) -> str:
     """How many answers under load were compared, in a sentence; empty for none."""
     checks = [load.answers for load in loads if load.answers is not None]
     verified, wrong = sum(check.verified for check in checks), sum(check.wrong for check in checks)
@@ -229,9 +231,9 @@ def conversation_failure(conversation: schema.Conversation | None) -> str:
 
 def same_answers_text(same: schema.SameAnswers) -> str:
     """How far answers to one sample differ, however it is sent."""
-    size = apart_text(same)
+    size = difference_text(same)
     if same.passed:
-        return f"answers alone, batched and in flight are at most {size} apart{remarks(same)}"
+        return f"answers alone, batched and in flight are at most {size} apart{answer_remarks(same)}"
     gap = "no numbers" if same.relative_difference is None and same.agreement == 1 else f"{size} apart"
     return (
         "answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "
@@ -239,7 +241,7 @@ def same_answers_text(same: schema.SameAnswers) -> str:
     )
 
 
-def remarks(same: schema.SameAnswers) -> str:
+def answer_remarks(same: schema.SameAnswers) -> str:
     """Remarks on passing answers: noisy, not all compared, or all alike; may be empty."""
     texts = []
     if same.relative_difference is not None and same.relative_difference > NOISY:
@@ -253,7 +255,7 @@ def remarks(same: schema.SameAnswers) -> str:
     return f" ({'; '.join(texts)})" if texts else ""
 
 
-def apart_text(same: schema.SameAnswers) -> str:
+def difference_text(same: schema.SameAnswers) -> str:
     """The difference of answers to one sample: `3e-07 of the spread`, or `0.12 % of the elements`."""
     if same.relative_difference is not None:
         return f"{RELATIVE_ERROR.text(same.relative_difference)} of the spread"
@@ -268,7 +270,7 @@ def gate_text(gate: schema.AnswerGate) -> str:
     if same is None or gate.wrong:
         return gate.tried
     how = "by" if same.relative_difference is not None else "in"
-    return f"{gate.tried}, answers differ {how} at most {apart_text(same)}{remarks(same)}"
+    return f"{gate.tried}, answers differ {how} at most {difference_text(same)}{answer_remarks(same)}"
 
 
 def gates_in_order(gates: Sequence[schema.AnswerGate]) -> list[schema.AnswerGate]:

@@ -3,38 +3,27 @@ so that no other module has to decide again."""
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
+import msgspec
 from msgspec import structs
 
 from reports.record import files
-from reports.record.figures import Figures, of_point
 from reports.record.origins import without_names
-from reports.record.quantities import LATENCY_BUDGET
-from reports.record.schema import SPEED, Estimate, Origin, Record, Search, Struct, case_id, verdict_of
+from reports.record.quantities import LATENCY_BUDGET, NOT_SHOWN
+from reports.record.schema import SPEED, Estimate, Load, Record, Search, Struct, case_id, verdict_of
 from reports.text import correctness
-from reports.text.labels import full_point
+from reports.text.phrases import full_point_text
 
 _Part = TypeVar("_Part", bound=Struct)
-_NO_FIGURE = Estimate(float("nan"), float("nan"), float("nan"))
-
-
-@dataclass(frozen=True)
-class HiddenPoint:
-    """A load point with hidden figures: its setting, and the extent of its measurement."""
-
-    scenario: str
-    batch: int
-    concurrency: int
-    request_rate_per_s: float | None
-    arrivals: str | None
-    compared_with: str | None
-    """The other build that it was compared with, if any."""
-    measured: Figures
-    """As from `reports.record.figures.of_point`."""
-    origin: Origin | None = None
+_EMPTY: Mapping[type, Any] = {
+    Estimate: Estimate(float("nan"), float("nan"), float("nan")),
+    float: float("nan"),
+    dict: {},
+    str: NOT_SHOWN,
+}
+"""What takes the place of a speed that has no default, by its type; a text is a verdict."""
 
 
 class Publishable(Record, frozen=True):
@@ -44,8 +33,9 @@ class Publishable(Record, frozen=True):
     """The reason why the case's speed is hidden; empty if it is shown."""
     no_winner: str = ""
     """The reason why a search's winner is hidden, with all its figures; empty if it is shown."""
-    hidden: tuple[HiddenPoint, ...] = ()
-    """The load points that are not shown."""
+    hidden: tuple[Load, ...] = ()
+    """The load points that are not shown, without their speeds: their settings and how many answers were
+    measured."""
 
 
 def name_of(record: Record) -> str:
@@ -57,35 +47,28 @@ def publishable(record: Record) -> Publishable:
     which have no task metric, the conversion alone decides. A search's winner shows its speed if its own
     ledger holds, whatever the case's settings give."""
     no_speed = _why_no_speed(record)
-    search, no_winner = _search(record)
+    search, no_winner = _publishable_search(record)
     shown = _without_speed(record) if no_speed else record
     fields = {name: getattr(shown, name) for name in Record.__struct_fields__}
-    hidden = tuple(
-        HiddenPoint(
-            load.scenario,
-            load.batch,
-            load.concurrency,
-            load.request_rate_per_s,
-            load.arrivals,
-            load.comparison.reference if load.comparison else None,
-            of_point(load),
-            load.origin,
-        )
-        for load in (record.loads if no_speed else ())
-    )
+    hidden = tuple(map(_without_speed, record.loads)) if no_speed else ()
     fields |= {"search": search}
     return Publishable(**fields, no_speed=no_speed, no_winner=no_winner, hidden=hidden)
 
 
 def _without_speed(part: _Part) -> _Part:
-    """The part of a record, and all below it, with the fields that are marked as speeds at their defaults."""
-    changes = {}
+    """The part of a record, and all below it, with the fields that are marked as speeds emptied."""
+    changes: dict[str, Any] = {}
     for place in structs.fields(part):
         value = getattr(part, place.name)
         if place.name in _speeds(type(part)):
-            changes[place.name] = place.default
+            has_default = place.default is not msgspec.NODEFAULT
+            changes[place.name] = place.default if has_default else _EMPTY.get(type(value))
         elif isinstance(value, Struct):
             changes[place.name] = _without_speed(value)
+        elif isinstance(value, tuple):
+            changes[place.name] = tuple(
+                _without_speed(one) if isinstance(one, Struct) else one for one in value
+            )
     return structs.replace(part, **changes)
 
 
@@ -97,10 +80,10 @@ def _speeds(part: type[Struct]) -> frozenset[str]:
 
 def read_all(results: Path, *, anonymous: bool = False) -> list[Publishable]:
     """Every record below a results folder, without hosts and UUIDs if anonymous; raises RecordError."""
-    return of_files(files.read_folder(results).all(), anonymous=anonymous)
+    return publishable_records(files.read_folder(results).all(), anonymous=anonymous)
 
 
-def of_files(records: Mapping[Path, Record], *, anonymous: bool = False) -> list[Publishable]:
+def publishable_records(records: Mapping[Path, Record], *, anonymous: bool = False) -> list[Publishable]:
     """The records of several files as a reader may see them."""
     return [publishable(without_names(record) if anonymous else record) for record in records.values()]
 
@@ -116,52 +99,43 @@ def _failures(record: Record) -> list[str]:
         return [f"{failure.stage} failed: {failure.what}" for failure in record.failures]
     accuracy = record.accuracy
     answers = [
-        f"{failure} ({full_point(load)})"
+        f"{failure} ({full_point_text(load)})"
         for load in record.under_load
-        if (failure := correctness.wrong_answers(load))
+        if (failure := correctness.wrong_answers_text(load))
     ]
     gates = correctness.gates_in_order(record.gates)
     answers += [f"{gate.wrong} (gate {gate.gate})" for gate in gates if gate.wrong]
     if record.build.as_found:
         answers += correctness.ledger_failures(accuracy) if accuracy else []
         answers += filter(None, [correctness.conversation_failure(record.conversation)])
-        unverified = [full_point(load) for load in record.loads if load.answers is None]
+        unverified = [full_point_text(load) for load in record.loads if load.answers is None]
         return answers + [f"answers under load were not compared ({point})" for point in unverified[:1]]
     failures = [*filter(None, [correctness.conversion_failure(record.conversion)])]
     is_random = correctness.has_random_weights(record)
     if not is_random and correctness.main_score(record) is None:
-        failures.append(f"accuracy was {correctness.unmeasured(record)}")
+        failures.append(f"accuracy was {correctness.missing_score_reason(record)}")
     if accuracy is not None and not accuracy.passed:
         failures += correctness.ledger_failures(accuracy)
     return failures + answers
 
 
-def _search(record: Record) -> tuple[Search | None, str]:
+def _publishable_search(record: Record) -> tuple[Search | None, str]:
     """The search as it may be shown, and why its winner is hidden. If nothing keeps the budget there is no
     winner to prove, and the lowest latency, which says so, stays."""
     search = record.search
     if search is None:
         return None, ""
+    hidden = _without_speed(search)
     if verdict_of(search) == "failed":
-        load = structs.replace(search.load, throughput_per_s=_NO_FIGURE, passes=())
-        return structs.replace(search, load=load, goodput_per_s=None), ""
+        lowest = structs.replace(hidden.load, latency_ms=search.load.latency_ms)
+        return structs.replace(hidden, load=lowest), ""
     # An accuracy failure concerns the case's own settings, not the winner's.
     failures = tuple(failure for failure in record.failures if failure.stage != "accuracy")
     winner = structs.replace(record, accuracy=search.accuracy, loads=(search.load,), failures=failures)
     reason = _why_no_speed(winner)
     if not reason:
         return search, ""
-    load = structs.replace(
-        search.load,
-        throughput_per_s=_NO_FIGURE,
-        latency_ms={},
-        components_ms={},
-        passes=(),
-        gpu=None,
-        certified={},
-        # The rate that a search finds is a speed.
-        request_rate_per_s=None,
-        arrivals=None,
-    )
-    hidden = structs.replace(search, load=load, lead=None, goodput_per_s=None)
-    return hidden, f"The winner within {LATENCY_BUDGET.text(search.budget_ms)} is not proven. {reason}"
+    # The rate that a search finds is a speed.
+    load = structs.replace(hidden.load, request_rate_per_s=None, arrivals=None)
+    reason = f"The winner within {LATENCY_BUDGET.text(search.budget_ms)} is not proven. {reason}"
+    return structs.replace(hidden, load=load), reason

@@ -23,7 +23,7 @@ from reports.record.quantities import (
 )
 from reports.record.verdicts import BUDGET_WORDS, mark_codes, too_wide
 from reports.text.correctness import main_score
-from reports.text.labels import counted, format_text, grouped, schedule, sentence
+from reports.text.phrases import counted, format_text, grouped, schedule_text, sentence
 from reports.text.publishable import Publishable, name_of
 
 # --- ranks -------------------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ Group = tuple[str, str, int]
 """Target, model and number of GPUs: formats are ranked within a group."""
 
 
-def group_of(record: Publishable) -> Group:
+def rank_group(record: Publishable) -> Group:
     case = record.case
     return case.target, case.model, case.gpus
 
@@ -42,18 +42,18 @@ def format_name(record: Publishable) -> str:
     return f"{format_text(record)} {record.case.precision.upper()}"
 
 
-def reference(record: Publishable) -> schema.BesideReference | None:
+def format_comparison(record: Publishable) -> schema.FormatComparison | None:
     """The best speed over that of the model's reference format, in turns; None if there is none."""
     return next((entry.beside for entry in record.efficiency if entry.beside is not None), None)
 
 
 def ranked(records: Sequence[Publishable]) -> list[Publishable]:
     """Each model's formats by speed, the fastest first, those without a rank last; models stay in order."""
-    order = {group: place for place, group in enumerate(dict.fromkeys(map(group_of, records)))}
+    order = {group: place for place, group in enumerate(dict.fromkeys(map(rank_group, records)))}
 
     def place(record: Publishable) -> tuple[int, float]:
-        beside = reference(record)
-        return order[group_of(record)], -beside.ratio.value if beside else 0.0
+        beside = format_comparison(record)
+        return order[rank_group(record)], -beside.ratio.value if beside else 0.0
 
     return sorted(records, key=place)
 
@@ -62,9 +62,11 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     """The ranks by name: one more than the number of formats that are shown to be faster, by intervals that
     do not overlap. Others share a rank; a hidden ratio has none."""
     rank_of = {}
-    for group in grouped(records, group_of).values():
+    for group in grouped(records, rank_group).values():
         all_ratios = [
-            (name_of(record), beside.ratio) for record in group if (beside := reference(record)) is not None
+            (name_of(record), beside.ratio)
+            for record in group
+            if (beside := format_comparison(record)) is not None
         ]
         ratios = {name: ratio for name, ratio in all_ratios if RATIO.is_shown(ratio)}
         for name, ratio in ratios.items():
@@ -86,7 +88,7 @@ def best_load(record: Publishable) -> schema.Load | None:
 def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -> list[str]:
     """The reference formats of cases as a reader knows them; the id of a case outside the records."""
     formats = {name_of(record): format_name(record) for record in records}
-    names = dict.fromkeys(beside.reference for record in of if (beside := reference(record)))
+    names = dict.fromkeys(beside.reference for record in of if (beside := format_comparison(record)))
     return list(dict.fromkeys(formats.get(name, name) for name in names))
 
 
@@ -182,22 +184,22 @@ def version_note(record: schema.Record) -> str:
 class Cost:
     """A million inferences in the currency of Record.price_per_hour."""
 
-    per_million: float
-    of: Literal["correct inferences", "inferences"]
+    amount: float
+    of_what: Literal["correct inferences", "inferences"]
     """correct inferences: they pay for the wrong ones; inferences: all."""
 
 
-def cost(record: Publishable, load: schema.Load) -> Cost | None:
+def cost_per_million(record: Publishable, load: schema.Load) -> Cost | None:
     """What a million inferences cost at a load point; None without a price. The share of correct ones is the
     served score of the first metric, unless that is an error or missing. The price is per hour, so the
     fastest point is the cheapest."""
     if record.price_per_hour is None or not load.throughput_per_s.value:
         return None
-    per_million = record.price_per_hour / 3600 / load.throughput_per_s.value * 1e6
+    amount = record.price_per_hour / 3600 / load.throughput_per_s.value * 1e6
     score = main_score(record)
     if score is None or score.better != "higher" or score.served <= 0:
-        return Cost(per_million, "inferences")
-    return Cost(per_million / score.served, "correct inferences")
+        return Cost(amount, "inferences")
+    return Cost(amount / score.served, "correct inferences")
 
 
 def search_paragraph(record: Publishable) -> str:
@@ -205,12 +207,12 @@ def search_paragraph(record: Publishable) -> str:
     if search is None:
         return ""
     if schema.verdict_of(search) == "failed":
-        return sentence(beyond_text(search))
+        return sentence(no_winner_text(search))
     if record.no_winner:
         return record.no_winner
     proven = "with which no answer changes" if search.varied else "for which conversion and accuracy hold"
     tried = f"{search.passes} passes of {_tried_text(search)}, {DURATION.text(search.duration_s)}"
-    return f"{found_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
+    return f"{search_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
 
 
 def proposal_text(search: schema.Search) -> str:
@@ -226,7 +228,7 @@ def proposal_text(search: schema.Search) -> str:
     return "\n".join([*times, change, search.diff.rstrip()])
 
 
-def found_text(search: schema.Search) -> str:
+def search_text(search: schema.Search) -> str:
     """The winner: its throughput, or its rate with the percentile from the schedule and the goodput."""
     lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
     load = search.load
@@ -237,7 +239,7 @@ def found_text(search: schema.Search) -> str:
             text += f", goodput {THROUGHPUT.text_with_interval(search.goodput_per_s)}"
         return f"{text}: {load.scenario}, {settings_text(load.scenario, search.deployment)}; {lead}"
     throughput = THROUGHPUT.text(load.throughput_per_s.value)
-    return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead}"
+    return f"{throughput} with {budget_text(search)}: {configuration_text(search)}; {lead}"
 
 
 def _tried_text(search: schema.Search) -> str:
@@ -245,11 +247,11 @@ def _tried_text(search: schema.Search) -> str:
     return configurations if not search.rates else f"{configurations} at {counted(search.rates, 'rate')}"
 
 
-def beyond_text(search: schema.Search) -> str:
+def no_winner_text(search: schema.Search) -> str:
     """Why there is no winner: the lowest latency that any configuration reached."""
     latency = search.load.latency_ms[search.percentile]
     budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.budget_ms)}"
-    lowest = f"the lowest reached is {LATENCY.text_with_interval(latency)}: {winner_text(search)}"
+    lowest = f"the lowest reached is {LATENCY.text_with_interval(latency)}: {configuration_text(search)}"
     return f"none of {_tried_text(search)} keeps {budget}; {lowest}"
 
 
@@ -260,10 +262,10 @@ def budget_text(search: schema.Search) -> str:
     return f"{measured} {BUDGET_WORDS[schema.verdict_of(search)]} {LATENCY_BUDGET.text(search.budget_ms)}"
 
 
-def winner_text(search: schema.Search) -> str:
+def configuration_text(search: schema.Search) -> str:
     load, settings = search.load, settings_text(search.load.scenario, search.deployment)
     if load.request_rate_per_s is not None:
-        return f"{load.scenario}, {schedule(load)}, {settings}"
+        return f"{load.scenario}, {schedule_text(load)}, {settings}"
     batch = f"batch {load.batch}, " if load.scenario == "offline" else ""
     return f"{load.scenario}, {batch}concurrency {load.concurrency}, {settings}"
 

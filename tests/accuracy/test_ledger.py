@@ -24,6 +24,7 @@ from reports.record.per_sample import Part
 from reports.record.schema import Accuracy, Limit, Search
 from tests import examples as records
 from tests import toy
+from tests.helpers import records_in
 
 
 def ledger(
@@ -353,9 +354,9 @@ def a_file(**changes: object) -> per_sample.SampleScores:
 def test_samples_file_round_trips_and_is_no_record(tmp_path: Path) -> None:
     path = per_sample.path_of(records.record().case, tmp_path)
     per_sample.write(a_file(), path)
-    assert per_sample.of_record(records.record(), tmp_path) == per_sample.read(path) == a_file()
+    assert per_sample.record_samples(records.record(), tmp_path) == per_sample.read(path) == a_file()
     files.write(records.record(), files.path_of(records.record().case, tmp_path))
-    assert files.read_all(tmp_path) == [records.record()]
+    assert records_in(tmp_path) == [records.record()]
 
 
 @pytest.mark.parametrize(
@@ -376,7 +377,7 @@ def test_inconsistent_samples_file_names_the_key(tmp_path: Path, change: dict[st
 @pytest.mark.parametrize("change", [{"digest": "other"}, {"ids": (), "scores": {}}])
 def test_samples_of_another_build_or_dataset_are_ignored(tmp_path: Path, change: dict[str, object]) -> None:
     per_sample.write(a_file(**change), per_sample.path_of(records.record().case, tmp_path))
-    assert per_sample.of_record(records.record(), tmp_path) is None
+    assert per_sample.record_samples(records.record(), tmp_path) is None
 
 
 def test_search_winner_has_own_samples_file(tmp_path: Path) -> None:
@@ -388,5 +389,5 @@ def test_search_winner_has_own_samples_file(tmp_path: Path) -> None:
 
     per_sample.write(a_file(), per_sample.path_of_search(record.case, tmp_path))
 
-    assert per_sample.of_search(record, tmp_path) == a_file()
-    assert per_sample.of_record(record, tmp_path) is None
+    assert per_sample.search_samples(record, tmp_path) == a_file()
+    assert per_sample.record_samples(record, tmp_path) is None

@@ -23,7 +23,7 @@ from fixtures.frameworks.pytorch import in_precision
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.spec import Arrays, Case, Model, Samples, Tensor, Weights
-from reports.record.schema import Parity
+from reports.record.schema import Conversion
 from reports.text.correctness import conversion_failure
 from tests import toy
 from tests.toy import compare_conversion
@@ -49,7 +49,7 @@ def few(model: Model, count: int = 16) -> Samples:
     return dataclasses.replace(whole, ids=whole.ids[:count])
 
 
-def compared(model: Model, precision: str, network: Any, count: int = 16) -> Parity:
+def compared(model: Model, precision: str, network: Any, count: int = 16) -> Conversion:
     """The parity of a conversion that computes `network` with the framework."""
     case, run = Case(CPU, model, ONNX, None, precision), functools.partial(model.run, network)
     return compare_conversion(case, weights_of(model), run, few(model, count), count)

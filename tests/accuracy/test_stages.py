@@ -14,7 +14,7 @@ from fixtures.errors import AccuracyError
 from fixtures.frameworks.pytorch_conversion import network_and_inputs
 from fixtures.models import all_models
 from fixtures.spec import Arrays, ConversionJob, Model, Tensor, Tolerance, Weights
-from reports.record.schema import Parity
+from reports.record.schema import Conversion
 from tests import toy
 from tests.toy import compare_conversion
 
@@ -116,7 +116,7 @@ def found(
     weights: Weights | None = None,
     of: Callable[[Arrays], Arrays] = outputs,
     **changes: Any,
-) -> Parity:
+) -> Conversion:
     """The parity of a conversion with changed outputs, in batches of 8, beside the emulated precision."""
 
     def changing(edit: Change) -> Callable[[Arrays], Arrays]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.fleet.groups import earlier_durations
-from reports.record import files
+from reports.record import disk, files
 from reports.record.commands import INPUT, UNREADABLE
 from reports.record.schema import case_id
 from tests import examples
@@ -151,8 +151,8 @@ def test_test_durations_are_not_read_from_linked_folder(results: Path) -> None:
 
 def test_non_record_files_are_skipped(results: Path, printed: Callable[..., str]) -> None:
     (results / "after.json").write_text('{"machine_info": {}, "benchmarks": [{"case": 1}]}')
-    files.replace(results / "a40" / "a40-of-before.search" / "samples.json", b"{}")
-    files.replace(results / "a40" / "superseded" / "old.json", b"{}")
+    disk.replace(results / "a40" / "a40-of-before.search" / "samples.json", b"{}")
+    disk.replace(results / "a40" / "superseded" / "old.json", b"{}")
 
     assert case_id(WHOLE.case) in printed("tables", "--results", results)
     assert "1 case" in printed("compare", results.parent / "other", results / "a40")
@@ -171,9 +171,7 @@ ROOT = Path(__file__).parents[2]
     ],
     ids=lambda command: command[-1],
 )
-def test_unknown_option_ends_every_command_with_status_4(
-    command: tuple[str, ...],
-) -> None:
+def test_unknown_option_ends_every_command_with_status_4(command: tuple[str, ...]) -> None:
     result = subprocess.run(
         [sys.executable, *command, "--not-an-option"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -285,10 +285,7 @@ def test_exit_status_reports_worse_results(
 
 @pytest.mark.parametrize(
     ("after", "scores", "status"),
-    [
-        (at(900), WRONG, 12),
-        (structs.replace(at(1000), loads=()), RIGHT, 0),
-    ],
+    [(at(900), WRONG, 12), (structs.replace(at(1000), loads=()), RIGHT, 0)],
     ids=["worse and slower", "samples alone"],
 )
 def test_worse_accuracy_precedes_other_statuses(

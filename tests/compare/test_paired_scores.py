@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.compare.paired_scores import mcnemar, newcombe, paired, sign_flips, student
+from reports.compare.paired_scores import mcnemar, newcombe, pair_scores, sign_flips, student
 
 TRIALS = 300
 
@@ -51,8 +51,8 @@ def test_mean_interval_matches_student_t() -> None:
 
 
 def test_one_sample_is_inconclusive() -> None:
-    assert paired(scored(0.5), scored(0.9), "higher").verdict == "not shown"
-    assert paired(scored(1), scored(0), "higher").verdict == "not shown"
+    assert pair_scores(scored(0.5), scored(0.9), "higher").verdict == "not shown"
+    assert pair_scores(scored(1), scored(0), "higher").verdict == "not shown"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_one_sample_is_inconclusive() -> None:
 def test_metric_direction_decides_what_is_better(better: str, verdict: str, lost: int, gained: int) -> None:
     before = scored(*[0.8] * 40)
     after = scored(*[0.7] * 10, 0.85, *[0.8] * 29)
-    comparison = paired(before, after, better)
+    comparison = pair_scores(before, after, better)
     assert (comparison.verdict, len(comparison.lost), len(comparison.gained)) == (verdict, lost, gained)
     assert comparison.difference.value == pytest.approx(-0.95 / 40)
     change = np.array([*after.values()]) - np.array([*before.values()])
@@ -70,7 +70,7 @@ def test_metric_direction_decides_what_is_better(better: str, verdict: str, lost
 
 def test_scores_of_0_and_1_are_compared_by_mcnemar() -> None:
     first, second = [1] * 50, [0] * 8 + [1] * 42
-    comparison = paired(scored(*first), scored(*second), "higher")
+    comparison = pair_scores(scored(*first), scored(*second), "higher")
     assert (comparison.difference, comparison.verdict) == (
         newcombe(np.array(first), np.array(second)),
         "failed",
@@ -82,7 +82,7 @@ def test_scores_of_0_and_1_are_compared_by_mcnemar() -> None:
 def test_few_changes_in_one_direction_are_inconclusive() -> None:
     """Student's interval alone would show them."""
     after = scored(*[0.4] * 4, *[0.5] * 496)
-    comparison = paired(scored(*[0.5] * 500), after, "higher")
+    comparison = pair_scores(scored(*[0.5] * 500), after, "higher")
     assert comparison.difference.high < 0
     assert comparison.p_value == pytest.approx(0.125)
     assert comparison.verdict == "not shown"
@@ -90,7 +90,7 @@ def test_few_changes_in_one_direction_are_inconclusive() -> None:
 
 def test_difference_by_one_sample_is_inconclusive() -> None:
     """Six changed the same way, which is unlikely by chance, but by how much is unknown."""
-    comparison = paired(scored(*[0.9] * 50), scored(0.0, *[0.899] * 5, *[0.9] * 44), "higher")
+    comparison = pair_scores(scored(*[0.9] * 50), scored(0.0, *[0.899] * 5, *[0.9] * 44), "higher")
     assert comparison.p_value == pytest.approx(2 / 2**6)
     assert comparison.difference.low < 0 < comparison.difference.high
     assert comparison.verdict == "not shown"
@@ -99,8 +99,8 @@ def test_difference_by_one_sample_is_inconclusive() -> None:
 def test_common_samples_count_and_largest_changes_come_first() -> None:
     before = {"a": 0.9, "b": 0.9, "c": 0.9, "gone": 0.0}
     after = {"new": 1.0, "newer": 1.0, "c": 0.1, "b": 0.5, "a": 0.95}
-    comparison = paired(before, after, "higher")
-    assert (comparison.samples, comparison.only_first, comparison.only_second) == (3, 1, 2)
+    comparison = pair_scores(before, after, "higher")
+    assert (comparison.samples, comparison.only_before, comparison.only_after) == (3, 1, 2)
     assert (comparison.lost, comparison.gained) == (("c", "b"), ("a",))
 
 
@@ -109,7 +109,7 @@ def test_equal_runs_rarely_differ() -> None:
     differing = 0
     for _trial in range(100):
         change = generator.normal(size=30) * generator.exponential(size=30) * (generator.random(30) < 0.3)
-        comparison = paired(scored(*[0.5] * 30), scored(*(0.5 + change)), "higher")
+        comparison = pair_scores(scored(*[0.5] * 30), scored(*(0.5 + change)), "higher")
         differing += comparison.verdict != "not shown"
     assert differing <= 8
 

@@ -16,7 +16,7 @@ from reports.record import files
 from tests import examples
 from tests.docs.test_action import example, example_text
 from tests.docs.test_docs import environments
-from tests.helpers import Collect
+from tests.helpers import Collect, records_in
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,7 +105,7 @@ def test_merge_job_joins_records_of_all_jobs(service: str, jobs: int, tmp_path: 
     line = command.replace("tox run -e report --", f"{shlex.quote(sys.executable)} -m reports", 1)
     merged = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert merged.returncode == 0, merged.stderr
-    assert len(files.read_all(tmp_path / "merged")) == jobs
+    assert len(records_in(tmp_path / "merged")) == jobs
 
 
 def test_report_commands_exist() -> None:

@@ -7,9 +7,9 @@ import pytest
 from msgspec import structs
 
 from fixtures.spec import LoadPoint
-from reports.export import bencher, bigger_is_better, load_points, smaller_is_better
+from reports.export import FORMATS, bencher, load_points
 from reports.record import schema
-from reports.record.figures import of_accuracy, of_load, of_search
+from reports.record.figures import accuracy_figures, load_figures, search_figures
 from reports.record.schema import GpuUse, Record
 from reports.text.publishable import publishable
 from tests import examples
@@ -33,7 +33,7 @@ def test_points_of_scenarios_and_rates_have_unique_names() -> None:
         examples.load("online", 1, 100.0),
         examples.load("online", 0, 100.0, request_rate_per_s=120.0, arrivals="poisson"),
     ]
-    names = list(named(bigger_is_better([publishable(case_with(*loads))])))
+    names = list(named(FORMATS["customBiggerIsBetter"]([publishable(case_with(*loads))])))
     assert names[1:] == [
         f"a40-resnet50-onnx-trt-fp16 {name}"
         for name in ("offline b001-c001", "online b001-c001", "online b001-r00120-poisson")
@@ -43,11 +43,13 @@ def test_points_of_scenarios_and_rates_have_unique_names() -> None:
 
 def test_smaller_is_better_export_has_latency_and_errors() -> None:
     record = case_with(examples.load("offline", 8, 1500.0), accuracy=examples.accuracy(ERROR))
-    entries = named(smaller_is_better([publishable(record)]))
+    entries = named(FORMATS["customSmallerIsBetter"]([publishable(record)]))
     assert entries["a40-resnet50-onnx-trt-fp16 mel MSE"]["value"] == 6e-13, "however small"
     p99 = entries["a40-resnet50-onnx-trt-fp16 offline b008-c001 p99"]
     assert (p99["unit"], p99["value"]) == ("ms", 2.126)
-    assert not [name for name in named(bigger_is_better([publishable(record)])) if "mel" in name]
+    assert not [
+        name for name in named(FORMATS["customBiggerIsBetter"]([publishable(record)])) if "mel" in name
+    ]
 
 
 def test_unmeasured_score_is_not_exported() -> None:
@@ -60,7 +62,7 @@ def test_unmeasured_score_is_not_exported() -> None:
 
 
 def test_accuracy_figures_have_the_tightest_limit() -> None:
-    figures = of_accuracy(examples.accuracy(examples.score(), ERROR))
+    figures = accuracy_figures(examples.accuracy(examples.score(), ERROR))
     assert (figures["top-1_floor_percent"], figures["top-1_served_percent"]) == (95.9, 96.25)
     assert figures["mel_MSE_served"] == 6e-13
     assert "mel_MSE_ceiling" in figures
@@ -76,23 +78,25 @@ def test_comparison_and_gpu_figures_appear_only_if_measured() -> None:
         comparison=examples.comparison(ratio=ratio),
         gpu=GpuUse(0.9, None, 120.0, None, None),
     )
-    figures = of_load(load)
+    figures = load_figures(load)
     assert (figures["comparison_ratio"], figures["comparison_ratio_high"]) == (0.94, ratio.high)
     assert figures["comparison_verdict"] == "slower"
     assert figures["gpu_power_w"] == 120.0
     assert "gpu_memory_mib" not in figures
     assert not [
-        name for name in of_load(examples.load("offline", 8, 1500.0)) if "gpu" in name or "_ratio" in name
+        name
+        for name in load_figures(examples.load("offline", 8, 1500.0))
+        if "gpu" in name or "_ratio" in name
     ]
 
 
 def test_search_exports_winner_and_its_accuracy() -> None:
     search = examples.search(load=examples.load("offline", 8, 1500.0))
-    figures = of_search(search)
+    figures = search_figures(search)
     assert (figures["latency_budget_ms"], figures["budget_verdict"]) == (10.0, "within")
     assert (figures["preferred_batch_sizes"], figures["throughput_per_s"]) == ("64 128", 1500.0)
     assert "top-1_served_percent" not in figures
-    assert "top-1_served_percent" in of_search(structs.replace(search, accuracy=examples.accuracy()))
+    assert "top-1_served_percent" in search_figures(structs.replace(search, accuracy=examples.accuracy()))
 
 
 def test_comparison_and_efficiency_columns_appear_only_if_measured() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from reports.record import files
+from tests.helpers import records_in
 
 ROOT = Path(__file__).parents[2]
 _HANG_S = 90.0
@@ -79,7 +79,7 @@ class StandIn:
         """The load points on record, by their case and setting."""
         return Counter(
             f"{record.case} {load.scenario} {load.batch} {load.concurrency}"
-            for record in files.read_all(self.folder / "results")
+            for record in records_in(self.folder / "results")
             for load in record.loads
         )
 

@@ -10,11 +10,11 @@ import pytest
 from msgspec import structs
 
 from reports.merge import merge
-from reports.record import files, per_sample
+from reports.record import disk, files, per_sample
 from reports.record.files import RecordError
 from reports.record.schema import Case, Record, Serving, Start
 from tests import examples
-from tests.helpers import closed
+from tests.helpers import closed, records_in
 
 CASE = "a40-resnet50-onnx-trt-fp16"
 WHOLE = examples.measured_at(
@@ -66,7 +66,7 @@ def refused(tmp_path: Path) -> Callable[..., str]:
 
 def test_records_of_three_machines_arrive_with_their_files(tmp_path: Path) -> None:
     folders = [examples.store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
-    files.replace(folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt", b"instances")
+    disk.replace(folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt", b"instances")
     (folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.server.log").write_text("started")
     expected = {name: data for folder in folders for name, data in content(folder).items()}
 
@@ -95,7 +95,7 @@ def test_parts_of_a_case_merge_in_any_order(tmp_path: Path) -> None:
         merged = merge([*order, order[0]], tmp_path / f"out-{number}")
         assert merged.joined == [CASE]
         outputs.append(content(tmp_path / f"out-{number}"))
-    assert files.read_all(tmp_path / "out-0") == [WHOLE]
+    assert records_in(tmp_path / "out-0") == [WHOLE]
     assert outputs == outputs[:1] * len(outputs)
     merge([tmp_path / "out-0", *parts], tmp_path / "again")
     assert content(tmp_path / "again") == outputs[0]
@@ -112,7 +112,7 @@ def test_later_record_replaces_earlier_results(tmp_path: Path) -> None:
 
     merged = merge([first, second], tmp_path / "out")
 
-    (record,) = files.read_all(tmp_path / "out")
+    (record,) = records_in(tmp_path / "out")
     assert (record.starts[0], record.build, record.updated) == (starts[0], build, new["updated"])
     assert len(record.loads) == 5
     assert content(tmp_path / "out")[f"a40/{LOGS}"] == b"0"
@@ -123,7 +123,7 @@ def test_equal_figures_of_two_runs_merge(tmp_path: Path) -> None:
     assert WHOLE.conversion
     again = structs.replace(WHOLE.conversion, origin=examples.origin("node2", 2))
     merge(shards(tmp_path, {"loads": WHOLE.loads[:3]}, {"conversion": again}), tmp_path / "out")
-    assert len(files.read_all(tmp_path / "out")[0].loads) == 5
+    assert len(records_in(tmp_path / "out")[0].loads) == 5
 
 
 def test_reason_for_missing_metric_follows_the_ledger(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_reason_for_missing_metric_follows_the_ledger(tmp_path: Path) -> None:
     ]
     for number, (first, second, expected) in enumerate(table):
         merge(shards(tmp_path / str(number), first, second), tmp_path / f"out-{number}")
-        assert files.read_all(tmp_path / f"out-{number}")[0].accuracy_missing == expected
+        assert records_in(tmp_path / f"out-{number}")[0].accuracy_missing == expected
 
 
 def test_left_out_files_are_named(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_differing_files_beside_records_are_a_contradiction(
             WHOLE.case, "0f3c", ("a",), {"top-1": {"served": (score,)}}, ()
         )
         path = folder / "a40" / name
-        per_sample.write(sample_scores, path) if name == SAMPLES else files.replace(path, str(score).encode())
+        per_sample.write(sample_scores, path) if name == SAMPLES else disk.replace(path, str(score).encode())
     assert str(folders[0] / "a40" / name) in refused(*folders)
 
 
@@ -264,13 +264,13 @@ def test_links_and_special_files_stop_the_merge(
 def test_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Callable[..., str]) -> None:
     folders = [examples.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
     damaged = folders[1] / "t4" / f"t4-resnet50-onnx-trt-fp16{suffix}"
-    files.replace(damaged, b'{"case": ')
+    disk.replace(damaged, b'{"case": ')
     assert str(damaged) in refused(*folders)
 
 
 @pytest.mark.parametrize("mode", [0, 0o111])
 def test_unlistable_folder_stops_the_merge(mode: int, refused: Callable[..., str], tmp_path: Path) -> None:
     (shard,) = shards(tmp_path, {})
-    files.replace(shard / "a40" / CONFIG, b"")
+    disk.replace(shard / "a40" / CONFIG, b"")
     with closed((shard / "a40" / CONFIG).parent, mode):
         assert CASE in refused(shard)

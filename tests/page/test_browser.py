@@ -43,8 +43,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     cases = [
         examples.swept(case=Case("a40", "resnet50", "onnx", None, "fp16")),
         examples.record(
-            case=Case("cpu", "fastpitch", "onnx", None, "fp32"),
-            accuracy=examples.failed_accuracy(),
+            case=Case("cpu", "fastpitch", "onnx", None, "fp32"), accuracy=examples.failed_accuracy()
         ),
         examples.record(
             case=Case("cpu", "nnunet", "ts-trace", None, "fp32"),

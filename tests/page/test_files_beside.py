@@ -31,9 +31,7 @@ def with_samples(record: Record, results: Path) -> None:
     per_sample.write(sample_scores, per_sample.path_of(record.case, results))
 
 
-def test_worst_samples_are_shown_only_for_the_same_build(
-    tmp_path: Path,
-) -> None:
+def test_worst_samples_are_shown_only_for_the_same_build(tmp_path: Path) -> None:
     record = unmeasured()
     with_samples(record, tmp_path)
     html = page_of(tmp_path, record)
@@ -45,9 +43,7 @@ def test_worst_samples_are_shown_only_for_the_same_build(
     assert "class 3" not in page_of(tmp_path, rebuilt)
 
 
-def test_configurations_are_shown_without_control_characters(
-    tmp_path: Path,
-) -> None:
+def test_configurations_are_shown_without_control_characters(tmp_path: Path) -> None:
     path = files.path_of(examples.record().case, tmp_path)
     record_file.write_if_changed(path.with_suffix(files.CONFIG_SUFFIX), 'name: "\x1b[2Jown"')
     name = record_file.write_config(path, 'name: "winner"')

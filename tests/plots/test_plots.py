@@ -37,13 +37,13 @@ def curve_of(*records: Record, budget_ms: float | None = None) -> plots.Curve:
     return panels
 
 
-def panels_of(name: str, *records: Record) -> list[plots.Rows]:
+def panels_of(name: str, *records: Record) -> list[plots.Panel]:
     panels = chart_of(name, *records).panels
     assert not isinstance(panels, plots.Curve)
     return [*panels]
 
 
-def rows_of(name: str, *records: Record) -> dict[str, plots.Row]:
+def rows_of(name: str, *records: Record) -> dict[str, plots.PanelRow]:
     """The rows of a plot of rows, by name."""
     return {row.name: row for panel in panels_of(name, *records) for row in panel.rows}
 

@@ -7,7 +7,15 @@ import pytest
 from msgspec import structs
 
 from reports import published
-from reports.published import PublishedRow, differences, document, match, pairs, published_ratio, section
+from reports.published import (
+    PublishedRow,
+    differences,
+    match_published,
+    pairs,
+    published_blocks,
+    published_ratio,
+    published_section,
+)
 from reports.record.schema import Case, Deployment, Estimate, Load, Record, Serving
 from reports.tables.table import Bullets, Table
 from reports.text.publishable import publishable
@@ -33,12 +41,12 @@ def case_on(name: str, *loads: Load, **changes: Any) -> Record:
 
 def beside(record: Record) -> list[tuple[Load, PublishedRow]]:
     """Each load point with its published rows."""
-    matched = match(publishable(record))
+    matched = match_published(publishable(record))
     return list(pairs(matched.record, matched.rows))
 
 
 def tables(record: Record) -> list[Table]:
-    blocks = section(match(publishable(record)))
+    blocks = published_section(match_published(publishable(record)))
     return [block for block in blocks if isinstance(block, Table)]
 
 
@@ -67,7 +75,7 @@ def test_every_published_row_matches_one_case() -> None:
             for row in rows
         ]
         record = publishable(case_on(name, *points))
-        assert [row for _, row in pairs(record, match(record).rows)] == rows
+        assert [row for _, row in pairs(record, match_published(record).rows)] == rows
         ratios = [published_ratio(record, item) for item in points]
         assert [item and item.value for item in ratios] == pytest.approx([1.0] * len(rows))
         count += len(rows)
@@ -154,8 +162,8 @@ def test_mig_and_several_gpus_match_no_published_figure(target: str, gpu: str, c
     whole = case_on("a100 resnet50 onnx trt fp16")
     case = structs.replace(whole.case, target=target, gpus=count)
     other = structs.replace(whole, case=case, machine=structs.replace(whole.machine, gpu=gpu))
-    assert match(publishable(whole)).rows
-    matched = match(publishable(other))
+    assert match_published(publishable(whole)).rows
+    matched = match_published(publishable(other))
     assert matched.missing
     assert not matched.rows
 
@@ -195,7 +203,7 @@ def test_different_settings_are_named_with_values(
 ) -> None:
     """Offline, where the dynamic batcher is off."""
     record = case_on(name, load("offline", 8, 100), **changes)
-    row = next(row for row in match(publishable(record)).rows if row["scenario"] == "offline")
+    row = next(row for row in match_published(publishable(record)).rows if row["scenario"] == "offline")
     assert differences(record, row) == found
 
 
@@ -231,7 +239,9 @@ def test_unmatched_points_are_named_with_command(
     loads = [load(scenario, size, 10) for scenario, size in points]
     largest = 2 if "deployment" in options else 128
     record = case_on(name, *loads, deployment=deployed(largest, 1, (2,), 1, False))
-    texts = [block for block in section(match(publishable(record))) if isinstance(block, str)][1:]
+    texts = [
+        block for block in published_section(match_published(publishable(record))) if isinstance(block, str)
+    ][1:]
     assert len(texts) == len(lines)
     assert all(points in text for points, text in zip(lines, texts, strict=True))
     command = re.search(r"`(.*)`", texts[-1] if texts else "``")
@@ -240,6 +250,6 @@ def test_unmatched_points_are_named_with_command(
 
 
 def test_case_without_counterpart_is_named_with_reason() -> None:
-    matched = match(publishable(case_on("cpu resnet50-micro onnx - fp32")))
-    (bullets,) = [block for block in document([matched]) if isinstance(block, Bullets)]
+    matched = match_published(publishable(case_on("cpu resnet50-micro onnx - fp32")))
+    (bullets,) = [block for block in published_blocks([matched]) if isinstance(block, Bullets)]
     assert bullets.lines == [f"`cpu-resnet50-micro-onnx-fp32`: {matched.missing}"]

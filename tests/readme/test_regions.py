@@ -134,7 +134,12 @@ def test_wrong_case_shows_reason_in_place_of_speed(kind: str) -> None:
 
 def test_every_marker_in_help_renders() -> None:
     forms = [line.split("  ")[1] for line in readme.overview().splitlines() if line[2] != " "]
-    assert {form.split()[0] for form in forms} == {*readme.OF_ALL, *readme.OF_CASE, *readme.FOREIGN, "plot"}
+    assert {form.split()[0] for form in forms} == {
+        *readme.MARKERS_OF_ALL,
+        *readme.MARKERS_OF_CASE,
+        *readme.OTHER_MARKERS,
+        "plot",
+    }
     for form in forms:
         readme.sync(region(form.replace("[CASE_ID]", CASE).replace("CASE_ID", CASE)), SEEN)
 

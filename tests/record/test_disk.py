@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reports.record import disk
-from reports.record.disk import below, matching
+from reports.record.disk import strict_glob, strict_walk
 from tests.helpers import closed
 
 KILLED_WHILE_WRITING = """
@@ -45,10 +45,10 @@ def test_given_link_is_followed_and_other_link_is_refused(link: Path) -> None:
     with pytest.raises(OSError, check=lambda error: error.filename == str(link)):
         disk.replace(link, b"after")
     assert link.read_bytes() == b"before"
-    disk.write_given(link, b"after")
+    disk.write_user_file(link, b"after")
     assert link.is_symlink()
     assert (link.parent / "elsewhere").read_bytes() == b"after"
-    assert disk.given(link) == b"after"
+    assert disk.read_user_file(link) == b"after"
 
 
 @pytest.mark.parametrize("device", ["/dev/null", "/dev/fd/{}"])
@@ -56,7 +56,7 @@ def test_device_is_written_to_and_stays(device: str, tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as out:
         node = Path(device.format(out.fileno()))
         before = node.stat()
-        disk.write_given(node, b"page")
+        disk.write_user_file(node, b"page")
         assert (node.stat().st_dev, node.stat().st_ino) == (before.st_dev, before.st_ino)
     assert (tmp_path / "out").read_bytes() == (b"page" if "fd" in device else b"")
 
@@ -66,13 +66,13 @@ def test_pipe_receives_content_and_stays(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as reader:
-        disk.write_given(pipe, b"page")
+        disk.write_user_file(pipe, b"page")
         assert reader.read() == b"page"
     assert pipe.is_fifo()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
-@pytest.mark.parametrize("write", [disk.replace, disk.write_given])
+@pytest.mark.parametrize("write", [disk.replace, disk.write_user_file])
 def test_root_keeps_owner_of_a_file(write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
     path = tmp_path / "page"
     path.touch(0o640)
@@ -88,11 +88,11 @@ def test_read_only_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.Monk
     # Root may write everywhere.
     monkeypatch.setattr(os, "access", lambda _path, mode: not mode & os.W_OK)
     with pytest.raises(PermissionError):
-        disk.write_given(path, b"after")
+        disk.write_user_file(path, b"after")
     assert path.read_bytes() == b"before"
 
 
-@pytest.mark.parametrize("write", [disk.replace, disk.write_given])
+@pytest.mark.parametrize("write", [disk.replace, disk.write_user_file])
 @pytest.mark.parametrize("place", ["file/page", "x" * 300, "folder"])
 def test_unwritable_path_is_named_as_given(
     place: str, write: Callable[[Path, bytes], None], tmp_path: Path
@@ -121,7 +121,7 @@ def test_only_regular_files_of_limited_size_are_read(path: str, tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(b"before")
     with pytest.raises(OSError, check=lambda error: error.filename == str(tmp_path / path)):
-        disk.given(tmp_path / path, largest_bytes=5)
+        disk.read_user_file(tmp_path / path, largest_bytes=5)
 
 
 @pytest.mark.parametrize("place", ["link", "inside/file", "inside/../elsewhere", "pipe"])
@@ -146,13 +146,15 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_folder_search_matches_pathlib(tree: Path) -> None:
-    assert matching(tree, "*/*.json") == sorted(tree.glob("*/*.json"))
-    assert sorted(below(tree)) == sorted(tree.rglob("*"))
-    assert matching(tree / "none", "*") == list(below(tree / "a" / "one.json")) == []
+    assert strict_glob(tree, "*/*.json") == sorted(tree.glob("*/*.json"))
+    assert sorted(strict_walk(tree)) == sorted(tree.rglob("*"))
+    assert strict_glob(tree / "none", "*") == list(strict_walk(tree / "a" / "one.json")) == []
 
 
 @pytest.mark.parametrize("mode", [0, 0o111])
-@pytest.mark.parametrize("find", [lambda folder: matching(folder, "*/*"), lambda folder: list(below(folder))])
+@pytest.mark.parametrize(
+    "find", [lambda folder: strict_glob(folder, "*/*"), lambda folder: list(strict_walk(folder))]
+)
 def test_unlistable_folder_is_named(mode: int, find: Callable[[Path], object], tree: Path) -> None:
     with closed(tree / "b", mode), pytest.raises(PermissionError, match=str(tree / "b")):
         find(tree)
@@ -161,8 +163,8 @@ def test_unlistable_folder_is_named(mode: int, find: Callable[[Path], object], t
 def test_lost_and_found_folder_is_skipped(tree: Path) -> None:
     (tree / "lost+found").mkdir()
     with closed(tree / "lost+found"):
-        assert len(matching(tree, "*/*.json")) == 4
-        assert tree / "lost+found" not in below(tree)
+        assert len(strict_glob(tree, "*/*.json")) == 4
+        assert tree / "lost+found" not in strict_walk(tree)
 
 
 @pytest.mark.parametrize("shut", ["b/deep/four.json", "b/deep", "b", ""])

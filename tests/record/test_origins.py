@@ -12,6 +12,7 @@ from reports.record import files
 from reports.record.origins import measurements
 from reports.record.schema import Conversation, Record, Start, WarmUp
 from tests import examples
+from tests.helpers import records_in
 
 HOST, UUID = "secret-host", "GPU-5ec2e70d-1111-2222-3333-444455556666"
 README = Path("reports/readme")
@@ -76,7 +77,7 @@ def test_anonymous_merge_removes_names_but_no_figures(one_machine: Path, tmp_pat
     for path in (tmp_path / "out").rglob("*.*"):
         assert b"secret" not in path.read_bytes()
         assert b"5ec2e70d" not in path.read_bytes()
-    (record,) = files.read_all(tmp_path / "out")
+    (record,) = records_in(tmp_path / "out")
     assert measurements(record).keys() == measurements(measured()).keys()
 
 

@@ -21,6 +21,7 @@ from reports.record.schema import (
     Start,
 )
 from tests import examples
+from tests.helpers import records_in
 
 Keys = tuple[str | int, ...]
 
@@ -90,8 +91,8 @@ def test_record_round_trips(record: Record, tmp_path: Path) -> None:
 def test_records_are_read_in_name_order(tmp_path: Path) -> None:
     examples.store(tmp_path, examples.random_weights(), examples.record())
     (tmp_path / "a40" / ".superseded.json").write_text("not a record")
-    assert files.read_all(tmp_path) == [examples.record(), examples.random_weights()]
-    assert files.read_all(tmp_path / "nowhere") == []
+    assert records_in(tmp_path) == [examples.record(), examples.random_weights()]
+    assert records_in(tmp_path / "nowhere") == []
 
 
 def test_damaged_and_copied_records_are_named(path: Path, tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_damaged_and_copied_records_are_named(path: Path, tmp_path: Path) -> Non
     assert list(contents.records) == [path]
     assert set(contents.unreadable) == {copy, damaged}
     with pytest.raises(files.RecordError, check=lambda error: len(str(error).splitlines()) == 2):
-        files.read_all(tmp_path)
+        records_in(tmp_path)
 
 
 def required(value: Any, above: Keys = ()) -> Iterator[Keys]:

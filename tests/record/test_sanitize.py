@@ -3,7 +3,7 @@
 import pytest
 from markdown_it import MarkdownIt
 
-from reports.record.sanitize import bold, code, italic, joined, plain, text
+from reports.record.sanitize import bold, code, italic, join_markdown, markdown_text, plain
 from reports.tables.rendering import markdown
 from reports.tables.table import Bullets, table_of_texts
 
@@ -91,7 +91,11 @@ def words(source: str) -> str:
         (lambda value: markdown([table_of_texts(("A", "B"), [["cpu", value], [value, "8"]])]), "td_open", 4),
         (lambda value: markdown([Bullets([value, f"said: {value}."])]), "list_item_open", 2),
         (lambda value: f"- {code(value)}: slower", "code_inline", 1),
-        (lambda value: f"- {joined([bold(value), value], ' and ')}\n- {bold('x')}", "list_item_open", 2),
+        (
+            lambda value: f"- {join_markdown([bold(value), value], ' and ')}\n- {bold('x')}",
+            "list_item_open",
+            2,
+        ),
     ],
     ids=["cells", "list", "code", "emphasised"],
 )
@@ -99,25 +103,25 @@ def test_text_stays_literal_in_markdown(source: object, kind: str, count: int, v
     token_kinds = kinds(source(value))  # type: ignore[operator]
     assert token_kinds.count(kind) == count
     assert not LIVE & set(token_kinds)
-    assert text(value).isprintable()
+    assert markdown_text(value).isprintable()
     assert code(value).isprintable()
 
 
 @pytest.mark.parametrize("value", LITERAL)
 def test_name_renders_as_written(value: str) -> None:
-    assert words(text(value)) == value
+    assert words(markdown_text(value)) == value
     assert words(markdown([table_of_texts(("", ""), [[value, ""]])])) == value
     assert plain(bold(value)) == value.replace("`", "")
 
 
 def test_markdown_renders_text_unchanged() -> None:
     value = r"C:\models\[a] 50 % & 3 < 4, HEAD~1, top-1 | top-5 <b>"
-    html = MarkdownIt("commonmark").render(text(value))
+    html = MarkdownIt("commonmark").render(markdown_text(value))
     assert html == "<p>C:\\models\\[a] 50 % &amp; 3 &lt; 4, HEAD~1, top-1 | top-5 &lt;b&gt;</p>\n"
 
 
 def test_long_text_keeps_beginning_and_end() -> None:
-    shown = text("begin" + "x" * 10**6 + "end")
+    shown = markdown_text("begin" + "x" * 10**6 + "end")
     assert len(shown) < 10_000
     assert shown.startswith("begin")
     assert shown.endswith("end")
@@ -127,10 +131,10 @@ def test_long_text_keeps_beginning_and_end() -> None:
     ("value", "kind"),
     [
         (bold("slower"), "strong_open"),
-        (joined([italic("faster"), "(5 %)"], " "), "em_open"),
+        (join_markdown([italic("faster"), "(5 %)"], " "), "em_open"),
         ("run `a [x] b`", "code_inline"),
     ],
 )
 def test_own_formatting_is_kept(value: str, kind: str) -> None:
-    assert kind in kinds(text(value))
-    assert "[x]" in words(text("run `a [x] b`")), "no backslash is in the code"
+    assert kind in kinds(markdown_text(value))
+    assert "[x]" in words(markdown_text("run `a [x] b`")), "no backslash is in the code"

@@ -12,9 +12,9 @@ from msgspec import structs
 from fixtures.errors import ProofError
 from fixtures.run import record_file
 from reports.record import files
-from reports.record.schema import Deployment, Load, Parity, Record, Start
+from reports.record.schema import Conversion, Deployment, Load, Record, Start
 from tests import examples
-from tests.helpers import ROOT
+from tests.helpers import ROOT, records_in
 
 WHOLE = examples.record()
 FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, loads=(), updated="")
@@ -111,7 +111,7 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
     superseded = [files.read(record) for record in (path.parent / "superseded").iterdir()]
     assert WHOLE in superseded
     assert {record.machine.cores for record in superseded} == {WHOLE.machine.cores, 8}
-    assert files.read_all(tmp_path) == [stored], "a superseded record is in no table"
+    assert records_in(tmp_path) == [stored], "a superseded record is in no table"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
     ],
 )
 def test_another_build_replaces_record(
-    tmp_path: Path, path: Path, changes: dict[str, Any], kept: Parity | None
+    tmp_path: Path, path: Path, changes: dict[str, Any], kept: Conversion | None
 ) -> None:
     """Another deployment or server keeps the conversion alone."""
     other = structs.replace(FRESH, **changes)

@@ -118,7 +118,7 @@ def test_percentile_shows_bound_or_missing_requests() -> None:
 
     assert row == ["batch 8", "1500", "2.126", "2.875", "3.250", "5,136 requests too few"]
     assert not certified_table(seen(structs.replace(load, certified={"p99.9": TOO_FEW})), "offline")
-    values = figures.of_load(load)
+    values = figures.load_figures(load)
     assert (values["certified_p99_ms"], values.get("certified_p99.9_ms")) == (2.875, None)
 
 
@@ -138,7 +138,7 @@ def test_latency_budget_is_in_table_and_figures() -> None:
     assert row[3:] == ["1.5 ms", "beyond", "agreed in May"]
     assert budget_table([record], "online") in scenario_section(record, "online")
     assert not budget_table([record], "offline")
-    values = figures.of_load(load)
+    values = figures.load_figures(load)
     assert (values["budget_p99_ms"], values["budget_verdict"]) == (1.5, "failed")
 
 
@@ -197,12 +197,7 @@ NATIVE = structs.replace(examples.record().serving, backend="onnxruntime")  # ty
             "Start",
             "server 0.41 s, model load 2.5 s, first request 12.510 ms, warm-up under load 0.30 s at most",
         ),
-        (
-            {"starts": STARTS, "loads": WARMED},
-            "online",
-            "Start",
-            "model load 1.0 s, first request 8.000 ms",
-        ),
+        ({"starts": STARTS, "loads": WARMED}, "online", "Start", "model load 1.0 s, first request 8.000 ms"),
     ],
 )
 def test_configuration_line_matches_settings(

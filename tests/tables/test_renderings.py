@@ -74,7 +74,7 @@ def test_new_figure_is_a_csv_column() -> None:
 @pytest.mark.parametrize("rendering", WHOLE)
 def test_new_column_is_one_line(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = summary.summary_columns
-    added: Column[summary.Best] = Column("Weights", lambda best: best.record.build.weights)
+    added: Column[summary.SummaryRow] = Column("Weights", lambda best: best.record.build.weights)
     monkeypatch.setattr(summary, "summary_columns", lambda bests: (*columns(bests), added))
 
     text = RENDERINGS[rendering](summary.summary([publishable(examples.record())]))
@@ -153,11 +153,7 @@ def test_empty_column_and_its_note_are_left_out(rendering: str) -> None:
 
 def test_marks_are_stars_or_shared_letters() -> None:
     niced, shared = Mark("niced", "nice 5"), [Mark("cpu-shared", f"0.{share} of 2 cores") for share in (1, 2)]
-    items = (
-        Item("one", KNOWN, (niced, shared[0])),
-        Item("two", KNOWN, (shared[1],)),
-        Item("three", KNOWN),
-    )
+    items = (Item("one", KNOWN, (niced, shared[0])), Item("two", KNOWN, (shared[1],)), Item("three", KNOWN))
 
     starred, lettered = made(*items, columns=STARRED), made(*items)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.record.schema import BesideReference, Estimate, Limit, Mark, Record
+from reports.record.schema import Estimate, FormatComparison, Limit, Mark, Record
 from reports.tables.summary import summary, summary_table
 from reports.tables.table import Table
 from tests import examples
@@ -36,8 +36,8 @@ OPEN_P99 = {
 ERROR = examples.score(
     metric="mel MSE", better="lower", served=0.0385, limits=(Limit(0.06, "a"), Limit(0.04, "b"))
 )
-REFERENCE = BesideReference("a40-resnet50-onnx-trt-fp16", Estimate(1.0, 1.0, 1.0))
-FASTER = BesideReference("a40-resnet50-trt-fp16", Estimate(1.5, 1.4, 1.6))
+REFERENCE = FormatComparison("a40-resnet50-onnx-trt-fp16", Estimate(1.0, 1.0, 1.0))
+FASTER = FormatComparison("a40-resnet50-trt-fp16", Estimate(1.5, 1.4, 1.6))
 TWICE = examples.record(loads=(examples.load("offline", 8, 2 * 1573.6),))
 
 
@@ -92,10 +92,7 @@ def test_summary_cell_has_text_or_no_column(record: Record, title: str, text: st
 def test_each_target_has_own_table() -> None:
     records = examples.seen(examples.record(), examples.random_weights(), examples.record())
     first, of_a40, second, of_cpu = summary(records)
-    assert (first, second) == (
-        "Target `a40`, NVIDIA A40:",
-        "Target `cpu`, AMD EPYC 7742 64-Core Processor:",
-    )
+    assert (first, second) == ("Target `a40`, NVIDIA A40:", "Target `cpu`, AMD EPYC 7742 64-Core Processor:")
     assert isinstance(of_a40, Table)
     assert isinstance(of_cpu, Table)
     assert (len(of_a40.rows), len(of_cpu.rows)) == (2, 1)

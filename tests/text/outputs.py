@@ -83,7 +83,7 @@ def pictures(results: Path, reports: Reports) -> str:
 def marked_file(results: Path, reports: Reports) -> str:
     """A file with every kind of region, and its pictures."""
     case = case_id(planted().case)
-    names = [*readme.OF_ALL, *(f"{kind} {case}" for kind in readme.OF_CASE)]
+    names = [*readme.MARKERS_OF_ALL, *(f"{kind} {case}" for kind in readme.MARKERS_OF_CASE)]
     names += [f"plot {name} {case}" for name, plot in plots.PLOTS.items() if plot.of != "several"]
     file = results / "README.md"
     file.write_text("".join(f"<!-- tritonproof:{n} -->\n<!-- /tritonproof:{n} -->\n" for n in names))
@@ -100,12 +100,7 @@ class Reporter:
         names = records or (str(files.path_of(planted().case, Path())),)
         reports = [SimpleNamespace(user_properties=[("record", name)]) for name in names]
         option = SimpleNamespace(
-            results=str(results),
-            against="HEAD~1",
-            against_triton=None,
-            repository=None,
-            thresholds="asked.toml",
-            soak="10m",
+            results=results, against="HEAD~1", against_triton=None, thresholds="asked.toml", soak="10m"
         )
         self.stats, self.config = {"passed": reports}, SimpleNamespace(option=option)
         self.lines: list[str] = []

@@ -128,6 +128,7 @@ def test_hidden_speed_states_reason_and_points(why: str) -> None:
     assert [(point.scenario, point.batch, point.concurrency) for point in seen.hidden] == [
         (load.scenario, load.batch, load.concurrency) for load in record.loads
     ]
+    assert not TRACE.findall(repr(seen))
 
 
 @pytest.mark.parametrize("one", [examples.record(), examples.random_weights(), examples.swept()])

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.record.schema import BesideReference, Estimate, Record, Serving, case_id
+from reports.record.schema import Estimate, FormatComparison, Record, Serving, case_id
 from reports.text.publishable import publishable
-from reports.text.speed import cost, ranked, ranks, version_note
+from reports.text.speed import cost_per_million, ranked, ranks, version_note
 from tests import examples
 
 ONE = examples.efficiency()
@@ -19,7 +19,7 @@ ONE = examples.efficiency()
 
 def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
     """A case whose best point took turns with the reference format's."""
-    compared = BesideReference("a40-resnet50-onnx-fp32", Estimate(ratio, low, high))
+    compared = FormatComparison("a40-resnet50-onnx-fp32", Estimate(ratio, low, high))
     record = examples.record(efficiency=(structs.replace(ONE, beside=compared),))
     case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
     return structs.replace(record, case=case)
@@ -128,6 +128,6 @@ def priced(price: float | None = 3.6, **changes: Any) -> Record:
     ids=["a share", "an error", "random weights", "no price"],
 )
 def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str] | None) -> None:
-    price = cost(publishable(record), POINT)
+    cost = cost_per_million(publishable(record), POINT)
 
-    assert (price and (pytest.approx(price.per_million), price.of)) == wanted
+    assert (cost and (pytest.approx(cost.amount), cost.of_what)) == wanted

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from reports import history as histories
-from reports.history import Row
+from reports.history import HistoryRow
 
 COMMITS = [f"{number:08x}{0:032x}" for number in range(0x1000, 0x1000 + 2000)]
 """The commits of the runs, in order."""
 CASE = "cpu-resnet50-micro-onnx-fp32"
 
 
-def row(number: int, throughput_per_s: float = 100.0, **changes: Any) -> Row:
+def row(number: int, throughput_per_s: float = 100.0, **changes: Any) -> HistoryRow:
     """A load point in the run of this number, one run a day."""
     started = datetime.datetime(2025, 1, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(days=number)
     value = throughput_per_s
@@ -36,10 +36,10 @@ def row(number: int, throughput_per_s: float = 100.0, **changes: Any) -> Row:
         "build": "0f3c",
         "triton": "2.51.0",
     }
-    return Row(**(fields | changes))
+    return HistoryRow(**(fields | changes))
 
 
-def rows(values: Sequence[float], **changes: Any) -> list[Row]:
+def rows(values: Sequence[float], **changes: Any) -> list[HistoryRow]:
     """A load point, measured once a day."""
     return [row(number, value, **changes) for number, value in enumerate(values)]
 
@@ -85,7 +85,7 @@ def history(
     count: int = 200,
     share: float = 0.25,
     place: int | None = None,
-) -> tuple[list[Row], dict[str, int]]:
+) -> tuple[list[HistoryRow], dict[str, int]]:
     """Throughputs of many load points on one machine whose own noise of 1.5 % lasts some runs. A share
     has a step of 3 %; the second result has its run by load point: `place`, or a random one for each."""
     generator = np.random.default_rng(seed)

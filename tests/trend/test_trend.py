@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from reports.history import Row, append, read
+from reports.history import HistoryRow, append, read
 from reports.run import STATUS
-from reports.trend import Series, all_series, steps
+from reports.trend import Series, all_series, find_steps
 from tests import examples
 from tests.conftest import Reports
 from tests.trend import past
@@ -22,7 +22,7 @@ BETWEEN = f"{past.COMMITS[49][:9]} and {past.COMMITS[50][:9]}"
 FAIL = ("--fail-on", "step")
 
 
-def scores(*values: float) -> list[Row]:
+def scores(*values: float) -> list[HistoryRow]:
     """An accuracy, measured once a day from the 20th on."""
     return [
         past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
@@ -197,14 +197,14 @@ def test_outliers_are_no_step() -> None:
 
 def test_slow_drift_is_no_step() -> None:
     generator = np.random.default_rng(1)
-    assert steps(generator.normal(0, 0.01, 1000) + np.linspace(0, 0.05, 1000), USUAL) == []
+    assert find_steps(generator.normal(0, 0.01, 1000) + np.linspace(0, 0.05, 1000), USUAL) == []
 
 
 def test_bad_week_is_no_step_but_lasting_level_is() -> None:
     values = np.random.default_rng(4).normal(0, 0.005, 60)
     values[30:36] -= 0.1
-    assert steps(values, USUAL) == []
-    assert [at for at, *_ in steps(values[:36], USUAL)] == [30]
+    assert find_steps(values, USUAL) == []
+    assert [at for at, *_ in find_steps(values[:36], USUAL)] == [30]
 
 
 def test_slow_week_of_machine_is_no_step_of_cases() -> None:

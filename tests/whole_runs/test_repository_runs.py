@@ -10,11 +10,10 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerChoice
-from reports.record import files
 from reports.record.schema import Search
 from reports.tables.case import case_section
 from reports.text.publishable import publishable
-from tests.helpers import as_markdown
+from tests.helpers import as_markdown, records_in
 from tests.measure.timed_server import write_echoing
 from tests.soak.leaking import LEAKS
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
@@ -98,7 +97,7 @@ def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_models_are_independent_and_served_ones_recorded(run: Run, repository: Path) -> None:
     assert run.status == 12, run.text
-    records = {record.case.model: record for record in files.read_all(run.results)}
+    records = {record.case.model: record for record in records_in(run.results)}
     assert records.keys() == {"chain", "cold", "five", "leaking", "warm", "wrong"}
     assert records["five"].build.inputs == {"IN": (-1, -1, -1, -1, -1)}
     assert records["chain"].build.as_found
@@ -226,7 +225,7 @@ def test_leaking_model_fails_with_recorded_size(tmp_path: Path) -> None:
     done = suite(*options, results=tmp_path / "results")
 
     assert done.status == 11, done.text
-    (record,) = files.read_all(tmp_path / "results")
+    (record,) = records_in(tmp_path / "results")
     assert record.soak is not None
     (leak,) = [growth for growth in record.soak.growth if growth.verdict == "failed"]
     assert leak.what == "memory of its stubs"

@@ -10,7 +10,7 @@ from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerChoice
 from fixtures.spec import Deployment
 from reports.run import STATUS
-from reports.text.speed import found_text
+from reports.text.speed import search_text
 from tests.whole_runs.conftest import Slowed
 from tests.whole_runs.suite import GIVEN, suite
 
@@ -42,7 +42,7 @@ def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Sl
     assert search.load.answers is not None
     assert search.load.answers.verified > 0
     assert search.deployment == Deployment(32, 1, (4, 8), 100, cuda_graphs=False, warmup=True)
-    assert found_text(search) in done.text
+    assert search_text(search) in done.text
     assert f"`{search.config}`" in done.text, "the summary says where the configuration is"
 
     text = (tmp_path / "cpu" / search.config).read_text()

@@ -1,4 +1,4 @@
-"""Names of load points, devices, formats, times and origins: the same in every output."""
+"""How load points, devices, formats, times and origins are called: the same in every output."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from string import ascii_lowercase
@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from reports.record.origins import origins_of
 from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from reports.record.schema import REMOTE, Case, Efficiency, Load, LoadSetting, Record
+from reports.record.schema import REMOTE, Case, Efficiency, Load, Record, Soak
 
 # The names that a reader knows, by mnemonic. Any other mnemonic is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -17,23 +17,20 @@ def confidence_levels(loads: Iterable[Load]) -> str:
     return " or ".join(map(GIVEN_SHARE.text, sorted({load.throughput_per_s.confidence for load in loads})))
 
 
-def point(load: LoadSetting) -> str:
+def point_text(measured: Load | Soak | Efficiency) -> str:
     """The load point within its scenario."""
-    if load.request_rate_per_s is not None:
-        return schedule(load)
-    return size(load.scenario, load.batch, load.concurrency)
+    if not isinstance(measured, Efficiency) and measured.request_rate_per_s is not None:
+        return schedule_text(measured)
+    is_offline = measured.scenario == "offline"
+    return f"batch {measured.batch}" if is_offline else f"concurrency {measured.concurrency}"
 
 
-def full_point(load: LoadSetting) -> str:
+def full_point_text(measured: Load | Soak | Efficiency) -> str:
     """The load point with its scenario: `offline, batch 8`."""
-    return f"{load.scenario}, {point(load)}"
+    return f"{measured.scenario}, {point_text(measured)}"
 
 
-def size(scenario: str, batch: int, concurrency: int) -> str:
-    return f"batch {batch}" if scenario == "offline" else f"concurrency {concurrency}"
-
-
-def schedule(load: LoadSetting) -> str:
+def schedule_text(load: Load | Soak) -> str:
     return f"{REQUEST_RATE.cell(load.request_rate_per_s)}/s, {load.arrivals}"
 
 
@@ -42,7 +39,7 @@ def server_name(version: str) -> str:
     return f"Triton {version}" if version[:1].isdigit() else version
 
 
-def device(record: Record) -> str:
+def device_text(record: Record) -> str:
     name = kind_of_device(record)
     return f"{record.case.gpus} x {name}" if record.case.gpus > 1 else name
 
@@ -56,24 +53,19 @@ def kind_of_device(record: Record) -> str:
     return record.machine.gpu or record.case.target.upper()
 
 
-def notes(measured: Load | Efficiency) -> str:
-    """The remarks on a load point or on efficiency; may be empty."""
-    return "; ".join(mark.text for mark in measured.marks)
-
-
-def several_gpus(case: Case) -> str:
+def gpus_text(case: Case) -> str:
     """`2 GPUs`; empty for one, which goes without saying."""
     return f"{case.gpus} GPUs" if case.gpus > 1 else ""
 
 
-def accelerator(case: Case) -> str:
+def accelerator_text(case: Case) -> str:
     """The accelerator in the case's name, as a reader knows it; may be empty."""
     return _ACCELERATORS.get(case.accelerator, case.accelerator) if case.accelerator else ""
 
 
 def format_text(record: Record) -> str:
     """The format and what it runs on, as a reader knows it: `ONNX, TensorRT, 2 GPUs`."""
-    parts = (record.build.format, accelerator(record.case), several_gpus(record.case))
+    parts = (record.build.format, accelerator_text(record.case), gpus_text(record.case))
     return ", ".join(filter(None, parts))
 
 
@@ -84,7 +76,7 @@ def backend_accelerator(record: Record) -> str:
             return _ACCELERATORS["trt"]
         if record.build.engine == "PyTorch":
             return _ACCELERATORS["cuda"]
-    return accelerator(record.case) or "-"
+    return accelerator_text(record.case) or "-"
 
 
 def sequence_length(record: Record) -> str:
