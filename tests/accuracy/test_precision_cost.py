@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.accuracy.compare_answers import Closeness
+from fixtures.accuracy.compare_answers import AnswerLimits
 from fixtures.accuracy.precision_cost import (
     ERROR_LIMITS,
-    closeness_as_found,
     emulated_precision,
+    limits_as_found,
     precision_shown,
 )
 from fixtures.formats import all_formats
@@ -175,13 +175,13 @@ def test_int8_emulation_uses_only_training_samples() -> None:
 )
 def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
     values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
-    requested = Closeness(2e-3, 1e-4, 1.0)
+    requested = AnswerLimits(2e-3, 1e-4, 1.0)
 
-    near = closeness_as_found(requested, [{"y": values}], "cpu")
+    limits = limits_as_found(requested, [{"y": values}], "cpu")
 
     assert precision_shown([{"y": values}]) == shown
-    assert (near == requested) is (shown == "")
-    assert near.element >= requested.element
+    assert (limits == requested) is (shown == "")
+    assert limits.element >= requested.element
 
 
 def test_whole_numbers_show_no_precision() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.accuracy.compare_answers import Answer, Closeness, Differing, compare, expect
+from fixtures.accuracy.compare_answers import Answer, AnswerLimits, Differing, compare, expect
 from fixtures.consistency import reproducer
 from fixtures.spec import Tensor
 from fixtures.user_models.value_files import read_request_files
@@ -77,7 +77,7 @@ def test_first_wrong_answer_is_kept_with_its_request() -> None:
     given = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
 
     differing = compare(
-        expected, [Answer(np.array([2, 0]), {"OUT": given})], Closeness(1e-5, np.inf, 1.0)
+        expected, [Answer(np.array([2, 0]), {"OUT": given})], AnswerLimits(1e-5, np.inf, 1.0)
     ).differing
 
     assert differing is not None

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
-from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, Closeness, Comparison
+from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, AnswerComparison, AnswerLimits
 from fixtures.consistency import served
 from fixtures.consistency.served import compare_to_lone, lone_answers, merged_answers, with_same_answers
 from fixtures.measure.requests import request_for
@@ -39,7 +39,7 @@ def test_refusal_of_a_live_server_counts_with_any_status(
         context.abort(code, words)
 
     with served_by(refuse) as model:
-        (reply,) = served.send(model.job, [service_pb2.ModelInferRequest(model_name="toy")])
+        (reply,) = served.send(model, [service_pb2.ModelInferRequest(model_name="toy")])
 
     assert reply.response is None
     assert said in reply.refusal
@@ -48,10 +48,15 @@ def test_refusal_of_a_live_server_counts_with_any_status(
 
 def test_replies_keep_request_order() -> None:
     with served_by(careful) as model:
-        inputs = [model.job.data.inputs([sample]) for sample in (2, 0)]
+        inputs = [model.data.inputs([sample]) for sample in (2, 0)]
         malformed = service_pb2.ModelInferRequest(model_name="toy")
         replies = served.send(
-            model.job, [request_for(model.job, inputs[0]), malformed, request_for(model.job, inputs[1])]
+            model,
+            [
+                request_for("toy", model.model, inputs[0]),
+                malformed,
+                request_for("toy", model.model, inputs[1]),
+            ],
         )
 
     assert [reply.refusal for reply in replies] == ["", "not as declared", ""]
@@ -85,14 +90,16 @@ COUNT = 20
 IDS = [f"row-{n}" for n in range(COUNT)]
 ROWS = np.random.default_rng(0).standard_normal((COUNT, 4)).astype(np.float32)
 TEXTS = np.array([[f"text {n}".encode(), b"\xff"] for n in range(COUNT)], object)
-EXACT = Closeness(1e-4, 1e-4, 1.0)
+EXACT = AnswerLimits(1e-4, 1e-4, 1.0)
 
 
-def compared(right: Arrays, given: Arrays, which: Sequence[int], near: Closeness = EXACT) -> Comparison:
+def compared(
+    right: Arrays, given: Arrays, which: Sequence[int], limits: AnswerLimits = EXACT
+) -> AnswerComparison:
     """Compare one answer to these samples with `right`, which holds each sample's row when sent alone."""
     count = len(next(iter(right.values())))
     rows = {n: {name: values[n] for name, values in right.items()} for n in range(count)}
-    return compare_to_lone(lone_answers(IDS, rows, near), [Answer(np.asarray(which), given)], near)
+    return compare_to_lone(lone_answers(IDS, rows, limits), [Answer(np.asarray(which), given)], limits)
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -148,7 +155,7 @@ def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fau
 
 def test_row_that_is_off_on_the_mean_or_lacks_an_output_is_wrong() -> None:
     off = ROWS[:1] + np.float32(0.03)
-    assert compared({"OUT": ROWS}, {"OUT": off}, [0], Closeness(0.5, 0.01, 1.0)).wrong == 1
+    assert compared({"OUT": ROWS}, {"OUT": off}, [0], AnswerLimits(0.5, 0.01, 1.0)).wrong == 1
     assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong == 1
     assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong == 1, "one number for a whole batch"
 
@@ -176,9 +183,13 @@ def noisy(values: np.ndarray, share: float) -> np.ndarray:
 
 
 SAME = np.tile(ROWS[:1], (20, 1))
-HALF = Closeness(0.05, 0.025, 1.0, 1e-3)
-ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, Closeness]] = {
-    "one element of a mean": (ROWS, ROWS + np.array([0, 0.03, 0, 0], np.float32), Closeness(0.5, 0.01, 1.0)),
+HALF = AnswerLimits(0.05, 0.025, 1.0, 1e-3)
+ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
+    "one element of a mean": (
+        ROWS,
+        ROWS + np.array([0, 0.03, 0, 0], np.float32),
+        AnswerLimits(0.5, 0.01, 1.0),
+    ),
     "kernels in FP32": (ROWS, noisy(ROWS, 5e-7), EXACT),
     "far from 0": (1000 + 10 * ROWS, noisy(1000 + 10 * ROWS, 1e-7), EXACT),
     "the same for all samples": (SAME, noisy(SAME, 5e-7), EXACT),
@@ -187,9 +198,9 @@ ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, Closeness]] = {
 }
 
 
-@pytest.mark.parametrize(("right", "given", "near"), ROUNDED.values(), ids=ROUNDED)
-def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, near: Closeness) -> None:
-    comparison = compared({"OUT": right}, {"OUT": given}, range(20), near)
+@pytest.mark.parametrize(("right", "given", "limits"), ROUNDED.values(), ids=ROUNDED)
+def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, limits: AnswerLimits) -> None:
+    comparison = compared({"OUT": right}, {"OUT": given}, range(20), limits)
 
     assert (comparison.wrong, comparison.answers) == (0, 20)
 
@@ -233,11 +244,11 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
     """The comparison then leaves out the row's other outputs."""
     masks = np.arange(2000).reshape(20, 100)
     right = {"MASK": masks, "OUT": ROWS}
-    near = Closeness(0.01, 0.01, 0.99)
+    limits = AnswerLimits(0.01, 0.01, 0.99)
 
-    def of(differing: int, change: float) -> Comparison:
+    def of(differing: int, change: float) -> AnswerComparison:
         mask = masks[[7]] + (np.arange(100) < differing)
-        return compared(right, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], near)
+        return compared(right, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], limits)
 
     assert (of(2, 1.0).wrong, of(2, 1.0).left_out) == (0, 1)
     assert of(2, 1.0).agreement == pytest.approx(0.98)
@@ -248,18 +259,18 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
 
 def test_differing_integers_are_bounded_over_all_rows() -> None:
     masks = np.arange(2000).reshape(20, 100)
-    near = Closeness(0.01, 0.01, 0.99)
+    limits = AnswerLimits(0.01, 0.01, 0.99)
 
     def wrong(rows: int) -> int:
         given = masks + (np.arange(20) < rows)[:, None] * (np.arange(100) < 3)
-        return compared({"MASK": masks}, {"MASK": given}, range(20), near).wrong
+        return compared({"MASK": masks}, {"MASK": given}, range(20), limits).wrong
 
     assert [wrong(rows) for rows in (6, 7, 20)] == [0, 7, 20]
 
 
 @pytest.mark.parametrize("offset", [0, 1000])
 def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
-    wide, right = Closeness(4.0, np.inf, 1.0), ROWS + np.float32(offset)
+    wide, right = AnswerLimits(4.0, np.inf, 1.0), ROWS + np.float32(offset)
     given = right.copy()
     given[[3, 7]] = right[[7, 3]]
 
@@ -286,16 +297,17 @@ def test_repeated_request_sets_noise_limit(off_by: float, allowed: float) -> Non
     again = [Answer(np.array([n]), {"OUT": noisy(ROWS, off_by)[[n]]}) for n in range(20)]
     alone = lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again)
 
-    assert LEAST_NOISE <= alone.same.element <= allowed
-    assert (alone.same.element > LEAST_NOISE) == (off_by > 0)
-    assert alone.near.element >= alone.same.element
+    assert LEAST_NOISE <= alone.noise_limits.element <= allowed
+    assert (alone.noise_limits.element > LEAST_NOISE) == (off_by > 0)
+    assert alone.limits.element >= alone.noise_limits.element
 
 
 def test_few_wrong_answers_are_not_noise() -> None:
     again = [Answer(np.array([n]), {"OUT": ROWS[[n]] + np.float32(n < 5)}) for n in range(20)]
 
     assert (
-        lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again).same.element == LEAST_NOISE
+        lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again).noise_limits.element
+        == LEAST_NOISE
     )
 
 
