@@ -32,12 +32,12 @@ def ledger(
     stages: Stages,
     *,
     labelled: bool = True,
-    asked: Mapping[str, Limit] = MappingProxyType({}),
+    requested: Mapping[str, Limit] = MappingProxyType({}),
     tf32: bool | None = None,
 ) -> Accuracy:
     """The ledger of each sample's scores; `asked` holds limits that replace the model's."""
     per_sample = score_each_sample(case, samples, stages, labelled=labelled)
-    return accuracy_ledger(case, samples, stages, per_sample, asked=asked, tf32=tf32)
+    return accuracy_ledger(case, samples, stages, per_sample, requested=requested, tf32=tf32)
 
 
 def stage(name: str, right: int, **changes: Any) -> Stage:
@@ -217,9 +217,9 @@ def test_unlabelled_data_is_judged_against_framework_alone(metrics: tuple[Any, .
 @pytest.mark.parametrize(("own", "floor", "passes"), [(0.99, 0.95, True), (0.5, 0.97, False)])
 def test_requested_limit_replaces_model_limit(own: float, floor: float, passes: bool) -> None:
     case = toy.case(toy.model(metrics=(toy.metric(limits={"fp32": Limit(own, "the model's")}),)))
-    result = ledger(case, toy.samples(100), stages(96, 96, 96), asked={"top-1": Limit(floor, "agreed")})
-    asked, _beside_framework = result.scores[0].limits
-    assert (result.passed, asked) == (passes, Limit(floor, "agreed"))
+    result = ledger(case, toy.samples(100), stages(96, 96, 96), requested={"top-1": Limit(floor, "agreed")})
+    requested, _beside_framework = result.scores[0].limits
+    assert (result.passed, requested) == (passes, Limit(floor, "agreed"))
 
 
 def test_user_floor_replaces_framework_comparison() -> None:
@@ -231,10 +231,10 @@ def test_user_floor_replaces_framework_comparison() -> None:
 # --- models served as found ---------------------------------------------------------------------------------
 
 
-def as_found(right: int, asked: dict[str, Limit], *metrics: Any) -> Accuracy:
+def as_found(right: int, requested: dict[str, Limit], *metrics: Any) -> Accuracy:
     """The ledger of a model served as found that gets `right` of 100 samples right."""
     served = stage("served", right, requests=7)
-    return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, asked)
+    return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, requested)
 
 
 def test_served_model_without_reference_keeps_its_own_limits() -> None:

@@ -124,24 +124,24 @@ def test_build_is_a_complete_model_folder(tmp_path: Path) -> None:
     stored = json.loads((built.folder / "build.json").read_text())
     assert stored["content"]["versions"]["torch"]
     assert stored["content"]["hardware"]
-    assert "models/resnet50.py" in stored["content"]["sources"]
+    assert "fixtures/models/resnet50.py" in stored["content"]["sources"]
     assert stored["size_mib"] == built.size_mib
 
 
 @pytest.mark.parametrize(
     ("format_", "files"),
     [
-        ("openvino", {"formats/openvino.py", "formats/onnx.py"}),
-        ("trt", {"formats/trt.py", "formats/onnx.py"}),
-        ("tf-trt", {"formats/tf_trt.py", "formats/tf_savedmodel.py"}),
-        ("onnx", {"formats/onnx.py"}),
+        ("openvino", {"openvino.py", "onnx.py"}),
+        ("trt", {"trt.py", "onnx.py"}),
+        ("tf-trt", {"tf_trt.py", "tf_savedmodel.py"}),
+        ("onnx", {"onnx.py"}),
     ],
 )
 def test_build_depends_on_formats_that_its_own_imports(format_: str, files: set[str]) -> None:
     by_mnemonic = {kind.mnemonic: kind for kind in all_formats()}
     case = dataclasses.replace(case_with(writing("")), format=by_mnemonic[format_])
-    sources = repository.content_of(case, "weights", DEPLOYMENT)["sources"]
-    assert {name for name in sources if name.startswith("formats/")} == files
+    sources = repository.build_inputs(case, "weights", DEPLOYMENT)["sources"]
+    assert {Path(name).name for name in sources if name.startswith("fixtures/formats/")} == files
 
 
 LARGER = structs.replace(DEPLOYMENT, max_batch_size=64, preferred_batch_sizes=(8,))

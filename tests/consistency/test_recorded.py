@@ -64,7 +64,7 @@ def test_recorded_answers_round_trip(
     path, answers = kept
     answering(monkeypatch)
 
-    gate = recorded.hold_to(served_model(), answers, path)
+    gate = recorded.compare_with_recorded(served_model(), answers, path)
 
     assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
     assert len(set(answers.digests.values())) == 8
@@ -82,7 +82,7 @@ def test_answer_unlike_the_recorded_one_is_found(
 ) -> None:
     answering(monkeypatch, **changed)
 
-    assert "row-" in recorded.hold_to(served_model(), kept[1], kept[0]).wrong
+    assert "row-" in recorded.compare_with_recorded(served_model(), kept[1], kept[0]).wrong
 
 
 def test_looser_of_two_tolerances_applies_to_recorded_answers(
@@ -102,7 +102,9 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
         (wide_for_output, FINE, True),
     ):
         path.write_bytes(recorded.encoded(structs.replace(answers, limits=of_file)))
-        gate = recorded.hold_to(dataclasses.replace(served_model(), limits=limits), recorded.read(path), path)
+        gate = recorded.compare_with_recorded(
+            dataclasses.replace(served_model(), limits=limits), recorded.read(path), path
+        )
         assert recorded.read(path).limits == of_file
         assert (gate.wrong == "") is passes
 
@@ -123,7 +125,7 @@ def test_recorded_answers_of_other_samples_or_model_are_refused(
     path, answers = kept
 
     with pytest.raises(InputError, check=lambda error: error.where == str(path)) as refused:
-        recorded.hold_to(other, answers, path)
+        recorded.compare_with_recorded(other, answers, path)
     assert "--record-answers" in refused.value.fix
 
 

@@ -14,7 +14,7 @@ from tritonclient.grpc import service_pb2
 
 from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, AnswerComparison, AnswerLimits
 from fixtures.consistency import served
-from fixtures.consistency.served import compare_to_lone, lone_answers, merged_answers, with_same_answers
+from fixtures.consistency.served import compare_to_lone, lone_answers, with_same_answers
 from fixtures.measure.requests import request_for
 from fixtures.spec import Arrays
 from reports.record.schema import SameAnswers
@@ -324,25 +324,24 @@ def test_equal_answers_for_all_samples_are_reported() -> None:
 # --- several ways to send the samples -----------------------------------------------------------------------
 
 
-def test_worst_of_several_transports_counts() -> None:
+def test_worst_gate_counts_in_the_ledger() -> None:
     good = SameAnswers(8, 40, 1e-6, 1.0, passed=True, sample="a", left_out=1)
     bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", left_out=2)
+    texts = SameAnswers(2, 2, None, 1.0, passed=True)
 
-    worst = merged_answers([good, bad])
-    assert worst == merged_answers([bad, good])
+    def entry(*gates: SameAnswers) -> SameAnswers:
+        same = with_same_answers(examples.accuracy(), gates).same_answers
+        assert same is not None
+        return same
+
+    worst = entry(good, bad)
+    assert worst == entry(bad, good)
     assert (worst.samples, worst.answers, worst.left_out) == (8, 70, 3)
     assert (worst.agreement, worst.passed, worst.sample, worst.relative_difference) == (0.5, False, "b", 2e-3)
-    texts = SameAnswers(2, 2, None, 1.0, passed=True)
-    assert merged_answers([texts, texts]).relative_difference is None
-    assert merged_answers([texts, good]).relative_difference == 1e-6
-
-
-@pytest.mark.parametrize(("before", "same"), [(True, False), (False, True), (True, True)])
-def test_failed_same_answers_fail_the_ledger(before: bool, same: bool) -> None:
-    """A failed ledger stays failed."""
-    ledger = examples.accuracy() if before else examples.failed_accuracy()
-    answers = SameAnswers(8, 40, 1e-6, 1.0, passed=same, sample="" if same else "row-5")
-
-    result = with_same_answers(ledger, answers)
-
-    assert result.passed is (before and same)
+    tied = SameAnswers(8, 40, 1e-6, 0.4, passed=True)
+    assert (entry(tied, bad).agreement, entry(tied, bad).sample) == (0.4, "b")
+    assert entry(texts, texts).relative_difference is None
+    assert entry(texts, good).relative_difference == 1e-6
+    failed = examples.failed_accuracy()
+    ledgers = (examples.accuracy(), good), (examples.accuracy(), bad), (failed, good)
+    assert [with_same_answers(ledger, [gate]).passed for ledger, gate in ledgers] == [True, False, False]
