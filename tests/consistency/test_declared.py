@@ -14,7 +14,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from fixtures.accuracy.compare_answers import Answer
 from fixtures.consistency import declared
-from fixtures.consistency.declared import first_beside_later, promised_batch
+from fixtures.consistency.declared import compare_first_request, warmup_batch
 from fixtures.consistency.served import LoneAnswers, Reply, ServedModel
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Tensor
@@ -193,7 +193,7 @@ def test_first_request_is_slow_only_after_three_loads(
 ) -> None:
     times = iter([second for first in firsts for second in (first, *LATER)])
     loaded: list[None] = []
-    result = first_beside_later(lambda: loaded.append(None), lambda: next(times), 1)
+    result = compare_first_request(lambda: loaded.append(None), lambda: next(times), 1)
     assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loads, loads)
     assert result.later_ms == (2.0,) * loads
     assert next(times, None) is None
@@ -211,7 +211,7 @@ def test_warmup_promises_only_for_matching_shape(
         for batch, length in warm_ups
     )
     rows = {"IN": np.zeros((1, 4), np.float32)}
-    assert promised_batch(text_format.Parse(text, ModelConfig()), rows) == promised
+    assert warmup_batch(text_format.Parse(text, ModelConfig()), rows) == promised
 
 
 MALFORMED: dict[str, Callable[[Any], bool]] = {

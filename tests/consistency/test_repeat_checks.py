@@ -41,7 +41,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         server = Server(model)
         for module in (repeat_checks, served):
             monkeypatch.setattr(module, "ask", server.ask)
-        replaced = {key: changes.pop(key) for key in ("first", "kernels_may_change") if key in changes}
+        replaced = {key: changes.pop(key) for key in ("first_answer", "kernels_may_change") if key in changes}
         toy = dataclasses.replace(served_model(count, **changes), limits=limits, **replaced)
         lone = served.ask_one_by_one(toy)
         server.asked.clear()
@@ -90,8 +90,8 @@ def test_tried_batch_sizes_surround_kernel_sizes(
 ) -> None:
     model = dataclasses.replace(served_model(largest=largest), preferred=preferred)
 
-    assert model.sizes == sizes
-    assert model.every_size == list(range(1, largest + 1))
+    assert model.kernel_sizes == sizes
+    assert model.batch_sizes == list(range(1, largest + 1))
 
 
 # --- faults -------------------------------------------------------------------------------------------------
@@ -135,11 +135,11 @@ def test_first_answer_after_load_is_compared(gate: Gate) -> None:
     wrong = {"OUT": 2 * ROWS[:1] * np.float32(1.001)}
 
     for name in ("repeated", "reloaded"):
-        assert gate(name, first=right)[0].wrong == ""
-        assert "row-0" in gate(name, first=wrong, limits=WIDE)[0].wrong
-        assert gate(name, first=wrong, limits=WIDE, kernels_may_change=True)[0].wrong == ""
+        assert gate(name, first_answer=right)[0].wrong == ""
+        assert "row-0" in gate(name, first_answer=wrong, limits=WIDE)[0].wrong
+        assert gate(name, first_answer=wrong, limits=WIDE, kernels_may_change=True)[0].wrong == ""
         zeros: Arrays = {"OUT": np.zeros((1, 4), np.float32)}
-        assert "row-0" in gate(name, first=zeros, limits=WIDE, kernels_may_change=True)[0].wrong
+        assert "row-0" in gate(name, first_answer=zeros, limits=WIDE, kernels_may_change=True)[0].wrong
 
 
 BATCH_FAULTS: dict[str, Model] = {

@@ -25,13 +25,13 @@ FOUND = Mismatch(["a", "b"], 1, {"OUT": ROWS["IN"][1]}, {"OUT": 2 * ROWS["IN"][1
 
 
 @pytest.fixture
-def of(tmp_path: Path) -> reproducer.Case:
+def of(tmp_path: Path) -> reproducer.ReproducerContext:
     (tmp_path / "config.pbtxt").write_text("max_batch_size: 4")
     versions = {"Triton": "2.51.0"}
-    return reproducer.Case("toy", "1 differs", tmp_path / "config.pbtxt", versions, "alone")
+    return reproducer.ReproducerContext("toy", "1 differs", tmp_path / "config.pbtxt", versions, "alone")
 
 
-def test_reproducer_round_trips_without_pickle(of: reproducer.Case, tmp_path: Path) -> None:
+def test_reproducer_round_trips_without_pickle(of: reproducer.ReproducerContext, tmp_path: Path) -> None:
     folder = tmp_path / "found"
     folder.mkdir()
     (folder / "of-before").touch()
@@ -51,7 +51,7 @@ def test_reproducer_round_trips_without_pickle(of: reproducer.Case, tmp_path: Pa
 
 
 def test_reproducer_request_is_readable_by_perf_analyzer_and_suite(
-    of: reproducer.Case, tmp_path: Path
+    of: reproducer.ReproducerContext, tmp_path: Path
 ) -> None:
     reproducer.write(tmp_path / "found", of, MODEL, ROWS, FOUND)
 
@@ -63,7 +63,7 @@ def test_reproducer_request_is_readable_by_perf_analyzer_and_suite(
     assert first.read()["IN"].shape == (4,)
 
 
-def test_reproducer_respects_missing_batch_axis(of: reproducer.Case, tmp_path: Path) -> None:
+def test_reproducer_respects_missing_batch_axis(of: reproducer.ReproducerContext, tmp_path: Path) -> None:
     rows = {name: values[:1] for name, values in ROWS.items()}
     mismatch = Mismatch(["a"], 0, FOUND.expected, FOUND.given)
     reproducer.write(tmp_path / "found", of, dataclasses.replace(MODEL, batched=False), rows, mismatch)

@@ -175,7 +175,7 @@ def no_memory() -> Iterator[None]:
     """Clears the caches about the installed TensorFlow, before and after the test."""
 
     def forget() -> None:
-        tensorflow.about.cache_clear()
+        tensorflow.build_info.cache_clear()
         tensorflow.missing_on_gpu.cache_clear()
 
     forget()
