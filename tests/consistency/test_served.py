@@ -15,7 +15,6 @@ from tritonclient.grpc import service_pb2
 from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, AnswerComparison, AnswerLimits
 from fixtures.consistency import served
 from fixtures.consistency.served import compare_to_lone, lone_answers, with_same_answers
-from fixtures.measure.requests import request_for
 from fixtures.spec import Arrays
 from reports.record.schema import SameAnswers
 from tests import examples
@@ -48,16 +47,8 @@ def test_refusal_of_a_live_server_counts_with_any_status(
 
 def test_replies_keep_request_order() -> None:
     with served_by(careful) as model:
-        inputs = [model.data.inputs([sample]) for sample in (2, 0)]
         malformed = service_pb2.ModelInferRequest(model_name="toy")
-        replies = served.send(
-            model,
-            [
-                request_for("toy", model.model, inputs[0]),
-                malformed,
-                request_for("toy", model.model, inputs[1]),
-            ],
-        )
+        replies = served.send(model, [model.request([2]), malformed, model.request([0])])
 
     assert [reply.refusal for reply in replies] == ["", "not as declared", ""]
     contents = [reply.response.raw_output_contents[0] for reply in replies if reply.response is not None]
@@ -89,6 +80,7 @@ def test_requested_number_of_requests_is_in_flight() -> None:
 COUNT = 20
 IDS = [f"row-{n}" for n in range(COUNT)]
 ROWS = np.random.default_rng(0).standard_normal((COUNT, 4)).astype(np.float32)
+NANS = np.where(np.arange(4) == 1, np.float32(np.nan), ROWS)
 TEXTS = np.array([[f"text {n}".encode(), b"\xff"] for n in range(COUNT)], object)
 EXACT = AnswerLimits(1e-4, 1e-4, 1.0)
 
@@ -107,8 +99,8 @@ def compared(
 
 @pytest.mark.parametrize(
     "right",
-    [ROWS, TEXTS, np.arange(40).reshape(20, 2), ROWS > 0, ROWS[:, 0], np.zeros((20, 0), np.float32)],
-    ids=["floats", "texts", "integers", "truth", "a number for each row", "nothing detected"],
+    [ROWS, NANS, TEXTS, np.arange(40).reshape(20, 2), ROWS > 0, ROWS[:, 0], np.zeros((20, 0), np.float32)],
+    ids=["floats", "NaN", "texts", "integers", "truth", "a number for each row", "nothing detected"],
 )
 def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
     comparison = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
@@ -120,6 +112,7 @@ def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
 DIFFERING: dict[str, tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]] = {
     "another value": (ROWS, lambda rows: rows + 0.3),
     "no number": (ROWS, lambda rows: rows * np.where(np.arange(4) == 2, np.nan, 1)),
+    "a number for NaN": (NANS, np.nan_to_num),
     "another shape": (ROWS, lambda rows: rows[:, :3]),
     "rows swapped": (ROWS, lambda rows: rows[::-1]),
     "a row missing": (ROWS, lambda rows: rows[:1]),
@@ -165,10 +158,8 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
     alone = lone_answers(IDS, rows, EXACT)
 
-    assert (compare_to_lone(alone, again, EXACT).answers, compare_to_lone(alone, again, EXACT).wrong) == (
-        6,
-        0,
-    )
+    comparison = compare_to_lone(alone, again, EXACT)
+    assert (comparison.answers, comparison.wrong) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
     assert compare_to_lone(alone, again, EXACT).wrong == 1
 
@@ -182,6 +173,9 @@ def noisy(values: np.ndarray, share: float) -> np.ndarray:
     return (values + noise).astype(values.dtype)
 
 
+SMALL = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
+SATURATED = np.concatenate([1 - SMALL[:, :1], SMALL], axis=1)
+"""Probabilities that differ between samples by less than a unit in the last place of FP16."""
 SAME = np.tile(ROWS[:1], (20, 1))
 HALF = AnswerLimits(0.05, 0.025, 1.0, 1e-3)
 ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
@@ -194,6 +188,7 @@ ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
     "far from 0": (1000 + 10 * ROWS, noisy(1000 + 10 * ROWS, 1e-7), EXACT),
     "the same for all samples": (SAME, noisy(SAME, 5e-7), EXACT),
     "nearly 0": (np.abs(ROWS) * 1e-9, np.abs(ROWS) * 1e-9 + 1e-7, EXACT),
+    "equal but for rounding": (SATURATED, noisy(SATURATED, 5e-4), HALF),
     "FP16": (ROWS, ROWS.astype(np.float16).astype(np.float32), HALF),
 }
 
@@ -203,15 +198,6 @@ def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, limits: Answ
     comparison = compared({"OUT": right}, {"OUT": given}, range(20), limits)
 
     assert (comparison.wrong, comparison.answers) == (0, 20)
-
-
-def test_rounding_makes_no_mix_up_of_equal_answers() -> None:
-    """Saturated probabilities of two samples differ by less than a unit in the last place of FP16."""
-    small = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
-    right = np.concatenate([1 - small[:, :1], small], axis=1)
-    given = right + np.random.default_rng(3).uniform(-5e-4, 5e-4, right.shape).astype(np.float32)
-
-    assert compared({"OUT": right}, {"OUT": given}, range(20), HALF).wrong == 0
 
 
 def test_class_may_differ_only_if_scores_tie() -> None:
@@ -278,37 +264,29 @@ def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
     assert compared({"OUT": right}, {"OUT": given}, range(20), wide).wrong == 2
 
 
-def test_nan_equals_nan() -> None:
-    right = np.where(np.arange(4) == 1, np.nan, ROWS)
-
-    assert compared({"OUT": right}, {"OUT": right[[3]]}, [3]).wrong == 0
-    assert compared({"OUT": right}, {"OUT": ROWS[[3]]}, [3]).wrong == 1
-
-
 # --- noise --------------------------------------------------------------------------------------------------
 
 
+FEW_WRONG = ROWS + (np.arange(20) < 5)[:, None].astype(np.float32)
+
+
 @pytest.mark.parametrize(
-    ("off_by", "allowed"),
-    [(0.0, LEAST_NOISE), (1e-3, 0.05), (0.5, WIDE.element)],
-    ids=["none", "some", "a fault, and no noise"],
+    ("repeated", "allowed"),
+    [
+        (ROWS, LEAST_NOISE),
+        (FEW_WRONG, LEAST_NOISE),
+        (noisy(ROWS, 1e-3), 0.05),
+        (noisy(ROWS, 0.5), WIDE.element),
+    ],
+    ids=["none", "a few wrong answers are none", "some", "a fault, and no noise"],
 )
-def test_repeated_request_sets_noise_limit(off_by: float, allowed: float) -> None:
-    again = [Answer(np.array([n]), {"OUT": noisy(ROWS, off_by)[[n]]}) for n in range(20)]
-    alone = lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again)
+def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float) -> None:
+    repeats = [Answer(np.array([n]), {"OUT": repeated[[n]]}) for n in range(20)]
+    alone = lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, repeats)
 
     assert LEAST_NOISE <= alone.noise_limits.element <= allowed
-    assert (alone.noise_limits.element > LEAST_NOISE) == (off_by > 0)
+    assert (alone.noise_limits.element > LEAST_NOISE) == (allowed > LEAST_NOISE)
     assert alone.limits.element >= alone.noise_limits.element
-
-
-def test_few_wrong_answers_are_not_noise() -> None:
-    again = [Answer(np.array([n]), {"OUT": ROWS[[n]] + np.float32(n < 5)}) for n in range(20)]
-
-    assert (
-        lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again).noise_limits.element
-        == LEAST_NOISE
-    )
 
 
 def test_equal_answers_for_all_samples_are_reported() -> None:
