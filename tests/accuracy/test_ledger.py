@@ -21,7 +21,7 @@ from fixtures.errors import ProofError
 from fixtures.spec import Arrays, Case, Samples
 from reports.record import files, per_sample
 from reports.record.per_sample import Part
-from reports.record.schema import Accuracy, Limit, Search
+from reports.record.schema import Accuracy, Limit
 from tests import examples as records
 from tests import toy
 
@@ -35,7 +35,7 @@ def ledger(
     requested: Mapping[str, Limit] = MappingProxyType({}),
     tf32: bool | None = None,
 ) -> Accuracy:
-    """The ledger of each sample's scores; `asked` holds limits that replace the model's."""
+    """The ledger of each sample's scores; `requested` holds limits that replace the model's."""
     per_sample = score_each_sample(case, samples, stages, labelled=labelled)
     return accuracy_ledger(case, samples, stages, per_sample, requested=requested, tf32=tf32)
 
@@ -350,14 +350,6 @@ def a_file(**changes: object) -> per_sample.SampleScores:
     return per_sample.SampleScores(**(fields | changes))  # type: ignore[arg-type]
 
 
-def test_samples_file_round_trips_and_is_no_record(tmp_path: Path) -> None:
-    path = per_sample.path_of(records.record().case, tmp_path)
-    per_sample.write(a_file(), path)
-    assert per_sample.of_record(records.record(), tmp_path) == per_sample.read(path) == a_file()
-    files.write(records.record(), files.path_of(records.record().case, tmp_path))
-    assert files.read_all(tmp_path) == [records.record()]
-
-
 @pytest.mark.parametrize(
     ("change", "key"),
     [
@@ -373,20 +365,9 @@ def test_inconsistent_samples_file_names_the_key(tmp_path: Path, change: dict[st
         per_sample.read(path)
 
 
-@pytest.mark.parametrize("change", [{"digest": "other"}, {"ids": (), "scores": {}}])
-def test_samples_of_another_build_or_dataset_are_ignored(tmp_path: Path, change: dict[str, object]) -> None:
-    per_sample.write(a_file(**change), per_sample.path_of(records.record().case, tmp_path))
-    assert per_sample.of_record(records.record(), tmp_path) is None
-
-
-def test_search_winner_has_own_samples_file(tmp_path: Path) -> None:
-    load = records.record().loads[0]
-    search = Search(
-        10, "p99", records.record().deployment, load, "within", None, 1, 1, 1.0, "x", records.accuracy()
-    )
-    record = records.record(search=search)
-
-    per_sample.write(a_file(), per_sample.path_of_search(record.case, tmp_path))
-
-    assert per_sample.of_search(record, tmp_path) == a_file()
-    assert per_sample.of_record(record, tmp_path) is None
+def test_samples_of_another_dataset_are_ignored(tmp_path: Path) -> None:
+    path = per_sample.path_of(records.record().case, tmp_path)
+    changes: list[tuple[dict[str, object], bool]] = [({"ids": (), "scores": {}}, False), ({}, True)]
+    for change, is_own in changes:
+        per_sample.write(a_file(**change), path)
+        assert (per_sample.of_record(records.record(), tmp_path) is not None) is is_own
