@@ -3,7 +3,7 @@
 import dataclasses
 import importlib
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,9 +13,11 @@ import pytest
 import torch
 from torch import nn
 
+from fixtures.build import runtimes
 from fixtures.frameworks.pytorch import run
+from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from fixtures.spec import Arrays, ConversionJob, Model, Samples, Split, Tensor
+from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model, Samples, Split, Tensor
 from tests.frameworks.gpu_packages import unpack_from_pypi
 
 RTX_VERSION = "1.7.1.116"
@@ -47,6 +49,19 @@ def job_of(model: Model, network: Any = None, precision: str = "fp32", **changes
     network = model.load(None).network if network is None else network
     job = ConversionJob(model, network, precision, None, "cpu", 8, None, lambda _step: None)
     return dataclasses.replace(job, **changes)
+
+
+DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
+
+
+def converted_by(format_: Format, job: ConversionJob, folder: Path) -> Callable[[Arrays], dict[str, Any]]:
+    """The converted network in process. Its conversion reports steps, and leaves only the artifact."""
+    steps: list[str] = []
+    format_.convert(dataclasses.replace(job, report=steps.append), folder / format_.artifact)
+    assert steps
+    assert [path.name for path in folder.iterdir()] == [format_.artifact]
+    case = Case(CPU, job.model, format_, None, job.precision)
+    return runtimes.open_in_process(case, folder / format_.artifact, DEPLOYMENT)
 
 
 def outputs_in_another_python(command: Sequence[str], inputs: Arrays, folder: Path) -> list[np.ndarray]:
