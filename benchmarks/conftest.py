@@ -46,7 +46,7 @@ def prove_gate(run: CaseRun, recorder: Recorder) -> Callable[[str], None]:
     """`prove_gate("batches")` records what the gate finds, and raises AccuracyError if something is wrong."""
 
     def prove(gate: str) -> None:
-        deployed, gate_result = run.same_answers(gate)
+        deployed, gate_result = run.run_gate(gate)
         recorder.keep(deployed.serving, gates=(gate_result,))
         recorder.figure(gate_text(gate_result))
         shown = run.reproduce(gate_result)

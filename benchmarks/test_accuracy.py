@@ -2,7 +2,6 @@
 
 import pytest
 
-from fixtures.consistency.served import with_same_answers
 from fixtures.run.case_run import CaseRun
 from fixtures.run.record_file import Recorder
 from reports.text.correctness import ledger_failures, same_answers_text, score_text
@@ -13,11 +12,11 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     """Each metric, computed from Triton's answers, keeps the model's own limit and nearly the framework's
     score, and a sample gets the same answer however it is sent."""
     evaluation = run.accuracy
-    same = run.same_however_sent()
-    ledger = with_same_answers(evaluation.ledger, same)
+    ledger = run.full_ledger()
+    assert ledger.same_answers is not None
     recorder.keep(evaluation.serving, accuracy=ledger, accuracy_missing=evaluation.missing)
     recorder.samples(evaluation.samples)
-    recorder.figure("; ".join([*map(score_text, ledger.scores), same_answers_text(same)]))
+    recorder.figure("; ".join([*map(score_text, ledger.scores), same_answers_text(ledger.same_answers)]))
     if failures := ledger_failures(ledger):
         raise run.accuracy_error("; ".join(failures))
     if evaluation.missing:

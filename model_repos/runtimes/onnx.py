@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime
 
 _SESSIONS = 16
-"""The most sessions that `_by_size` keeps: each has its own copy of the weights."""
+"""The most sessions that `_session_per_size` keeps: each has its own copy of the weights."""
 
 
 def load(artifact, settings):
@@ -17,7 +17,7 @@ def load(artifact, settings):
     accelerator's engines, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors
     (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or 1), batched (0
     for a network without a batch axis, which computes row by row), sizes (batch sizes, joined by commas: see
-    `_filled_up`), cuda_graphs (0 or 1: see `_captured`), and prefer_nhwc (0 or 1: channels last).
+    `_padded`), cuda_graphs (0 or 1: see `_captured`), and prefer_nhwc (0 or 1: channels last).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(settings["threads"])
@@ -41,9 +41,9 @@ def load(artifact, settings):
     if settings["tensors"] != "torch":
         predict = _on_arrays(opened())
     elif captures:
-        predict = _filled_up(_captured(opened(), settings), settings)
+        predict = _padded(_captured(opened(), settings), settings)
     elif several:
-        predict = _filled_up(_by_size(opened, settings), settings)
+        predict = _padded(_session_per_size(opened, settings), settings)
     else:
         predict = _on_tensors(opened(), settings)
     return _row_by_row(predict, settings) if settings.get("batched") == "0" else predict
@@ -73,7 +73,7 @@ def _plans_anew(graph, settings):
     return any(node.op_type in ("Conv", "ConvTranspose") for node in nodes)
 
 
-def _by_size(opened, settings):
+def _session_per_size(opened, settings):
     """A function from tensors to tensors that has a session of its own for each batch size."""
     ready = [opened()]  # now, so that a failure fails the load, not the first request
 
@@ -112,21 +112,21 @@ def _captured(session, settings):
     return predict
 
 
-def _filled_up(predict, settings):
-    """With `sizes`, fill a batch up to the next of them with copies of its last row, and drop their answers:
+def _padded(predict, settings):
+    """With `sizes`, pad a batch to the next of them with copies of its last row, and drop their answers:
     Triton's batcher forms batches of any size."""
     sizes = sorted(int(size) for size in settings.get("sizes", "").split(",") if size)
 
     def run(tensors):
         rows = len(tensors[0])
         size = next((size for size in sizes if size >= rows), rows)
-        filled = [_filled(tensor, size) for tensor in tensors] if size > rows else tensors
-        return [result[:rows] for result in predict(filled)]
+        padded = [_pad(tensor, size) for tensor in tensors] if size > rows else tensors
+        return [result[:rows] for result in predict(padded)]
 
     return run
 
 
-def _filled(tensor, size):
+def _pad(tensor, size):
     from torch import cat
 
     return cat([tensor, tensor[-1:].expand(size - len(tensor), *tensor.shape[1:])])

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fixtures.accuracy.all_outputs import Differences
+from fixtures.accuracy.all_outputs import StageComparison
 from fixtures.accuracy.compare_answers import expect
 from fixtures.accuracy.outputs import equal_fraction, floating_outputs
 from fixtures.accuracy.precision_cost import (
@@ -194,10 +194,10 @@ def _is_noticed_served(
         return True
     elements = {name: values.size for name, values in in_process.items()}
     limits = output_limits(case, cost, elements, len(few), None, same_file=True)
-    differences = Differences(expect(few.ids, in_process), limits, "served", "in process it")
+    comparison = StageComparison(expect(few.ids, in_process), limits, "served", "in process it")
     try:
-        differences.add(served, range(len(few)))
-        return not all(map(within_limits, differences.outputs))
+        comparison.add(served, range(len(few)))
+        return not all(map(within_limits, comparison.outputs))
     except AccuracyError:
         return True
 

@@ -40,12 +40,12 @@ def test_concurrent_sequence_limit_follows_configuration(config: str, at_once: i
 def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
     most = 0
 
-    def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+    def send(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
         nonlocal most
         most = max(most, len({message.sequence for message in messages}))
         return [[{"OUT": message.rows["IN"]}] for message in messages]
 
-    comparison = compare_conversations(cast(Any, None), MODEL, SAMPLES, at_once, say)
+    comparison = compare_conversations(cast(Any, None), MODEL, SAMPLES, at_once, send)
 
     assert (comparison.passed, comparison.alone, most) == (True, at_once == 1, at_once)
 
@@ -54,8 +54,8 @@ def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
     "wrong", [np.zeros((1, 1)), np.zeros((1, 2), np.float32), np.full((1, 1), np.nan, np.float32)]
 )
 def test_undeclared_conversation_answer_is_an_error(wrong: np.ndarray) -> None:
-    def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+    def send(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
         return [[{"OUT": wrong}] for _message in messages]
 
     with pytest.raises(AccuracyError):
-        compare_conversations(cast(Any, None), MODEL, SAMPLES, 1, say)
+        compare_conversations(cast(Any, None), MODEL, SAMPLES, 1, send)

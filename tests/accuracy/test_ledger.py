@@ -21,10 +21,9 @@ from fixtures.errors import ProofError
 from fixtures.spec import Arrays, Case, Samples
 from reports.record import files, per_sample
 from reports.record.per_sample import Part
-from reports.record.schema import Accuracy, Limit, Search
+from reports.record.schema import Accuracy, Limit
 from tests import examples as records
 from tests import toy
-from tests.helpers import records_in
 
 
 def ledger(
@@ -33,12 +32,12 @@ def ledger(
     stages: Stages,
     *,
     labelled: bool = True,
-    asked: Mapping[str, Limit] = MappingProxyType({}),
+    requested: Mapping[str, Limit] = MappingProxyType({}),
     tf32: bool | None = None,
 ) -> Accuracy:
-    """The ledger of each sample's scores; `asked` holds limits that replace the model's."""
+    """The ledger of each sample's scores; `requested` holds limits that replace the model's."""
     per_sample = score_each_sample(case, samples, stages, labelled=labelled)
-    return accuracy_ledger(case, samples, stages, per_sample, asked=asked, tf32=tf32)
+    return accuracy_ledger(case, samples, stages, per_sample, requested=requested, tf32=tf32)
 
 
 def stage(name: str, right: int, **changes: Any) -> Stage:
@@ -218,9 +217,9 @@ def test_unlabelled_data_is_judged_against_framework_alone(metrics: tuple[Any, .
 @pytest.mark.parametrize(("own", "floor", "passes"), [(0.99, 0.95, True), (0.5, 0.97, False)])
 def test_requested_limit_replaces_model_limit(own: float, floor: float, passes: bool) -> None:
     case = toy.case(toy.model(metrics=(toy.metric(limits={"fp32": Limit(own, "the model's")}),)))
-    result = ledger(case, toy.samples(100), stages(96, 96, 96), asked={"top-1": Limit(floor, "agreed")})
-    asked, _beside_framework = result.scores[0].limits
-    assert (result.passed, asked) == (passes, Limit(floor, "agreed"))
+    result = ledger(case, toy.samples(100), stages(96, 96, 96), requested={"top-1": Limit(floor, "agreed")})
+    requested, _beside_framework = result.scores[0].limits
+    assert (result.passed, requested) == (passes, Limit(floor, "agreed"))
 
 
 def test_user_floor_replaces_framework_comparison() -> None:
@@ -232,10 +231,10 @@ def test_user_floor_replaces_framework_comparison() -> None:
 # --- models served as found ---------------------------------------------------------------------------------
 
 
-def as_found(right: int, asked: dict[str, Limit], *metrics: Any) -> Accuracy:
+def as_found(right: int, requested: dict[str, Limit], *metrics: Any) -> Accuracy:
     """The ledger of a model served as found that gets `right` of 100 samples right."""
     served = stage("served", right, requests=7)
-    return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, asked)
+    return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, requested)
 
 
 def test_served_model_without_reference_keeps_its_own_limits() -> None:
@@ -351,14 +350,6 @@ def a_file(**changes: object) -> per_sample.SampleScores:
     return per_sample.SampleScores(**(fields | changes))  # type: ignore[arg-type]
 
 
-def test_samples_file_round_trips_and_is_no_record(tmp_path: Path) -> None:
-    path = per_sample.path_of(records.record().case, tmp_path)
-    per_sample.write(a_file(), path)
-    assert per_sample.record_samples(records.record(), tmp_path) == per_sample.read(path) == a_file()
-    files.write(records.record(), files.path_of(records.record().case, tmp_path))
-    assert records_in(tmp_path) == [records.record()]
-
-
 @pytest.mark.parametrize(
     ("change", "key"),
     [
@@ -374,20 +365,9 @@ def test_inconsistent_samples_file_names_the_key(tmp_path: Path, change: dict[st
         per_sample.read(path)
 
 
-@pytest.mark.parametrize("change", [{"digest": "other"}, {"ids": (), "scores": {}}])
-def test_samples_of_another_build_or_dataset_are_ignored(tmp_path: Path, change: dict[str, object]) -> None:
-    per_sample.write(a_file(**change), per_sample.path_of(records.record().case, tmp_path))
-    assert per_sample.record_samples(records.record(), tmp_path) is None
-
-
-def test_search_winner_has_own_samples_file(tmp_path: Path) -> None:
-    load = records.record().loads[0]
-    search = Search(
-        10, "p99", records.record().deployment, load, "within", None, 1, 1, 1.0, "x", records.accuracy()
-    )
-    record = records.record(search=search)
-
-    per_sample.write(a_file(), per_sample.path_of_search(record.case, tmp_path))
-
-    assert per_sample.search_samples(record, tmp_path) == a_file()
-    assert per_sample.record_samples(record, tmp_path) is None
+def test_samples_of_another_dataset_are_ignored(tmp_path: Path) -> None:
+    path = per_sample.path_of(records.record().case, tmp_path)
+    changes: list[tuple[dict[str, object], bool]] = [({"ids": (), "scores": {}}, False), ({}, True)]
+    for change, is_own in changes:
+        per_sample.write(a_file(**change), path)
+        assert (per_sample.record_samples(records.record(), tmp_path) is not None) is is_own

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.accuracy.compare_answers import Closeness
+from fixtures.accuracy.compare_answers import AnswerLimits
 from fixtures.accuracy.precision_cost import (
     ERROR_LIMITS,
-    closeness_as_found,
     emulated_precision,
-    precision_shown,
+    inferred_limits,
+    inferred_precision,
 )
 from fixtures.formats import all_formats
 from fixtures.frameworks import pytorch_rounding
@@ -175,16 +175,16 @@ def test_int8_emulation_uses_only_training_samples() -> None:
 )
 def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
     values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
-    requested = Closeness(2e-3, 1e-4, 1.0)
+    requested = AnswerLimits(2e-3, 1e-4, 1.0)
 
-    near = closeness_as_found(requested, [{"y": values}], "cpu")
+    limits = inferred_limits(requested, [{"y": values}], "cpu")
 
-    assert precision_shown([{"y": values}]) == shown
-    assert (near == requested) is (shown == "")
-    assert near.element >= requested.element
+    assert inferred_precision([{"y": values}]) == shown
+    assert (limits == requested) is (shown == "")
+    assert limits.element >= requested.element
 
 
 def test_whole_numbers_show_no_precision() -> None:
     """Customer ids up to 256 are numbers of BF16 too."""
-    assert precision_shown([{"ids": np.arange(200, dtype=np.float32)}]) == ""
-    assert precision_shown([{"labels": np.arange(200)}]) == ""
+    assert inferred_precision([{"ids": np.arange(200, dtype=np.float32)}]) == ""
+    assert inferred_precision([{"labels": np.arange(200)}]) == ""

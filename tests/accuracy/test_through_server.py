@@ -9,7 +9,7 @@ import pytest
 from tritonclient.utils import deserialize_bytes_tensor
 
 from fixtures.accuracy import through_server
-from fixtures.accuracy.all_outputs import Differences
+from fixtures.accuracy.all_outputs import StageComparison
 from fixtures.accuracy.compare_answers import expect
 from fixtures.accuracy.ledger import accuracy_ledger, score_each_sample
 from fixtures.accuracy.precision_cost import PrecisionCost, output_limits
@@ -301,11 +301,11 @@ def test_wrong_text_fails_and_its_sample_is_named() -> None:
     texts = np.array([[b"one"], [b"two"], [b"three"]], object)
     case = toy.case(toy.model(outputs=(Tensor("TEXT", "BYTES", (1,)),)))
     limits = output_limits(case, None, {"TEXT": 3}, 3, None, same_file=True)
-    differences = Differences(expect(["a", "b", "c"], {"TEXT": texts}), limits, "served", "in process it")
+    comparison = StageComparison(expect(["a", "b", "c"], {"TEXT": texts}), limits, "served", "in process it")
 
-    differences.add({"TEXT": np.array([[b"one"], [b"another"], [b"three"]], object)}, range(3))
+    comparison.add({"TEXT": np.array([[b"one"], [b"another"], [b"three"]], object)}, range(3))
 
-    (result,) = differences.outputs
+    (result,) = comparison.outputs
     assert (within_limits(result), result.sample) == (False, "b")
     (failure,) = ledger_failures(examples.accuracy(outputs=(result,), passed=False))
     assert "sample b" in failure
@@ -325,9 +325,9 @@ def test_few_wrong_voxels_in_every_mask_fail() -> None:
 
     def compared(served: np.ndarray) -> OutputDifference:
         ids = [str(row) for row in range(24)]
-        differences = Differences(expect(ids, {"masks": masks}), limits, "served", "in process it")
-        differences.add({"masks": served}, range(24))
-        (result,) = differences.outputs
+        comparison = StageComparison(expect(ids, {"masks": masks}), limits, "served", "in process it")
+        comparison.add({"masks": served}, range(24))
+        (result,) = comparison.outputs
         return result
 
     assert within_limits(compared(masks))

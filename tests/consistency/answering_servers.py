@@ -16,7 +16,7 @@ import numpy as np
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
-from fixtures.accuracy.compare_answers import Closeness
+from fixtures.accuracy.compare_answers import AnswerLimits
 from fixtures.consistency.served import LoneAnswers, ServedModel, lone_answers
 from fixtures.measure.load_data import LoadData
 from fixtures.serve.connection import grpc_client
@@ -27,8 +27,8 @@ from tests import toy
 
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 IDS = ["a", "b", "c"]
-NEAR = Closeness(1e-4, 1e-4, 1.0)
-ALONE: LoneAnswers = lone_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, NEAR)
+LIMITS = AnswerLimits(1e-4, 1e-4, 1.0)
+ALONE: LoneAnswers = lone_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, LIMITS)
 Answer = Callable[[Any, grpc.ServicerContext], Any]
 
 
@@ -76,14 +76,15 @@ def served_by(
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     client = grpc_client(address)
-    job = toy.job(LoadPoint("online", 1, 1), "toy", 0.001)
     model = dataclasses.replace(
-        job.model, inputs=(Tensor("IN", "FP32", (4,)),), outputs=(Tensor("OUT", "FP32", (4,)),)
+        toy.job(LoadPoint("online", 1, 1)).model,
+        inputs=(Tensor("IN", "FP32", (4,)),),
+        outputs=(Tensor("OUT", "FP32", (4,)),),
     )
     try:
         connection = Server("embedded", address, "2.51.0", None, client, http_address=http_address)
         data = LoadData(Path(), IDS, {"IN": ROWS})
-        yield ServedModel(dataclasses.replace(job, server=connection, model=model, data=data), 4, NEAR)
+        yield ServedModel(connection, "toy", model, data, 4, LIMITS)
     finally:
         client.close()
         server.stop(None).wait()
@@ -184,7 +185,7 @@ BIASES = np.array([[3], [5], [8]])
 _OUT = (2 * ROWS + BIASES).astype(np.float32)
 _TEXT = np.array([[b"text of 3"], [b"text of 5"], [b"text of 8"]], object)
 IN_MEMORY = lone_answers(
-    IDS, {n: {"OUT": _OUT[n], "TEXT": _TEXT[n], "SAME": _OUT[n]} for n in range(3)}, NEAR
+    IDS, {n: {"OUT": _OUT[n], "TEXT": _TEXT[n], "SAME": _OUT[n]} for n in range(3)}, LIMITS
 )
 
 
@@ -198,7 +199,6 @@ def with_memory(memory: Memory, *, batched: bool = True) -> Iterator[ServedModel
             Tensor("MORE", "FP32", (4,), optional=True),
             Tensor("BIAS", "INT64", (1,)),
         )
-        model = dataclasses.replace(served.job.model, inputs=inputs, outputs=outputs, batched=batched)
+        model = dataclasses.replace(served.model, inputs=inputs, outputs=outputs, batched=batched)
         data = LoadData(Path(), IDS, {"IN": ROWS, "BIAS": BIASES})
-        job = dataclasses.replace(served.job, model=model, data=data)
-        yield dataclasses.replace(served, job=job)
+        yield dataclasses.replace(served, model=model, data=data)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fixtures.accuracy.compare_answers import Answer, Closeness
+from fixtures.accuracy.compare_answers import Answer, AnswerLimits
 from fixtures.consistency.served import LoneAnswers, ServedModel, lone_answers
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Arrays, LoadPoint, Tensor
@@ -16,7 +16,7 @@ from tests import toy
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 
-NEAR = Closeness(1e-4, 1e-4, 1.0)
+LIMITS = AnswerLimits(1e-4, 1e-4, 1.0)
 IDS = [f"row-{n}" for n in range(len(ROWS))]
 Model = Callable[[np.ndarray, int], np.ndarray | Arrays]
 """Takes a request's sample indices and the number of requests in flight, and returns the rows of its answer,
@@ -29,7 +29,7 @@ def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:
 
 
 def served_model(count: int = 8, largest: int = 4, *, batched: bool = True, **changes: Any) -> ServedModel:
-    """A model of FP32 rows of four, with `count` samples and this largest batch; `changes` are the job's."""
+    """A model of FP32 rows of four, with `count` samples and this largest batch; with `changes`."""
     job = toy.job(LoadPoint("online", 1, 1), "toy")
     model = dataclasses.replace(
         job.model,
@@ -38,8 +38,8 @@ def served_model(count: int = 8, largest: int = 4, *, batched: bool = True, **ch
         batched=batched,
     )
     data = LoadData(Path(), IDS[:count], {"IN": ROWS[:count]})
-    fields: dict[str, Any] = {"model": model, "data": data} | changes
-    return ServedModel(dataclasses.replace(job, **fields), largest, NEAR)
+    served = ServedModel(job.server, job.name, model, data, largest, LIMITS)
+    return dataclasses.replace(served, **changes)
 
 
 class Server:
@@ -60,11 +60,11 @@ class Server:
 
 def alone(count: int = 8) -> LoneAnswers:
     """The sound model's answer to each sample alone."""
-    return lone_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, NEAR)
+    return lone_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, LIMITS)
 
 
 COUNT = 12
-WIDE = Closeness(0.02, 0.1, 0.98)
+WIDE = AnswerLimits(0.02, 0.1, 0.98)
 """The widest limits of a model served as found, with integers that a few ties may change."""
 Fault = Callable[[Arrays], Arrays]
 """Turns the right rows of a batch into wrong ones."""

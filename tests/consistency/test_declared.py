@@ -14,10 +14,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from fixtures.accuracy.compare_answers import Answer
 from fixtures.consistency import declared
-from fixtures.consistency.declared import first_beside_later, promised_batch
+from fixtures.consistency.declared import compare_first_request, warmup_batch
 from fixtures.consistency.served import LoneAnswers, Reply, ServedModel
 from fixtures.measure.load_data import LoadData
-from fixtures.measure.requests import request_for
 from fixtures.spec import Tensor
 from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import ROWS, alone, served_model
@@ -49,8 +48,8 @@ def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
     """A model of two outputs, the first of this shape."""
     served = served_model(**changes)
     outputs = (Tensor("OUT", "FP32", shape), Tensor("COUNT", "INT64", (1,)))
-    two_outputs = dataclasses.replace(served.job.model, outputs=outputs)
-    return dataclasses.replace(served, job=dataclasses.replace(served.job, model=two_outputs))
+    two_outputs = dataclasses.replace(served.model, outputs=outputs)
+    return dataclasses.replace(served, model=two_outputs)
 
 
 @pytest.fixture
@@ -63,9 +62,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         served = served or model()
         sent: list[Any] = []
 
-        def send(job: Any, requests: Any) -> list[Reply]:
+        def send(served: ServedModel, requests: Any) -> list[Reply]:
             sent[:] = requests
-            answers = [answer_to(message, batched=job.model.batched) for message in sent]
+            answers = [answer_to(message, batched=served.model.batched) for message in sent]
             change(answers[to])
             return [Reply(message) for message in answers]
 
@@ -80,7 +79,7 @@ def test_samples_are_sent_alone_and_in_a_pair(gate: Gate) -> None:
 
     assert (result.wrong, result.requests) == ("", 5)
     assert [list(request.inputs[0].shape) for request in sent] == [[1, 4]] * 4 + [[2, 4]]
-    rows = model().job.data.rows["IN"]
+    rows = model().data.rows["IN"]
     assert sent[4].raw_input_contents[0] == rows[[0, 7]].tobytes(), "the first and the last sample"
     for served, requests in ((model(largest=1), 4), (model(batched=False), 4), (model(count=2), 3)):
         result, sent = gate(served=served)
@@ -159,7 +158,7 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
 
     def ask(served: ServedModel, requests: list[list[int]], in_flight: int) -> list[Answer]:
         assert in_flight == 64
-        names = [served.job.data.ids[sample] for (sample,) in requests]
+        names = [served.data.ids[sample] for (sample,) in requests]
         sent.extend(names)
         outputs = [np.full((1, 4), np.nan if name == f"row-{wrong}" else 1.0) for name in names]
         return [
@@ -194,7 +193,7 @@ def test_first_request_is_slow_only_after_three_loads(
 ) -> None:
     times = iter([second for first in firsts for second in (first, *LATER)])
     loaded: list[None] = []
-    result = first_beside_later(lambda: loaded.append(None), lambda: next(times), 1)
+    result = compare_first_request(lambda: loaded.append(None), lambda: next(times), 1)
     assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loads, loads)
     assert result.later_ms == (2.0,) * loads
     assert next(times, None) is None
@@ -212,7 +211,7 @@ def test_warmup_promises_only_for_matching_shape(
         for batch, length in warm_ups
     )
     rows = {"IN": np.zeros((1, 4), np.float32)}
-    assert promised_batch(text_format.Parse(text, ModelConfig()), rows) == promised
+    assert warmup_batch(text_format.Parse(text, ModelConfig()), rows) == promised
 
 
 MALFORMED: dict[str, Callable[[Any], bool]] = {
@@ -332,7 +331,7 @@ def test_answered_malformed_request_is_found(serve: Any, fault: str) -> None:
 @pytest.mark.parametrize("refuses", [True, False], ids=["refuses", "answers otherwise"])
 @pytest.mark.parametrize("number", range(6))
 def test_harm_by_malformed_request_is_found(serve: Any, number: int, refuses: bool) -> None:
-    other = request_for((job := served_model().job), job.data.inputs([1]))
+    other = served_model().request([1])
     serve(fault_in, 2 * number + 1, Reply(None, "broken") if refuses else Reply(answer_to(other)))
 
     wrong = malformed(first=alone(1)).wrong

@@ -9,20 +9,19 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.accuracy.compare_answers import Closeness
+from fixtures.accuracy.compare_answers import AnswerLimits
 from fixtures.consistency import declared, repeat_checks, transports
 from fixtures.consistency.served import LoneAnswers, ServedModel, ask_one_by_one
-from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint, Scenario
+from fixtures.spec import Scenario
 from reports.record.schema import GATES, AnswerGate
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 
 Load = Callable[..., ServedModel]
 """`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""
-NEAR = Closeness(1e-4, 5e-4, 1.0)
+LIMITS = AnswerLimits(1e-4, 5e-4, 1.0)
 _RUNTIME = """
 import numpy as np
 
@@ -68,8 +67,7 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
             samples = samples_of({model.inputs[0].name: rows})
             data = stack.enter_context(input_data(model, samples, triton.scratch))
             triton.load(built, structs.replace(DEPLOYMENT, max_queue_delay_us=20_000), scenario)
-            job = Job(triton, name, model, LoadPoint("online", 1, 1), "none", data, request_s=0.002)
-            return ServedModel(job, DEPLOYMENT.max_batch_size, NEAR)
+            return ServedModel(triton, name, model, data, DEPLOYMENT.max_batch_size, LIMITS)
 
         yield load
 
@@ -110,7 +108,7 @@ def test_fault_is_found_by_its_gate(name: str, served_with: Load) -> None:
 
     assert {gate for gate, result in results.items() if result.wrong} == gates
     if "declared" in gates:
-        assert served.job.model.outputs[0].name in results["declared"].wrong
+        assert served.model.outputs[0].name in results["declared"].wrong
 
 
 def test_fault_in_server_made_batch_is_found_in_flight(served_with: Load) -> None:

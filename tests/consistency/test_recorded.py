@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from msgspec import structs
 
-from fixtures.accuracy.compare_answers import Answer, Closeness
+from fixtures.accuracy.compare_answers import Answer, AnswerLimits
 from fixtures.consistency import recorded
 from fixtures.consistency.recorded import RecordedAnswers
-from fixtures.consistency.served import Rows, ServedModel
+from fixtures.consistency.served import AnswersBySample, ServedModel
 from fixtures.errors import InputError
 from fixtures.measure.load_data import LoadData
 from fixtures.serve.server import Server
@@ -22,8 +23,8 @@ from tests.consistency import stand_in
 from tests.consistency.stand_in import ROWS
 
 TEXTS = np.array([[f"text {n}".encode()] for n in range(8)], object)
-NEAR = Closeness(0.01, 0.01, 1.0)
-FINE = Closeness(0.5, 0.1, 0.98, by_output={"OUT": (0.01, 0.01)})
+LIMITS = AnswerLimits(0.01, 0.01, 1.0)
+FINE = AnswerLimits(0.5, 0.1, 0.98, by_output={"OUT": (0.01, 0.01)})
 
 
 def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
@@ -32,11 +33,11 @@ def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
     server = Server("embedded", "127.0.0.1:1", "2.51.0", None, None)
     served = stand_in.served_model(largest=8, data=data, server=server)
     fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}
-    model = dataclasses.replace(served.job.model, **(fields | changes))
-    return dataclasses.replace(served, job=dataclasses.replace(served.job, model=model), near=NEAR)
+    model = dataclasses.replace(served.model, **(fields | changes))
+    return dataclasses.replace(served, model=model, limits=LIMITS)
 
 
-def alone(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> Rows:
+def alone(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> AnswersBySample:
     return {n: {"OUT": outputs[n], "TEXT": texts[n]} for n in range(8)}
 
 
@@ -63,7 +64,7 @@ def test_recorded_answers_round_trip(
     path, answers = kept
     answering(monkeypatch)
 
-    gate = recorded.hold_to(served_model(), answers, path)
+    gate = recorded.compare_with_recorded(served_model(), answers, path)
 
     assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
     assert len(set(answers.digests.values())) == 8
@@ -81,7 +82,7 @@ def test_answer_unlike_the_recorded_one_is_found(
 ) -> None:
     answering(monkeypatch, **changed)
 
-    assert "row-" in recorded.hold_to(served_model(), kept[1], kept[0]).wrong
+    assert "row-" in recorded.compare_with_recorded(served_model(), kept[1], kept[0]).wrong
 
 
 def test_looser_of_two_tolerances_applies_to_recorded_answers(
@@ -91,18 +92,20 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
     answering(monkeypatch, outputs=ROWS * np.float32(1.05))
     path, answers = kept
     wide, wide_for_output = (
-        Closeness(0.5, 0.1, 0.98),
+        AnswerLimits(0.5, 0.1, 0.98),
         dataclasses.replace(FINE, by_output={"OUT": (0.5, 0.1)}),
     )
-    for near, of_file, passes in (
-        (NEAR, NEAR, False),
-        (wide, NEAR, True),
+    for limits, of_file, passes in (
+        (LIMITS, LIMITS, False),
+        (wide, LIMITS, True),
         (FINE, FINE, False),
         (wide_for_output, FINE, True),
     ):
-        path.write_bytes(recorded.encoded(dataclasses.replace(answers, near=of_file)))
-        gate = recorded.hold_to(dataclasses.replace(served_model(), near=near), recorded.read(path), path)
-        assert recorded.read(path).near == of_file
+        path.write_bytes(recorded.encoded(structs.replace(answers, limits=of_file)))
+        gate = recorded.compare_with_recorded(
+            dataclasses.replace(served_model(), limits=limits), recorded.read(path), path
+        )
+        assert recorded.read(path).limits == of_file
         assert (gate.wrong == "") is passes
 
 
@@ -122,7 +125,7 @@ def test_recorded_answers_of_other_samples_or_model_are_refused(
     path, answers = kept
 
     with pytest.raises(InputError, check=lambda error: error.where == str(path)) as refused:
-        recorded.hold_to(other, answers, path)
+        recorded.compare_with_recorded(other, answers, path)
     assert "--record-answers" in refused.value.fix
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
-from fixtures.accuracy.compare_answers import Closeness
+from fixtures.accuracy.compare_answers import AnswerLimits
 from fixtures.consistency import repeat_checks, served
 from fixtures.consistency.served import Reply, lone_answers
 from fixtures.measure.load_data import LoadData
@@ -17,7 +17,7 @@ from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import (
     FAULTS,
     IDS,
-    NEAR,
+    LIMITS,
     ROWS,
     WIDE,
     Model,
@@ -36,13 +36,13 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """`gate(name, model, ...)`: a gate's result, and a server with the gate's own requests."""
 
     def run(
-        name: str, model: Model = sound, count: int = 8, near: Closeness = NEAR, **changes: Any
+        name: str, model: Model = sound, count: int = 8, limits: AnswerLimits = LIMITS, **changes: Any
     ) -> tuple[AnswerGate, Server]:
         server = Server(model)
         for module in (repeat_checks, served):
             monkeypatch.setattr(module, "ask", server.ask)
-        replaced = {key: changes.pop(key) for key in ("first", "kernels_may_change") if key in changes}
-        toy = dataclasses.replace(served_model(count, **changes), near=near, **replaced)
+        replaced = {key: changes.pop(key) for key in ("first_answer", "kernels_may_change") if key in changes}
+        toy = dataclasses.replace(served_model(count, **changes), limits=limits, **replaced)
         lone = served.ask_one_by_one(toy)
         server.asked.clear()
         return getattr(repeat_checks, name)(toy, lone), server
@@ -90,8 +90,8 @@ def test_tried_batch_sizes_surround_kernel_sizes(
 ) -> None:
     model = dataclasses.replace(served_model(largest=largest), preferred=preferred)
 
-    assert model.sizes == sizes
-    assert model.every_size == list(range(1, largest + 1))
+    assert model.kernel_sizes == sizes
+    assert model.batch_sizes == list(range(1, largest + 1))
 
 
 # --- faults -------------------------------------------------------------------------------------------------
@@ -126,8 +126,8 @@ class Leaking:
 
 @pytest.mark.parametrize("share", [0.01, 0.001, 0.0001])
 def test_leak_of_previous_answer_is_found(gate: Gate, share: float) -> None:
-    assert gate("repeated", Leaking(share), near=WIDE)[0].wrong
-    assert not gate("repeated", Leaking(0.0), near=WIDE)[0].wrong
+    assert gate("repeated", Leaking(share), limits=WIDE)[0].wrong
+    assert not gate("repeated", Leaking(0.0), limits=WIDE)[0].wrong
 
 
 def test_first_answer_after_load_is_compared(gate: Gate) -> None:
@@ -135,11 +135,11 @@ def test_first_answer_after_load_is_compared(gate: Gate) -> None:
     wrong = {"OUT": 2 * ROWS[:1] * np.float32(1.001)}
 
     for name in ("repeated", "reloaded"):
-        assert gate(name, first=right)[0].wrong == ""
-        assert "row-0" in gate(name, first=wrong, near=WIDE)[0].wrong
-        assert gate(name, first=wrong, near=WIDE, kernels_may_change=True)[0].wrong == ""
+        assert gate(name, first_answer=right)[0].wrong == ""
+        assert "row-0" in gate(name, first_answer=wrong, limits=WIDE)[0].wrong
+        assert gate(name, first_answer=wrong, limits=WIDE, kernels_may_change=True)[0].wrong == ""
         zeros: Arrays = {"OUT": np.zeros((1, 4), np.float32)}
-        assert "row-0" in gate(name, first=zeros, near=WIDE, kernels_may_change=True)[0].wrong
+        assert "row-0" in gate(name, first_answer=zeros, limits=WIDE, kernels_may_change=True)[0].wrong
 
 
 BATCH_FAULTS: dict[str, Model] = {
@@ -157,8 +157,8 @@ BATCH_FAULTS: dict[str, Model] = {
 
 @pytest.mark.parametrize("fault", BATCH_FAULTS.values(), ids=BATCH_FAULTS)
 def test_batch_faults_are_found_by_batches_gate_alone(gate: Gate, fault: Model) -> None:
-    assert "answers differ" in gate("batches", fault, near=WIDE)[0].wrong
-    assert gate("repeated", fault, near=WIDE)[0].wrong == ""
+    assert "answers differ" in gate("batches", fault, limits=WIDE)[0].wrong
+    assert gate("repeated", fault, limits=WIDE)[0].wrong == ""
 
 
 def test_random_outputs_are_a_fault(gate: Gate) -> None:
@@ -167,7 +167,7 @@ def test_random_outputs_are_a_fault(gate: Gate) -> None:
     def answer(samples: np.ndarray, _in_flight: int) -> Arrays:
         return spoil({name: values[samples] for name, values in right.items()})
 
-    assert gate("repeated", answer, near=WIDE)[0].wrong
+    assert gate("repeated", answer, limits=WIDE)[0].wrong
 
 
 def test_batch_size_kernels_may_round_differently(gate: Gate) -> None:
@@ -180,7 +180,7 @@ def test_batch_size_kernels_may_round_differently(gate: Gate) -> None:
 
     for name in ("batches", "in_flight"):
         assert gate(name, by_size, largest=16)[0].wrong == ""
-        assert gate(name, in_half_precision, near=Closeness(0.05, 0.025, 1.0, 1e-3))[0].wrong == ""
+        assert gate(name, in_half_precision, limits=AnswerLimits(0.05, 0.025, 1.0, 1e-3))[0].wrong == ""
 
 
 @pytest.mark.parametrize("name", GATES)
@@ -190,13 +190,13 @@ def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
     def noisy(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return 2 * ROWS[samples] + 1e-4 * generator.standard_normal((len(samples), 4)).astype(np.float32)
 
-    assert gate(name, noisy, near=WIDE)[0].wrong == ""
+    assert gate(name, noisy, limits=WIDE)[0].wrong == ""
 
 
 def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeat_checks, "ask", Server().ask)
 
-    assert repeat_checks.reloaded(served_model(), lone_answers(IDS, {}, NEAR)).wrong
+    assert repeat_checks.reloaded(served_model(), lone_answers(IDS, {}, LIMITS)).wrong
 
 
 # --- optional inputs ----------------------------------------------------------------------------------------
@@ -209,8 +209,8 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> AnswerG
     """The result for a model with the optional input MORE."""
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
     source = served_model()
-    data = LoadData(source.job.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
-    toy = served_model(data=data, model=dataclasses.replace(source.job.model, inputs=inputs))
+    data = LoadData(source.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
+    toy = served_model(data=data, model=dataclasses.replace(source.model, inputs=inputs))
 
     def send(_job: Any, requests: Any) -> list[Reply]:
         replies = []

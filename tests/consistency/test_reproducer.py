@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.accuracy.compare_answers import Answer, Closeness, Differing, compare, expect
+from fixtures.accuracy.compare_answers import Answer, AnswerLimits, Mismatch, compare, expect
 from fixtures.consistency import reproducer
 from fixtures.spec import Tensor
 from fixtures.user_models.value_files import read_request_files
@@ -21,17 +21,17 @@ MODEL = dataclasses.replace(
     toy.model(),
     inputs=(Tensor("IN", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("MORE", "FP32", (1,))),
 )
-FOUND = Differing(["a", "b"], 1, {"OUT": ROWS["IN"][1]}, {"OUT": 2 * ROWS["IN"][1]})
+FOUND = Mismatch(["a", "b"], 1, {"OUT": ROWS["IN"][1]}, {"OUT": 2 * ROWS["IN"][1]})
 
 
 @pytest.fixture
-def of(tmp_path: Path) -> reproducer.Case:
+def of(tmp_path: Path) -> reproducer.ReproducerContext:
     (tmp_path / "config.pbtxt").write_text("max_batch_size: 4")
     versions = {"Triton": "2.51.0"}
-    return reproducer.Case("toy", "1 differs", tmp_path / "config.pbtxt", versions, "alone")
+    return reproducer.ReproducerContext("toy", "1 differs", tmp_path / "config.pbtxt", versions, "alone")
 
 
-def test_reproducer_round_trips_without_pickle(of: reproducer.Case, tmp_path: Path) -> None:
+def test_reproducer_round_trips_without_pickle(of: reproducer.ReproducerContext, tmp_path: Path) -> None:
     folder = tmp_path / "found"
     folder.mkdir()
     (folder / "of-before").touch()
@@ -51,7 +51,7 @@ def test_reproducer_round_trips_without_pickle(of: reproducer.Case, tmp_path: Pa
 
 
 def test_reproducer_request_is_readable_by_perf_analyzer_and_suite(
-    of: reproducer.Case, tmp_path: Path
+    of: reproducer.ReproducerContext, tmp_path: Path
 ) -> None:
     reproducer.write(tmp_path / "found", of, MODEL, ROWS, FOUND)
 
@@ -63,10 +63,10 @@ def test_reproducer_request_is_readable_by_perf_analyzer_and_suite(
     assert first.read()["IN"].shape == (4,)
 
 
-def test_reproducer_respects_missing_batch_axis(of: reproducer.Case, tmp_path: Path) -> None:
+def test_reproducer_respects_missing_batch_axis(of: reproducer.ReproducerContext, tmp_path: Path) -> None:
     rows = {name: values[:1] for name, values in ROWS.items()}
-    differing = Differing(["a"], 0, FOUND.expected, FOUND.given)
-    reproducer.write(tmp_path / "found", of, dataclasses.replace(MODEL, batched=False), rows, differing)
+    mismatch = Mismatch(["a"], 0, FOUND.expected, FOUND.given)
+    reproducer.write(tmp_path / "found", of, dataclasses.replace(MODEL, batched=False), rows, mismatch)
 
     assert np.load(tmp_path / "found" / "request.npz")["IN"].shape == (4,)
     assert "ROW, TYPES = 'toy', None" in (tmp_path / "found" / "show.py").read_text()
@@ -76,11 +76,11 @@ def test_first_wrong_answer_is_kept_with_its_request() -> None:
     expected = expect(["a", "b", "c"], {"OUT": np.arange(12, dtype=np.float32).reshape(3, 4)})
     given = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
 
-    differing = compare(
-        expected, [Answer(np.array([2, 0]), {"OUT": given})], Closeness(1e-5, np.inf, 1.0)
-    ).differing
+    mismatch = compare(
+        expected, [Answer(np.array([2, 0]), {"OUT": given})], AnswerLimits(1e-5, np.inf, 1.0)
+    ).mismatch
 
-    assert differing is not None
-    assert (list(differing.batch), differing.row) == (["c", "a"], 1)
-    np.testing.assert_array_equal(differing.given["OUT"], given[1])
-    np.testing.assert_array_equal(differing.expected["OUT"], expected.outputs["OUT"][0])
+    assert mismatch is not None
+    assert (list(mismatch.batch), mismatch.row) == (["c", "a"], 1)
+    np.testing.assert_array_equal(mismatch.given["OUT"], given[1])
+    np.testing.assert_array_equal(mismatch.expected["OUT"], expected.outputs["OUT"][0])

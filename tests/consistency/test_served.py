@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
-from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, Closeness, Comparison
+from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, AnswerComparison, AnswerLimits
 from fixtures.consistency import served
-from fixtures.consistency.served import compare_to_lone, lone_answers, merged_answers, with_same_answers
-from fixtures.measure.requests import request_for
+from fixtures.consistency.served import compare_to_lone, lone_answers, with_same_answers
 from fixtures.spec import Arrays
 from reports.record.schema import SameAnswers
 from tests import examples
@@ -39,7 +38,7 @@ def test_refusal_of_a_live_server_counts_with_any_status(
         context.abort(code, words)
 
     with served_by(refuse) as model:
-        (reply,) = served.send(model.job, [service_pb2.ModelInferRequest(model_name="toy")])
+        (reply,) = served.send(model, [service_pb2.ModelInferRequest(model_name="toy")])
 
     assert reply.response is None
     assert said in reply.refusal
@@ -48,11 +47,8 @@ def test_refusal_of_a_live_server_counts_with_any_status(
 
 def test_replies_keep_request_order() -> None:
     with served_by(careful) as model:
-        inputs = [model.job.data.inputs([sample]) for sample in (2, 0)]
         malformed = service_pb2.ModelInferRequest(model_name="toy")
-        replies = served.send(
-            model.job, [request_for(model.job, inputs[0]), malformed, request_for(model.job, inputs[1])]
-        )
+        replies = served.send(model, [model.request([2]), malformed, model.request([0])])
 
     assert [reply.refusal for reply in replies] == ["", "not as declared", ""]
     contents = [reply.response.raw_output_contents[0] for reply in replies if reply.response is not None]
@@ -84,15 +80,18 @@ def test_requested_number_of_requests_is_in_flight() -> None:
 COUNT = 20
 IDS = [f"row-{n}" for n in range(COUNT)]
 ROWS = np.random.default_rng(0).standard_normal((COUNT, 4)).astype(np.float32)
+NANS = np.where(np.arange(4) == 1, np.float32(np.nan), ROWS)
 TEXTS = np.array([[f"text {n}".encode(), b"\xff"] for n in range(COUNT)], object)
-EXACT = Closeness(1e-4, 1e-4, 1.0)
+EXACT = AnswerLimits(1e-4, 1e-4, 1.0)
 
 
-def compared(right: Arrays, given: Arrays, which: Sequence[int], near: Closeness = EXACT) -> Comparison:
+def compared(
+    right: Arrays, given: Arrays, which: Sequence[int], limits: AnswerLimits = EXACT
+) -> AnswerComparison:
     """Compare one answer to these samples with `right`, which holds each sample's row when sent alone."""
     count = len(next(iter(right.values())))
     rows = {n: {name: values[n] for name, values in right.items()} for n in range(count)}
-    return compare_to_lone(lone_answers(IDS, rows, near), [Answer(np.asarray(which), given)], near)
+    return compare_to_lone(lone_answers(IDS, rows, limits), [Answer(np.asarray(which), given)], limits)
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -100,8 +99,8 @@ def compared(right: Arrays, given: Arrays, which: Sequence[int], near: Closeness
 
 @pytest.mark.parametrize(
     "right",
-    [ROWS, TEXTS, np.arange(40).reshape(20, 2), ROWS > 0, ROWS[:, 0], np.zeros((20, 0), np.float32)],
-    ids=["floats", "texts", "integers", "truth", "a number for each row", "nothing detected"],
+    [ROWS, NANS, TEXTS, np.arange(40).reshape(20, 2), ROWS > 0, ROWS[:, 0], np.zeros((20, 0), np.float32)],
+    ids=["floats", "NaN", "texts", "integers", "truth", "a number for each row", "nothing detected"],
 )
 def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
     comparison = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
@@ -113,6 +112,7 @@ def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
 DIFFERING: dict[str, tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]] = {
     "another value": (ROWS, lambda rows: rows + 0.3),
     "no number": (ROWS, lambda rows: rows * np.where(np.arange(4) == 2, np.nan, 1)),
+    "a number for NaN": (NANS, np.nan_to_num),
     "another shape": (ROWS, lambda rows: rows[:, :3]),
     "rows swapped": (ROWS, lambda rows: rows[::-1]),
     "a row missing": (ROWS, lambda rows: rows[:1]),
@@ -148,7 +148,7 @@ def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fau
 
 def test_row_that_is_off_on_the_mean_or_lacks_an_output_is_wrong() -> None:
     off = ROWS[:1] + np.float32(0.03)
-    assert compared({"OUT": ROWS}, {"OUT": off}, [0], Closeness(0.5, 0.01, 1.0)).wrong == 1
+    assert compared({"OUT": ROWS}, {"OUT": off}, [0], AnswerLimits(0.5, 0.01, 1.0)).wrong == 1
     assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong == 1
     assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong == 1, "one number for a whole batch"
 
@@ -158,10 +158,8 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
     alone = lone_answers(IDS, rows, EXACT)
 
-    assert (compare_to_lone(alone, again, EXACT).answers, compare_to_lone(alone, again, EXACT).wrong) == (
-        6,
-        0,
-    )
+    comparison = compare_to_lone(alone, again, EXACT)
+    assert (comparison.answers, comparison.wrong) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
     assert compare_to_lone(alone, again, EXACT).wrong == 1
 
@@ -175,32 +173,31 @@ def noisy(values: np.ndarray, share: float) -> np.ndarray:
     return (values + noise).astype(values.dtype)
 
 
+SMALL = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
+SATURATED = np.concatenate([1 - SMALL[:, :1], SMALL], axis=1)
+"""Probabilities that differ between samples by less than a unit in the last place of FP16."""
 SAME = np.tile(ROWS[:1], (20, 1))
-HALF = Closeness(0.05, 0.025, 1.0, 1e-3)
-ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, Closeness]] = {
-    "one element of a mean": (ROWS, ROWS + np.array([0, 0.03, 0, 0], np.float32), Closeness(0.5, 0.01, 1.0)),
+HALF = AnswerLimits(0.05, 0.025, 1.0, 1e-3)
+ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
+    "one element of a mean": (
+        ROWS,
+        ROWS + np.array([0, 0.03, 0, 0], np.float32),
+        AnswerLimits(0.5, 0.01, 1.0),
+    ),
     "kernels in FP32": (ROWS, noisy(ROWS, 5e-7), EXACT),
     "far from 0": (1000 + 10 * ROWS, noisy(1000 + 10 * ROWS, 1e-7), EXACT),
     "the same for all samples": (SAME, noisy(SAME, 5e-7), EXACT),
     "nearly 0": (np.abs(ROWS) * 1e-9, np.abs(ROWS) * 1e-9 + 1e-7, EXACT),
+    "equal but for rounding": (SATURATED, noisy(SATURATED, 5e-4), HALF),
     "FP16": (ROWS, ROWS.astype(np.float16).astype(np.float32), HALF),
 }
 
 
-@pytest.mark.parametrize(("right", "given", "near"), ROUNDED.values(), ids=ROUNDED)
-def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, near: Closeness) -> None:
-    comparison = compared({"OUT": right}, {"OUT": given}, range(20), near)
+@pytest.mark.parametrize(("right", "given", "limits"), ROUNDED.values(), ids=ROUNDED)
+def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, limits: AnswerLimits) -> None:
+    comparison = compared({"OUT": right}, {"OUT": given}, range(20), limits)
 
     assert (comparison.wrong, comparison.answers) == (0, 20)
-
-
-def test_rounding_makes_no_mix_up_of_equal_answers() -> None:
-    """Saturated probabilities of two samples differ by less than a unit in the last place of FP16."""
-    small = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
-    right = np.concatenate([1 - small[:, :1], small], axis=1)
-    given = right + np.random.default_rng(3).uniform(-5e-4, 5e-4, right.shape).astype(np.float32)
-
-    assert compared({"OUT": right}, {"OUT": given}, range(20), HALF).wrong == 0
 
 
 def test_class_may_differ_only_if_scores_tie() -> None:
@@ -233,11 +230,11 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
     """The comparison then leaves out the row's other outputs."""
     masks = np.arange(2000).reshape(20, 100)
     right = {"MASK": masks, "OUT": ROWS}
-    near = Closeness(0.01, 0.01, 0.99)
+    limits = AnswerLimits(0.01, 0.01, 0.99)
 
-    def of(differing: int, change: float) -> Comparison:
+    def of(differing: int, change: float) -> AnswerComparison:
         mask = masks[[7]] + (np.arange(100) < differing)
-        return compared(right, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], near)
+        return compared(right, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], limits)
 
     assert (of(2, 1.0).wrong, of(2, 1.0).left_out) == (0, 1)
     assert of(2, 1.0).agreement == pytest.approx(0.98)
@@ -248,18 +245,18 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
 
 def test_differing_integers_are_bounded_over_all_rows() -> None:
     masks = np.arange(2000).reshape(20, 100)
-    near = Closeness(0.01, 0.01, 0.99)
+    limits = AnswerLimits(0.01, 0.01, 0.99)
 
     def wrong(rows: int) -> int:
         given = masks + (np.arange(20) < rows)[:, None] * (np.arange(100) < 3)
-        return compared({"MASK": masks}, {"MASK": given}, range(20), near).wrong
+        return compared({"MASK": masks}, {"MASK": given}, range(20), limits).wrong
 
     assert [wrong(rows) for rows in (6, 7, 20)] == [0, 7, 20]
 
 
 @pytest.mark.parametrize("offset", [0, 1000])
 def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
-    wide, right = Closeness(4.0, np.inf, 1.0), ROWS + np.float32(offset)
+    wide, right = AnswerLimits(4.0, np.inf, 1.0), ROWS + np.float32(offset)
     given = right.copy()
     given[[3, 7]] = right[[7, 3]]
 
@@ -267,36 +264,29 @@ def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
     assert compared({"OUT": right}, {"OUT": given}, range(20), wide).wrong == 2
 
 
-def test_nan_equals_nan() -> None:
-    right = np.where(np.arange(4) == 1, np.nan, ROWS)
-
-    assert compared({"OUT": right}, {"OUT": right[[3]]}, [3]).wrong == 0
-    assert compared({"OUT": right}, {"OUT": ROWS[[3]]}, [3]).wrong == 1
-
-
 # --- noise --------------------------------------------------------------------------------------------------
 
 
+FEW_WRONG = ROWS + (np.arange(20) < 5)[:, None].astype(np.float32)
+
+
 @pytest.mark.parametrize(
-    ("off_by", "allowed"),
-    [(0.0, LEAST_NOISE), (1e-3, 0.05), (0.5, WIDE.element)],
-    ids=["none", "some", "a fault, and no noise"],
+    ("repeated", "allowed"),
+    [
+        (ROWS, LEAST_NOISE),
+        (FEW_WRONG, LEAST_NOISE),
+        (noisy(ROWS, 1e-3), 0.05),
+        (noisy(ROWS, 0.5), WIDE.element),
+    ],
+    ids=["none", "a few wrong answers are none", "some", "a fault, and no noise"],
 )
-def test_repeated_request_sets_noise_limit(off_by: float, allowed: float) -> None:
-    again = [Answer(np.array([n]), {"OUT": noisy(ROWS, off_by)[[n]]}) for n in range(20)]
-    alone = lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again)
+def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float) -> None:
+    repeats = [Answer(np.array([n]), {"OUT": repeated[[n]]}) for n in range(20)]
+    alone = lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, repeats)
 
-    assert LEAST_NOISE <= alone.same.element <= allowed
-    assert (alone.same.element > LEAST_NOISE) == (off_by > 0)
-    assert alone.near.element >= alone.same.element
-
-
-def test_few_wrong_answers_are_not_noise() -> None:
-    again = [Answer(np.array([n]), {"OUT": ROWS[[n]] + np.float32(n < 5)}) for n in range(20)]
-
-    assert (
-        lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, again).same.element == LEAST_NOISE
-    )
+    assert LEAST_NOISE <= alone.noise_limits.element <= allowed
+    assert (alone.noise_limits.element > LEAST_NOISE) == (allowed > LEAST_NOISE)
+    assert alone.limits.element >= alone.noise_limits.element
 
 
 def test_equal_answers_for_all_samples_are_reported() -> None:
@@ -312,25 +302,24 @@ def test_equal_answers_for_all_samples_are_reported() -> None:
 # --- several ways to send the samples -----------------------------------------------------------------------
 
 
-def test_worst_of_several_transports_counts() -> None:
+def test_worst_gate_counts_in_the_ledger() -> None:
     good = SameAnswers(8, 40, 1e-6, 1.0, passed=True, sample="a", left_out=1)
     bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", left_out=2)
+    texts = SameAnswers(2, 2, None, 1.0, passed=True)
 
-    worst = merged_answers([good, bad])
-    assert worst == merged_answers([bad, good])
+    def entry(*gates: SameAnswers) -> SameAnswers:
+        same = with_same_answers(examples.accuracy(), gates).same_answers
+        assert same is not None
+        return same
+
+    worst = entry(good, bad)
+    assert worst == entry(bad, good)
     assert (worst.samples, worst.answers, worst.left_out) == (8, 70, 3)
     assert (worst.agreement, worst.passed, worst.sample, worst.relative_difference) == (0.5, False, "b", 2e-3)
-    texts = SameAnswers(2, 2, None, 1.0, passed=True)
-    assert merged_answers([texts, texts]).relative_difference is None
-    assert merged_answers([texts, good]).relative_difference == 1e-6
-
-
-@pytest.mark.parametrize(("before", "same"), [(True, False), (False, True), (True, True)])
-def test_failed_same_answers_fail_the_ledger(before: bool, same: bool) -> None:
-    """A failed ledger stays failed."""
-    ledger = examples.accuracy() if before else examples.failed_accuracy()
-    answers = SameAnswers(8, 40, 1e-6, 1.0, passed=same, sample="" if same else "row-5")
-
-    result = with_same_answers(ledger, answers)
-
-    assert result.passed is (before and same)
+    tied = SameAnswers(8, 40, 1e-6, 0.4, passed=True)
+    assert (entry(tied, bad).agreement, entry(tied, bad).sample) == (0.4, "b")
+    assert entry(texts, texts).relative_difference is None
+    assert entry(texts, good).relative_difference == 1e-6
+    failed = examples.failed_accuracy()
+    ledgers = (examples.accuracy(), good), (examples.accuracy(), bad), (failed, good)
+    assert [with_same_answers(ledger, [gate]).passed for ledger, gate in ledgers] == [True, False, False]

@@ -41,9 +41,8 @@ def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[s
     """Each input has its own place in the region."""
     memory = Memory()
     with with_memory(memory, batched=batched) as model:
-        data = dataclasses.replace(model.job.data, rows={**model.job.data.rows, **more})
-        job = dataclasses.replace(model.job, data=data)
-        result = transports.transports(dataclasses.replace(model, job=job), IN_MEMORY, shared_memory=True)
+        data = dataclasses.replace(model.data, rows={**model.data.rows, **more})
+        result = transports.transports(dataclasses.replace(model, data=data), IN_MEMORY, shared_memory=True)
 
     assert (result.wrong, result.tried, result.requests) == ("", "gRPC, gRPC with shared memory", 6)
     assert result.same is not None
@@ -59,8 +58,9 @@ def test_different_answer_in_shared_memory_is_found() -> None:
         return Memory.answer(memory, request, context)
 
     with with_memory(memory) as model, served_by(answer, more=memory.handlers) as other:
-        job = dataclasses.replace(model.job, server=other.job.server)
-        result = transports.transports(dataclasses.replace(model, job=job), IN_MEMORY, shared_memory=True)
+        result = transports.transports(
+            dataclasses.replace(model, server=other.server), IN_MEMORY, shared_memory=True
+        )
 
     assert "gRPC with shared memory" in result.wrong
     assert result.same is not None

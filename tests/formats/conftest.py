@@ -2,6 +2,8 @@
 
 import dataclasses
 import importlib
+import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,10 +13,12 @@ import pytest
 import torch
 from torch import nn
 
+from fixtures.build import runtimes
 from fixtures.frameworks.pytorch import run
+from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from fixtures.spec import ConversionJob, Model, Samples, Split, Tensor
-from tests.formats import tensorrt_bindings
+from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model, Samples, Split, Tensor
+from tests.frameworks.gpu_packages import unpack_from_pypi
 
 RTX_VERSION = "1.7.1.116"
 
@@ -45,6 +49,33 @@ def job_of(model: Model, network: Any = None, precision: str = "fp32", **changes
     network = model.load(None).network if network is None else network
     job = ConversionJob(model, network, precision, None, "cpu", 8, None, lambda _step: None)
     return dataclasses.replace(job, **changes)
+
+
+DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
+
+
+def converted_by(format_: Format, job: ConversionJob, folder: Path) -> Callable[[Arrays], dict[str, Any]]:
+    """The converted network in process. Its conversion reports steps, and leaves only the artifact."""
+    steps: list[str] = []
+    format_.convert(dataclasses.replace(job, report=steps.append), folder / format_.artifact)
+    assert steps
+    assert [path.name for path in folder.iterdir()] == [format_.artifact]
+    case = Case(CPU, job.model, format_, None, job.precision)
+    return runtimes.open_in_process(case, folder / format_.artifact, DEPLOYMENT)
+
+
+def outputs_in_another_python(command: Sequence[str], inputs: Arrays, folder: Path) -> list[np.ndarray]:
+    """The arrays that a command computes: it gets the files of its inputs and of its outputs."""
+    files = folder / "inputs.npz", folder / "outputs.npz"
+    np.savez(files[0], **inputs)
+    done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return list(np.load(files[1]).values())
+
+
+def assert_alike(actual: Sequence[np.ndarray], expected: Sequence[Any]) -> None:
+    for values, right in zip(actual, map(np.asarray, expected), strict=True):
+        np.testing.assert_allclose(values, right, rtol=1e-3, atol=1e-3 * np.abs(right).max())
 
 
 @pytest.fixture(scope="session")
@@ -79,10 +110,7 @@ def rtx(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     """TensorRT for RTX, from PyPI: NVIDIA's parser and builder with the same names, which need no GPU."""
     folder = tmp_path_factory.mktemp("rtx")
     for part in ("bindings", "libs"):
-        try:
-            tensorrt_bindings.download(f"tensorrt-rtx-cu13-{part}", RTX_VERSION, folder)
-        except tensorrt_bindings.OutOfReachError as error:
-            pytest.skip(f"needs PyPI: {error}")
+        unpack_from_pypi(f"tensorrt-rtx-cu13-{part}=={RTX_VERSION}", folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         return importlib.import_module("tensorrt_rtx_bindings")

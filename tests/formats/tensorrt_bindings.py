@@ -12,10 +12,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from tests.frameworks.gpu_packages import unpack_from_pypi
 
 NAMES = Path(__file__).with_name("tensorrt_names.json")
 VERSIONS = (
@@ -40,10 +41,6 @@ CLASSES = (
     *("Runtime", "ICudaEngine", "IExecutionContext", "TensorIOMode"),
 )
 """The module, and its classes whose members the suite uses."""
-
-
-class OutOfReachError(Exception):
-    """The bindings cannot be downloaded here."""
 
 
 Names = Mapping[str, Mapping[str, str]]
@@ -75,22 +72,9 @@ def why_not() -> str | None:
     )
 
 
-def download(distribution: str, version: str, folder: Path) -> None:
-    """Download a version of a distribution from PyPI and unpack it into a folder."""
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-    with tempfile.TemporaryDirectory(dir=folder) as wheels:
-        command = [*pip, "--dest", wheels, f"{distribution}=={version}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-        if done.returncode:
-            raise OutOfReachError((done.stderr.strip().splitlines() or ["pip says nothing"])[-1])
-        (wheel,) = Path(wheels).glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(folder)
-
-
 def names_of(distribution: str, version: str, folder: Path) -> Names:
     """The names in a version of the bindings, which it downloads from PyPI into a folder."""
-    download(distribution, version, folder)
+    unpack_from_pypi(f"{distribution}=={version}", folder)
     bindings = folder / "tensorrt_bindings" / "tensorrt.so"
     undefined = [f"void *{name}(void) {{ return 0; }}" for name in _functions_of_nvinfer(bindings)]
     (folder / "empty.c").write_text("\n".join(undefined))

@@ -2,15 +2,12 @@
 takes them whole, the oldest ONNX Runtime opens them, and they fit the memory of the published GPUs."""
 
 import functools
-import os
-import subprocess
 import sys
 import weakref
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import onnx
 import onnxruntime
 import pytest
@@ -24,8 +21,8 @@ from fixtures.host.targets import TARGETS
 from fixtures.models import all_models
 from fixtures.serve.server_spec import RELEASES
 from fixtures.spec import Model, Target
-from tests.formats import tensorrt_bindings
-from tests.formats.conftest import job_of
+from tests.formats.conftest import assert_alike, job_of, outputs_in_another_python
+from tests.frameworks.gpu_packages import unpack_from_pypi
 
 ONNX = [model for model in all_models() if "onnx" not in model.excluded]
 FLOATING = {"FLOAT", "FLOAT16", "DOUBLE"}
@@ -120,12 +117,13 @@ def test_nvidia_parser_takes_whole_export(
 
 COMPUTE = """
 import sys
+sys.path.insert(0, sys.argv[1])
 import numpy, onnxruntime
-assert onnxruntime.__version__ == sys.argv[1]
-session = onnxruntime.InferenceSession(sys.argv[2], providers=["CPUExecutionProvider"])
+assert onnxruntime.__version__ == sys.argv[2]
+session = onnxruntime.InferenceSession(sys.argv[3], providers=["CPUExecutionProvider"])
 names = [one.name for one in session.get_inputs()]
-inputs = numpy.load(sys.argv[3])
-numpy.savez(sys.argv[4], *session.run(None, {name: inputs[name] for name in names}))
+inputs = numpy.load(sys.argv[4])
+numpy.savez(sys.argv[5], *session.run(None, {name: inputs[name] for name in names}))
 """
 
 
@@ -133,10 +131,7 @@ numpy.savez(sys.argv[4], *session.run(None, {name: inputs[name] for name in name
 def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the ONNX Runtime of the oldest release of Triton that the suite starts."""
     folder = tmp_path_factory.mktemp("oldest")
-    try:
-        tensorrt_bindings.download("onnxruntime", RELEASES[0].onnxruntime, folder)
-    except tensorrt_bindings.OutOfReachError as error:
-        pytest.skip(f"needs PyPI: {error}")
+    unpack_from_pypi(f"onnxruntime=={RELEASES[0].onnxruntime}", folder)
     return folder
 
 
@@ -147,17 +142,10 @@ def test_oldest_onnx_runtime_computes_the_same(
 ) -> None:
     path = export(model, "fp32", exports)
     inputs = model.samples("evaluation", None, None).load(range(4))
-    inputs_file, outputs_file = tmp_path / "inputs.npz", tmp_path / "outputs.npz"
-    np.savez(inputs_file, **inputs)
-    files = map(str, (path, inputs_file, outputs_file))
-    command = [sys.executable, "-c", COMPUTE, RELEASES[0].onnxruntime, *files]
-    environment = os.environ | {"PYTHONPATH": str(oldest)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-c", COMPUTE, str(oldest), RELEASES[0].onnxruntime, str(path)]
+    older = outputs_in_another_python(command, inputs, tmp_path)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    expected = session.run(None, {entry.name: inputs[entry.name] for entry in session.get_inputs()})
-    for values, older in zip(expected, np.load(outputs_file).values(), strict=True):
-        np.testing.assert_allclose(older, values, rtol=1e-3, atol=1e-3 * np.abs(values).max())
+    assert_alike(older, session.run(None, {entry.name: inputs[entry.name] for entry in session.get_inputs()}))
 
 
 class LiveTensors(TorchDispatchMode):

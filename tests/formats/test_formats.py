@@ -17,11 +17,9 @@ from fixtures.formats import all_formats, onnx
 from fixtures.frameworks import pytorch_conversion, tensorrt
 from fixtures.host import machine
 from fixtures.host.machine import gpu_names
-from fixtures.host.targets import CPU
-from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model
-from tests.formats.conftest import Small, job_of, samples_of
+from fixtures.spec import Arrays, ConversionJob, Format, Model
+from tests.formats.conftest import Small, converted_by, job_of, samples_of
 
-DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
 FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
 CPU_FORMATS = [
     (format_, precision)
@@ -45,14 +43,8 @@ def test_format_matches_framework_at_any_batch(
         loaded.extend(indices)
         return training.load(indices)
 
-    steps: list[str] = []
     calibration = dataclasses.replace(training, load=load)
-    job = job_of(model, network, precision, calibration=calibration, report=steps.append)
-    format_.convert(job, tmp_path / format_.artifact)
-    assert steps
-    assert [path.name for path in tmp_path.iterdir()] == [format_.artifact]
-    case = Case(CPU, model, format_, None, precision)
-    converted = runtimes.open_in_process(case, tmp_path / format_.artifact, DEPLOYMENT)
+    converted = converted_by(format_, job_of(model, network, precision, calibration=calibration), tmp_path)
     evaluation = samples_of("evaluation")
     for batch in (1, 3, 8):
         inputs = evaluation.load(range(batch))

@@ -19,12 +19,10 @@ from fixtures.errors import ProofError
 from fixtures.formats import onnx, tf_savedmodel, tf_trt
 from fixtures.frameworks import tensorflow
 from fixtures.host import machine
-from fixtures.host.targets import CPU
 from fixtures.models import resnet50_tf
-from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model, Samples, Split, Tensor
-from tests.formats.conftest import job_of
+from fixtures.spec import Arrays, ConversionJob, Format, Model, Samples, Split, Tensor
+from tests.formats.conftest import converted_by, job_of
 
-DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
 SETTINGS = {
     "device": "cpu",
     "device_id": "0",
@@ -86,13 +84,7 @@ def job(model: Model, network: Any) -> ConversionJob:
 def test_format_matches_framework_at_any_batch(
     format_: Format, precision: str, job: ConversionJob, model: Model, network: Any, tmp_path: Path
 ) -> None:
-    steps: list[str] = []
-    artifact = tmp_path / format_.artifact
-    format_.convert(dataclasses.replace(job, precision=precision, report=steps.append), artifact)
-    assert steps
-    assert [path.name for path in tmp_path.iterdir()] == [format_.artifact]
-    case = Case(CPU, model, format_, None, precision)
-    converted = runtimes.open_in_process(case, artifact, DEPLOYMENT)
+    converted = converted_by(format_, dataclasses.replace(job, precision=precision), tmp_path)
     evaluation = samples_of("evaluation", None, None)
     for batch in (1, 3, 8):
         inputs = evaluation.load(range(batch))
@@ -175,7 +167,7 @@ def no_memory() -> Iterator[None]:
     """Clears the caches about the installed TensorFlow, before and after the test."""
 
     def forget() -> None:
-        tensorflow.about.cache_clear()
+        tensorflow.build_info.cache_clear()
         tensorflow.missing_on_gpu.cache_clear()
 
     forget()

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -13,7 +12,7 @@ from fixtures.formats import all_formats
 from fixtures.frameworks import pytorch_conversion
 from fixtures.models import all_models
 from fixtures.spec import ConversionJob, Format, Model
-from tests.formats.conftest import Small, job_of
+from tests.formats.conftest import Small, assert_alike, job_of, outputs_in_another_python
 
 FORMATS = [format_ for format_ in all_formats() if format_.mnemonic in ("ts-trace", "ts-script")]
 TRACE = next(format_ for format_ in FORMATS if format_.mnemonic == "ts-trace")
@@ -97,16 +96,11 @@ def test_oldest_pytorch_computes_the_same(
 ) -> None:
     if format_.mnemonic in model.excluded:
         pytest.skip("the model has no such format")
-    path, inputs_file, outputs_file = tmp_path / "model.pt", tmp_path / "inputs.npz", tmp_path / "outputs.npz"
+    path = tmp_path / "model.pt"
     format_.convert(job_of(model), path)
     rows = model.samples("evaluation", None, None).load(range(4))
     inputs = {value.name: rows[value.name] for value in model.inputs}
-    np.savez(inputs_file, **inputs)
-    command = [str(oldest), "-c", COMPUTE, OLDEST, str(path), str(inputs_file), str(outputs_file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    older = outputs_in_another_python([str(oldest), "-c", COMPUTE, OLDEST, str(path)], inputs, tmp_path)
     with torch.inference_mode():
         answer = torch.jit.load(str(path))(*map(torch.from_numpy, inputs.values()))
-    expected = [answer] if isinstance(answer, torch.Tensor) else answer
-    for values, older in zip(expected, np.load(outputs_file).values(), strict=True):
-        np.testing.assert_allclose(older, values, rtol=1e-3, atol=1e-3 * float(values.abs().max()))
+    assert_alike(older, [answer] if isinstance(answer, torch.Tensor) else answer)

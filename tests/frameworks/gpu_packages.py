@@ -1,10 +1,15 @@
 """The links and GPU code of PyPI's GPU packages, and the versions that pyproject.toml's extras admit."""
 
 import json
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from packaging.requirements import Requirement
 
 from fixtures.frameworks.cuda_libraries import GpuCode
@@ -48,3 +53,20 @@ def minor_versions(extra: str, distribution: str) -> Iterator[str]:
     """The versions 1.0, 1.1, ... 1.99 that an extra admits, whether they exist or not."""
     specifiers = [entry.specifier for entry in requirements(extra) if entry.name == distribution]
     return (f"1.{minor}" for minor in range(100) if all(f"1.{minor}.0" in entry for entry in specifiers))
+
+
+def wheel_from_pypi(requirement: str, folder: Path, *options: str) -> Path:
+    """A wheel, downloaded into a folder of its own; skips the test if PyPI is out of reach."""
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    command = [*pip, *options, "--dest", str(folder / "wheel"), requirement]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode:
+        pytest.skip(f"needs PyPI: {(done.stderr.strip().splitlines() or ['pip says nothing'])[-1]}")
+    (wheel,) = (folder / "wheel").glob("*.whl")
+    return wheel
+
+
+def unpack_from_pypi(requirement: str, folder: Path) -> None:
+    """Unpack a wheel into a folder."""
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        shutil.unpack_archive(wheel_from_pypi(requirement, Path(place)), folder, "zip")

@@ -14,7 +14,16 @@ from fixtures.frameworks import cuda_libraries
 from fixtures.frameworks.cuda_libraries import GpuCode, gpu_code, gpu_environment, lacks_code, linked_version
 from fixtures.host.targets import TARGETS
 from tests.docs.test_docs import environments
-from tests.frameworks.gpu_packages import ROOT, SETS, TABLE, admitted, code_of, minor_versions, requirements
+from tests.frameworks.gpu_packages import (
+    ROOT,
+    SETS,
+    TABLE,
+    admitted,
+    code_of,
+    minor_versions,
+    requirements,
+    wheel_from_pypi,
+)
 from tests.host.libraries import write_library
 
 
@@ -131,22 +140,13 @@ def test_both_extras_cover_gpus_from_v100_on() -> None:
     assert all(runs("gpu-cuda12", gpu) for gpu in [(7, 0), *newer])
 
 
-def download(what: str, folder: Path) -> Path:
-    """A distribution's wheel for Linux and Python 3.11, from PyPI; skips if PyPI is out of reach."""
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-    platforms = [f"--platform=manylinux_2_{glibc}_x86_64" for glibc in (28, 27)]
-    command = [*pip, *platforms, "--python-version", "3.11", "--dest", str(folder), what]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"needs PyPI: {done.stderr.strip().splitlines()[-1]}")
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+FOR_LINUX = (*(f"--platform=manylinux_2_{glibc}_x86_64" for glibc in (28, 27)), "--python-version", "3.11")
 
 
 @pytest.mark.contract
 @pytest.mark.parametrize("version", TABLE["onnxruntime-gpu"])
 def test_table_matches_onnx_runtime_wheels(version: str, tmp_path: Path) -> None:
-    with zipfile.ZipFile(download(f"onnxruntime-gpu=={version}", tmp_path)) as archive:
+    with zipfile.ZipFile(wheel_from_pypi(f"onnxruntime-gpu=={version}", tmp_path, *FOR_LINUX)) as archive:
         names = [name for name in archive.namelist() if "libonnxruntime_providers_" in name]
         archive.extractall(tmp_path, [*names, "onnxruntime/__init__.py"])
     folder = tmp_path / "onnxruntime"
@@ -161,7 +161,7 @@ def test_table_matches_onnx_runtime_wheels(version: str, tmp_path: Path) -> None
 
 @pytest.mark.contract
 def test_table_matches_pytorch_wheel(tmp_path: Path) -> None:
-    with zipfile.ZipFile(download("torch==2.13.0", tmp_path)) as archive:
+    with zipfile.ZipFile(wheel_from_pypi("torch==2.13.0", tmp_path, *FOR_LINUX)) as archive:
         if CUDA_OF_TORCH not in archive.namelist():
             pytest.skip("needs PyPI's wheel of PyTorch, and pip has one for CPUs")
         archive.extractall(tmp_path, [str(TORCH)])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.stages import room_for
+from fixtures.accuracy.stages import temporary_arrays
 from fixtures.errors import ProofError, SetupError
 from fixtures.host import scratch
 from fixtures.measure.load_data import input_data
@@ -142,7 +142,7 @@ def test_full_disk_error_names_the_folder(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(ProofError, check=lambda error: error.where == str(tmp_path)):
-        room_for({"OUT": np.zeros((2, 3), np.float32)}, 8)
+        temporary_arrays({"OUT": np.zeros((2, 3), np.float32)}, 8)
 
 
 # --- shared memory -----------------------------------------------------------------------------------------

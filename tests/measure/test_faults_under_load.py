@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.accuracy.compare_answers import Closeness, expect
+from fixtures.accuracy.compare_answers import AnswerLimits, expect
 from fixtures.measure.job import AnswerCheck, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_server, summed, verify
@@ -83,7 +83,7 @@ def job_of(
             triton.load(built, structs.replace(DEPLOYMENT, instances=instances), point.scenario)
             stack.callback(triton.unload, name)
             check = AnswerCheck(
-                expect(data.ids, {model.outputs[0].name: 3 * rows + 1}), Closeness(1e-4, 5e-4, 1.0)
+                expect(data.ids, {model.outputs[0].name: 3 * rows + 1}), AnswerLimits(1e-4, 5e-4, 1.0)
             )
             return Job(triton, name, model, point, "system", data, check=check)
 

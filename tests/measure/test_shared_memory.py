@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.compare_answers import Closeness, expect
+from fixtures.accuracy.compare_answers import AnswerLimits, expect
 from fixtures.errors import ProofError
 from fixtures.host import machine, scratch
 from fixtures.measure import perf_analyzer, shared_memory
@@ -45,7 +45,7 @@ def job_of(
         "COUNT": generator.integers(100, 1000, (samples, 1)),
     }
     ids = [f"row-{number}" for number in range(samples)]
-    check = AnswerCheck(expect(ids, answers(rows["VALUES"], rows["COUNT"])), Closeness(1e-4, 5e-4, 1.0))
+    check = AnswerCheck(expect(ids, answers(rows["VALUES"], rows["COUNT"])), AnswerLimits(1e-4, 5e-4, 1.0))
     model = dataclasses.replace(toy.model(), inputs=INPUTS, outputs=OUTPUTS)
     return Job(server, "m", model, point, through, LoadData(Path(), ids, rows), check=check)
 

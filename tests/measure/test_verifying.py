@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.accuracy.compare_answers import Answer, Closeness, expect
+from fixtures.accuracy.compare_answers import Answer, AnswerLimits, expect
 from fixtures.measure import perf_analyzer, point_state, sweep
 from fixtures.measure.job import AnswerCheck, Job
 from fixtures.measure.load_data import input_data
@@ -23,19 +23,19 @@ from reports.text.publishable import publishable
 from tests import examples, toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.consistency.stand_in import FAULTS, Fault
-from tests.consistency.stand_in import NEAR as WIDE
+from tests.consistency.stand_in import LIMITS as WIDE
 from tests.toy import samples_of
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
-NEAR = Closeness(0.01, 0.02, 0.9)
+LIMITS = AnswerLimits(0.01, 0.02, 0.9)
 SAMPLES = np.array([4, 1, 2])
 SPREAD = ROWS[:, 0].std()
 
 
-def check(near: Closeness = NEAR, **outputs: np.ndarray) -> AnswerCheck:
+def check(limits: AnswerLimits = LIMITS, **outputs: np.ndarray) -> AnswerCheck:
     """A check that expects these outputs."""
     count = len(next(iter(outputs.values())))
-    return AnswerCheck(expect([f"row-{n}" for n in range(count)], outputs), near)
+    return AnswerCheck(expect([f"row-{n}" for n in range(count)], outputs), limits)
 
 
 CHECK = check(OUT=ROWS)
@@ -103,7 +103,7 @@ def test_wrong_rows_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays,
 
 def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:
     durations = np.random.default_rng(0).integers(1, 9, (6, 20))
-    of_speech = check(Closeness(0.01, 0.02, 0.999), DURATIONS=durations, MEL=ROWS)
+    of_speech = check(AnswerLimits(0.01, 0.02, 0.999), DURATIONS=durations, MEL=ROWS)
     rounded = durations[SAMPLES].copy()
     rounded[1, 7] += 1
 
@@ -123,7 +123,7 @@ def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int
     ties = (np.arange(40) == 3) & (indices[:, None] < 6)
     outputs = {"DURATIONS": durations + ties, "MEL": mel + 5 * ties.any(axis=1)[:, None]}
 
-    reference = check(Closeness(0.01, 0.02, 0.95, 1e-3, compared), DURATIONS=durations, MEL=mel)
+    reference = check(AnswerLimits(0.01, 0.02, 0.95, 1e-3, compared), DURATIONS=durations, MEL=mel)
     result = verify(reference, [Answer(indices, outputs)], 0)
     assert (result.wrong, result.left_out) == expected
 
@@ -131,7 +131,7 @@ def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int
 def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
     """INT8 kernels may change an element by more than half the spread between samples of a class."""
     scores = np.array([[10.0, 1, 2, 0], [8.0, 2, 0, 1], [0.0, 9, 9, 3]])
-    of_scores = check(Closeness(2.0, 0.5, 0.98, 8e-3), OUT=scores)
+    of_scores = check(AnswerLimits(2.0, 0.5, 0.98, 8e-3), OUT=scores)
 
     assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores + 0.08})) == 0
     assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores[[1, 0, 2]]})) == 2
@@ -139,8 +139,8 @@ def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
 
 def test_each_output_is_limited_by_its_precision_cost() -> None:
     """One output may be off by a hundredth of its spread; the other may not."""
-    near = dataclasses.replace(NEAR, by_output={"SECOND": (1e-4, 2e-4)})
-    reference = check(near, OUT=ROWS, SECOND=ROWS)
+    limits = dataclasses.replace(LIMITS, by_output={"SECOND": (1e-4, 2e-4)})
+    reference = check(limits, OUT=ROWS, SECOND=ROWS)
     off = ROWS[SAMPLES] + np.float32(0.01)
 
     assert wrong(reference, answer(OUT=off, SECOND=ROWS[SAMPLES])) == 0
@@ -148,7 +148,7 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
     assert result.wrong == 3
     assert result.first_wrong is not None
     assert result.first_wrong.output.startswith("SECOND")
-    assert near.at_least(0.01).of("SECOND") == (0.01, 2e-4)
+    assert limits.at_least(0.01).of_output("SECOND") == (0.01, 2e-4)
 
 
 def test_checks_add_up_and_keep_first_fault() -> None:
@@ -219,7 +219,9 @@ def job(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterato
     rows = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
     with input_data(model, samples_of({model.inputs[0].name: rows}), server.scratch) as data:
         server.load(built, DEPLOYMENT, "online")
-        right = AnswerCheck(expect(data.ids, {model.outputs[0].name: 2 * rows}), Closeness(0.01, 0.01, 1.0))
+        right = AnswerCheck(
+            expect(data.ids, {model.outputs[0].name: 2 * rows}), AnswerLimits(0.01, 0.01, 1.0)
+        )
         yield Job(server, str(built.case), model, LoadPoint("online", 1, 4), "system", data, check=right)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.build.repository import content_of
+from fixtures.build.repository import build_inputs
 from fixtures.errors import InputError
 from fixtures.model_files.adding import code_beside, with_models_of
 from fixtures.models import all_models
@@ -55,11 +55,11 @@ def test_code_beside_file_is_only_what_it_imports(folder: Path) -> None:
 def test_imported_code_changes_the_build(folder: Path, name: str, is_built_anew: bool) -> None:
     plain = toy.case(toy.model(source=folder / "mine.py"))
     case = dataclasses.replace(plain, format=dataclasses.replace(plain.format, runtime="onnx.py"))
-    before = content_of(case, toy.weights().digest, DEPLOYMENT)
+    before = build_inputs(case, toy.weights().digest, DEPLOYMENT)
 
     (folder / name).write_text(SOURCES[name] + "# other\n")
 
-    assert (content_of(case, toy.weights().digest, DEPLOYMENT) != before) is is_built_anew
+    assert (build_inputs(case, toy.weights().digest, DEPLOYMENT) != before) is is_built_anew
 
 
 Add = Callable[..., dict[str, Model]]

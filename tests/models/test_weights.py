@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fixtures.build.repository import content_of
+from fixtures.build.repository import build_inputs
 from fixtures.cases import matrix_of
 from fixtures.errors import InputError
 from fixtures.formats import all_formats
@@ -130,4 +130,4 @@ def test_package_versions_are_part_of_the_build(model: Model, monkeypatch: pytes
     for format_ in all_formats():
         if model.framework in format_.frameworks and not format_.as_found:
             case = Case(CPU, model, format_, None, "fp32")
-            assert needed <= content_of(case, "digest", matrix_of(model, CPU).deployment)["versions"].keys()
+            assert needed <= build_inputs(case, "digest", matrix_of(model, CPU).deployment)["versions"].keys()

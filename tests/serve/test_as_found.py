@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.compare_answers import Closeness, expect
+from fixtures.accuracy.compare_answers import AnswerLimits, expect
 from fixtures.errors import InputError, NotAvailableError, ProofError
 from fixtures.host import locks
 from fixtures.measure import perf_analyzer
@@ -102,7 +102,9 @@ def test_load_generator_sends_strings_and_variable_lengths(
     samples = find_answered(server, model, None).samples
     with input_data(model, samples, server.scratch) as data:
         point = LoadPoint("offline", 1, 1)
-        check = AnswerCheck(expect(data.ids, {"OUT": data.rows["IN"][:, ::-1]}), Closeness(1e-4, 1e-4, 1.0))
+        check = AnswerCheck(
+            expect(data.ids, {"OUT": data.rows["IN"][:, ::-1]}), AnswerLimits(1e-4, 1e-4, 1.0)
+        )
         job = Job(server, "texts", model, point, shared_memory, data, 0.01, check)
         with locks.hold_machine(
             exclusive=True

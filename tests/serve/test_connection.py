@@ -19,14 +19,14 @@ from tritonclient.grpc import model_config_pb2 as mc
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
+from fixtures.accuracy.compare_answers import AnswerLimits
 from fixtures.build.repository import BuiltModel
-from fixtures.consistency.served import send
+from fixtures.consistency.served import ServedModel, send
 from fixtures.errors import InputError, NotAvailableError, ProofError, SetupError
 from fixtures.host.activity import CpuTime
 from fixtures.measure import perf_analyzer
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
-from fixtures.measure.requests import request_for
 from fixtures.measure.shared_memory import shared_region
 from fixtures.measure.verifying import ask_once
 from fixtures.serve import connection, launch
@@ -391,7 +391,8 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
         assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
         with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
             job = job_of(server, doubling, data)
-            assert send(job, [request_for(job, data.inputs([0]))])[0].response is not None
+            served = ServedModel(server, job.name, job.model, data, 1, AnswerLimits(0.0, 0.0, 1.0))
+            assert send(served, [served.request([0])])[0].response is not None
             assert len(ask_once(job, [np.array([0]), np.array([1])])) == 2
             with pytest.raises(NotAvailableError):
                 server.check_load()  # perf_analyzer sends no headers

@@ -130,7 +130,7 @@ def conversation(models: Models, name: str, answering: Answering) -> Conversatio
 
     (output,) = by_name[name].outputs
     model = dataclasses.replace(by_name[name], outputs=(dataclasses.replace(output, dtype="FP32"),))
-    return compare_conversations(server, model, SAMPLES, say=say)
+    return compare_conversations(server, model, SAMPLES, send=say)
 
 
 def parts(message: Message) -> Answers:

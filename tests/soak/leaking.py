@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fixtures.accuracy.compare_answers import Closeness, expect
+from fixtures.accuracy.compare_answers import AnswerLimits, expect
 from fixtures.measure.job import AnswerCheck, Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve.launch import serve
@@ -45,7 +45,7 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
         input_data(model, samples, server.scratch) as data,
     ):
         check = AnswerCheck(
-            expect(data.ids, {f"{name}_OUT": data.rows[f"{name}_IN"]}), Closeness(1e-6, 1e-6, 1.0)
+            expect(data.ids, {f"{name}_OUT": data.rows[f"{name}_IN"]}), AnswerLimits(1e-6, 1e-6, 1.0)
         )
         sample = {f"{name}_IN": np.ones((1, 4), np.float32)}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fixtures.accuracy.ledger import missing_options
-from fixtures.accuracy.precision_cost import closeness_of, output_limits
+from fixtures.accuracy.precision_cost import output_limits
 from fixtures.accuracy.stages import Stage, compare_conversion, evaluate_in_process
 from fixtures.build.configuration import model_config
 from fixtures.build.runtimes import open_in_process
@@ -162,10 +162,11 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
             output_limits(case(each_model), None, {"scores": 10}, 10, None, same_file=same_file)
             for each_model in (usual, wide)
         )
-        assert (limits.near.element, limits.mean["scores"]) == (0.25, 0.25)
+        assert (limits.element, limits.all_rows["scores"]) == (0.25, 0.25)
         assert "--tolerance" in limits.source
-        assert of_usual.near.element < 0.25
-    assert closeness_of(case(wide), None, None, {"scores": 10}).element == 0.25
+        assert of_usual.element < 0.25
+    of_answers = output_limits(case(wide), None, {"scores": 10}, None, None, same_file=True)
+    assert of_answers.element == 0.25
     path = networks.through(tmp_path / "n.onnx", "Neg", 6, 20)
     assert model_of("mine", GivenNetwork(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25
 
