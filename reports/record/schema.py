@@ -812,8 +812,6 @@ LEAST_LEAK: Mapping[tuple[str, str], float] = {
     ("number", "request"): 0.01,
     ("bytes", "loading"): 2.0**20,
     ("number", "loading"): 0.5,
-    ("bytes", "failed_loading"): 2.0**20,
-    ("number", "failed_loading"): 0.5,
 }
 """The least growth each time that a soak calls a leak, in bytes or numbers: an eighth of the least leak that
 must be found with each request, a quarter with each loading (docs/soak.md)."""
@@ -825,8 +823,8 @@ class Growth(Struct, frozen=True):
     what: Text
     """One of USED."""
     unit: Literal["bytes", "number"]
-    per: Literal["request", "loading", "failed_loading"]
-    """loading: each unload and load of the model; failed_loading: each load of a copy that fails."""
+    per: Literal["request", "loading"]
+    """loading: each unload and load of the model."""
     slope: Estimate
     """The growth each time, in the part of the soak that counts."""
     first: Number
@@ -852,7 +850,7 @@ class Soak(Struct, frozen=True):
     passes: Count
     """The passes of the load generator; after each the use was read, with no request in flight."""
     growth: Annotated[tuple[Growth, ...], _MOST_ENTRIES]
-    """Of requests, then of loadings, then of failed loadings."""
+    """Of requests, then of loadings."""
     loadings: Count = 0
     """Unloads and loads of the model after the load."""
     not_watched: tuple[Text, ...] = ()
@@ -865,8 +863,6 @@ class Soak(Struct, frozen=True):
     arrivals: Literal["constant", "poisson"] | None = None
     answers: VerifiedAnswers | None = None
     origin: Origin | None = None
-    failed_loadings: Count = 0
-    """Failed loads of a copy of the model, after the other loadings."""
 
 
 class Record(Struct, frozen=True):
