@@ -124,7 +124,7 @@ def test_windows_of_a_real_run_match_watch_clock(
         on_gpu = dataclasses.replace(server, device="cuda")
         job = Job(on_gpu, name, model, point, "system", data.below(on_gpu.scratch), 0.005)
         (state,) = sweep.measure([point_state.begin(job)], plan)
-    assert all(run.gpu is not None for run in state.mine.passes)
+    assert all(run.gpu is not None for run in state.current.passes)
     load = record_entry(state, plan).load
     assert load.gpu is not None
     assert load.gpu.power_w == pytest.approx(100, rel=0.1)

@@ -137,18 +137,18 @@ def test_slow_requests_have_long_windows_and_one_warm_up() -> None:
     (state,) = sweep.measure([state], QUICK, run_pass=generator.run_pass)
 
     assert min(generator.windows_s()) >= 4.0
-    assert len(state.mine.warm_up) == 1
+    assert len(state.current.warm_up) == 1
 
 
 def test_continued_point_keeps_earlier_passes() -> None:
     generator = LoadGenerator()
     (first,) = sweep.measure([point_state.begin(toy.job(ONLINE))], QUICK, run_pass=generator.run_pass)
-    options: Any = {"run_pass": generator.run_pass, "is_done": lambda state: len(state.mine.passes) >= 10}
+    options: Any = {"run_pass": generator.run_pass, "is_done": lambda state: len(state.current.passes) >= 10}
     (second,) = sweep.measure([first], QUICK, **options)
 
-    assert len(first.mine.passes) < len(second.mine.passes) == 10
-    assert second.mine.passes[: len(first.mine.passes)] == first.mine.passes
-    assert len(second.mine.warm_up) == 2, "of the model that was loaded again"
+    assert len(first.current.passes) < len(second.current.passes) == 10
+    assert second.current.passes[: len(first.current.passes)] == first.current.passes
+    assert len(second.current.warm_up) == 2, "of the model that was loaded again"
 
 
 # --- warm-up -----------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def certifying(plan: MeasuringPlan) -> tuple[Load, str, LoadGenerator]:
     generator, announced = LoadGenerator(lambda _job, _number: 20.0, spread=0.02), list[str]()
 
     def announce(states: Sequence[PointState]) -> None:
-        assert len(generator.calls) == len(states[0].mine.warm_up), "before the first pass"
+        assert len(generator.calls) == len(states[0].current.warm_up), "before the first pass"
         announced.append(stopping.certifying_text(states, plan))
 
     load = one(generator, LoadPoint("online", 1, 2), plan=plan, announce=announce)

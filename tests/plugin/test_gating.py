@@ -21,7 +21,6 @@ CASE = "cpu-resnet50-micro-onnx-fp32"
 TEST = """
     from types import SimpleNamespace
     import pytest
-    from benchmarks.conftest import prove_gate, prove_speed
     from benchmarks.test_answers import *
     from benchmarks.test_online import test_online
     from fixtures.consistency.served import ask_one_by_one
@@ -45,9 +44,9 @@ TEST = """
             SEEN.gates[request.node.originalname] = (serving, *gates)
         return SimpleNamespace(keep=keep, loads=None, figure=lambda text: None)
 
-    @pytest.fixture
-    def entry():
-        return lambda *what: ""
+    @pytest.fixture(autouse=True)
+    def no_entry(monkeypatch):
+        monkeypatch.setattr("benchmarks.assertions.enter_load", lambda *what: None)
     """
 MADE_UP = """
     import dataclasses

@@ -46,11 +46,11 @@ def test_contributing_example_converts_serves_and_measures(
     earlier = dataclasses.replace(namespace["settings"], against=other_builds.parse(f"{tmp_path}/repos"))
     case = namespace["case"]
     with ModelRun(case.model, case.target, earlier) as model_run, CaseRun(case, model_run) as run:
-        other = run.other
-        assert other is not None
-        config = (other.build.folder / "config.pbtxt").resolve()
+        baseline = run.baseline
+        assert baseline is not None
+        config = (baseline.build.folder / "config.pbtxt").resolve()
         assert config == tmp_path / "repos" / "cpu" / str(case) / "config.pbtxt"
-        assert other.keeps_config
+        assert baseline.role.keeps_config
 
 
 class Found:

@@ -20,7 +20,7 @@ from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import locks
 from fixtures.host.targets import recognise
 from fixtures.run import efficiency, models, serving
-from fixtures.run.case_run import CaseRun
+from fixtures.run.case_run import CaseRun, Session
 from fixtures.run.case_settings import deployment_of
 from fixtures.run.models import ModelRun
 from fixtures.serve.server_spec import Image
@@ -117,7 +117,7 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     peak_kinds = [efficiency.kind_of(case, deployment_of(case, given))]
     with (
         ModelRun(case.model, case.target, given) as model_run,
-        CaseRun(case, model_run, peak_kinds=peak_kinds) as run,
+        CaseRun(case, model_run, Session(peak_kinds=peak_kinds)) as run,
     ):
         build = SimpleNamespace(case=case, digest="0f3c", reused=True, folder=folder / name, artifact=None)
         vars(run).update(build=build, timed_answer=lambda _batch: (0.001, {}))

@@ -89,5 +89,5 @@ def proven(verdict: Verdict, per_s: float) -> Proof:
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
     timelines = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
     state = PointState(Side(toy.job(candidate.ladder[0]), passes=tuple(map(toy.run_of, timelines))))
-    value, speeds = Estimate(per_s, per_s, per_s), point_state.speeds(state.mine)
+    value, speeds = Estimate(per_s, per_s, per_s), point_state.speeds(state.current)
     return Proof(CandidateAtLoad(candidate, 0), state, Estimate(1, 1, 1), value, verdict, speeds)

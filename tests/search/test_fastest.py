@@ -102,11 +102,11 @@ def test_result_uses_fresh_passes_and_goodput_counts_timely_answers() -> None:
     winner = server.search(Goal(10, 90, "poisson"), 5.0, ALONE).winner
 
     assert winner.goodput_per_s is not None
-    in_time = np.concatenate([run.steady.latencies_ms for run in winner.state.mine.passes]) <= 10
+    in_time = np.concatenate([run.steady.latencies_ms for run in winner.state.current.passes]) <= 10
     assert winner.goodput_per_s.value == pytest.approx(winner.throughput_per_s.value * in_time.mean())
     assert winner.goodput_per_s.low < winner.goodput_per_s.value < winner.goodput_per_s.high
-    last = server.runs[-len(winner.state.mine.passes) :]
-    assert all(map(operator.is_, winner.state.mine.passes, last))
+    last = server.runs[-len(winner.state.current.passes) :]
+    assert all(map(operator.is_, winner.state.current.passes, last))
 
 
 def test_budget_below_service_time_fails_without_search() -> None:
@@ -347,7 +347,7 @@ def test_figures_come_from_fresh_passes() -> None:
         winner = bench.search(goal).winner
         true_per_s = bench.throughput_per_s(winner.entry)
         assert any(winner.state is state for state in bench.fresh)
-        measured_per_s = estimates.throughput(winner.state.mine.steady) * winner.entry.point.batch
+        measured_per_s = estimates.throughput(winner.state.current.steady) * winner.entry.point.batch
         assert winner.throughput_per_s.value == pytest.approx(measured_per_s)
         errors.append(math.log(winner.throughput_per_s.value / true_per_s))
         selected.append(max(bench.rates_per_s) / true_per_s)

@@ -62,14 +62,14 @@ def test_proof_runs_both_orders_and_spends_its_budget() -> None:
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [entry.point for entry in entries]
     assert all(4.0 - 0.5 < state.spent_s < 4.0 + 0.5 for state in states), "two budgets of a point each"
-    assert all(run.steady.latencies_ms[0] == 1.0 for run in states[0].mine.passes)
+    assert all(run.steady.latencies_ms[0] == 1.0 for run in states[0].current.passes)
 
 
 def test_search_result_is_summarized_for_the_record() -> None:
     goal, plan = Goal(7, 99), MeasuringPlan()
     for verdict, expected in (("passed", "within"), ("not shown", "not shown"), ("failed", "beyond")):
         proof = proven(cast(Verdict, verdict), 100.0)
-        warm = dataclasses.replace(proof.state.mine, warm_up=proof.state.mine.passes[:2])
+        warm = dataclasses.replace(proof.state.current, warm_up=proof.state.current.passes[:2])
         proof = dataclasses.replace(proof, state=PointState(warm))
         summary = on_server.summarise(Result(proof, None, 9, 95), goal, plan, 71.64, "config.pbtxt")
         assert (summary.verdict, summary.passes, summary.duration_s) == (expected, 95, 71.6)
