@@ -13,6 +13,7 @@ from fixtures.measure import point_state, sweep
 from fixtures.measure.comparison import ComparisonPlan, compare_pairs, is_settled, with_p99, with_verdicts
 from fixtures.measure.job import Job
 from fixtures.measure.measurement import Measurement, outcomes
+from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison, VerifiedAnswers
@@ -28,7 +29,7 @@ OTHER = ComparisonPlan("HEAD~1", 0.03)
 def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> Measurement:
     """A point of this build and of the other, measured in turns."""
     job, plan = toy.job(LoadPoint("offline", 1, 1), "current"), MeasuringPlan(budget_s=budget_s)
-    state = point_state.with_baseline(point_state.begin(job), job.server, "baseline", OTHER)
+    state = point_state.with_baseline(PointState(Side(job)), job.server, "baseline", OTHER)
     outcome = outcomes(sweep.measure([state], plan, run_pass=load.run_pass, **options), plan)[job.point]
     if isinstance(outcome, ProofError):
         raise outcome

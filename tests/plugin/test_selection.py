@@ -217,7 +217,7 @@ def test_cpu_packages_skip_every_gpu_case_with_a_fix(
 
     for case in cases.cases_of(a100):
         fix = "docs/gpus.md" if case.format.mnemonic.startswith("tf-") else "tox run -e benchmarks-gpu"
-        assert fix in str(selection.why_not(case, ())), case
+        assert fix in str(selection.why_unavailable(case, ())), case
 
 
 def test_workers_run_cases_selected_by_keywords() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.measure.usage import MEMORY, usage_of, watch
+from fixtures.measure.usage import MEMORY, read_usage, watch
 from fixtures.soak import keep_loaded, load_again, record_entry
 from reports.record.schema import Soak
 from reports.tables.soak import soak_text
@@ -25,7 +25,7 @@ LOADING_LEAK = "open(f'/dev/shm/tritonproof-test-{os.getpid()}', 'wb').write(b'x
 def soak(folder: Path, *, loads_again: bool = False, loading: str = "pass", request: str = "pass") -> Soak:
     """Soak a real server whose model runs this code at each loading and each request."""
     with served(folder, request=request, loading=loading) as model:
-        read = functools.partial(usage_of, watch(model.job.server))
+        read = functools.partial(read_usage, watch(model.job.server))
         loaded = keep_loaded(model.job, SECONDS, read)
         loadings = load_again(model.load, LOADING_S, read, most=16) if loads_again else []
         return record_entry(model.job.point, loaded, loadings)
