@@ -3,9 +3,8 @@
 from typing import Any
 
 from fixtures.errors import AccuracyError, SpeedError
-from fixtures.plugin.recorder import enter_load
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.record_file import Recorder
 from fixtures.spec import LoadPoint
 from reports.record.verdicts import speed_failures
 from reports.text.correctness import gate_text, wrong_answers
@@ -22,7 +21,7 @@ def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: A
     measured = run.measure(point, recorder.loads)
     if failure := wrong_answers(measured.load):
         raise run.accuracy_error(failure)
-    enter_load(recorder, benchmark, measured, run.settings.plan.certify)
+    recorder.enter_load(benchmark, measured, run.settings.plan.certify)
     if failures := speed_failures(measured.load):
         raise SpeedError("; ".join(failures))
 

@@ -3,8 +3,8 @@
 import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.record_file import Recorder
 from reports.record.verdicts import footprint_changes, footprint_failures
 from reports.text.correctness import gate_text
 

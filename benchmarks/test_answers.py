@@ -3,8 +3,8 @@
 import pytest
 
 from benchmarks.assertions import prove_gate
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.record_file import Recorder
 
 
 @pytest.mark.stage("answers")

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from benchmarks.assertions import prove_speed
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.record_file import Recorder
 from fixtures.spec import LoadPoint
 
 

@@ -42,11 +42,10 @@ TEST = """
     def recorder(request):
         def keep(serving, gates):
             SEEN.gates[request.node.originalname] = (serving, *gates)
-        return SimpleNamespace(keep=keep, loads=None, figure=lambda text: None)
+        return SimpleNamespace(
+            keep=keep, loads=None, figure=lambda text: None, enter_load=lambda *what: None
+        )
 
-    @pytest.fixture(autouse=True)
-    def no_entry(monkeypatch):
-        monkeypatch.setattr("benchmarks.assertions.enter_load", lambda *what: None)
     """
 MADE_UP = """
     import dataclasses
