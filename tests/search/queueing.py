@@ -24,7 +24,7 @@ from tests import toy
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
 SPACE = Space(OWN, "cpu", 2)
 ALONE = dataclasses.replace(
-    SPACE, held=frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"})
+    SPACE, fixed=frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"})
 )
 """A space of one configuration."""
 PASS_S, FRESH = 0.3, 10
