@@ -2,8 +2,8 @@
 
 import pytest
 
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.record_file import Recorder
 from reports.text.correctness import ledger_failures, same_answers_text, score_text
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.record_file import Recorder
 from reports.record.verdicts import footprint_changes, footprint_failures
 from reports.text.correctness import gate_text
 
@@ -12,8 +12,8 @@ from reports.text.correctness import gate_text
 @pytest.mark.stage("against")
 def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
-    serving, gate, beside = run.beside_other
-    recorder.keep(serving, gates=(gate,), against=beside)
+    serving, gate, comparison = run.beside_baseline
+    recorder.keep(serving, gates=(gate,), against=comparison)
     recorder.figure(gate_text(gate))
     shown = run.reproduce(gate)
     if gate.wrong:
@@ -24,8 +24,8 @@ def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.stage("costs")
 def test_costs_no_more_than_the_other(run: CaseRun, recorder: Recorder) -> None:
     """The model is loaded about as fast as the other, and its server keeps about as much memory."""
-    serving, _, beside = run.beside_other
-    recorder.keep(serving, against=beside)
-    recorder.figure("; ".join(text for text, _ in footprint_changes(beside)))
-    if excesses := footprint_failures(beside):
+    serving, _, comparison = run.beside_baseline
+    recorder.keep(serving, against=comparison)
+    recorder.figure("; ".join(text for text, _ in footprint_changes(comparison)))
+    if excesses := footprint_failures(comparison):
         raise SpeedError("; ".join(excesses), where=run.case)

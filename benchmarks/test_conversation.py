@@ -3,8 +3,8 @@
 import pytest
 
 from fixtures.errors import AccuracyError
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.record_file import Recorder
 from reports.text.correctness import conversation_failure, conversation_text
 
 

@@ -1,12 +1,17 @@
 """The offline scenario: one request of a whole batch at a time, without dynamic batching."""
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
+
+from benchmarks.assertions import prove_speed
+from fixtures.plugin.recorder import Recorder
+from fixtures.run.case_run import CaseRun
+from fixtures.spec import LoadPoint
 
 
 @pytest.mark.load
 @pytest.mark.stage("offline")
-def test_offline(prove_speed: Callable[[], None]) -> None:
+def test_offline(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measures throughput and latency at a batch size; fails if it is shown to be slower than allowed."""
-    prove_speed()
+    prove_speed(run, point, recorder, benchmark)

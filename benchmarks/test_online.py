@@ -1,13 +1,18 @@
 """The online scenario: single requests from many clients, which the server joins to batches."""
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
+
+from benchmarks.assertions import prove_speed
+from fixtures.plugin.recorder import Recorder
+from fixtures.run.case_run import CaseRun
+from fixtures.spec import LoadPoint
 
 
 @pytest.mark.load
 @pytest.mark.stage("online")
-def test_online(prove_speed: Callable[[], None]) -> None:
+def test_online(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measures throughput and latency at a concurrency or a request rate; fails if it is shown to be slower
     than allowed."""
-    prove_speed()
+    prove_speed(run, point, recorder, benchmark)

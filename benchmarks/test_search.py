@@ -4,8 +4,8 @@ import pytest
 from msgspec import structs
 
 from fixtures.errors import AccuracyError, SpeedError
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.record_file import Recorder
 from fixtures.run.searching import search
 from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers_text
 from reports.text.speed import no_winner_text, proposal_text, search_text

@@ -3,8 +3,8 @@
 import pytest
 
 from fixtures.errors import SpeedError
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.record_file import Recorder
 from reports.text.speed import warm_up_text
 
 

@@ -96,7 +96,7 @@ def efficiency_figures(measurements: Sequence[schema.Efficiency]) -> Figures:
     return figures
 
 
-def against_figures(beside: schema.ServerComparison) -> Figures:
+def against_figures(beside: schema.BaselineComparison) -> Figures:
     """Start-up time and memory here and on the other server, and the number of new warnings."""
     return _known(
         ready_s=ready_s(beside.here),

@@ -81,7 +81,7 @@ def record_samples(record: Record, results: Path) -> SampleScores | None:
 
 
 def search_samples(record: Record, results: Path) -> SampleScores | None:
-    """The samples of the ledger of a search's winner; None as for `of_record`."""
+    """The samples of the ledger of a search's winner; None as for `record_samples`."""
     accuracy = record.search.accuracy if record.search else None
     path = path_of_search(record.case, results)
     return ledger_samples(record, accuracy, path, path.parent.parent)

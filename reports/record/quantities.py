@@ -181,8 +181,6 @@ GROWTH: Mapping[tuple[str, str], Quantity] = {
     ("number", "request"): Quantity("in 1,000 requests", by_size((10, 0), (0.1, 1)), scale=1000),
     ("bytes", "loading"): Quantity("MiB a loading", by_size((10, 0), (0.1, 2)), scale=2**-20),
     ("number", "loading"): Quantity("a loading", by_size((10, 0), (0.1, 1))),
-    ("bytes", "failed_loading"): Quantity("MiB a failed loading", by_size((10, 0), (0.1, 2)), scale=2**-20),
-    ("number", "failed_loading"): Quantity("a failed loading", by_size((10, 0), (0.1, 1))),
 }
 """The growth of a server's use, by its unit and what it grows with: see `reports.record.schema.Growth`."""
 ENERGY = Quantity("J", significant(4), "lower")

@@ -217,10 +217,10 @@ class ServedSide(Struct, frozen=True):
     loads_s: tuple[NotNegative, ...]
     """Seconds of each load of the model with its first answer, in turns with the other's."""
     used: ByName[NotNegative]
-    """The server's use of each visible resource in USED, after it had answered each sample alone."""
+    """What the server used of each visible resource of RESOURCE_UNITS, after answering each sample alone."""
 
 
-class ServerComparison(Struct, frozen=True):
+class BaselineComparison(Struct, frozen=True):
     """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
     the differences other than answers (the gate `other`) and speed (the loads' `comparison`)."""
 
@@ -801,8 +801,6 @@ LEAST_LEAK: Mapping[tuple[str, str], float] = {
     ("number", "request"): 0.01,
     ("bytes", "loading"): 2.0**20,
     ("number", "loading"): 0.5,
-    ("bytes", "failed_loading"): 2.0**20,
-    ("number", "failed_loading"): 0.5,
 }
 """The least growth each time that a soak calls a leak, in bytes or numbers: an eighth of the least leak that
 must be found with each request, a quarter with each loading (docs/soak.md)."""
@@ -812,10 +810,10 @@ class Growth(Struct, frozen=True):
     """The growth of a server's use of a resource, per request under load or per loading of the model."""
 
     what: Text
-    """One of USED."""
+    """One of RESOURCE_UNITS."""
     unit: Literal["bytes", "number"]
-    per: Literal["request", "loading", "failed_loading"]
-    """loading: each unload and load of the model; failed_loading: each load of a copy that fails."""
+    per: Literal["request", "loading"]
+    """loading: each unload and load of the model."""
     slope: Estimate
     """The growth each time, in the part of the soak that counts."""
     first: Number
@@ -841,7 +839,7 @@ class Soak(Struct, frozen=True):
     passes: Count
     """The passes of the load generator; after each the use was read, with no request in flight."""
     growth: Annotated[tuple[Growth, ...], _MOST_ENTRIES]
-    """Of requests, then of loadings, then of failed loadings."""
+    """Of requests, then of loadings."""
     loadings: Count = 0
     """Unloads and loads of the model after the load."""
     not_watched: tuple[Text, ...] = ()
@@ -854,8 +852,6 @@ class Soak(Struct, frozen=True):
     arrivals: Literal["constant", "poisson"] | None = None
     answers: VerifiedAnswers | None = None
     origin: Origin | None = None
-    failed_loadings: Count = 0
-    """Failed loads of a copy of the model, after the other loadings."""
 
 
 class Record(Struct, frozen=True):
@@ -882,8 +878,8 @@ class Record(Struct, frozen=True):
     """For a model that does not answer each request with one answer."""
     warm_up: Annotated[WarmUp | None, SPEED] = None
     soak: Soak | None = None
-    against: ServerComparison | None = None
-    """Differences from the model that this one is to replace."""
+    against: BaselineComparison | None = None
+    """StageComparison from the model that this one is to replace."""
     failures: tuple[StageFailure, ...] = ()
     """Tests that failed before they had a result; a run that gets through the test removes its entry."""
     price_per_hour: Number | None = None

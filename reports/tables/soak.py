@@ -43,7 +43,6 @@ def soak_text(soak: Soak) -> str:
         if resource.what.startswith("memory") and resource.verdict == "passed"
     ]
     parts = [f"{title} in {length_text(soak)}", *memory, *unknown(soak, "loading")]
-    parts += unknown(soak, "failed_loading")
     return "; ".join([*parts, *filter(None, [speed_text(soak)]), *soak.not_watched])
 
 
@@ -52,7 +51,7 @@ def length_text(soak: Soak) -> str:
     if soak.requests_per_s is not None:
         requests += f" in {DURATION.text(soak.duration_s)}"
     loadings = f", and {soak.loadings} loadings" if soak.loadings else ""
-    return requests + loadings + (f", and {soak.failed_loadings} that failed" if soak.failed_loadings else "")
+    return requests + loadings
 
 
 def speed_text(soak: Soak) -> str:
@@ -98,7 +97,7 @@ def _slope(row: _GrowthRow) -> Cell:
 
 _SOAK: Sequence[Column[_GrowthRow]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
-    Column("What", lambda row: f"{row.growth.what}, by {row.growth.per.replace('_', ' ')}"),
+    Column("What", lambda row: f"{row.growth.what}, by {row.growth.per}"),
     Column("At first", lambda row: row.used(row.growth.first), is_right=True),
     Column("At last", lambda row: row.used(row.growth.last), is_right=True),
     Column("Growth", _slope, is_right=True),

@@ -10,7 +10,7 @@ from scipy import stats
 
 from fixtures.measure.comparison import (
     MOST_SECONDS_TO_SETTLE,
-    OtherBuild,
+    ComparisonPlan,
     compare_pairs,
     is_settled,
     seconds_to_settle,
@@ -92,10 +92,10 @@ def test_passes_without_spread_have_a_ratio() -> None:
         paired_ratio([1.0] * 5, [1.0] * 5)
 
 
-OTHER = OtherBuild("itself", 0.03)
+OTHER = ComparisonPlan("itself", 0.03)
 
 
-def compared(mine: np.ndarray, theirs: np.ndarray, other: OtherBuild) -> Comparison:
+def compared(mine: np.ndarray, theirs: np.ndarray, other: ComparisonPlan) -> Comparison:
     """The comparison at the first look that settles it, or of all pairs."""
     looks = (count for count in (8, 16, 32, 64) if is_settled(mine[:count], theirs[:count], other))
     count = next(looks, len(mine))
@@ -123,7 +123,7 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
     """Runs of 12 points in two sweeps, exactly at the limit. Plain 95 % intervals call some point slower in
     one run of six; corrected for the number of points, in one of a hundred. A true slow-down of 10 % is
     nearly always found."""
-    generator, other = np.random.default_rng(9), OtherBuild("itself", 0.03, points=12)
+    generator, other = np.random.default_rng(9), ComparisonPlan("itself", 0.03, points=12)
 
     def run(true: float) -> list[Comparison]:
         noise = NOISES["bursts"]
@@ -148,7 +148,7 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
 
 def test_points_measured_together_share_unused_chance() -> None:
     """A chance too large for a point alone is small enough once the sweep's other point is shown."""
-    base = compare_pairs([0.9] * 20, [1.0] * 20, OtherBuild("HEAD~1", 0.03, points=2), 60.0)
+    base = compare_pairs([0.9] * 20, [1.0] * 20, ComparisonPlan("HEAD~1", 0.03, points=2), 60.0)
     weak = structs.replace(base, chance=0.008, verdict="not shown", ratio=Estimate(0.9, 0.85, 0.96))
     assert [comparison.verdict for comparison in with_verdicts([weak])] == ["not shown"]
     assert [comparison.verdict for comparison in with_verdicts([weak, base])] == ["slower", "slower"]

@@ -59,7 +59,7 @@ def test_changes_of_a_node_are_applied_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "of_fleet", "kept"),
+    ("other", "in_fleet", "kept"),
     [
         ({"gpu_uuids": ("GPU-2",)}, True, [1, 4]),
         ({"gpu_uuids": ("GPU-2",), "cores": 3}, True, [4]),
@@ -67,7 +67,7 @@ def test_changes_of_a_node_are_applied_here(tmp_path: Path) -> None:
     ],
 )
 def test_case_moved_to_twin_keeps_earlier_points(
-    tmp_path: Path, other: dict[str, Any], of_fleet: bool, kept: list[int]
+    tmp_path: Path, other: dict[str, Any], in_fleet: bool, kept: list[int]
 ) -> None:
     """A node of another kind is another machine, with its own record."""
     machine = structs.replace(record().machine, gpu_uuids=("GPU-1",))
@@ -75,7 +75,7 @@ def test_case_moved_to_twin_keeps_earlier_points(
     for batch, here in ((1, machine), (4, structs.replace(machine, **other))):
         loads = [load("offline", batch, 10.0)]
         change = functools.partial(record_file.with_results, starts=(start,), loads=tuple(loads))
-        stored = record_file.update(record(loads=(), machine=here), tmp_path, change, of_fleet=of_fleet)
+        stored = record_file.update(record(loads=(), machine=here), tmp_path, change, in_fleet=in_fleet)
 
     assert [point.batch for point in stored.loads] == kept
 

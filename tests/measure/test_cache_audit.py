@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.build.configuration import model_config
-from fixtures.measure.cache_audit import audited, fresh_inputs, marks_of_cache
+from fixtures.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve import wheels
@@ -64,7 +64,7 @@ def test_response_caching_is_marked(make_build: MakeBuild, server: tuple[Server,
     )
 
     with input_data(model, samples_of(inputs), triton.scratch) as data:
-        audited_load = audited(Job(triton, str(built.case), model, POINT, "none", data), load)
+        audited_load = with_cache_audit(Job(triton, str(built.case), model, POINT, "none", data), load)
 
     assert audited_load.repeated_speed is not None
     assert [mark.code for mark in audited_load.marks] == (["cached-answers"] if remembers else [])

@@ -10,9 +10,10 @@ import pytest
 
 from fixtures.errors import ProofError
 from fixtures.measure import point_state, sweep
-from fixtures.measure.comparison import OtherBuild, compare_pairs, is_settled, with_p99, with_verdicts
+from fixtures.measure.comparison import ComparisonPlan, compare_pairs, is_settled, with_p99, with_verdicts
 from fixtures.measure.job import Job
 from fixtures.measure.measurement import Measurement, outcomes
+from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison, VerifiedAnswers
@@ -20,15 +21,15 @@ from reports.record.verdicts import speed_failures
 from tests import examples, toy
 from tests.toy import LoadGenerator
 
-OTHER = OtherBuild("HEAD~1", 0.03)
+OTHER = ComparisonPlan("HEAD~1", 0.03)
 
 # --- taking pairs ------------------------------------------------------------------------------------------
 
 
 def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> Measurement:
     """A point of this build and of the other, measured in turns."""
-    job, plan = toy.job(LoadPoint("offline", 1, 1), "mine"), MeasuringPlan(budget_s=budget_s)
-    state = point_state.with_other_build(point_state.begin(job), job.server, "theirs", OTHER)
+    job, plan = toy.job(LoadPoint("offline", 1, 1), "current"), MeasuringPlan(budget_s=budget_s)
+    state = point_state.with_baseline(PointState(Side(job)), job.server, "baseline", OTHER)
     outcome = outcomes(sweep.measure([state], plan, run_pass=load.run_pass, **options), plan)[job.point]
     if isinstance(outcome, ProofError):
         raise outcome
@@ -36,16 +37,18 @@ def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> Mea
 
 
 def in_pairs(
-    theirs_ms: float = 20.0, budget_s: float = 60.0, elapsed_s: float = 0.3
+    baseline_ms: float = 20.0, budget_s: float = 60.0, elapsed_s: float = 0.3
 ) -> tuple[Comparison, LoadGenerator]:
     """A build of 20 ms per request beside another, until that is settled."""
     # Of each build its own, since which of a pair comes first is chance.
-    generators = {name: np.random.default_rng(seed) for seed, name in enumerate(("mine", "theirs"))}
+    generators = {name: np.random.default_rng(seed) for seed, name in enumerate(("current", "baseline"))}
 
     def mean_ms(job: Job, _number: int) -> float:
-        if math.isnan(theirs_ms) and job.name == "theirs":
+        if math.isnan(baseline_ms) and job.name == "baseline":
             raise ProofError("Triton does not answer any more")
-        return (theirs_ms if job.name == "theirs" else 20.0) * math.exp(generators[job.name].normal(0, 0.01))
+        return (baseline_ms if job.name == "baseline" else 20.0) * math.exp(
+            generators[job.name].normal(0, 0.01)
+        )
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
     comparison = measured(load, budget_s).load.comparison
@@ -68,7 +71,7 @@ def test_order_within_a_pair_is_random() -> None:
     names = [name for name, _, _ in load.calls]
     pairs = {tuple(names[place : place + 2]) for place in range(0, len(names), 2)}
     assert len(names) >= 80
-    assert pairs == {("mine", "theirs"), ("theirs", "mine")}
+    assert pairs == {("current", "baseline"), ("baseline", "current")}
 
 
 def test_both_builds_of_a_pair_share_windows() -> None:
@@ -98,7 +101,7 @@ def by_load(pairs_of_a_load: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Comp
 
     def mean_ms(job: Job, _number: int) -> float:
         calls.append(job.name)
-        return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if job.name == "mine" else 1.0)
+        return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if job.name == "current" else 1.0)
 
     outcome = measured(LoadGenerator(mean_ms), 600, load_anew=load_anew, clock=lambda: 0.0)
     assert outcome.load.comparison is not None
@@ -121,7 +124,7 @@ def test_wrong_answer_of_an_earlier_load_stays_on_record() -> None:
     load = LoadGenerator(changes=lambda _job, number: {} if number else {"answers": wrong})
     outcome = measured(
         load,
-        is_done=lambda one: len(one.mine.passes) > sweep.PAIRS_OF_A_LOAD,
+        is_done=lambda one: len(one.current.passes) > sweep.PAIRS_OF_A_LOAD,
         load_anew=lambda: None,
         clock=lambda: 0.0,
     )
@@ -131,9 +134,9 @@ def test_wrong_answer_of_an_earlier_load_stays_on_record() -> None:
 # --- few pairs at many points ------------------------------------------------------------------------------
 
 
-def compared(mine: Any, points: int, spent_s: float = 60.0) -> Comparison:
+def compared(current: Any, points: int, spent_s: float = 60.0) -> Comparison:
     """Pairs with these speeds beside another build's of 1, among so many points."""
-    return compare_pairs(mine, np.ones(len(mine)), OtherBuild("HEAD~1", 0.03, points), spent_s)
+    return compare_pairs(current, np.ones(len(current)), ComparisonPlan("HEAD~1", 0.03, points), spent_s)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,7 @@ def test_more_points_need_more_pairs(
 
 @pytest.mark.parametrize(("points", "looks"), [(1, [16, 32, 64, 128]), (1000, [32, 64, 128])])
 def test_first_look_is_later_among_more_points(points: int, looks: list[int]) -> None:
-    other = OtherBuild("HEAD~1", 0.03, points)
+    other = ComparisonPlan("HEAD~1", 0.03, points)
     counts = [count for count in range(1, 300) if is_settled([0.5] * count, [1.0] * count, other)]
     assert counts == looks
 
@@ -189,7 +192,7 @@ def test_remaining_time_is_known_until_a_slowdown_is_proven() -> None:
 
     speeds = 0.85 * np.exp(generator.normal(0, 0.03, (300, 14)))
     speeds[:, :2] *= generator.uniform(1.1, 1.3, (300, 2))
-    unsure = [one for mine in speeds if (one := compared(mine, 3, 140.0)).verdict == "not shown"]
+    unsure = [one for current in speeds if (one := compared(current, 3, 140.0)).verdict == "not shown"]
     assert unsure
     assert all((one.seconds_to_settle or 0) >= 10 for one in unsure)
 
@@ -197,7 +200,7 @@ def test_remaining_time_is_known_until_a_slowdown_is_proven() -> None:
 # --- the p99 -----------------------------------------------------------------------------------------------
 
 REQUESTS, PAIRS = 150, 100
-OF_FOUR = OtherBuild("itself", 0.03, points=4)
+OF_FOUR = ComparisonPlan("itself", 0.03, points=4)
 
 
 def with_tail(generator: np.random.Generator, slow: float, factor: float) -> Comparison:
@@ -209,15 +212,17 @@ def with_tail(generator: np.random.Generator, slow: float, factor: float) -> Com
         return np.where(generator.random(latencies.shape) < slow, factor, 1.0) * latencies
 
     latencies_ms = passes(slow), passes(0.0)
-    mine, theirs = (1 / side.mean(axis=1) for side in latencies_ms)
-    mine_ms, theirs_ms = (np.percentile(side, 99, axis=1) for side in latencies_ms)
+    current, baseline = (1 / side.mean(axis=1) for side in latencies_ms)
+    current_ms, baseline_ms = (np.percentile(side, 99, axis=1) for side in latencies_ms)
 
     def settled(count: int) -> bool:
-        return is_settled(mine[:count], theirs[:count], OF_FOUR, (mine_ms[:count], theirs_ms[:count]))
+        return is_settled(
+            current[:count], baseline[:count], OF_FOUR, (current_ms[:count], baseline_ms[:count])
+        )
 
     count = next((looked for looked in (8, 16, 32, 64) if settled(looked)), PAIRS)
-    comparison = compare_pairs(mine[:count], theirs[:count], OF_FOUR, 60.0)
-    return with_p99(comparison, mine_ms[:count], theirs_ms[:count])
+    comparison = compare_pairs(current[:count], baseline[:count], OF_FOUR, 60.0)
+    return with_p99(comparison, current_ms[:count], baseline_ms[:count])
 
 
 def test_longer_tail_fails_despite_equal_speed() -> None:

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.accuracy.compare_answers import AnswerLimits, expect
-from fixtures.measure.job import AnswerCheck, Job
+from fixtures.measure.job import ExpectedAnswers, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_server, summed, verify
 from fixtures.serve.server import Server
@@ -82,20 +82,20 @@ def job_of(
             instances = 2 if "is_first" in fault else 1
             triton.load(built, structs.replace(DEPLOYMENT, instances=instances), point.scenario)
             stack.callback(triton.unload, name)
-            check = AnswerCheck(
+            expected = ExpectedAnswers(
                 expect(data.ids, {model.outputs[0].name: 3 * rows + 1}), AnswerLimits(1e-4, 5e-4, 1.0)
             )
-            return Job(triton, name, model, point, "system", data, check=check)
+            return Job(triton, name, model, point, "system", data, expected=expected)
 
         yield load
 
 
 def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnswers:
     """Check a server's answers until there are enough."""
-    assert job.check is not None
-    so_far, deadline = verify(job.check, ask_server(job, 0.3), 0.3), time.monotonic() + SECONDS
+    assert job.expected is not None
+    so_far, deadline = verify(job.expected, ask_server(job, 0.3), 0.3), time.monotonic() + SECONDS
     while not is_enough(so_far) and time.monotonic() < deadline:
-        joined = summed([so_far, verify(job.check, ask_server(job, 0.3), 0.3)])
+        joined = summed([so_far, verify(job.expected, ask_server(job, 0.3), 0.3)])
         assert joined is not None
         so_far = joined
     return so_far

@@ -14,10 +14,11 @@ from msgspec import structs
 
 from fixtures.host import activity
 from fixtures.host.activity import GpuTime
-from fixtures.measure import marking, point_state, sweep
+from fixtures.measure import marking, sweep
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.measurement import record_entry
+from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerChoice
@@ -123,8 +124,8 @@ def test_windows_of_a_real_run_match_watch_clock(
         server.client.load_model(name)
         on_gpu = dataclasses.replace(server, device="cuda")
         job = Job(on_gpu, name, model, point, "system", data.below(on_gpu.scratch), 0.005)
-        (state,) = sweep.measure([point_state.begin(job)], plan)
-    assert all(run.gpu is not None for run in state.mine.passes)
+        (state,) = sweep.measure([PointState(Side(job))], plan)
+    assert all(run.gpu is not None for run in state.current.passes)
     load = record_entry(state, plan).load
     assert load.gpu is not None
     assert load.gpu.power_w == pytest.approx(100, rel=0.1)

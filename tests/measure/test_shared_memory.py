@@ -19,7 +19,7 @@ from fixtures.accuracy.compare_answers import AnswerLimits, expect
 from fixtures.errors import ProofError
 from fixtures.host import machine, scratch
 from fixtures.measure import perf_analyzer, shared_memory
-from fixtures.measure.job import AnswerCheck, Job, SharedMemory
+from fixtures.measure.job import ExpectedAnswers, Job, SharedMemory
 from fixtures.measure.load_data import LoadData, input_data
 from fixtures.measure.shared_memory import CudaMemory
 from fixtures.measure.verifying import ask_once, ask_server, verify
@@ -45,14 +45,16 @@ def job_of(
         "COUNT": generator.integers(100, 1000, (samples, 1)),
     }
     ids = [f"row-{number}" for number in range(samples)]
-    check = AnswerCheck(expect(ids, answers(rows["VALUES"], rows["COUNT"])), AnswerLimits(1e-4, 5e-4, 1.0))
+    expected = ExpectedAnswers(
+        expect(ids, answers(rows["VALUES"], rows["COUNT"])), AnswerLimits(1e-4, 5e-4, 1.0)
+    )
     model = dataclasses.replace(toy.model(), inputs=INPUTS, outputs=OUTPUTS)
-    return Job(server, "m", model, point, through, LoadData(Path(), ids, rows), check=check)
+    return Job(server, "m", model, point, through, LoadData(Path(), ids, rows), expected=expected)
 
 
 def look(job: Job) -> VerifiedAnswers:
-    assert job.check is not None
-    return verify(job.check, ask_server(job, 0.05), 0.05)
+    assert job.expected is not None
+    return verify(job.expected, ask_server(job, 0.05), 0.05)
 
 
 @pytest.fixture(autouse=True)
@@ -93,8 +95,8 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
     """A single sample: the answer that the server wrote once would stay right if it were not erased."""
     with memory_server("writes once") as (server, _seen):
         job = job_of(server, LoadPoint("online", 1, 1), samples=1)
-        assert job.check is not None
-        checked = verify(job.check, ask_once(job, [np.array([0])] * 20), 0.0)
+        assert job.expected is not None
+        checked = verify(job.expected, ask_once(job, [np.array([0])] * 20), 0.0)
 
     assert (checked.verified, checked.wrong) == (20, 19)
     assert checked.first_wrong is not None

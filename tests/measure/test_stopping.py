@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fixtures.measure import point_state, stopping
-from fixtures.measure.comparison import OtherBuild
+from fixtures.measure.comparison import ComparisonPlan
 from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.spec import LoadPoint
@@ -22,7 +22,7 @@ def side(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) ->
     for latency_ms in latencies_ms:
         count = int(length_s * 1e3 / latency_ms) + 1
         timeline = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s)
-        measured = point_state.after(measured, toy.run_of(timeline, elapsed_s=elapsed_s))
+        measured = point_state.with_run(measured, toy.run_of(timeline, elapsed_s=elapsed_s))
     return measured
 
 
@@ -52,12 +52,12 @@ def test_point_ends_on_narrow_interval_or_spent_budget(found: Side, plan: Measur
     assert stopping.until_known(plan)(PointState(found)) is done
 
 
-def pair(count: int, theirs_ms: float, elapsed_s: float = 0.5) -> PointState:
-    """`count` pairs of passes, of 10 ms against `theirs_ms`."""
+def pair(count: int, baseline_ms: float, elapsed_s: float = 0.5) -> PointState:
+    """`count` pairs of passes, of 10 ms against `baseline_ms`."""
     wobble = [1.0, 1.01] * count
-    mine = side(*[10 * factor for factor in wobble[:count]], elapsed_s=elapsed_s)
-    theirs = side(*[theirs_ms * factor for factor in wobble[1 : count + 1]], elapsed_s=elapsed_s)
-    return PointState(mine, theirs, OtherBuild("HEAD~1", 0.03))
+    current = side(*[10 * factor for factor in wobble[:count]], elapsed_s=elapsed_s)
+    baseline = side(*[baseline_ms * factor for factor in wobble[1 : count + 1]], elapsed_s=elapsed_s)
+    return PointState(current, baseline, ComparisonPlan("HEAD~1", 0.03))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, 
     measured = Side(toy.job(POINT))
     for latency_ms in latencies_ms:
         timeline = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
-        measured = point_state.after(measured, toy.run_of(timeline), warms_up=True)
+        measured = point_state.with_run(measured, toy.run_of(timeline), warms_up=True)
     assert stopping.is_warmed_up(measured) is settled
 
 
@@ -100,7 +100,7 @@ def test_certification_time_is_estimated_in_whole_passes(rate_per_s: float | Non
     plan, seconds = MeasuringPlan(certify=99), passes * (3 * 0.6 + 0.1)
 
     assert stopping.seconds_to_certify(PointState(measured), plan) == pytest.approx(seconds)
-    both = PointState(measured, measured, OtherBuild("HEAD~1", 0.03))
+    both = PointState(measured, measured, ComparisonPlan("HEAD~1", 0.03))
     assert stopping.seconds_to_certify(both, plan) == pytest.approx(2 * seconds)
     assert stopping.seconds_to_certify(PointState(measured), MeasuringPlan()) == 0.0
 

@@ -9,10 +9,10 @@ import pytest
 
 from fixtures.errors import ProofError
 from fixtures.host.activity import CpuTime
-from fixtures.measure import estimates, point_state, stopping, sweep
+from fixtures.measure import estimates, stopping, sweep
 from fixtures.measure.job import Job
 from fixtures.measure.measurement import Measurement, Outcome, components, outcomes
-from fixtures.measure.point_state import PointState
+from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.spec import LoadPoint
 from reports.record import schema
@@ -29,7 +29,7 @@ def run(
     generator: LoadGenerator, *points: LoadPoint, plan: MeasuringPlan = QUICK, **options: Any
 ) -> Mapping[LoadPoint, Outcome]:
     """Measure points of a simulated server."""
-    states = [point_state.begin(toy.job(point)) for point in points or (ONLINE,)]
+    states = [PointState(Side(toy.job(point))) for point in points or (ONLINE,)]
     return outcomes(sweep.measure(states, plan, run_pass=generator.run_pass, **options), plan)
 
 
@@ -133,22 +133,22 @@ def test_too_short_window_is_not_retried() -> None:
 
 def test_slow_requests_have_long_windows_and_one_warm_up() -> None:
     generator = LoadGenerator(lambda _job, _number: 2000.0)
-    state = point_state.begin(toy.job(POINTS[0], request_s=2.0))
+    state = PointState(Side(toy.job(POINTS[0], request_s=2.0)))
     (state,) = sweep.measure([state], QUICK, run_pass=generator.run_pass)
 
     assert min(generator.windows_s()) >= 4.0
-    assert len(state.mine.warm_up) == 1
+    assert len(state.current.warm_up) == 1
 
 
 def test_continued_point_keeps_earlier_passes() -> None:
     generator = LoadGenerator()
-    (first,) = sweep.measure([point_state.begin(toy.job(ONLINE))], QUICK, run_pass=generator.run_pass)
-    options: Any = {"run_pass": generator.run_pass, "is_done": lambda state: len(state.mine.passes) >= 10}
+    (first,) = sweep.measure([PointState(Side(toy.job(ONLINE)))], QUICK, run_pass=generator.run_pass)
+    options: Any = {"run_pass": generator.run_pass, "is_done": lambda state: len(state.current.passes) >= 10}
     (second,) = sweep.measure([first], QUICK, **options)
 
-    assert len(first.mine.passes) < len(second.mine.passes) == 10
-    assert second.mine.passes[: len(first.mine.passes)] == first.mine.passes
-    assert len(second.mine.warm_up) == 2, "of the model that was loaded again"
+    assert len(first.current.passes) < len(second.current.passes) == 10
+    assert second.current.passes[: len(first.current.passes)] == first.current.passes
+    assert len(second.current.warm_up) == 2, "of the model that was loaded again"
 
 
 # --- warm-up -----------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def certifying(plan: MeasuringPlan) -> tuple[Load, str, LoadGenerator]:
     generator, announced = LoadGenerator(lambda _job, _number: 20.0, spread=0.02), list[str]()
 
     def announce(states: Sequence[PointState]) -> None:
-        assert len(generator.calls) == len(states[0].mine.warm_up), "before the first pass"
+        assert len(generator.calls) == len(states[0].current.warm_up), "before the first pass"
         announced.append(stopping.certifying_text(states, plan))
 
     load = one(generator, LoadPoint("online", 1, 2), plan=plan, announce=announce)

@@ -12,7 +12,7 @@ import pytest
 
 from fixtures.errors import NotAvailableError
 from fixtures.host import nvml
-from fixtures.measure.usage import MEMORY, usage_of, watch
+from fixtures.measure.usage import MEMORY, read_usage, watch
 from fixtures.serve.server import Server
 from tests.host.fake_nvml import Nvml
 
@@ -83,10 +83,10 @@ def server_of(pid: int | None, kind: Any = "embedded", **changes: Any) -> Server
 def increases(server: Server, program: Program, *uses: str) -> dict[str, float]:
     """How much more a server uses once a program uses more."""
     watched = watch(server)
-    before = usage_of(watched)
+    before = read_usage(watched)
     for what in uses:
         program.use(what)
-    after = usage_of(watched)
+    after = read_usage(watched)
     return {name: after[name] - before[name] for name in before}
 
 
@@ -120,13 +120,13 @@ def test_gpu_memory_is_read_if_nvml_reports_it(start: Start, monkeypatch: pytest
         server = start().pid
         driver.pids = lambda _handle: [server, 1]
         reporting = watch(server_of(server, device="cuda"))
-        assert usage_of(reporting)["GPU memory"] == 5 * 2**30
+        assert read_usage(reporting)["GPU memory"] == 5 * 2**30
         assert not reporting.not_watched
 
         for refused in ("nvmlDeviceGetComputeRunningProcesses", "usedGpuMemory"):
             driver.refused = {refused}
             silent = watch(server_of(server, device="cuda"))
-            assert "GPU memory" not in usage_of(silent)
+            assert "GPU memory" not in read_usage(silent)
             assert len(silent.not_watched) == 1
     finally:
         nvml.visible_gpus.cache_clear()
@@ -155,7 +155,7 @@ def test_unreadable_processes_limit_what_is_watched(start: Start, monkeypatch: p
 
     watched = watch(server_of(start().pid))
 
-    assert set(usage_of(watched)) == {"memory of the server", "threads"}
+    assert set(read_usage(watched)) == {"memory of the server", "threads"}
     assert "open files and shared memory were not watched" in watched.not_watched[0]
 
 

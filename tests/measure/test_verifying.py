@@ -11,10 +11,11 @@ import pytest
 from msgspec import structs
 
 from fixtures.accuracy.compare_answers import Answer, AnswerLimits, expect
-from fixtures.measure import perf_analyzer, point_state, sweep
-from fixtures.measure.job import AnswerCheck, Job
+from fixtures.measure import perf_analyzer, sweep
+from fixtures.measure.job import ExpectedAnswers, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.measurement import record_entry
+from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.verifying import summed, verify, verifying
 from fixtures.serve.server import Server
@@ -32,13 +33,13 @@ SAMPLES = np.array([4, 1, 2])
 SPREAD = ROWS[:, 0].std()
 
 
-def check(limits: AnswerLimits = LIMITS, **outputs: np.ndarray) -> AnswerCheck:
-    """A check that expects these outputs."""
+def answers_of(limits: AnswerLimits = LIMITS, **outputs: np.ndarray) -> ExpectedAnswers:
+    """These outputs, expected."""
     count = len(next(iter(outputs.values())))
-    return AnswerCheck(expect([f"row-{n}" for n in range(count)], outputs), limits)
+    return ExpectedAnswers(expect([f"row-{n}" for n in range(count)], outputs), limits)
 
 
-CHECK = check(OUT=ROWS)
+EXPECTED = answers_of(OUT=ROWS)
 
 
 def answer(values: np.ndarray | None = None, **outputs: Any) -> Answer:
@@ -52,7 +53,7 @@ def changed(row: int, place: int, value: float) -> np.ndarray:
     return values
 
 
-def wrong(one: AnswerCheck, *answers: Answer) -> int:
+def wrong(one: ExpectedAnswers, *answers: Answer) -> int:
     return verify(one, answers, 0).wrong
 
 
@@ -71,7 +72,7 @@ def wrong(one: AnswerCheck, *answers: Answer) -> int:
     ids=["right", "near", "far", "infinite", "swapped", "too few rows", "another shape", "another output"],
 )
 def test_wrong_rows_are_counted(given: Answer, count: int) -> None:
-    result = verify(CHECK, [answer(), given], 0.25)
+    result = verify(EXPECTED, [answer(), given], 0.25)
     assert (result.verified, result.wrong, result.requests) == (6, count, 2)
 
 
@@ -86,7 +87,7 @@ NAN = np.where(ROWS == 6, np.nan, ROWS)
 def test_wrong_answer_is_recorded_with_sample_and_values(
     expected: np.ndarray, value: float, shown: tuple[str, str]
 ) -> None:
-    first = verify(check(OUT=expected), [answer(changed(1, 2, value))], 0).first_wrong
+    first = verify(answers_of(OUT=expected), [answer(changed(1, 2, value))], 0).first_wrong
 
     assert first is not None
     assert (first.sample, first.output, first.expected, first.given) == ("row-1", "OUT[2]", *shown)
@@ -97,13 +98,13 @@ def test_wrong_rows_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays,
     right, spoil = fault
     indices = np.arange(12)
 
-    assert wrong(check(WIDE, **right), Answer(indices, right)) == 0
-    assert wrong(check(WIDE, **right), Answer(indices, spoil(right))) >= 10
+    assert wrong(answers_of(WIDE, **right), Answer(indices, right)) == 0
+    assert wrong(answers_of(WIDE, **right), Answer(indices, spoil(right))) >= 10
 
 
 def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:
     durations = np.random.default_rng(0).integers(1, 9, (6, 20))
-    of_speech = check(AnswerLimits(0.01, 0.02, 0.999), DURATIONS=durations, MEL=ROWS)
+    of_speech = answers_of(AnswerLimits(0.01, 0.02, 0.999), DURATIONS=durations, MEL=ROWS)
     rounded = durations[SAMPLES].copy()
     rounded[1, 7] += 1
 
@@ -123,7 +124,7 @@ def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int
     ties = (np.arange(40) == 3) & (indices[:, None] < 6)
     outputs = {"DURATIONS": durations + ties, "MEL": mel + 5 * ties.any(axis=1)[:, None]}
 
-    reference = check(AnswerLimits(0.01, 0.02, 0.95, 1e-3, compared), DURATIONS=durations, MEL=mel)
+    reference = answers_of(AnswerLimits(0.01, 0.02, 0.95, 1e-3, compared), DURATIONS=durations, MEL=mel)
     result = verify(reference, [Answer(indices, outputs)], 0)
     assert (result.wrong, result.left_out) == expected
 
@@ -131,7 +132,7 @@ def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int
 def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
     """INT8 kernels may change an element by more than half the spread between samples of a class."""
     scores = np.array([[10.0, 1, 2, 0], [8.0, 2, 0, 1], [0.0, 9, 9, 3]])
-    of_scores = check(AnswerLimits(2.0, 0.5, 0.98, 8e-3), OUT=scores)
+    of_scores = answers_of(AnswerLimits(2.0, 0.5, 0.98, 8e-3), OUT=scores)
 
     assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores + 0.08})) == 0
     assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores[[1, 0, 2]]})) == 2
@@ -140,7 +141,7 @@ def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
 def test_each_output_is_limited_by_its_precision_cost() -> None:
     """One output may be off by a hundredth of its spread; the other may not."""
     limits = dataclasses.replace(LIMITS, by_output={"SECOND": (1e-4, 2e-4)})
-    reference = check(limits, OUT=ROWS, SECOND=ROWS)
+    reference = answers_of(limits, OUT=ROWS, SECOND=ROWS)
     off = ROWS[SAMPLES] + np.float32(0.01)
 
     assert wrong(reference, answer(OUT=off, SECOND=ROWS[SAMPLES])) == 0
@@ -152,7 +153,7 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
 
 
 def test_checks_add_up_and_keep_first_fault() -> None:
-    right, broken = verify(CHECK, [answer()], 0.5), verify(CHECK, [answer(changed(0, 0, np.nan))], 0.5)
+    right, broken = verify(EXPECTED, [answer()], 0.5), verify(EXPECTED, [answer(changed(0, 0, np.nan))], 0.5)
     total = summed([right, broken, right])
 
     assert total is not None
@@ -172,8 +173,10 @@ class Asked:
         return [answer(changed(0, 0, np.nan))]
 
 
-def runs_of(asked: Asked, count: int, request_s: float = 0.0, check: AnswerCheck | None = CHECK) -> list[Any]:
-    job = dataclasses.replace(toy.job(LoadPoint("online", 1, 2), request_s=request_s), check=check)
+def runs_of(
+    asked: Asked, count: int, request_s: float = 0.0, expected: ExpectedAnswers | None = EXPECTED
+) -> list[Any]:
+    job = dataclasses.replace(toy.job(LoadPoint("online", 1, 2), request_s=request_s), expected=expected)
     run_pass = verifying(toy.LoadGenerator().run_pass, asked)
     return [run_pass(job, 0.12) for _ in range(count)]
 
@@ -195,7 +198,7 @@ def test_slow_requests_are_checked_less_often_and_none_without_a_reference() -> 
     asked = Asked()
     runs_of(asked, 10, request_s=30.0)
     assert len(asked.seconds) == 1
-    assert [run.answers for run in runs_of(asked, 2, check=None)] == [None, None]
+    assert [run.answers for run in runs_of(asked, 2, expected=None)] == [None, None]
     assert len(asked.seconds) == 1
 
 
@@ -219,14 +222,14 @@ def job(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterato
     rows = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
     with input_data(model, samples_of({model.inputs[0].name: rows}), server.scratch) as data:
         server.load(built, DEPLOYMENT, "online")
-        right = AnswerCheck(
+        right = ExpectedAnswers(
             expect(data.ids, {model.outputs[0].name: 2 * rows}), AnswerLimits(0.01, 0.01, 1.0)
         )
-        yield Job(server, str(built.case), model, LoadPoint("online", 1, 4), "system", data, check=right)
+        yield Job(server, str(built.case), model, LoadPoint("online", 1, 4), "system", data, expected=right)
 
 
 def test_wrong_answer_under_load_hides_speed(job: Job) -> None:
-    (state,) = sweep.measure([point_state.begin(job)], PLAN, run_pass=verifying(perf_analyzer.run_pass))
+    (state,) = sweep.measure([PointState(Side(job))], PLAN, run_pass=verifying(perf_analyzer.run_pass))
     load = record_entry(state, PLAN).load
 
     assert load.samples == 20

@@ -22,7 +22,7 @@ import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.host.machine import origin
 from fixtures.measure.measurement import Measurement
-from fixtures.run.record_file import Recorder
+from fixtures.plugin.recorder import Recorder
 from reports.record.schema import Start
 from tests import examples
 
@@ -47,11 +47,11 @@ def test_accuracy(recorder):
 
 @pytest.mark.load
 @pytest.mark.stage("online")
-def test_online(point, recorder, entry, benchmark):
+def test_online(case, point, recorder, benchmark):
     load = examples.load("online", point.concurrency, 200.0)
     deployed = SimpleNamespace(serving=RECORD.serving, start=Start("online", 1.0, 1.0, 1.0))
     recorder.loads(deployed, [load])
-    recorder.figure(entry(benchmark, Measurement(load, [0.01, 0.02, 0.03])))
+    recorder.enter_load(benchmark, Measurement(load, [0.01, 0.02, 0.03]), None)
 
 def test_slower():
     raise SpeedError("ratio 0.90")

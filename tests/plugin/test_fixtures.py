@@ -34,12 +34,12 @@ def run(run):
 
 @pytest.mark.stage("conversion")
 def test_first(run):
-    weights, by_framework = run.model_run.weights, run.model_run.by_framework
+    weights, framework_stage = run.model_run.weights, run.model_run.framework_stage
     gc.collect()
     ALIVE[:] = [one for one in ALIVE if one() is not None]
     assert all(one() is weights for one in ALIVE), "the weights of another model are in memory"
     ALIVE.append(weakref.ref(weights))
-    assert len(by_framework.decisions) > 0
+    assert len(framework_stage.decisions) > 0
 
 
 @pytest.mark.stage("accuracy")
@@ -62,8 +62,8 @@ def test_needs_no_server(case):
 
 
 @pytest.mark.stage("efficiency")
-def test_peaks(case, peak_kinds):
-    assert peak_kinds == {("cpu", "fp32", None), ("cpu", "int8", None)}, "those of all cases"
+def test_peaks(case, session):
+    assert session.peak_kinds == {("cpu", "fp32", None), ("cpu", "int8", None)}, "those of all cases"
 """
 """They are given two precisions of one model, and one of another."""
 

@@ -21,7 +21,6 @@ CASE = "cpu-resnet50-micro-onnx-fp32"
 TEST = """
     from types import SimpleNamespace
     import pytest
-    from benchmarks.conftest import prove_gate, prove_speed
     from benchmarks.test_answers import *
     from benchmarks.test_online import test_online
     from fixtures.consistency.served import ask_one_by_one
@@ -43,11 +42,10 @@ TEST = """
     def recorder(request):
         def keep(serving, gates):
             SEEN.gates[request.node.originalname] = (serving, *gates)
-        return SimpleNamespace(keep=keep, loads=None, figure=lambda text: None)
+        return SimpleNamespace(
+            keep=keep, loads=None, figure=lambda text: None, enter_load=lambda *what: None
+        )
 
-    @pytest.fixture
-    def entry():
-        return lambda *what: ""
     """
 MADE_UP = """
     import dataclasses

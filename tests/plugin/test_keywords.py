@@ -4,10 +4,9 @@ import itertools
 
 import pytest
 
-from fixtures.cases import names, select_targets
 from fixtures.errors import InputError
 from fixtures.host.targets import CPU, EVERY_TARGET, present
-from fixtures.plugin.selection import asked_words, id_words
+from fixtures.plugin.selection import contains_name, id_words, positive_words, select_targets
 from tests.helpers import Collect
 
 BY_NAME = {target.name: target for target in EVERY_TARGET}
@@ -50,7 +49,7 @@ def test_invalid_expression_selects_no_hardware(wrong: str, collect: Collect) ->
 def test_hardware_is_named_by_whole_words(keywords: str, named: str) -> None:
     expected = tuple(target for target in EVERY_TARGET if target.name in named.split())
 
-    assert select_targets(asked_words(keywords), (), (CPU,)) == (expected or (CPU,))
+    assert select_targets(positive_words(keywords), (), (CPU,)) == (expected or (CPU,))
 
 
 def test_target_option_and_keywords_intersect() -> None:
@@ -65,7 +64,7 @@ def test_target_option_and_keywords_intersect() -> None:
 
 def test_no_target_name_is_part_of_another() -> None:
     pairs = itertools.permutations((target.name for target in EVERY_TARGET), 2)
-    assert not [(name, other) for name, other in pairs if names(other, name)]
+    assert not [(name, other) for name, other in pairs if contains_name(other, name)]
 
 
 def test_test_id_selects_hardware_but_folder_brackets_do_not() -> None:

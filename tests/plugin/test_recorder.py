@@ -35,7 +35,7 @@ import pytest
 from fixtures.errors import AccuracyError, NotAvailableError
 from fixtures.host.machine import origin
 from fixtures.plugin.recorder import run_of
-from fixtures.run.record_file import Recorder
+from fixtures.plugin.recorder import Recorder
 from fixtures.plugin.stages import stage_of
 from reports.record.schema import Start
 from tests import examples

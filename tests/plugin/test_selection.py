@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from fixtures import cases
-from fixtures.cases import is_asked_for, matrix_of, points_of, precisions_of
+from fixtures.cases import matrix_of, precisions_of
 from fixtures.formats import all_formats
 from fixtures.frameworks import pytorch_conversion
 from fixtures.host import targets
@@ -20,7 +20,7 @@ from fixtures.host.machine import version_of
 from fixtures.host.targets import EVERY_TARGET
 from fixtures.models import all_models
 from fixtures.plugin import selection
-from fixtures.plugin.selection import asked_words
+from fixtures.plugin.selection import is_selected, positive_words
 from fixtures.plugin.stages import stage_of
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
@@ -64,11 +64,11 @@ def some_case(target: Target, *, micro: bool, mnemonic: str = "onnx") -> Case:
 def test_full_size_models_run_on_cpu_only_if_named() -> None:
     full = some_case(targets.CPU, micro=False)
     name = full.model.name
-    assert not is_asked_for(full, (), ())
-    assert not is_asked_for(full, asked_words("onnx and fp32"), ())
-    assert is_asked_for(full, asked_words(f"cpu and {name} and not micro"), ())
-    assert is_asked_for(full, (), models_given=[name])
-    assert is_asked_for(some_case(targets.recognise("NVIDIA H200"), micro=False), (), ())
+    assert not is_selected(full, (), ())
+    assert not is_selected(full, positive_words("onnx and fp32"), ())
+    assert is_selected(full, positive_words(f"cpu and {name} and not micro"), ())
+    assert is_selected(full, (), models_given=[name])
+    assert is_selected(some_case(targets.recognise("NVIDIA H200"), micro=False), (), ())
 
 
 def test_model_may_exclude_a_format_or_precision() -> None:
@@ -95,7 +95,7 @@ def test_published_target_selects_what_was_published(name: str) -> None:
         for row in rows[parts].itertuples(index=False)
     }
     target = next(target for target in EVERY_TARGET if target.name == name)
-    selected = [case for case in cases.cases_of(target) if is_asked_for(case, asked_words(name), ())]
+    selected = [case for case in cases.cases_of(target) if is_selected(case, positive_words(name), ())]
 
     assert {str(case) for case in selected} == expected
     for case in selected:
@@ -123,7 +123,7 @@ def test_newer_hardware_has_every_case_and_widest_matrix(name: str) -> None:
     a100 = targets.recognise("NVIDIA A100")
     own = list(cases.cases_of(target))
 
-    assert all(is_asked_for(case, asked_words(name), ()) for case in own)
+    assert all(is_selected(case, positive_words(name), ()) for case in own)
     assert len(own) == len(list(cases.cases_of(a100)))
     for case in own:
         wide, narrow = matrix_of(case.model, target), matrix_of(case.model, a100)
@@ -148,7 +148,7 @@ def test_every_case_has_tolerance_floor_and_matrix() -> None:
 
 def test_load_point_names_sort_numerically() -> None:
     assert str(LoadPoint("offline", 8, 1)) == "b008-c001"
-    assert [str(point) for point in points_of("online", [4, 256])] == ["b001-c004", "b001-c256"]
+    assert str(LoadPoint("online", 1, 256)) == "b001-c256"
 
 
 def test_collection_imports_no_heavy_packages() -> None:
@@ -217,7 +217,7 @@ def test_cpu_packages_skip_every_gpu_case_with_a_fix(
 
     for case in cases.cases_of(a100):
         fix = "docs/gpus.md" if case.format.mnemonic.startswith("tf-") else "tox run -e benchmarks-gpu"
-        assert fix in str(selection.why_not(case, ())), case
+        assert fix in str(selection.why_unavailable(case, ())), case
 
 
 def test_workers_run_cases_selected_by_keywords() -> None:

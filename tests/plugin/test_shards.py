@@ -49,18 +49,15 @@ def test_shards_have_each_selected_test_once(
     assert sum(map(len, cases)) == len(set.union(*cases)), "the tests of a case stay in one shard"
 
 
-def test_results_of_a_run_do_not_change_other_shards(collect: Collect, tmp_path: Path) -> None:
+def test_only_the_records_for_shards_decide_the_split(collect: Collect, tmp_path: Path) -> None:
     """The records that a run writes do not split it: they would change the next shard on that machine."""
-    first, second = (
-        collect(*CPU, "--shard", "1/2", "--results", str(folder))
-        for folder in (tmp_path, ROOT / "reports" / "readme")
+    half = (*CPU, "--shard", "1/2")
+    own, with_results, with_records = (
+        collect(*half, *more)
+        for more in ((), ("--results", str(ROOT / "reports/readme")), ("--shard-records", str(tmp_path)))
     )
-    assert first.names == second.names
-
-
-def test_other_records_change_the_split(collect: Collect, tmp_path: Path) -> None:
-    own = collect(*CPU, "--shard", "1/4")
-    assert digest_of(own) != digest_of(collect(*CPU, "--shard", "1/4", "--shard-records", str(tmp_path)))
+    assert own.names == with_results.names
+    assert digest_of(own) != digest_of(with_records)
 
 
 def test_empty_shard_passes_but_empty_selection_does_not(collect: Collect) -> None:

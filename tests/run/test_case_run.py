@@ -20,7 +20,8 @@ from fixtures.host.targets import CPU
 from fixtures.paths import SUITE
 from fixtures.run import models, serving
 from fixtures.run.case_run import CaseRun
-from fixtures.run.models import ModelRun, known, once
+from fixtures.run.models import ModelRun
+from fixtures.run.once import once, peek
 from tests.helpers import ROOT, settings
 
 
@@ -45,11 +46,11 @@ def test_contributing_example_converts_serves_and_measures(
     earlier = dataclasses.replace(namespace["settings"], against=other_builds.parse(f"{tmp_path}/repos"))
     case = namespace["case"]
     with ModelRun(case.model, case.target, earlier) as model_run, CaseRun(case, model_run) as run:
-        other = run.other
-        assert other is not None
-        config = (other.build.folder / "config.pbtxt").resolve()
+        baseline = run.baseline
+        assert baseline is not None
+        config = (baseline.build.folder / "config.pbtxt").resolve()
         assert config == tmp_path / "repos" / "cpu" / str(case) / "config.pbtxt"
-        assert other.keeps_config
+        assert baseline.role.keeps_config
 
 
 class Found:
@@ -70,8 +71,8 @@ class Found:
 
 def test_value_and_error_are_computed_once() -> None:
     counter = Found()
-    assert known(counter, "value") is None
-    assert counter.value == counter.value == known(counter, "value") == 1
+    assert peek(counter, "value") is None
+    assert counter.value == counter.value == peek(counter, "value") == 1
     for _ in range(2):
         with pytest.raises(ValueError, match="2"):
             assert counter.broken

@@ -19,9 +19,10 @@ from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import locks
 from fixtures.host.targets import recognise
-from fixtures.run import measuring, models, serving
-from fixtures.run.case_run import CaseRun
-from fixtures.run.models import ModelRun, deployment_of
+from fixtures.run import efficiency, models, serving
+from fixtures.run.case_run import CaseRun, Session
+from fixtures.run.case_settings import deployment_of
+from fixtures.run.models import ModelRun
 from fixtures.serve.server_spec import Image
 from fixtures.spec import Case
 from reports.record.schema import Estimate, Load
@@ -94,14 +95,14 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(locks, "machine_lock_folder", lambda: other_machine)
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
     monkeypatch.setattr(serving, "serve", serve)
-    monkeypatch.setattr(measuring, "in_process", in_process)
+    monkeypatch.setattr(efficiency, "in_process", in_process)
     monkeypatch.setattr(interleaved, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr(models, "reference_on", lambda *_arguments: Opened())
     monkeypatch.setattr(repository, "find", find)
     monkeypatch.setattr(interleaved, "reference_load", reference_load)
-    monkeypatch.setattr(measuring, "in_use", lambda build, **_report: contextlib.nullcontext(build))
-    monkeypatch.setattr(measuring, "_beside", beside)
+    monkeypatch.setattr(efficiency, "in_use", lambda build, **_report: contextlib.nullcontext(build))
+    monkeypatch.setattr(efficiency, "_measure", beside)
     SEEN.clear()
     SEEN.update(backend="onnxruntime", kind="docker")
     with in_place_of_nvml(nvml, monkeypatch):
@@ -113,10 +114,10 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     """A run of a case of the A100, which is built already."""
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
-    peak_kinds = [measuring.kind_of(case, deployment_of(case, given))]
+    peak_kinds = [efficiency.kind_of(case, deployment_of(case, given))]
     with (
         ModelRun(case.model, case.target, given) as model_run,
-        CaseRun(case, model_run, peak_kinds=peak_kinds) as run,
+        CaseRun(case, model_run, Session(peak_kinds=peak_kinds)) as run,
     ):
         build = SimpleNamespace(case=case, digest="0f3c", reused=True, folder=folder / name, artifact=None)
         vars(run).update(build=build, timed_answer=lambda _batch: (0.001, {}))

@@ -40,12 +40,19 @@ def test_large_given_models_run_on_cpu_and_gpu_targets(tmp_path: Path, collect: 
     assert any("a100-mine-onnx-fp32" in name for name in collected.names)
 
 
-@pytest.mark.parametrize("name", ["cpu", "mine-a100"])
-def test_name_that_selects_hardware_is_refused(name: str, tmp_path: Path, collect: Collect) -> None:
-    collected = collect("--models", str(write(tmp_path / "mine.py", name)))
+@pytest.mark.parametrize(
+    ("option", "name"), [("--models", "cpu"), ("--models", "mine-a100"), ("--onnx", "my-a100")]
+)
+def test_name_that_selects_hardware_is_refused(
+    option: str, name: str, tmp_path: Path, collect: Collect
+) -> None:
+    network = networks.linear(tmp_path / "net.onnx")
+    value = f"{name}={network}" if option == "--onnx" else str(write(tmp_path / "mine.py", name))
+
+    collected = collect(option, value)
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert "where: --models" in collected.text
+    assert f"where: {option} " in collected.text
     assert name not in {model.name for model in all_models()}
 
 
@@ -115,7 +122,7 @@ def test_missing_onnx_package_is_an_error_of_the_option(
     assert raised.value.where == "--onnx net"
 
 
-@pytest.mark.parametrize("name", ["a b", "my-a100", "resnet50"])
+@pytest.mark.parametrize("name", ["a b", "resnet50"])
 def test_invalid_network_name_is_refused(name: str, tmp_path: Path) -> None:
     run_settings = settings(onnx=[f"{name}={networks.linear(tmp_path / 'net.onnx')}"])
 

@@ -16,7 +16,7 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import candidates, fastest, on_server
 from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Proof, Result
-from fixtures.search.trials import CandidateAtLoad
+from fixtures.search.trials import OperatingPoint
 from fixtures.spec import Deployment, LoadPoint
 from reports.record.schema import Estimate, Verdict
 from tests import toy
@@ -24,7 +24,7 @@ from tests import toy
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
 SPACE = Space(OWN, "cpu", 2)
 ALONE = dataclasses.replace(
-    SPACE, held=frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"})
+    SPACE, fixed=frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"})
 )
 """A space of one configuration."""
 PASS_S, FRESH = 0.3, 10
@@ -77,10 +77,10 @@ class QueueingServer(toy.LoadGenerator):
     def search(self, goal: Goal, budget_s: float = 3.0, space: Space = SPACE) -> Result:
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
-        bench = on_server.ServerProbe(
-            goal, self.job_of, contextlib.nullcontext, plan, run_probe=self.run_pass, run_pass=self.run_pass
+        bench = on_server.ServerBench(
+            goal, self.job_of, contextlib.nullcontext, plan, probe_pass=self.run_pass, run_pass=self.run_pass
         )
-        return fastest.search(space, goal, bench.probe, bench.prove, patience_s=bench.patience_s)
+        return fastest.search(space, goal, bench)
 
 
 def proven(verdict: Verdict, per_s: float) -> Proof:
@@ -89,5 +89,5 @@ def proven(verdict: Verdict, per_s: float) -> Proof:
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
     timelines = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
     state = PointState(Side(toy.job(candidate.ladder[0]), passes=tuple(map(toy.run_of, timelines))))
-    value, speeds = Estimate(per_s, per_s, per_s), point_state.speeds(state.mine)
-    return Proof(CandidateAtLoad(candidate, 0), state, Estimate(1, 1, 1), value, verdict, speeds)
+    value, speeds = Estimate(per_s, per_s, per_s), point_state.speeds(state.current)
+    return Proof(OperatingPoint(candidate, 0), state, Estimate(1, 1, 1), value, verdict, speeds)

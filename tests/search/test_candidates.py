@@ -69,8 +69,8 @@ def test_queue_delays_are_below_budget(budget_ms: float, delays_us: list[int]) -
 
 
 def test_user_settings_are_kept() -> None:
-    held = frozenset({"instances", "max_queue_delay_us"})
-    space = Space(OWN, "cpu", 2, held, batches=(1,), concurrencies=(4, 8))
+    fixed = frozenset({"instances", "max_queue_delay_us"})
+    space = Space(OWN, "cpu", 2, fixed, batches=(1,), concurrencies=(4, 8))
     basic = candidates.basic_candidates(space, Goal(7, 99))
     proposals = [*basic, *candidates.variations(space, Goal(7, 99), 1)]
 

@@ -21,7 +21,7 @@ from fixtures.measure.point_state import PointState, Side
 from fixtures.search import candidates, fastest
 from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Result
-from fixtures.search.trials import CandidateAtLoad, Trial
+from fixtures.search.trials import OperatingPoint, Trial
 from fixtures.spec import LoadPoint
 from tests import toy
 from tests.search.queueing import (
@@ -60,14 +60,14 @@ def test_highest_rate_is_within_5_percent_and_keeps_budget(goal: Goal, budget_s:
 
     exact = highest_rate_per_s(0.001, goal)
     assert result.winner.verdict == "passed"
-    assert 0.95 * exact <= rate_of(result.winner.entry.point) <= exact
+    assert 0.95 * exact <= rate_of(result.winner.operating_point.point) <= exact
 
 
 def test_constant_arrivals_reach_server_capacity() -> None:
     result = QueueingServer(service_s=0.001).search(Goal(3, 99, "constant"), space=ALONE)
 
-    assert result.winner.entry.point.arrivals == "constant"
-    assert rate_of(result.winner.entry.point) == pytest.approx(1000, rel=0.06)
+    assert result.winner.operating_point.point.arrivals == "constant"
+    assert rate_of(result.winner.operating_point.point) == pytest.approx(1000, rel=0.06)
 
 
 @pytest.mark.parametrize(("service_s", "budget_ms"), [(0.001, 10), (0.005, 100)])
@@ -78,7 +78,7 @@ def test_short_measurement_rarely_passes_an_excessive_rate(service_s: float, bud
         QueueingServer(seed=seed, service_s=service_s).search(goal, 0.5, ALONE).winner for seed in range(12)
     ]
 
-    rates = [rate_of(winner.entry.point) for winner in winners if winner.verdict == "passed"]
+    rates = [rate_of(winner.operating_point.point) for winner in winners if winner.verdict == "passed"]
     assert len(rates) >= 9
     assert np.mean([rate <= exact for rate in rates]) >= 0.8, "the queue began empty"
     assert max(rates) < 1.1 * exact
@@ -88,7 +88,7 @@ def test_faster_configuration_wins_with_scheduled_load() -> None:
     server = QueueingServer(service_s=0.001, factor_of_instances=2.0)
     result = server.search(POISSON)
 
-    winner = result.winner.entry
+    winner = result.winner.operating_point
     assert winner.candidate.deployment.instances == 1
     assert (winner.point.concurrency, winner.point.batch, winner.point.arrivals) == (0, 1, "poisson")
     assert result.configurations == 7
@@ -102,11 +102,11 @@ def test_result_uses_fresh_passes_and_goodput_counts_timely_answers() -> None:
     winner = server.search(Goal(10, 90, "poisson"), 5.0, ALONE).winner
 
     assert winner.goodput_per_s is not None
-    in_time = np.concatenate([run.steady.latencies_ms for run in winner.state.mine.passes]) <= 10
+    in_time = np.concatenate([run.steady.latencies_ms for run in winner.state.current.passes]) <= 10
     assert winner.goodput_per_s.value == pytest.approx(winner.throughput_per_s.value * in_time.mean())
     assert winner.goodput_per_s.low < winner.goodput_per_s.value < winner.goodput_per_s.high
-    last = server.runs[-len(winner.state.mine.passes) :]
-    assert all(map(operator.is_, winner.state.mine.passes, last))
+    last = server.runs[-len(winner.state.current.passes) :]
+    assert all(map(operator.is_, winner.state.current.passes, last))
 
 
 def test_budget_below_service_time_fails_without_search() -> None:
@@ -114,7 +114,7 @@ def test_budget_below_service_time_fails_without_search() -> None:
     result = server.search(POISSON, space=ALONE)
 
     assert result.winner.verdict == "failed"
-    assert result.winner.entry.point == LoadPoint("online", 1, 1)
+    assert result.winner.operating_point.point == LoadPoint("online", 1, 1)
     assert result.rates == 0
     assert result.winner.latency_ms.value == pytest.approx(12)
     assert all(point.request_rate_per_s is None for _, point, _ in server.calls)
@@ -140,7 +140,7 @@ def test_generous_budget_does_not_exceed_capacity() -> None:
     result = QueueingServer(service_s=0.001).search(Goal(5_000, 99, "poisson"), 0.5, ALONE)
 
     assert result.winner.verdict == "passed"
-    assert 850 < rate_of(result.winner.entry.point) < 1000
+    assert 850 < rate_of(result.winner.operating_point.point) < 1000
 
 
 def of_latencies(*ms: float, due: int | None = None) -> Steady:
@@ -148,7 +148,7 @@ def of_latencies(*ms: float, due: int | None = None) -> Steady:
 
 
 @pytest.mark.parametrize(
-    ("at_low", "at_high", "edge"),
+    ("at_low", "at_high", "highest_kept"),
     [
         ([9.0] * 200, [11.0] * 200, 10),
         ([9.0] * 200, [9.0] * 97 + [30.0] * 3, 10),
@@ -156,7 +156,7 @@ def of_latencies(*ms: float, due: int | None = None) -> Steady:
     ],
 )
 def test_rate_passes_if_whole_interval_keeps_budget(
-    at_low: list[float], at_high: list[float], edge: int | None
+    at_low: list[float], at_high: list[float], highest_kept: int | None
 ) -> None:
     candidate = Candidate("online", SPACE.own, fastest.ladder_of(1000, POISSON)[:20])
     looked_at: list[int] = []
@@ -166,20 +166,22 @@ def test_rate_passes_if_whole_interval_keeps_budget(
         return of_latencies(*(at_low if looked_at[-1] <= 10 else at_high))
 
     trial = Trial(candidate, ((10, of_latencies(*at_low)),))
-    assert fastest.decide(trial, POISSON, 5.0, probe).edge == edge
+    assert fastest.decide(trial, POISSON, 5.0, probe).highest_kept == highest_kept
     assert len(set(looked_at)) <= 6
 
 
 def test_rate_fails_once_server_falls_behind() -> None:
     candidate = Candidate("online", SPACE.own, fastest.ladder_of(1000, POISSON)[:1])
     behind = of_latencies(*[9.0] * 200, due=300)
-    assert fastest.decide(Trial(candidate, ((0, behind),)), POISSON, 5.0, lambda *_: behind).edge is None
+    assert (
+        fastest.decide(Trial(candidate, ((0, behind),)), POISSON, 5.0, lambda *_: behind).highest_kept is None
+    )
 
     server, point = QueueingServer(service_s=0.001), LoadPoint("online", 1, 0, 1200.0, "poisson")
     candidate = dataclasses.replace(candidate, ladder=(point,))
     runs = tuple(server.run_pass(server.job_of(candidate, point), 0.3) for _pass in range(6))
     state = PointState(Side(toy.job(point), passes=runs))
-    result = fastest.proof_of(CandidateAtLoad(candidate, 0), state, Goal(10_000, 99, "poisson"))
+    result = fastest.proof_of(OperatingPoint(candidate, 0), state, Goal(10_000, 99, "poisson"))
     assert (result.verdict, result.latency_ms.high < 10_000) == ("failed", True)
 
 
@@ -203,7 +205,7 @@ def usual(candidate: Candidate, size: float) -> float:
 
 
 @dataclass
-class ServerProbe:
+class SimulatedBench:
     """A simulated server that keeps its calls, with noise between requests and between passes."""
 
     seed: int = 0
@@ -212,10 +214,11 @@ class ServerProbe:
     """Spread between passes of the logarithm of the speed."""
     enough: int = 800
     """Fewest requests of a proof; 662 certify a p99."""
+    patience_s: float = 6.0
     probes: list[tuple[Candidate, LoadPoint]] = field(default_factory=list)
     rates_per_s: list[float] = field(default_factory=list)
     """The rate of each look."""
-    proofs: list[Sequence[CandidateAtLoad]] = field(default_factory=list)
+    proofs: list[Sequence[OperatingPoint]] = field(default_factory=list)
     """The entries of each attempt at a proof."""
     fresh: list[PointState] = field(default_factory=list)
     """The states that all attempts measured."""
@@ -232,14 +235,14 @@ class ServerProbe:
         latencies = mean_ms * np.exp(self.generator.normal(-(SPREAD**2) / 2, SPREAD, count))
         return Steady(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
 
-    def prove(self, entries: Sequence[CandidateAtLoad]) -> list[PointState]:
-        self.proofs.append(tuple(entries))
-        states = [PointState(self.fresh_passes(entry)) for entry in entries]
+    def prove(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
+        self.proofs.append(tuple(choices))
+        states = [PointState(self.fresh_passes(choice)) for choice in choices]
         self.fresh += states
         return states
 
-    def fresh_passes(self, entry: CandidateAtLoad) -> Side:
-        point, mean_ms = entry.point, self.latency(entry.candidate, entry.size)
+    def fresh_passes(self, choice: OperatingPoint) -> Side:
+        point, mean_ms = choice.point, self.latency(choice.candidate, choice.size)
         requests = max(6, round(3 * PASS_S * 1e3 / mean_ms))
         count = max(FRESH, math.ceil(self.enough / (requests / 4 * point.concurrency)))
         noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, (count, point.concurrency, requests))
@@ -249,34 +252,32 @@ class ServerProbe:
         return Side(toy.job(point), passes=runs)
 
     def search(self, goal: Goal, space: Space = SPACE) -> Result:
-        return fastest.search(space, goal, self.probe, self.prove)
+        return fastest.search(space, goal, self)
 
-    def throughput_per_s(self, entry: CandidateAtLoad) -> float:
-        return 1e3 * entry.size / self.latency(entry.candidate, entry.size)
+    def throughput_per_s(self, choice: OperatingPoint) -> float:
+        return 1e3 * choice.size / self.latency(choice.candidate, choice.size)
 
-    def keeps(self, entry: CandidateAtLoad, goal: Goal) -> bool:
+    def keeps(self, choice: OperatingPoint, goal: Goal) -> bool:
         """Whether the true percentile keeps the budget."""
         z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percent]
         tail = math.exp(z * math.hypot(SPREAD, self.luck) - SPREAD**2 / 2)
-        return self.latency(entry.candidate, entry.size) * tail <= goal.budget_ms
+        return self.latency(choice.candidate, choice.size) * tail <= goal.budget_ms
 
     def optimum_per_s(self, goal: Goal) -> float:
         """The true highest throughput of all loads whose true percentile keeps the budget."""
-        choices = candidates.basic_candidates(SPACE, goal)
-        choices += [choice for count in (1, 2) for choice in candidates.variations(SPACE, goal, count)]
-        entries = [
-            CandidateAtLoad(choice, level) for choice in choices for level in range(len(choice.ladder))
-        ]
-        return max(self.throughput_per_s(entry) for entry in entries if self.keeps(entry, goal))
+        every = candidates.basic_candidates(SPACE, goal)
+        every += [one for count in (1, 2) for one in candidates.variations(SPACE, goal, count)]
+        choices = [OperatingPoint(one, level) for one in every for level in range(len(one.ladder))]
+        return max(self.throughput_per_s(choice) for choice in choices if self.keeps(choice, goal))
 
 
 TRIALS = 40
 
 
 @functools.cache
-def searched(goal: Goal) -> list[tuple[ServerProbe, Result]]:
+def searched(goal: Goal) -> list[tuple[SimulatedBench, Result]]:
     """Searches on usual servers with different seeds, each with its bench."""
-    return [(bench := ServerProbe(seed), bench.search(goal)) for seed in range(TRIALS)]
+    return [(bench := SimulatedBench(seed), bench.search(goal)) for seed in range(TRIALS)]
 
 
 @pytest.mark.parametrize(
@@ -284,12 +285,12 @@ def searched(goal: Goal) -> list[tuple[ServerProbe, Result]]:
 )
 def test_search_finds_near_optimum_within_budget(goal: Goal) -> None:
     winners = [(bench, outcome.winner) for bench, outcome in searched(goal)]
-    least_per_s = 0.95 * ServerProbe().optimum_per_s(goal)
+    least_per_s = 0.95 * SimulatedBench().optimum_per_s(goal)
 
     assert all(winner.verdict == "passed" for _, winner in winners)
-    near = [bench.throughput_per_s(winner.entry) >= least_per_s for bench, winner in winners]
+    near = [bench.throughput_per_s(winner.operating_point) >= least_per_s for bench, winner in winners]
     assert sum(near) >= 0.9 * TRIALS
-    assert sum(bench.keeps(winner.entry, goal) for bench, winner in winners) >= 0.9 * TRIALS
+    assert sum(bench.keeps(winner.operating_point, goal) for bench, winner in winners) >= 0.9 * TRIALS
 
 
 def test_search_takes_few_measurements_and_loads() -> None:
@@ -303,10 +304,10 @@ def test_search_takes_few_measurements_and_loads() -> None:
 
 
 def test_impossible_budget_fails_with_nearest_configuration() -> None:
-    bench = ServerProbe()
+    bench = SimulatedBench()
     result = bench.search(Goal(0.5, 99))
 
-    assert (result.winner.verdict, result.lead, result.winner.entry.level) == ("failed", None, 0)
+    assert (result.winner.verdict, result.lead, result.winner.operating_point.level) == ("failed", None, 0)
     assert result.winner.latency_ms.value > 0.5
     assert len(bench.probes) < 90
 
@@ -315,12 +316,14 @@ def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
     def slow(candidate: Candidate, size: float) -> float:
         return 8 * usual(candidate, size)
 
-    bench = ServerProbe(latency=slow, enough=0)
+    bench = SimulatedBench(latency=slow, enough=0)
     result = bench.search(Goal(100_000, 99))
 
     assert result.winner.verdict == "not shown"
     assert len(bench.proofs) == 1
-    assert bench.throughput_per_s(result.winner.entry) >= 0.95 * bench.optimum_per_s(Goal(100_000, 99))
+    assert bench.throughput_per_s(result.winner.operating_point) >= 0.95 * bench.optimum_per_s(
+        Goal(100_000, 99)
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -328,11 +331,11 @@ def test_nonmonotonic_latencies_do_not_break_search(seed: int) -> None:
     def jumping(candidate: Candidate, size: float) -> float:
         return usual(candidate, size) * (3 if size % 3 == 0 else 1) / (2 if size > 40 else 1)
 
-    bench = ServerProbe(seed, jumping)
+    bench = SimulatedBench(seed, jumping)
     result = bench.search(Goal(7, 99))
 
     assert result.winner.verdict == "passed"
-    assert bench.keeps(result.winner.entry, Goal(7, 99))
+    assert bench.keeps(result.winner.operating_point, Goal(7, 99))
     assert len(bench.probes) <= 90
 
 
@@ -343,11 +346,13 @@ def test_figures_come_from_fresh_passes() -> None:
 
     goal, errors, selected = Goal(1000, 99), [], []
     for seed in range(TRIALS):
-        bench = ServerProbe(seed, alike, luck=0.2)
+        bench = SimulatedBench(seed, alike, luck=0.2)
         winner = bench.search(goal).winner
-        true_per_s = bench.throughput_per_s(winner.entry)
+        true_per_s = bench.throughput_per_s(winner.operating_point)
         assert any(winner.state is state for state in bench.fresh)
-        measured_per_s = estimates.throughput(winner.state.mine.steady) * winner.entry.point.batch
+        measured_per_s = (
+            estimates.throughput(winner.state.current.steady) * winner.operating_point.point.batch
+        )
         assert winner.throughput_per_s.value == pytest.approx(measured_per_s)
         errors.append(math.log(winner.throughput_per_s.value / true_per_s))
         selected.append(max(bench.rates_per_s) / true_per_s)
@@ -369,19 +374,19 @@ def test_figures_come_from_fresh_passes() -> None:
 def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any, is_second: bool) -> None:
     proofs = [proven(*first), proven(*second)]
 
-    assert fastest.chosen([proofs])[0] is proofs[is_second]
+    assert fastest.best_attempt([proofs])[0] is proofs[is_second]
 
 
 def test_own_settings_of_model_are_tried() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
-    bench = ServerProbe()
+    bench = SimulatedBench()
     bench.search(Goal(7, 99), dataclasses.replace(SPACE, own=odd))
 
     assert ("online", odd) in {candidate.configuration for candidate, _ in bench.probes}
 
 
 @dataclass
-class Refusing(ServerProbe):
+class Refusing(SimulatedBench):
     """A server that does not load so many instances or more."""
 
     instances: int = 1
@@ -396,7 +401,7 @@ def test_configuration_that_fails_to_load_is_left_out() -> None:
     """If none is left, the first one's error is raised."""
     result = Refusing(instances=2).search(Goal(7, 99))
 
-    assert result.winner.entry.candidate.deployment.instances == 1
+    assert result.winner.operating_point.candidate.deployment.instances == 1
     assert result.winner.verdict == "passed"
     with pytest.raises(ProofError, match=r"with 1$"):
         Refusing().search(Goal(7, 99))

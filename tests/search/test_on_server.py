@@ -15,8 +15,8 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import candidates, fastest, on_server
 from fixtures.search.candidates import Candidate, Goal
 from fixtures.search.fastest import Result
-from fixtures.search.on_server import ServerProbe
-from fixtures.search.trials import CandidateAtLoad
+from fixtures.search.on_server import ServerBench
+from fixtures.search.trials import OperatingPoint
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerChoice
 from fixtures.spec import LoadPoint
@@ -26,7 +26,7 @@ from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, proven
 
 
-def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> ServerProbe:
+def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> ServerBench:
     """A bench with a simulated server; it appends each loaded candidate to `loaded`."""
 
     def job_of(candidate: Candidate, point: LoadPoint) -> Job:
@@ -34,8 +34,8 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> ServerPro
         return toy.job(point, request_s=0.002)
 
     plan, run_pass = MeasuringPlan(budget_s=2.0), generator.run_pass
-    return ServerProbe(
-        Goal(7, 99), job_of, contextlib.nullcontext, plan, run_probe=run_pass, run_pass=run_pass
+    return ServerBench(
+        Goal(7, 99), job_of, contextlib.nullcontext, plan, probe_pass=run_pass, run_pass=run_pass
     )
 
 
@@ -47,7 +47,7 @@ def test_answers_are_checked_only_in_proofs() -> None:
     bench.probe(candidate, candidate.ladder[3])
     assert (len(looking.calls), len(proving.calls)) == (1, 0)
 
-    bench.prove([CandidateAtLoad(candidate, 3)])
+    bench.prove([OperatingPoint(candidate, 3)])
     assert len(looking.calls) == 1
     assert proving.calls
 
@@ -55,21 +55,21 @@ def test_answers_are_checked_only_in_proofs() -> None:
 def test_proof_runs_both_orders_and_spends_its_budget() -> None:
     generator, loaded = toy.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
     first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
-    entries = [CandidateAtLoad(first, 3), CandidateAtLoad(second, 1)]
+    choices = [OperatingPoint(first, 3), OperatingPoint(second, 1)]
 
-    states = bench_of(generator, loaded).prove(entries)
+    states = bench_of(generator, loaded).prove(choices)
 
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
-    assert [state.point for state in states] == [entry.point for entry in entries]
+    assert [state.point for state in states] == [choice.point for choice in choices]
     assert all(4.0 - 0.5 < state.spent_s < 4.0 + 0.5 for state in states), "two budgets of a point each"
-    assert all(run.steady.latencies_ms[0] == 1.0 for run in states[0].mine.passes)
+    assert all(run.steady.latencies_ms[0] == 1.0 for run in states[0].current.passes)
 
 
 def test_search_result_is_summarized_for_the_record() -> None:
     goal, plan = Goal(7, 99), MeasuringPlan()
     for verdict, expected in (("passed", "within"), ("not shown", "not shown"), ("failed", "beyond")):
         proof = proven(cast(Verdict, verdict), 100.0)
-        warm = dataclasses.replace(proof.state.mine, warm_up=proof.state.mine.passes[:2])
+        warm = dataclasses.replace(proof.state.current, warm_up=proof.state.current.passes[:2])
         proof = dataclasses.replace(proof, state=PointState(warm))
         summary = on_server.summarise(Result(proof, None, 9, 95), goal, plan, 71.64, "config.pbtxt")
         assert (summary.verdict, summary.passes, summary.duration_s) == (expected, 95, 71.6)
@@ -91,14 +91,14 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
         def job_of(_candidate: Candidate, point: LoadPoint) -> Job:
             return Job(server, name, model, point, "system", data.below(server.scratch), 0.005)
 
-        bench = ServerProbe(goal, job_of, contextlib.nullcontext, plan)
-        result = fastest.search(ALONE, goal, bench.probe, bench.prove, patience_s=bench.patience_s)
-        bench.run_probe(job_of(result.winner.entry.candidate, LoadPoint("online", 1, 8)), 1.0)
+        bench = ServerBench(goal, job_of, contextlib.nullcontext, plan)
+        result = fastest.search(ALONE, goal, bench)
+        bench.probe_pass(job_of(result.winner.operating_point.candidate, LoadPoint("online", 1, 8)), 1.0)
 
     # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.
     service_s = 1 / timed_server.busy_rate_per_s(repository, name, last=300)
     exact = highest_rate_per_s(service_s, goal)
-    rate = result.winner.entry.point.request_rate_per_s
+    rate = result.winner.operating_point.point.request_rate_per_s
     if result.winner.verdict != "passed":
         pytest.skip(f"other programs delayed requests: {result.winner.latency_ms} is {result.winner.verdict}")
     assert rate is not None

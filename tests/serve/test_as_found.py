@@ -12,7 +12,7 @@ from fixtures.accuracy.compare_answers import AnswerLimits, expect
 from fixtures.errors import InputError, NotAvailableError, ProofError
 from fixtures.host import locks
 from fixtures.measure import perf_analyzer
-from fixtures.measure.job import AnswerCheck, Job, SharedMemory
+from fixtures.measure.job import ExpectedAnswers, Job, SharedMemory
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_once, verify
 from fixtures.serve.as_found import (
@@ -102,7 +102,7 @@ def test_load_generator_sends_strings_and_variable_lengths(
     samples = find_answered(server, model, None).samples
     with input_data(model, samples, server.scratch) as data:
         point = LoadPoint("offline", 1, 1)
-        check = AnswerCheck(
+        check = ExpectedAnswers(
             expect(data.ids, {"OUT": data.rows["IN"][:, ::-1]}), AnswerLimits(1e-4, 1e-4, 1.0)
         )
         job = Job(server, "texts", model, point, shared_memory, data, 0.01, check)

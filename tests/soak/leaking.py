@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fixtures.accuracy.compare_answers import AnswerLimits, expect
-from fixtures.measure.job import AnswerCheck, Job
+from fixtures.measure.job import ExpectedAnswers, Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve.launch import serve
 from fixtures.serve.server import inputs_of
@@ -44,7 +44,7 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
         serve(ServerChoice("embedded"), folder / "models", folder / "server.log", device="cpu") as server,
         input_data(model, samples, server.scratch) as data,
     ):
-        check = AnswerCheck(
+        expected = ExpectedAnswers(
             expect(data.ids, {f"{name}_OUT": data.rows[f"{name}_IN"]}), AnswerLimits(1e-6, 1e-6, 1.0)
         )
         sample = {f"{name}_IN": np.ones((1, 4), np.float32)}
@@ -56,4 +56,6 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
 
         server.client.load_model(name)
         point = LoadPoint("online", 1, 4)
-        yield Served(Job(server, name, model, point, "system", data.below(server.scratch), check=check), load)
+        yield Served(
+            Job(server, name, model, point, "system", data.below(server.scratch), expected=expected), load
+        )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.measure.usage import MEMORY, usage_of, watch
-from fixtures.soak import Per, keep_loaded, load_again, load_in_vain, record_entry, write_failing
+from fixtures.measure.usage import MEMORY, read_usage, watch
+from fixtures.soak import keep_loaded, load_again, record_entry
 from reports.record.schema import Soak
 from reports.tables.soak import soak_text
 from tests.soak.leaking import LEAKS, served
@@ -22,17 +22,12 @@ several seconds for each."""
 LOADING_LEAK = "open(f'/dev/shm/tritonproof-test-{os.getpid()}', 'wb').write(b'x' * (8 << 20))"
 
 
-def soak(folder: Path, per: Per | None = None, *, loading: str = "pass", request: str = "pass") -> Soak:
+def soak(folder: Path, *, loads_again: bool = False, loading: str = "pass", request: str = "pass") -> Soak:
     """Soak a real server whose model runs this code at each loading and each request."""
     with served(folder, request=request, loading=loading) as model:
-        server, name, load = model.job.server, model.job.name, model.load
-        if per == "failed_loading":
-            config = server.client.get_model_config(name).config
-            copy = write_failing(folder / "models" / name, config, folder / "models")
-            load = functools.partial(load_in_vain, server, copy)
-        read = functools.partial(usage_of, watch(server))
+        read = functools.partial(read_usage, watch(model.job.server))
         loaded = keep_loaded(model.job, SECONDS, read)
-        loadings = {per: load_again(load, LOADING_S, read, most=16)} if per else {}
+        loadings = load_again(model.load, LOADING_S, read, most=16) if loads_again else []
         return record_entry(model.job.point, loaded, loadings)
 
 
@@ -66,16 +61,15 @@ def test_leak_per_request_is_found_with_its_size(leak: str, what: str, tmp_path:
         assert slope.high > 1024
 
 
-@pytest.mark.parametrize("per", ["loading", "failed_loading"])
 @pytest.mark.usefixtures("no_segments_left")
-def test_leak_per_loading_is_found(per: Per, tmp_path: Path) -> None:
-    result = soak(tmp_path, per, loading=LOADING_LEAK)
+def test_leak_per_loading_is_found(tmp_path: Path) -> None:
+    result = soak(tmp_path, loads_again=True, loading=LOADING_LEAK)
 
-    assert leaking(result) == {("shared memory", per)}, soak_text(result)
+    assert leaking(result) == {("shared memory", "loading")}, soak_text(result)
 
 
 def test_clean_server_passes(tmp_path: Path) -> None:
-    result = soak(tmp_path, "loading")
+    result = soak(tmp_path, loads_again=True)
 
     assert {growth.verdict for growth in result.growth} == {"passed"}, soak_text(result)
     assert {growth.per for growth in result.growth} == {"request", "loading"}

@@ -1,33 +1,23 @@
-"""Long load and repeated loading on a simulated clock, and a failing loading on a real server."""
+"""Long load and repeated loading on a simulated clock."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf import text_format
-from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.errors import NotAvailableError, ProofError
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.usage import Usage
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
 from fixtures.soak import (
     FEWEST,
     UnderLoad,
     end_over_begin,
     keep_loaded,
     load_again,
-    load_in_vain,
     record_entry,
-    write_failing,
 )
 from fixtures.spec import LoadPoint
 from reports.record.schema import Soak
 from tests import toy
-from tests.serve.programs import process_of
-from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 
 POINT = LoadPoint("online", 1, 4)
 
@@ -68,7 +58,7 @@ class Machine:
     def soak(self, duration_s: float) -> Soak:
         loaded = self.keep_loaded(duration_s)
         loadings = load_again(self.load, duration_s, self.read, clock=lambda: self.now_s)
-        return record_entry(POINT, loaded, {"loading": loadings})
+        return record_entry(POINT, loaded, loadings)
 
 
 def verdicts(soak: Soak) -> set[tuple[str, str]]:
@@ -113,45 +103,3 @@ def test_slowdown_is_found_and_slow_start_ignored() -> None:
     assert warmed is not None
     assert warmed.low <= 1.0 <= warmed.high
     assert end_over_begin(steady[:8]) is None
-
-
-def test_copy_fails_after_loading_and_model_stays(tmp_path: Path) -> None:
-    marker = tmp_path / "loaded"
-    initialize = f"\n    def initialize(self, args):\n        open({str(marker)!r}, 'a').write('x')\n"
-    own = code("values") + initialize
-    model = write_model(tmp_path / "user", "doubler", own, config())
-    before, repository = contents(tmp_path / "user"), tmp_path / "models"
-    write_model(repository, "doubler", own, config())
-    with serve(
-        ServerChoice("embedded"), repository, tmp_path / "log", device="cpu", completes=True
-    ) as server:
-        server.load_as_found(repository / "doubler")
-        as_served = server.client.get_model_config("doubler").config
-        copy = write_failing(model, as_served, repository)
-        for _time in range(2):
-            load_in_vain(server, copy)
-        assert marker.read_text() == "xxx", "the copy loads all that the model does"
-        assert server.client.is_model_ready("doubler")
-        assert not server.client.is_model_ready(copy.name)
-        harmless = write_model(repository, "harmless", code("values"), config())
-        with pytest.raises(NotAvailableError):
-            load_in_vain(server, harmless)
-        assert not server.client.is_model_ready("harmless")
-        process_of(server).kill()
-        with pytest.raises(ProofError):
-            load_in_vain(server, copy)
-    assert contents(tmp_path / "user") == before
-
-
-def test_copy_for_other_backend_declares_a_missing_output(tmp_path: Path) -> None:
-    own = text_format.Parse(config(more='backend: "onnxruntime"'), ModelConfig())
-    model = write_model(tmp_path / "user", "m", None, config())
-    (model / "1" / "model.onnx").write_bytes(b"network")
-    (tmp_path / "models").mkdir()
-    copy = write_failing(model, own, tmp_path / "models")
-    copied = text_format.Parse((copy / "config.pbtxt").read_text(), ModelConfig())
-    assert (copied.name, len(copied.output)) == (copy.name, 2)
-    assert (copy / "1" / "model.onnx").read_bytes() == b"network"
-    ensemble = text_format.Parse(config(more=ENSEMBLE), ModelConfig())
-    with pytest.raises(NotAvailableError):
-        write_failing(tmp_path, ensemble, tmp_path)

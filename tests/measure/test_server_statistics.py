@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.measure.measurement import ComposingTimes
+from fixtures.measure.server_statistics import ComposingTimes
 from fixtures.spec import LoadPoint
 
 ONE, OTHER = LoadPoint("offline", 1, 1), LoadPoint("offline", 8, 1)

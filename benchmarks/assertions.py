@@ -1,0 +1,45 @@
+"""The assertions that several tests share: of a load point, and of a gate."""
+
+from typing import Any
+
+from fixtures.errors import AccuracyError, SpeedError
+from fixtures.plugin.recorder import Recorder
+from fixtures.run.case_run import CaseRun
+from fixtures.spec import LoadPoint
+from reports.record.verdicts import speed_failures
+from reports.text.correctness import gate_text, wrong_answers_text
+
+_KERNELS_DIFFER = ("in-flight", "batches")
+"""The gates in which the server computes samples in batches of other sizes than alone."""
+_FP16_DIFFERENCE = 0.01
+"""The largest difference there that FP16 arithmetic explains, as a share of the spread: ten ulps."""
+
+
+def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
+    """Measure and record a load point. Raises AccuracyError if an answer is wrong, SpeedError if it is shown
+    to be slower than allowed or to exceed its latency budget."""
+    measured = run.measure(point, recorder.loads)
+    if failure := wrong_answers_text(measured.load):
+        raise run.accuracy_error(failure)
+    recorder.enter_load(benchmark, measured, run.settings.plan.certify)
+    if failures := speed_failures(measured.load):
+        raise SpeedError("; ".join(failures))
+
+
+def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
+    """Record what a gate such as "batches" finds. Raises AccuracyError if something is wrong."""
+    deployed, gate_result = run.run_gate(gate)
+    recorder.keep(deployed.serving, gates=(gate_result,))
+    recorder.figure(gate_text(gate_result))
+    shown = run.reproduce(gate_result)
+    if not gate_result.wrong:
+        return
+    apart = None if gate_result.same is None else gate_result.same.relative_difference
+    if run.as_found and gate in _KERNELS_DIFFER and apart is not None and apart <= _FP16_DIFFERENCE:
+        fix = (
+            "either a row's answer depends on the rows batched with it, which is a fault, or the model "
+            "computes in FP16 and returns FP32; in that case allow it: --tolerance "
+            f"{run.case.model.name}={_FP16_DIFFERENCE:g}"
+        )
+        raise AccuracyError(gate_result.wrong, where=shown or None, fix=fix)
+    raise run.accuracy_error(gate_result.wrong, where=shown or None)
