@@ -12,7 +12,7 @@ from reports.text.correctness import gate_text
 @pytest.mark.stage("against")
 def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
-    serving, gate, beside = run.beside_other
+    serving, gate, beside = run.baseline_comparison
     recorder.keep(serving, gates=(gate,), against=beside)
     recorder.figure(gate_text(gate))
     shown = run.reproduce(gate)
@@ -24,7 +24,7 @@ def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.stage("costs")
 def test_costs_no_more_than_the_other(run: CaseRun, recorder: Recorder) -> None:
     """The model is loaded about as fast as the other, and its server keeps about as much memory."""
-    serving, _, beside = run.beside_other
+    serving, _, beside = run.baseline_comparison
     recorder.keep(serving, against=beside)
     recorder.figure("; ".join(text for text, _ in footprint_changes(beside)))
     if excesses := footprint_failures(beside):

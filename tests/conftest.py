@@ -77,7 +77,7 @@ _ASKED_FOR = ("campaign", "contract")
 """Marks of tests that take minutes or download much."""
 _SLOWEST = (
     "tests/whole_runs/test_repository_runs.py",
-    "tests/against/test_other_repository.py",
+    "tests/baseline/test_other_repository.py",
     "tests/whole_runs/",
     "tests/user_models/test_several_shapes.py",
 )
@@ -284,7 +284,7 @@ def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
     return fake
 
 
-class Ended(NamedTuple):
+class ProgramResult(NamedTuple):
     """A command of the reports that has ended."""
 
     status: int
@@ -292,17 +292,17 @@ class Ended(NamedTuple):
     err: str
 
 
-Reports = Callable[..., Ended]
+Reports = Callable[..., ProgramResult]
 
 
 @pytest.fixture
 def reports(capsys: pytest.CaptureFixture[str]) -> Reports:
     """Run a command of `python -m reports`; returns its exit status and what it printed."""
 
-    def run(*words: object) -> Ended:
+    def run(*words: object) -> ProgramResult:
         capsys.readouterr()
         status = main(list(map(str, words)))
-        return Ended(status, *capsys.readouterr())
+        return ProgramResult(status, *capsys.readouterr())
 
     return run
 

@@ -96,7 +96,7 @@ def of_efficiency(measurements: Sequence[schema.Efficiency]) -> Figures:
     return figures
 
 
-def of_against(beside: schema.BesideOther) -> Figures:
+def of_against(beside: schema.BaselineComparison) -> Figures:
     """Start-up time and memory here and on the other server, and the number of new warnings."""
     return _known(
         ready_s=ready_s(beside.here),

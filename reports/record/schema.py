@@ -220,7 +220,7 @@ class ServedSide(Struct, frozen=True):
     """The server's use of each visible resource in USED, after it had answered each sample alone."""
 
 
-class BesideOther(Struct, frozen=True):
+class BaselineComparison(Struct, frozen=True):
     """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
     the differences other than answers (the gate `other`) and speed (the loads' `comparison`)."""
 
@@ -893,7 +893,7 @@ class Record(Struct, frozen=True):
     """For a model that does not answer each request with one answer."""
     warm_up: Annotated[WarmUp | None, SPEED] = None
     soak: Soak | None = None
-    against: BesideOther | None = None
+    against: BaselineComparison | None = None
     """Differences from the model that this one is to replace."""
     failures: tuple[StageFailure, ...] = ()
     """Tests that failed before they had a result; a run that gets through the test removes its entry."""

@@ -72,7 +72,7 @@ def loading_is_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool
     return min(here_s, default=0.0) > max(_DEARER * longest_s, longest_s + _LEAST_S)
 
 
-def footprint_changes(beside: schema.BesideOther) -> Iterator[tuple[str, bool]]:
+def footprint_changes(beside: schema.BaselineComparison) -> Iterator[tuple[str, bool]]:
     """Start-up and memory compared with those of the model to be replaced, and whether they are far more."""
     here, there = beside.here, beside.there
     mine_s, theirs_s = ready_s(here), ready_s(there)
@@ -86,7 +86,7 @@ def footprint_changes(beside: schema.BesideOther) -> Iterator[tuple[str, bool]]:
             yield f"{MEMORY.text(mine)} of {label}, and {MEMORY.text(theirs)} there", is_far_more
 
 
-def footprint_failures(beside: schema.BesideOther) -> list[str]:
+def footprint_failures(beside: schema.BaselineComparison) -> list[str]:
     """The costs that are far above those of the model to be replaced."""
     return [text for text, is_far_more in footprint_changes(beside) if is_far_more]
 

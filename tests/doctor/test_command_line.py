@@ -28,9 +28,7 @@ def test_status_is_1_if_benchmarks_would_stop(
     monkeypatch.setattr(doctor, "checks", lambda *_arguments, **_options: iter(checks))
     assert doctor.main([]) == status
     printed = capsys.readouterr().out
-    assert all(
-        part in printed for finding in findings for part in (finding.state, finding.found, finding.fix)
-    )
+    assert all(part in printed for finding in findings for part in (finding.state, finding.text, finding.fix))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +38,7 @@ def test_failing_check_does_not_hide_others(error: Exception) -> None:
     def check() -> Finding:
         raise error
 
-    assert doctor.looked_at(check).state == "warning"
+    assert doctor.run_check(check).state == "warning"
 
 
 def in_a_bare_python(*arguments: str) -> tuple[int, dict[str, str]]:

@@ -71,7 +71,7 @@ def test_unusable_gpu_packages_are_a_problem(changes: dict[str, Any], fix: str) 
     "installed", [TensorRT("tensorrt-cu13", "11.4.0.106"), TensorRT("tensorrt-cu12", "10.16.1.11")]
 )
 def test_unusable_tensorrt_is_a_warning(installed: TensorRT) -> None:
-    assert look(tensorrt=installed) == Finding("warning", look(tensorrt=installed).found, f"{RUN}-trt")
+    assert look(tensorrt=installed) == Finding("warning", look(tensorrt=installed).text, f"{RUN}-trt")
 
 
 def test_gpu_setup_is_read_from_package_files(
@@ -105,7 +105,7 @@ def every_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def can_run(found: Finding) -> set[str]:
     """The formats that a finding says can run."""
-    return set(found.found.partition(" can run")[0].split(", "))
+    return set(found.text.partition(" can run")[0].split(", "))
 
 
 def test_skipped_formats_name_missing_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,7 @@ def test_bad_or_unreachable_address_is_refused(address: str) -> None:
             address = f"127.0.0.1:{server.getsockname()[1]}"
 
     with pytest.raises(InputError, check=lambda error: error.where.startswith("--fleet ")):
-        cluster.check_answers(address)
+        cluster.check_reachable(address)
 
 
 def test_missing_ray_names_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:

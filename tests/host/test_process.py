@@ -13,8 +13,8 @@ import pytest
 from fixtures.efficiency.in_process import in_process
 from fixtures.errors import ProofError
 from fixtures.host.process import (
-    CHECKOUT,
-    DOCKER_CLIENT,
+    CHECKOUT_VARIABLES,
+    DOCKER_VARIABLES,
     EXTRA_VARIABLES,
     ProgramError,
     minimal_environment,
@@ -126,7 +126,7 @@ def test_every_docker_call_gets_engine_variables(tmp_path: Path, monkeypatch: py
 
 
 def test_secrets_are_passed_only_if_the_user_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert secrets_in(minimal_environment((*DOCKER_CLIENT, *CHECKOUT))) == set()
+    assert secrets_in(minimal_environment((*DOCKER_VARIABLES, *CHECKOUT_VARIABLES))) == set()
     monkeypatch.setenv(EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
     assert secrets_in(minimal_environment()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}
 

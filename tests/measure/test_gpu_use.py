@@ -61,7 +61,7 @@ def test_gpu_memory_is_of_server_alone(nvml: Nvml, stretch: Stretch) -> None:
     """The processes that measure the peak or run the model in process use GPU memory too."""
     with subprocess.Popen(["sleep", "60"]) as server:
         nvml.pids = lambda _handle: [server.pid, os.getpid(), 1]
-        gpu_time = stretch(roots=tuple(activity.roots_of(server.pid)), server=server.pid)
+        gpu_time = stretch(roots=tuple(activity.own_root_processes(server.pid)), server=server.pid)
         server.kill()
     assert use_of(gpu_time).memory_mib == 5120
     assert use_of(stretch(roots=())).memory_mib is None

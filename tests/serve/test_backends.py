@@ -31,10 +31,10 @@ from fixtures.serve.backends import (
     server_variables,
     serves_natively,
 )
-from fixtures.serve.command import environment_of
+from fixtures.serve.command import server_environment
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import IMAGE, Image, ServerChoice, ServerKind, parse_server
+from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerChoice, ServerKind, parse_server
 from fixtures.spec import Case
 from tests.build.conversions import DEPLOYMENT, MICRO, no_samples
 from tests.conftest import NATIVE_PROGRAM
@@ -120,10 +120,10 @@ def test_local_python_backend_finds_python_and_its_library(
     monkeypatch.setattr("fixtures.serve.wheels.libpython", lambda: Path("/of/python/lib"))
     monkeypatch.setenv("LD_LIBRARY_PATH", "/of/triton/lib")
     with_python, without = installed(tmp_path, "python"), installed(tmp_path / "native", "onnxruntime")
-    environment = environment_of(with_python, "cpu", tmp_path)
+    environment = server_environment(with_python, "cpu", tmp_path)
     assert environment["PATH"].split(":")[0] == str(Path(sys.executable).parent)
     assert environment["LD_LIBRARY_PATH"] == "/of/triton/lib:/of/python/lib", "the server's own come first"
-    environment = environment_of(without, "cpu", tmp_path)
+    environment = server_environment(without, "cpu", tmp_path)
     assert (environment["PATH"], environment["LD_LIBRARY_PATH"]) == (os.environ["PATH"], "/of/triton/lib")
 
 
@@ -182,7 +182,7 @@ def built_by(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def container(version: str | None = None, release: str | None = None) -> Any:
     """A container whose image states this TensorRT version and this release."""
-    image = Image("image", release=release, tensorrt=version)
+    image = ContainerImage("image", release=release, tensorrt=version)
     return SimpleNamespace(kind="docker", backends=None, image=image, version="")
 
 

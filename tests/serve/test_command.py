@@ -15,10 +15,10 @@ from fixtures.errors import InputError, ProofError, SetupError
 from fixtures.host.targets import recognise
 from fixtures.serve import backends
 from fixtures.serve.backends import server_variables
-from fixtures.serve.command import Ports, docker_command, environment_of
+from fixtures.serve.command import Ports, docker_command, server_environment
 from fixtures.serve.container import check_docker
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import IMAGE, Image, ServerChoice
+from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerChoice
 from tests.serve.programs import script
 
 
@@ -27,7 +27,7 @@ def test_embedded_server_finds_shell_and_python_on_any_path(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", path)
-    server_path = environment_of(ServerChoice("embedded"), "cpu", tmp_path)["PATH"]
+    server_path = server_environment(ServerChoice("embedded"), "cpu", tmp_path)["PATH"]
     assert shutil.which("bash", path=server_path)
     assert shutil.which("python3", path=server_path) == str(Path(sys.executable).with_name("python3"))
 
@@ -44,9 +44,9 @@ def test_embedded_server_needs_writable_backend_folder(
         pass
 
 
-def docker(gpus: Sequence[str] = (), image: Image | None = None, **options: Any) -> list[str]:
+def docker(gpus: Sequence[str] = (), image: ContainerImage | None = None, **options: Any) -> list[str]:
     """The command for a repository below the working directory."""
-    image = image or Image(IMAGE, release="24.10")
+    image = image or ContainerImage(IMAGE, release="24.10")
     rest = {"shared_memory": "system", "name": "tritonproof-1", **options}
     return docker_command(image, Path("models"), Ports(50000, 50001, 50002), gpus=gpus, **rest)
 
@@ -154,7 +154,7 @@ def test_container_gets_gpus_of_the_run(gpus: list[str]) -> None:
     # docker/cli, opts/gpus.go: the value is one line of CSV whose fields are KEY=VALUE.
     ((field,),) = csv.reader([option.removeprefix("--gpus=")])
     assert field == f"device={','.join(gpus)}"
-    podman = docker(gpus, image=Image(IMAGE, release="24.10", in_podman=True))
+    podman = docker(gpus, image=ContainerImage(IMAGE, release="24.10", in_podman=True))
     devices = [part for part in podman if part.startswith(("--gpus", "--device"))]
     assert devices == [f"--device=nvidia.com/gpu={gpu}" for gpu in gpus]
     assert not [part for part in docker() if part.startswith("--gpus")]

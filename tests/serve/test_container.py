@@ -11,7 +11,7 @@ from fixtures.errors import ProofError, SetupError
 from fixtures.serve import container
 from fixtures.serve.container import Engine, check_docker, prepare_image
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import IMAGE, Image, ServerChoice, image_of
+from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerChoice, image_of
 from fixtures.spec import Device
 from tests.host.fake_nvml import Nvml
 from tests.serve.programs import script
@@ -50,7 +50,7 @@ esac'''
             pass
         return steps
 
-    def prepare(self, image: str, device: Device = "cpu", report: Any = lambda _step: None) -> Image:
+    def prepare(self, image: str, device: Device = "cpu", report: Any = lambda _step: None) -> ContainerImage:
         return prepare_image(ServerChoice("docker", image), device, self.folder / "log", report)
 
 
@@ -153,16 +153,16 @@ DIGESTS = ["mirror.example.org/triton@sha256:1", "nvcr.io/nvidia/tritonserver@sh
         (
             IMAGE,
             {"RepoDigests": DIGESTS, "Config": {"Env": VERSIONS}},
-            Image(IMAGE, "sha256:2", "24.10", "10.5.0.18"),
+            ContainerImage(IMAGE, "sha256:2", "24.10", "10.5.0.18"),
         ),
-        ("own", {"RepoDigests": None, "Config": None}, Image("own")),
-        ("own", {"RepoDigests": {}, "Config": [1]}, Image("own")),
-        ("own", {"Config": {"Env": ["TRT_VERSION=\x1b[31m", "TRT_VERSION"]}}, Image("own")),
-        ("own", [], Image("own")),
+        ("own", {"RepoDigests": None, "Config": None}, ContainerImage("own")),
+        ("own", {"RepoDigests": {}, "Config": [1]}, ContainerImage("own")),
+        ("own", {"Config": {"Env": ["TRT_VERSION=\x1b[31m", "TRT_VERSION"]}}, ContainerImage("own")),
+        ("own", [], ContainerImage("own")),
     ],
 )
 def test_image_is_identified_by_digest_release_and_tensorrt(
-    docker: Docker, name: str, about: object, known: Image
+    docker: Docker, name: str, about: object, known: ContainerImage
 ) -> None:
     docker.say(about or {})
     assert docker.prepare(name) == known

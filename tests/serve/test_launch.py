@@ -61,7 +61,7 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
 
 @pytest.mark.parametrize("completes", [False, True])
 def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
-    make_build: MakeBuild, tmp_path: Path, completes: bool, monkeypatch: pytest.MonkeyPatch
+    make_build: MakeBuild, tmp_path: Path, auto_complete: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "Modelle für it's $HOME;"
     (root / "tmp").mkdir(parents=True)
@@ -70,12 +70,12 @@ def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
     program, started = built.folder / "1" / "model.py", tmp_path / "started"
     count = f"with open({str(started)!r}, 'a') as file:\n    file.write('once more\\n')\n"
     program.write_text(program.read_text() + count)
-    with serve(EMBEDDED, root / "models", root / "log", device="cpu", completes=completes) as server:
+    with serve(EMBEDDED, root / "models", root / "log", device="cpu", auto_complete=auto_complete) as server:
         server.load(built, DEPLOYMENT, "online")
         assert doubled_by(server, built)
     assert server.scratch is not None
     assert not server.scratch.exists()
-    assert len(started.read_text().splitlines()) == (2 if completes else 1)
+    assert len(started.read_text().splitlines()) == (2 if auto_complete else 1)
 
 
 def wrapper(folder: Path, options: str = "") -> Path:

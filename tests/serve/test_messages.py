@@ -13,7 +13,7 @@ from tritonclient.utils import triton_to_np_dtype
 
 from fixtures.accuracy.conversations import compare_conversations
 from fixtures.errors import ProofError
-from fixtures.serve.as_found import find_answered
+from fixtures.serve.as_found import send_first_request
 from fixtures.serve.launch import serve
 from fixtures.serve.messages import Answers, Message, converse, raw_content, values_of
 from fixtures.serve.server import Server
@@ -109,7 +109,7 @@ def test_sequence_is_independent_of_another_sequence(models: Models) -> None:
 def test_sequence_start_and_end_are_separate_requests_if_needed(models: Models) -> None:
     server, by_name = models
     for name in ("down", "picky"):
-        assert find_answered(server, by_name[name], None).samples
+        assert send_first_request(server, by_name[name], None).samples
     with pytest.raises(ProofError, match="the first or the last"):
         converse(server, by_name["picky"], [Message(SAMPLES.load([0]))])
 

@@ -20,7 +20,7 @@ from tritonclient.utils import InferenceServerException
 from fixtures.build.configuration import config_json, model_config
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
-from fixtures.serve.connection import Limits, http_get
+from fixtures.serve.connection import Timeouts, http_get
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import connect
 from fixtures.serve.server import Server, lacks_backend
@@ -90,7 +90,7 @@ def test_remote_server_keeps_exactly_its_own_models(
 KILLED = """
 import os, pickle, sys
 from fixtures.serve.server_spec import ServerChoice
-from fixtures.serve.connection import Limits
+from fixtures.serve.connection import Timeouts
 from fixtures.serve.launch import serve
 address, name, config, code = pickle.loads(bytes.fromhex(sys.argv[1]))
 with serve(ServerChoice("remote", address), None, None, device="cpu") as server:
@@ -129,7 +129,7 @@ def test_abandoned_load_leaves_no_model_on_remote_server(
     slow = f"import time\ntime.sleep(4)\nopen({str(loaded)!r}, 'w').close()\n"
     built = make_build(tmp_path, "slow", slow + DOUBLING)
     with reached(server) as ours:
-        hasty = dataclasses.replace(ours, limits=Limits(load_s=1.0, unload_s=HANG_S))
+        hasty = dataclasses.replace(ours, timeouts=Timeouts(load_s=1.0, unload_s=HANG_S))
         with pytest.raises(ProofError):
             hasty.load(built, DEPLOYMENT, "online")
     wait_until(loaded.exists)

@@ -8,9 +8,9 @@ from fixtures.errors import InputError
 from fixtures.host.nvml import InstalledGpu
 from fixtures.serve import server_spec
 from fixtures.serve.backends import local_backends
-from fixtures.serve.command import Ports, command_of
+from fixtures.serve.command import Ports, server_command
 from fixtures.serve.connection import Access
-from fixtures.serve.server_spec import RELEASES, Image, Release, ServerChoice, parse_server
+from fixtures.serve.server_spec import RELEASES, ContainerImage, Release, ServerChoice, parse_server
 from tests.serve.programs import script
 
 EMBEDDED = ServerChoice("embedded")
@@ -119,8 +119,8 @@ def options_in(command: list[str]) -> set[str]:
 @pytest.mark.parametrize("release", RELEASES, ids=lambda value: value.name)
 @pytest.mark.parametrize("shared_memory", ["system", "cuda", "none"])
 def test_each_release_knows_its_options(release: Release, shared_memory: str) -> None:
-    image = Image("any", release=release.name)
-    command, _ = command_of(
+    image = ContainerImage("any", release=release.name)
+    command, _ = server_command(
         ServerChoice("docker"), image, PORTS, Path("proof"), "cpu", shared_memory, {}, "key"
     )
     assert options_in(command) <= known_options(release.name)
@@ -173,18 +173,18 @@ def test_unsupported_gpu_is_named(release: str, capability: tuple[int, int] | No
 
 
 def test_server_libraries_are_those_of_its_release() -> None:
-    image = Image("tritonserver:24.10-py3", release="24.10")
+    image = ContainerImage("tritonserver:24.10-py3", release="24.10")
     assert server_spec.libraries("2.51.0", image, "10.5.0.18") == {
         "onnxruntime": "1.19.2",
         "torch": "2.5.0a0+e000cf0ad9",
         "tensorrt": "10.5.0.18",
     }
-    made_from_it = Image("my/triton", release="24.10")
+    made_from_it = ContainerImage("my/triton", release="24.10")
     assert server_spec.libraries("2.51.0.mine", made_from_it, None)["onnxruntime"] == "1.19.2"
     assert server_spec.libraries("2.55.0", None, None, None) == {"onnxruntime": "1.20.1"}
     assert (
         server_spec.libraries("1.0", None, None)
-        == server_spec.libraries("1.0", Image("my/triton"), None)
+        == server_spec.libraries("1.0", ContainerImage("my/triton"), None)
         == {}
     )
 

@@ -123,7 +123,7 @@ def test_copy_fails_after_loading_and_model_stays(tmp_path: Path) -> None:
     before, repository = contents(tmp_path / "user"), tmp_path / "models"
     write_model(repository, "doubler", own, config())
     with serve(
-        ServerChoice("embedded"), repository, tmp_path / "log", device="cpu", completes=True
+        ServerChoice("embedded"), repository, tmp_path / "log", device="cpu", auto_complete=True
     ) as server:
         server.load_as_found(repository / "doubler")
         as_served = server.client.get_model_config("doubler").config

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.record.schema import BesideOther, Build, Record, ServedSide, VerifiedAnswers
+from reports.record.schema import BaselineComparison, Build, Record, ServedSide, VerifiedAnswers
 from reports.tables.against import against_section, against_table, upgrade_sentence, verdict_on
 from reports.text.publishable import publishable
 from tests import examples
 from tests.helpers import as_markdown
 
 SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
-OTHER = BesideOther("/srv/models", SIDE, structs.replace(SIDE, triton="2.50.0"))
+OTHER = BaselineComparison("/srv/models", SIDE, structs.replace(SIDE, triton="2.50.0"))
 FIVE_PERCENT = {"verdict": "slower", "ratio": examples.estimate(0.95, 0.01), "chance": 1e-6}
 
 
