@@ -26,7 +26,7 @@ from fixtures.models import all_models
 from fixtures.serve import wheels
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import TRITON_VARIABLE, ServerChoice
+from fixtures.serve.server_spec import TRITON_VARIABLE, ServerSpec
 from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
 from reports.__main__ import main
@@ -221,7 +221,7 @@ def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
     """A real server and its model folder, which tests fill: the place of CPU builds below its parent."""
     folder = tmp_path_factory.mktemp("models") / "cpu"
     folder.mkdir()
-    with serve(ServerChoice("embedded"), folder, folder.parent / "models.log", device="cpu") as started:
+    with serve(ServerSpec("embedded"), folder, folder.parent / "models.log", device="cpu") as started:
         yield started, folder
 
 

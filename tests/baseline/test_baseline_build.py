@@ -150,8 +150,8 @@ def test_unknown_commit_is_an_error_with_what_is_missing(
 def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) -> None:
     other = baseline_build.parse("trunk", checkout)
     commit = git(checkout, "rev-parse", "HEAD")
-    assert (other.kind, other.commit, other.text) == ("commit", commit, f"trunk ({commit[:7]})")
-    assert baseline_build.parse(commit[:10], checkout).text == commit[:7]
+    assert (other.kind, other.commit, other.name) == ("commit", commit, f"trunk ({commit[:7]})")
+    assert baseline_build.parse(commit[:10], checkout).name == commit[:7]
 
     folder = baseline_build.export_commit(other, tmp_path / "cache", checkout)
 

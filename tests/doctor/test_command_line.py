@@ -10,8 +10,7 @@ import pytest
 from fixtures.doctor import Finding, ok, problem, warning
 from fixtures.doctor import __main__ as doctor
 from fixtures.host.process import ProgramError
-
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
 
 
 @pytest.mark.parametrize(

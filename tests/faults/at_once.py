@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from tests.faults.classifier import write_network
 from tests.faults.place import MODEL, OWN, OWN_SERVED, PASSED, Place, ProgramResult, Scenario
 
@@ -55,7 +55,7 @@ def _shared(place: Place) -> Iterator[Any]:
         "output [{ name: 'OUT', data_type: TYPE_FP32, dims: [1] }]\n"
     )
     with serve(
-        ServerChoice("embedded"), repository, place.folder / "server.log", device="cpu", open_to_all=True
+        ServerSpec("embedded"), repository, place.folder / "server.log", device="cpu", open_to_all=True
     ) as server:
         server.client.load_model(OWN)
         yield server

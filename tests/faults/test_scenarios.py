@@ -37,7 +37,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str, has_own_mem
     """The folder that all workers' scenarios share: a model file, the converted case, a Triton repository."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "shared"
-    with locks.hold_file(folder.with_suffix(".lock")):
+    with locks.hold_path(folder):
         if not folder.exists():
             folder.mkdir()
             model = Path(shutil.copy(classifier.__file__, folder))

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from reports.record import files
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 _HANG_S = 90.0
 """Bounds a hang; a run takes a minute, and many on a busy machine."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.errors import SetupError
 from fixtures.fleet import environment
-from tests.helpers import git
+from tests.helpers import ROOT, git
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_folder_that_git_does_not_know_is_refused(tmp_path: Path) -> None:
 def test_bare_process_can_import_shipped_code(root: Path, tmp_path: Path) -> None:
     code = environment.pack(root, code_alone=True)
     call = (
-        f"import sys; sys.path[:0] = [{str(Path(__file__).parents[2])!r}]\n"
+        f"import sys; sys.path[:0] = [{str(ROOT)!r}]\n"
         "from fixtures.fleet import environment\n"
         "sys.path[:1] = []\n"
         "for name in [name for name in sys.modules if name.split('.')[0] == 'fixtures']: del sys.modules[name]\n"

@@ -11,10 +11,10 @@ import pytest
 
 from fixtures.fleet import environment
 from fixtures.fleet.node_work import Order, run_tests
-from fixtures.fleet.progress import Mailbox, Message
+from fixtures.fleet.progress import Mailbox, NodeReport
 from tests.helpers import git
 
-Run = Callable[..., tuple[str, list[Message]]]
+Run = Callable[..., tuple[str, list[NodeReport]]]
 
 
 @pytest.fixture

@@ -166,15 +166,15 @@ def watched(
     gpus = visible_gpus(None)
     assert gpus
     monkeypatch.setattr(time, "time_ns", lambda: round(clock.now_s * S))
-    watch_gpus = GpuWatch(gpus, frozenset(roots), server=server)
+    watch = GpuWatch(gpus, frozenset(roots), server_root=server)
     for step in range(round(seconds / 0.02) + 1):
         clock.now_s = step * 0.02
-        watch_gpus.take()
-    return watch_gpus
+        watch.read()
+    return watch
 
 
-def between(watch_gpus: GpuWatch, opened_s: float, closed_s: float) -> GpuTime:
+def between(watch: GpuWatch, opened_s: float, closed_s: float) -> GpuTime:
     """The watch's figures for a stretch of time."""
-    stretch = watch_gpus.between(round(opened_s * S), round(closed_s * S))
+    stretch = watch.between(round(opened_s * S), round(closed_s * S))
     assert stretch is not None
     return stretch

@@ -144,6 +144,6 @@ def test_waiting_process_is_not_a_holder(tmp_path: Path) -> None:
 
 def test_command_of_holder_is_printed_without_control_characters(beside: Beside) -> None:
     process = beside("input()", "\x1b[31mred\n")
-    while "red" not in (text := locks.describe(process.pid)):
+    while "red" not in (text := locks.describe_process(process.pid)):
         pass
     assert text.isprintable()

@@ -20,7 +20,7 @@ from fixtures.measure.load_data import input_data
 from fixtures.measure.measurement import record_entry
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import LoadPoint
 from reports.record.schema import GpuUse
 from tests.host.fake_nvml import Clock, Nvml, between, watched
@@ -116,7 +116,7 @@ def test_windows_of_a_real_run_match_watch_clock(
     model = timed_server.write(tmp_path / "models", name, timed_server.service_times_ms("fixed"))
     point, plan = LoadPoint("offline", 2, 1), MeasuringPlan(budget_s=1.0)
     with (
-        serve(ServerChoice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
+        serve(ServerSpec("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
         input_data(model, model.samples("evaluation", None, None), server.scratch) as data,
     ):
         assert server.device == "cpu"

@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.cases import names, select_targets
 from fixtures.errors import InputError
-from fixtures.host.targets import CPU, EVERY_TARGET, present
+from fixtures.host.targets import CPU, EVERY_TARGET, present_targets
 from fixtures.plugin.selection import asked_words, id_words
 from tests.helpers import Collect
 
@@ -18,7 +18,7 @@ def test_invalid_expression_selects_no_hardware(wrong: str, collect: Collect) ->
     collected = collect("-k", wrong)
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert collected.targets == {present()[0].name}
+    assert collected.targets == {present_targets()[0].name}
 
 
 # --- hardware ----------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def test_unknown_or_conflicting_hardware_is_refused(
 
 
 def test_empty_selection_states_the_reason(collect: Collect) -> None:
-    own = present()[0].name
+    own = present_targets()[0].name
 
     collected = collect("-k", f"not {own}")
 

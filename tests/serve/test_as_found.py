@@ -25,10 +25,10 @@ from fixtures.serve.as_found import (
 )
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import Arrays, LoadPoint, Model, Tensor
 from fixtures.user_models.repository import RepositoryModel, link_repository, models_in
-from fixtures.user_models.repository_model import declared, with_config
+from fixtures.user_models.repository_model import as_model, with_config
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 
 Found = dict[str, RepositoryModel]
@@ -64,13 +64,13 @@ def server(found: Found, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     """A Triton for that repository."""
     linked = link_repository(found.values(), tmp_path_factory.mktemp("linked"))
     log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(ServerChoice("embedded"), linked, log, device="cpu", auto_complete=True) as started:
+    with serve(ServerSpec("embedded"), linked, log, device="cpu", auto_complete=True) as started:
         yield started
 
 
 def load(server: Server, found: Found, name: str) -> tuple[LoadedModel, Model]:
     loaded = load_model(server, found[name], found)
-    return loaded, with_config(declared(found[name]), loaded.config)
+    return loaded, with_config(as_model(found[name]), loaded.config)
 
 
 @pytest.mark.parametrize("name", ["chain", "caller"])
@@ -154,7 +154,7 @@ def test_server_lists_loaded_models_and_every_version_must_answer(server: Server
     _, model = load(server, found, "doubler")
     loaded = {model.name: model for model in list_models(server)}
     assert "elsewhere" not in loaded
-    assert declared(loaded["doubler"]).inputs[0].shape == (4,)
+    assert as_model(loaded["doubler"]).inputs[0].shape == (4,)
     samples = send_first_request(server, model, None).samples
     check_other_versions(server, model, ["1", "1"], samples)
     with pytest.raises(ProofError, match="version 7"):
@@ -191,7 +191,7 @@ def refusing(
 ) -> Iterator[Server]:
     """A Triton that completes configurations, or one that does not."""
     log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(ServerChoice("embedded"), refused, log, device="cpu", auto_complete=request.param) as started:
+    with serve(ServerSpec("embedded"), refused, log, device="cpu", auto_complete=request.param) as started:
         yield started
 
 
@@ -243,7 +243,7 @@ class Asked:
 
 
 def ask(server: Any, *inputs: Tensor) -> FirstRequest:
-    model = declared(RepositoryModel("choosy", None, None))
+    model = as_model(RepositoryModel("choosy", None, None))
     tensors = {"inputs": inputs, "outputs": (Tensor("OUT", "FP32", (2,)),)}
     return send_first_request(server, Model(**{**vars(model), **tensors}), None)
 

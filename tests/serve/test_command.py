@@ -18,7 +18,7 @@ from fixtures.serve.backends import server_variables
 from fixtures.serve.command import Ports, docker_command, server_environment
 from fixtures.serve.container import check_docker
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerChoice
+from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerSpec
 from tests.serve.programs import script
 
 
@@ -27,7 +27,7 @@ def test_embedded_server_finds_shell_and_python_on_any_path(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", path)
-    server_path = server_environment(ServerChoice("embedded"), "cpu", tmp_path)["PATH"]
+    server_path = server_environment(ServerSpec("embedded"), "cpu", tmp_path)["PATH"]
     assert shutil.which("bash", path=server_path)
     assert shutil.which("python3", path=server_path) == str(Path(sys.executable).with_name("python3"))
 
@@ -39,7 +39,7 @@ def test_embedded_server_needs_writable_backend_folder(
     monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
     with (
         pytest.raises(SetupError, check=lambda error: error.where == str(tmp_path / "closed")),
-        serve(ServerChoice("embedded"), tmp_path, tmp_path / "log", device="cpu"),
+        serve(ServerSpec("embedded"), tmp_path, tmp_path / "log", device="cpu"),
     ):
         pass
 
@@ -103,7 +103,7 @@ def test_missing_docker_engine_gives_reason_of_client(
     assert ("usermod" in str(caught.value.fix)) is (why == "permission denied")
     with (
         pytest.raises(InputError),
-        serve(ServerChoice("docker", IMAGE), tmp_path, tmp_path / "log", device="cpu"),
+        serve(ServerSpec("docker", IMAGE), tmp_path, tmp_path / "log", device="cpu"),
     ):
         pass
     assert list(temporary.iterdir()) == []
@@ -113,8 +113,8 @@ def test_missing_docker_engine_gives_reason_of_client(
 def test_true_fp32_sets_server_environment(tf32: bool | None, given: bool) -> None:
     case = next(case for case in cases_of(recognise("NVIDIA A100")) if case.precision == "fp32")
     deployment = structs.replace(matrix_of(case.model, case.target).deployment, tf32=tf32)
-    for choice in (ServerChoice("docker", IMAGE), ServerChoice("embedded")):
-        command = docker(variables=server_variables(choice, case, deployment))
+    for spec in (ServerSpec("docker", IMAGE), ServerSpec("embedded")):
+        command = docker(variables=server_variables(spec, case, deployment))
         assert ("--env=NVIDIA_TF32_OVERRIDE=0" in command) is given
 
 
@@ -138,10 +138,10 @@ def test_local_server_gets_only_options_it_knows(
         tmp_path / "bin" / "tritonserver",
         f'[ "$1" = --help ] && {{ echo "{known} <boolean>"; exit 0; }}\nprintf "%s\\n" "$@" > {tmp_path}/call; exit 1',
     )
-    choice = ServerChoice("local", str(program))
+    spec = ServerSpec("local", str(program))
     with (
         pytest.raises(ProofError),
-        serve(choice, tmp_path, tmp_path / "log", device="cpu", shared_memory=shared_memory),
+        serve(spec, tmp_path, tmp_path / "log", device="cpu", shared_memory=shared_memory),
     ):
         pass
     options = {line.partition("=")[0].strip("-") for line in (tmp_path / "call").read_text().splitlines()}

@@ -36,10 +36,10 @@ from fixtures.serve.launch import serve
 from fixtures.serve.messages import Message, converse
 from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import LoadPoint, Tensor
 from fixtures.user_models.repository import RepositoryModel
-from fixtures.user_models.repository_model import declared
+from fixtures.user_models.repository_model import as_model
 from tests.conftest import DEPLOYMENT
 from tests.helpers import settings
 from tests.serve.programs import HANG_S, VALUES, doubled_by
@@ -177,7 +177,7 @@ def test_other_server_is_described_by_its_metadata(other: Callable[..., Server])
     server = other()
     assert server.version == "mlserver 1.7.1"
     (found_model,) = list_models(server, ["m"])
-    model = declared(found_model)
+    model = as_model(found_model)
     assert model.inputs == (Tensor("X", "FP32", (4,)),)
     assert model.outputs == (Tensor("Y", "BYTES", ()),)
     assert model.batched
@@ -187,7 +187,7 @@ def test_other_server_is_described_by_its_metadata(other: Callable[..., Server])
         server.check_load(loaded.unreported)
     # Without a leading dynamic axis it has no batches.
     (found_model,) = list_models(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
-    model = declared(found_model)
+    model = as_model(found_model)
     assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))
 
 
@@ -361,7 +361,7 @@ def encrypting(
     options = ["--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}"]
     options += [KEPT] if headers else []
     access = Access(tls=True, ca=file, header_file=headers)
-    start = functools.partial(serve, ServerChoice("embedded"), models, log, device="cpu", open_to_all=True)
+    start = functools.partial(serve, ServerSpec("embedded"), models, log, device="cpu", open_to_all=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
         with start(options=options) as server:
@@ -383,8 +383,8 @@ def job_of(server: Server, built: BuiltModel, data: object) -> Job:
 
 
 def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltModel, tmp_path: Path) -> None:
-    choice = ServerChoice("remote", encrypted.address, encrypted.access)
-    with serve(choice, tmp_path, tmp_path / "log", device="cpu") as server:
+    spec = ServerSpec("remote", encrypted.address, encrypted.access)
+    with serve(spec, tmp_path, tmp_path / "log", device="cpu") as server:
         server.load(doubling, DEPLOYMENT, "online")
         assert doubled_by(server, doubling)
         assert server.name_of(doubling.case) in {entry.name for entry in server.statistics()}

@@ -12,7 +12,7 @@ from fixtures.errors import NotAvailableError, ProofError
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.usage import Usage
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.soak import (
     FEWEST,
     UnderLoad,
@@ -123,7 +123,7 @@ def test_copy_fails_after_loading_and_model_stays(tmp_path: Path) -> None:
     before, repository = contents(tmp_path / "user"), tmp_path / "models"
     write_model(repository, "doubler", own, config())
     with serve(
-        ServerChoice("embedded"), repository, tmp_path / "log", device="cpu", auto_complete=True
+        ServerSpec("embedded"), repository, tmp_path / "log", device="cpu", auto_complete=True
     ) as server:
         server.load_as_found(repository / "doubler")
         as_served = server.client.get_model_config("doubler").config

@@ -12,7 +12,7 @@ from fixtures.cases import matrix_of
 from fixtures.efficiency.in_process import in_process
 from fixtures.host.targets import CPU
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import Model
 from fixtures.user_models.onnx_file import NetworkOptions, description, model_of
 from tests.user_models import networks
@@ -50,7 +50,7 @@ def built(model: Model, folder: Path) -> BuiltModel:
 def served(model: Model, folder: Path, inputs: Any) -> Any:
     """Triton's answers to rows that it gets one by one."""
     build = built(model, folder / "repos")
-    with serve(ServerChoice("embedded"), build.folder.parent, folder / "log", device="cpu") as server:
+    with serve(ServerSpec("embedded"), build.folder.parent, folder / "log", device="cpu") as server:
         server.load(build, matrix_of(model, CPU).deployment, "online")
         count = len(next(iter(inputs.values())))
         rows = [{name: values[row : row + 1] for name, values in inputs.items()} for row in range(count)]

@@ -8,7 +8,7 @@ import pytest
 from fixtures.errors import InputError
 from fixtures.spec import Tensor
 from fixtures.user_models.repository import RepositoryModel, models_called_by, models_in
-from fixtures.user_models.repository_model import declared, why_not_here
+from fixtures.user_models.repository_model import as_model, why_not_here
 from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, write_model
 
 
@@ -80,7 +80,7 @@ def test_configuration_describes_requests(tmp_path: Path) -> None:
     optional = config("STRING", "-1, 2", batch=0).replace("'IN', ", "'IN', optional: true, ")
     write_model(tmp_path, "texts", code("values"), optional)
 
-    model = declared(found_in(tmp_path)["texts"])
+    model = as_model(found_in(tmp_path)["texts"])
 
     assert model.inputs == (Tensor("IN", "BYTES", (-1, 2), optional=True),)
     assert not model.batched
@@ -90,7 +90,7 @@ def test_configuration_describes_requests(tmp_path: Path) -> None:
 def test_load_points_reach_largest_batch(batch: int, largest: int, tmp_path: Path) -> None:
     write_model(tmp_path, "mine", code("values"), config(batch=batch))
 
-    batches = declared(found_in(tmp_path)["mine"]).matrices["cpu"].batches
+    batches = as_model(found_in(tmp_path)["mine"]).matrices["cpu"].batches
 
     assert (min(batches), max(batches)) == (1, largest)
 
