@@ -13,7 +13,6 @@ from msgspec import structs
 from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import InputError, ProofError, SetupError
 from fixtures.host.targets import recognise
-from fixtures.serve import backends
 from fixtures.serve.backends import server_variables
 from fixtures.serve.command import Ports, docker_command, server_environment
 from fixtures.serve.container import check_docker
@@ -30,18 +29,6 @@ def test_embedded_server_finds_shell_and_python_on_any_path(
     server_path = server_environment(ServerSpec("embedded"), "cpu", tmp_path)["PATH"]
     assert shutil.which("bash", path=server_path)
     assert shutil.which("python3", path=server_path) == str(Path(sys.executable).with_name("python3"))
-
-
-def test_embedded_server_needs_writable_backend_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise it would end with an exception and a stack trace when it loads its first model."""
-    monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
-    with (
-        pytest.raises(SetupError, check=lambda error: error.where == str(tmp_path / "closed")),
-        serve(ServerSpec("embedded"), tmp_path, tmp_path / "log", device="cpu"),
-    ):
-        pass
 
 
 def docker(gpus: Sequence[str] = (), image: ContainerImage | None = None, **options: Any) -> list[str]:
