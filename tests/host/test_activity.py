@@ -13,7 +13,7 @@ import pytest
 
 from fixtures.host import activity, machine
 from fixtures.host.activity import GpuTime
-from fixtures.host.nvml import Gpu, gpu_handles, visible_gpus
+from fixtures.host.nvml import GpuHandle, gpu_handles, visible_gpus
 from fixtures.measure import marking
 from fixtures.serve.server import Server
 from fixtures.spec import Device
@@ -124,7 +124,7 @@ def test_only_gpus_of_the_run_are_watched_and_stamped(nvml: Nvml, monkeypatch: p
     for server in (SERVER, dataclasses.replace(SERVER, kind="docker")):
         with server.watch_gpu() as watch:
             assert watch is not None
-            assert watch.gpus == (Gpu("GPU-cccc", "GPU-cccc"), Gpu("GPU-aaaa", "GPU-aaaa"))
+            assert watch.gpus == (GpuHandle("GPU-cccc", "GPU-cccc"), GpuHandle("GPU-aaaa", "GPU-aaaa"))
     assert machine.gpu_names() == ("NVIDIA GPU-cccc", "NVIDIA GPU-aaaa")
     assert list(machine.stamp("cuda").gpu_uuids) == ["GPU-cccc", "GPU-aaaa"]
     assert list(machine.stamp("cpu").gpu_uuids) == []
@@ -146,7 +146,7 @@ def test_neither_a_cpu_servers_gpu_nor_several_with_mig_are_watched(nvml: Nvml) 
 def test_mig_instance_has_clocks_but_no_energy(nvml: Nvml, stretch: Stretch, visible: str | None) -> None:
     nvml.instances = {"GPU-aaaa": ["MIG-1", "MIG-2"]}
     nvml.reasons = lambda _now: 0x4
-    assert visible_gpus(visible) == (Gpu("MIG-1", "GPU-aaaa"),)
+    assert visible_gpus(visible) == (GpuHandle("MIG-1", "GPU-aaaa"),)
     visible_gpus.cache_clear()
     one = stretch()
     use = marking.gpu_use([one], 100)
