@@ -26,7 +26,7 @@ from fixtures.models import all_models
 from fixtures.serve import wheels
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import TRITON_VARIABLE, ServerChoice
+from fixtures.serve.server_spec import TRITON_VARIABLE, ServerSpec
 from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
 from reports.__main__ import main
@@ -77,7 +77,7 @@ _ASKED_FOR = ("campaign", "contract")
 """Marks of tests that take minutes or download much."""
 _SLOWEST = (
     "tests/whole_runs/test_repository_runs.py",
-    "tests/against/test_other_repository.py",
+    "tests/baseline/test_other_repository.py",
     "tests/whole_runs/",
     "tests/user_models/test_several_shapes.py",
 )
@@ -221,7 +221,7 @@ def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
     """A real server and its model folder, which tests fill: the place of CPU builds below its parent."""
     folder = tmp_path_factory.mktemp("models") / "cpu"
     folder.mkdir()
-    with serve(ServerChoice("embedded"), folder, folder.parent / "models.log", device="cpu") as started:
+    with serve(ServerSpec("embedded"), folder, folder.parent / "models.log", device="cpu") as started:
         yield started, folder
 
 
@@ -284,7 +284,7 @@ def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
     return fake
 
 
-class Ended(NamedTuple):
+class ProgramResult(NamedTuple):
     """A command of the reports that has ended."""
 
     status: int
@@ -292,17 +292,17 @@ class Ended(NamedTuple):
     err: str
 
 
-Reports = Callable[..., Ended]
+Reports = Callable[..., ProgramResult]
 
 
 @pytest.fixture
 def reports(capsys: pytest.CaptureFixture[str]) -> Reports:
     """Run a command of `python -m reports`; returns its exit status and what it printed."""
 
-    def run(*words: object) -> Ended:
+    def run(*words: object) -> ProgramResult:
         capsys.readouterr()
         status = main(list(map(str, words)))
-        return Ended(status, *capsys.readouterr())
+        return ProgramResult(status, *capsys.readouterr())
 
     return run
 

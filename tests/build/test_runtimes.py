@@ -17,7 +17,7 @@ from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import nvml, scratch
 from fixtures.host.targets import recognise
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import Case
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, build, case_with, writing
 
@@ -85,7 +85,7 @@ def test_serving_leaves_build_unchanged(own_runtimes: None, tmp_path: Path) -> N
     beside = built.folder / "2"
     shutil.copytree(built.folder / "1", beside)
     (beside / "runtime.py").write_text(RUNTIME.replace("lambda arrays: [", "lambda arrays: [2 * "))
-    with serve(ServerChoice("embedded"), built.folder.parent, tmp_path / "log", device="cpu") as server:
+    with serve(ServerSpec("embedded"), built.folder.parent, tmp_path / "log", device="cpu") as server:
         server.load(built, deployment, "online")
         (answer,) = server.infer(str(case), MICRO, ONES).values()
     assert answer.tolist() == [[1.0] * 10]

@@ -10,8 +10,7 @@ import pytest
 from fixtures.doctor import Finding, ok, problem, warning
 from fixtures.doctor import __main__ as doctor
 from fixtures.host.process import ProgramError
-
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
 
 
 @pytest.mark.parametrize(
@@ -28,9 +27,7 @@ def test_status_is_1_if_benchmarks_would_stop(
     monkeypatch.setattr(doctor, "checks", lambda *_arguments, **_options: iter(checks))
     assert doctor.main([]) == status
     printed = capsys.readouterr().out
-    assert all(
-        part in printed for finding in findings for part in (finding.state, finding.found, finding.fix)
-    )
+    assert all(part in printed for finding in findings for part in (finding.state, finding.text, finding.fix))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +37,7 @@ def test_failing_check_does_not_hide_others(error: Exception) -> None:
     def check() -> Finding:
         raise error
 
-    assert doctor.looked_at(check).state == "warning"
+    assert doctor.run_check(check).state == "warning"
 
 
 def in_a_bare_python(*arguments: str) -> tuple[int, dict[str, str]]:

@@ -13,7 +13,7 @@ from fixtures.frameworks import cuda_libraries as libraries
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.cuda_libraries import GpuCode
 from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from tests.doctor.conftest import Docker
 from tests.host.fake_nvml import Nvml
 from tests.host.libraries import write_library
@@ -71,7 +71,7 @@ def test_unusable_gpu_packages_are_a_problem(changes: dict[str, Any], fix: str) 
     "installed", [TensorRT("tensorrt-cu13", "11.4.0.106"), TensorRT("tensorrt-cu12", "10.16.1.11")]
 )
 def test_unusable_tensorrt_is_a_warning(installed: TensorRT) -> None:
-    assert look(tensorrt=installed) == Finding("warning", look(tensorrt=installed).found, f"{RUN}-trt")
+    assert look(tensorrt=installed) == Finding("warning", look(tensorrt=installed).text, f"{RUN}-trt")
 
 
 def test_gpu_setup_is_read_from_package_files(
@@ -93,7 +93,7 @@ def test_gpu_setup_is_read_from_package_files(
 
 # --- which cases run ---------------------------------------------------------------------------------------
 
-EMBEDDED = ServerChoice("embedded")
+EMBEDDED = ServerSpec("embedded")
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def every_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def can_run(found: Finding) -> set[str]:
     """The formats that a finding says can run."""
-    return set(found.found.partition(" can run")[0].split(", "))
+    return set(found.text.partition(" can run")[0].split(", "))
 
 
 def test_skipped_formats_name_missing_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ def test_container_is_checked_for_backends_and_tensorrt(
 ) -> None:
     monkeypatch.setattr(tensorrt, "installed", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
     docker({"Runtimes": {"nvidia": {}}}, ["NVIDIA_TRITON_SERVER_VERSION=24.10", "TRT_VERSION=10.5.0.18"])
-    finding = gpu.formats(ServerChoice("docker"), "cuda")
+    finding = gpu.formats(ServerSpec("docker"), "cuda")
 
     assert {"onnx-trt-fp16", "pt2-fp32", "trt-fp16"} & can_run(finding) == {"onnx-trt-fp16"}
     assert "tensorrt-cu12==10.5.0.*" in finding.fix

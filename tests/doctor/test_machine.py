@@ -50,7 +50,7 @@ def test_low_memory_names_affected_models(
 ) -> None:
     monkeypatch.setattr(host, "free_memory_gib", lambda: free)
     finding = machine.memory()
-    assert (finding.state, named in finding.found) == (state, True), "its calibration takes more"
+    assert (finding.state, named in finding.text) == (state, True), "its calibration takes more"
 
 
 @pytest.mark.parametrize(("free", "state"), [(8, "problem"), (64, "warning"), (2048, "ok")])
@@ -71,7 +71,7 @@ def test_nearly_full_disk_is_named(
 
     finding = machine.disks()
 
-    assert (finding.state, str(tmp_path) in finding.found) == (state, True)
+    assert (finding.state, str(tmp_path) in finding.text) == (state, True)
 
 
 def test_unwritable_folder_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

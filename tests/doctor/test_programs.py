@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fixtures.doctor import programs
-from fixtures.doctor.__main__ import looked_at
+from fixtures.doctor.__main__ import run_check
 from fixtures.errors import InputError
 from fixtures.host import locks, machine
 from fixtures.serve import backends, container, wheels
-from fixtures.serve.launch import ServerChoice
+from fixtures.serve.launch import ServerSpec
 from tests.doctor.conftest import Docker
 from tests.helpers import project_file
 from tests.host.fake_nvml import Nvml
@@ -37,7 +37,7 @@ def test_missing_libpython_is_a_problem_with_its_fix(monkeypatch: pytest.MonkeyP
         raise InputError("libpython3.11.so.1.0 is missing", fix="apt-get install libpython3.11")
 
     monkeypatch.setattr(wheels, "libpython", missing)
-    finding = looked_at(lambda: programs.python((3, 11, 7), "x86_64"))
+    finding = run_check(lambda: programs.python((3, 11, 7), "x86_64"))
 
     assert (finding.state, finding.fix) == ("problem", "apt-get install libpython3.11")
 
@@ -80,10 +80,10 @@ def test_missing_wrong_or_duplicate_package_is_named(
     finding = programs.packages(["torch~=2.13.0", "numpy<2"], installed.get)
 
     assert finding.state == state
-    assert named in finding.found
+    assert named in finding.text
 
 
-EMBEDDED = ServerChoice("embedded")
+EMBEDDED = ServerSpec("embedded")
 
 
 @pytest.fixture
@@ -114,18 +114,18 @@ def test_container_gets_gpu_by_nvidia_toolkit(
 ) -> None:
     docker(about, ["NVIDIA_TRITON_SERVER_VERSION=24.10"])
     monkeypatch.setattr(container, "CDI_FOLDERS", (tmp_path,))
-    finding = programs.triton(ServerChoice("docker", IMAGE), "cuda")
+    finding = programs.triton(ServerSpec("docker", IMAGE), "cuda")
 
     assert finding.state == ("problem" if fix else "ok")
     assert fix in finding.fix
-    assert programs.triton(ServerChoice("docker", IMAGE), "cpu").state == "ok", "a CPU's cases need none"
+    assert programs.triton(ServerSpec("docker", IMAGE), "cpu").state == "ok", "a CPU's cases need none"
 
 
 @pytest.mark.parametrize("is_here", [True, False])
 def test_unsupported_release_is_a_problem_before_pull(a100: Nvml, docker: Docker, is_here: bool) -> None:
     a100.capabilities = {"GPU-aaaa": (10, 0)}
     docker(TOOLKIT, ["NVIDIA_TRITON_SERVER_VERSION=24.10"] if is_here else None)
-    finding = programs.triton(ServerChoice("docker", IMAGE), "cuda")
+    finding = programs.triton(ServerSpec("docker", IMAGE), "cuda")
 
     assert finding.state == "problem"
     assert finding.fix == "--triton docker:nvcr.io/nvidia/tritonserver:25.02-py3"
@@ -137,8 +137,8 @@ def test_driver_older_than_cuda_is_a_warning(
     docker(TOOLKIT, ["NVIDIA_TRITON_SERVER_VERSION=24.10"])
     monkeypatch.setattr(a100, "nvmlSystemGetDriverVersion", lambda: "470.57.02")
     machine.gpus_of.cache_clear()
-    finding = programs.triton(ServerChoice("docker", IMAGE), "cuda")
-    assert (finding.state, "470.57.02" in finding.found) == ("warning", True)
+    finding = programs.triton(ServerSpec("docker", IMAGE), "cuda")
+    assert (finding.state, "470.57.02" in finding.text) == ("warning", True)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_broken_load_generator_is_a_problem(
     finding = programs.load_generator()
 
     assert (finding.state, bool(finding.fix)) == (("problem", True) if named else ("ok", False))
-    assert named in finding.found
+    assert named in finding.text
 
 
 def test_server_is_started_unless_machine_is_locked(private_lock: Path) -> None:
@@ -169,7 +169,7 @@ def test_server_is_started_unless_machine_is_locked(private_lock: Path) -> None:
     os.close(other)
 
     assert finding.state == beside.state == "ok"
-    assert ("ready in" in finding.found, "ready in" in beside.found) == (True, False)
+    assert ("ready in" in finding.text, "ready in" in beside.text) == (True, False)
 
 
 def test_failing_server_is_a_problem(
@@ -177,9 +177,9 @@ def test_failing_server_is_a_problem(
 ) -> None:
     """The embedded server is ready without a model, and ends as it loads the first."""
     program = script(tmp_path / "tritonserver", "echo no licence\nexit 1")
-    finding = programs.triton(ServerChoice("local", str(program)), "cpu")
-    assert (finding.state, finding.found.endswith("no licence")) == ("problem", True)
-    assert programs.triton(ServerChoice("remote", "127.0.0.1:9"), "cpu").state == "problem"
+    finding = programs.triton(ServerSpec("local", str(program)), "cpu")
+    assert (finding.state, finding.text.endswith("no licence")) == ("problem", True)
+    assert programs.triton(ServerSpec("remote", "127.0.0.1:9"), "cpu").state == "problem"
     monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
     closed = programs.triton(EMBEDDED, "cpu")
     assert (closed.state, "chmod 1777" in closed.fix) == ("problem", True)
@@ -198,7 +198,7 @@ def test_container_needs_running_engine_and_image(
 ) -> None:
     script(tmp_path / "docker", lines)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    finding = looked_at(lambda: programs.triton(ServerChoice("docker", "some/image"), "cpu"))
+    finding = run_check(lambda: programs.triton(ServerSpec("docker", "some/image"), "cpu"))
 
     assert finding.state == state
     assert fix in finding.fix

@@ -31,7 +31,7 @@ from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import LoadPoint
 from reports.record.figures import best_of
 from reports.record.schema import Estimate, Load
@@ -166,7 +166,7 @@ def test_slower_served_model_is_measured_slower(make_build: MakeBuild, tmp_path:
     model = build.case.model
     sample = {model.inputs[0].name: np.array([[1, 2, 3, 4]], np.float32)}
     with (
-        serve(ServerChoice("embedded"), tmp_path, tmp_path / "server.log", device="cpu") as server,
+        serve(ServerSpec("embedded"), tmp_path, tmp_path / "server.log", device="cpu") as server,
         input_data(model, toy.samples_of(sample), server.scratch) as data,
         in_process(build, DEPLOYMENT, sample) as worker,
     ):

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from tests.faults.classifier import write_network
-from tests.faults.place import MODEL, OWN, OWN_SERVED, PASSED, Ended, Place, Scenario
+from tests.faults.place import MODEL, OWN, OWN_SERVED, PASSED, Place, ProgramResult, Scenario
 
 
-def _one_case(place: Place) -> Ended:
+def _one_case(place: Place) -> ProgramResult:
     """Two runs convert one case, and serve what one of them has converted."""
     (place.folder / "repos").mkdir()
     first = place.start(*OWN_SERVED)
@@ -24,7 +24,7 @@ def _one_case(place: Place) -> Ended:
     return second
 
 
-def _rebuilt_meanwhile(place: Place) -> Ended:
+def _rebuilt_meanwhile(place: Place) -> ProgramResult:
     """Another run converts another checkpoint into the same folder while this one evaluates."""
     place.start(*OWN_SERVED)
     log, evaluation = place.log, place.runs[-1]
@@ -36,7 +36,7 @@ def _rebuilt_meanwhile(place: Place) -> Ended:
     assert conversion.status == PASSED, conversion.text
     assert evaluation.wait(240) == PASSED, log.read_text()
     assert "other.onnx" not in str(place.record(OWN).build)
-    return Ended(evaluation.returncode, log.read_text())
+    return ProgramResult(evaluation.returncode, log.read_text())
 
 
 @contextlib.contextmanager
@@ -55,7 +55,7 @@ def _shared(place: Place) -> Iterator[Any]:
         "output [{ name: 'OUT', data_type: TYPE_FP32, dims: [1] }]\n"
     )
     with serve(
-        ServerChoice("embedded"), repository, place.folder / "server.log", device="cpu", open_to_all=True
+        ServerSpec("embedded"), repository, place.folder / "server.log", device="cpu", open_to_all=True
     ) as server:
         server.client.load_model(OWN)
         yield server
@@ -74,7 +74,7 @@ def _models(server: Any) -> set[tuple[str, str]]:
     return {(model.name, model.state) for model in index if model.state == "READY"}
 
 
-def _remote_killed(place: Place) -> Ended:
+def _remote_killed(place: Place) -> ProgramResult:
     """The next run removes from a shared server what a killed one has left there, and nothing else."""
     with _shared(place) as server:
         place.start(*OWN_SERVED, "--triton", server.address)

@@ -46,7 +46,7 @@ SLOW = "cpu-slow-asis"
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProgramResult:
     """The end of a run."""
 
     status: int
@@ -149,15 +149,15 @@ class Place:
             lambda: re.search(pattern, self.log.read_text(errors="replace")) is not None, pattern, seconds
         )
 
-    def ends(self, seconds: float = HANG_S) -> Ended:
+    def ends(self, seconds: float = HANG_S) -> ProgramResult:
         """Wait for the end of the last run."""
         try:
             status = self.runs[-1].wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"hangs:\n{self.log.read_text(errors='replace')}") from None
-        return Ended(status, self.log.read_text(errors="replace"))
+        return ProgramResult(status, self.log.read_text(errors="replace"))
 
-    def run(self, *options: str, seconds: float = HANG_S, **how: Any) -> Ended:
+    def run(self, *options: str, seconds: float = HANG_S, **how: Any) -> ProgramResult:
         """Run the suite, or other `words`, to the end."""
         self.start(*options, **how)
         return self.ends(seconds)
@@ -200,7 +200,7 @@ class Scenario:
 
     name: str
     """What happens."""
-    act: Callable[[Place], Ended]
+    act: Callable[[Place], ProgramResult]
     """Does it, and returns how the run ended. Raises AssertionError if it left something wrong."""
     statuses: tuple[int, ...]
     """The right exit statuses."""

@@ -20,8 +20,8 @@ from tests.faults.place import (
     PROOF,
     SLOW,
     SLOW_PROOF,
-    Ended,
     Place,
+    ProgramResult,
     Scenario,
     folders_of_runs,
 )
@@ -54,7 +54,7 @@ def reach(place: Place, stage: str) -> None:
         )
 
 
-def _interrupted(place: Place) -> Ended:
+def _interrupted(place: Place) -> ProgramResult:
     reach(place, "converting")
     place.runs[-1].send_signal(signal.SIGINT)
     ended = place.ends(90)
@@ -63,7 +63,7 @@ def _interrupted(place: Place) -> Ended:
     return ended
 
 
-def _stopped(place: Place) -> Ended:
+def _stopped(place: Place) -> ProgramResult:
     """The server does not answer for 20 s, and later the load generator for 5."""
     reach(place, "measuring")
     for program, seconds, later in (("tritonserver", 20, "[4-9]"), ("perf_analyzer", 5, "([7-9]|[0-9]{2})")):
@@ -76,19 +76,19 @@ def _stopped(place: Place) -> Ended:
     return place.ends()
 
 
-def _hangs(place: Place) -> Ended:
+def _hangs(place: Place) -> ProgramResult:
     reach(place, "evaluating")
     place.process("tritonserver").suspend()
     return place.ends()
 
 
-def _stub_killed(place: Place) -> Ended:
+def _stub_killed(place: Place) -> ProgramResult:
     reach(place, "evaluating")
     place.process("triton_python_backend_stub").kill()
     return place.ends()
 
 
-def _load_generator_killed(place: Place) -> Ended:
+def _load_generator_killed(place: Place) -> ProgramResult:
     """The pass is repeated, and the record says so."""
     reach(place, "measuring")
     place.process("perf_analyzer").kill()
@@ -98,7 +98,7 @@ def _load_generator_killed(place: Place) -> Ended:
     return ended
 
 
-def _tox(place: Place) -> Ended:
+def _tox(place: Place) -> ProgramResult:
     """A run through the real tox, with the timeouts of this project's tox.ini."""
     project = ConfigParser()
     project.read(ROOT / "tox.ini")
@@ -120,7 +120,7 @@ def _tox(place: Place) -> Ended:
     text = place.log.read_text(errors="replace")
     assert (place.folder / "junit.xml").is_file(), text
     assert "interrupted, so only" in text, text
-    return Ended(ENDED, text)
+    return ProgramResult(ENDED, text)
 
 
 def tox_program() -> Path | None:
@@ -130,7 +130,7 @@ def tox_program() -> Path | None:
     return beside_python if beside_python.exists() else Path(on_path) if on_path else None
 
 
-def _next_run_cleans(place: Place) -> Ended:
+def _next_run_cleans(place: Place) -> ProgramResult:
     reach(place, "evaluating")
     for process in place.household.processes():
         process.kill()  # the guards too
@@ -141,7 +141,7 @@ def _next_run_cleans(place: Place) -> Ended:
     return ended
 
 
-def _comparison_killed(place: Place) -> Ended:
+def _comparison_killed(place: Place) -> ProgramResult:
     """The next comparison removes its worktree and its unfinished folder."""
     options = (*OWN_POINT, "--against", "HEAD", "--point-budget-s", "2")
     place.start(*options)

@@ -22,8 +22,8 @@ from tests.faults.place import (
     REFUSED,
     SLOW,
     SLOW_PROOF,
-    Ended,
     Place,
+    ProgramResult,
     Scenario,
 )
 from tests.faults.signals import reach
@@ -39,7 +39,7 @@ failed before it came."""
 def _mounted(name: str, script: str) -> Scenario:
     """A run with a mount that no other process sees, and a temporary folder of its own."""
 
-    def act(place: Place) -> Ended:
+    def act(place: Place) -> ProgramResult:
         temporary = place.folder / "tmp"
         temporary.mkdir()
         before = ("unshare", "--mount", "sh", "-c", f'{script}; exec "$@"', "sh")
@@ -58,7 +58,7 @@ def _can_mount() -> str:
     return "" if done.returncode == 0 else "must not mount a file system"
 
 
-def _no_ports(place: Place) -> Ended:
+def _no_ports(place: Place) -> ProgramResult:
     """A network of its own, which has only two ports to give."""
     limit_ports = (
         "ip link set lo up 2>/dev/null || ifconfig lo up; echo 40000 40001 > "
@@ -67,7 +67,7 @@ def _no_ports(place: Place) -> Ended:
     return place.run(*PROOF, before=("unshare", "--net", "sh", "-c", f'{limit_ports}; exec "$@"', "sh"))
 
 
-def _odd_checkout(place: Place) -> Ended:
+def _odd_checkout(place: Place) -> ProgramResult:
     """A blank, a quote and an umlaut in the path of the checkout."""
     checkout = place.folder / _ODD / "checkout"
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
@@ -78,19 +78,19 @@ def _odd_checkout(place: Place) -> Ended:
     return place.run(*OWN_SERVED, folder=checkout)
 
 
-def _bare_environment(place: Place) -> Ended:
+def _bare_environment(place: Place) -> ProgramResult:
     c_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     return place.run(*PROOF, environment={"PATH": "", "HOME": None, **c_locale})
 
 
-def _nobody_reads(place: Place) -> Ended:
+def _nobody_reads(place: Place) -> ProgramResult:
     place.quiet = True
     reader, writer = os.pipe()
     os.close(reader)
     return place.run(*PROOF, stdout=writer)
 
 
-def _clock_jumps(place: Place) -> Ended:
+def _clock_jumps(place: Place) -> ProgramResult:
     """The clock is set back during the evaluation, by a stand-in: the real one is the whole machine's."""
     place.file(
         "jumping.py",
@@ -110,7 +110,7 @@ def _clock_jumps(place: Place) -> Ended:
 def _gone(name: str, options: tuple[str, ...], stage: str, folder_of: Callable[[Place], Path]) -> Scenario:
     """A folder that a run needs is deleted while it evaluates."""
 
-    def act(place: Place) -> Ended:
+    def act(place: Place) -> ProgramResult:
         place.start(*options)
         place.says(stage)
         shutil.rmtree(folder_of(place))
@@ -119,7 +119,7 @@ def _gone(name: str, options: tuple[str, ...], stage: str, folder_of: Callable[[
     return Scenario(f"{name} is deleted in mid-run", act, (PASSED, *_FAILED))
 
 
-def _temporary_gone(place: Place) -> Ended:
+def _temporary_gone(place: Place) -> ProgramResult:
     """The temporary folder is deleted while a run measures; later the run is interrupted."""
     reach(place, "measuring")
     shutil.rmtree(place.household.temporary, ignore_errors=True)  # the run may put something there meanwhile
@@ -131,7 +131,7 @@ def _temporary_gone(place: Place) -> Ended:
     return ended
 
 
-def _memory_fills(place: Place) -> Ended:
+def _memory_fills(place: Place) -> ProgramResult:
     """Shared memory is full for five seconds while a run measures."""
     reach(place, "measuring")
     status = os.statvfs("/dev/shm")
@@ -150,7 +150,7 @@ def _needs_own_memory() -> str:
     return "" if own_machine.enter() else "needs root, and a kernel that lets it mount"
 
 
-def _disk_fills(place: Place) -> Ended:
+def _disk_fills(place: Place) -> ProgramResult:
     """The disk is full when a record is written again; the record from before stays readable."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place.results)], check=True)
     try:
@@ -185,7 +185,7 @@ def _cannot_become(user: tuple[str, ...]) -> str:
     return "another user cannot read this environment" if done.returncode else ""
 
 
-def _as_another_user(place: Place) -> Ended:
+def _as_another_user(place: Place) -> ProgramResult:
     """A user who does not own the environment proves a case."""
     for path in place.folder.parents:
         if path.stat().st_uid == os.getuid() and not path.stat().st_mode & stat.S_IXOTH:
@@ -196,7 +196,7 @@ def _as_another_user(place: Place) -> Ended:
     return place.run(*PROOF, before=_USER, environment={"HOME": str(place.folder)})
 
 
-def _holder_is_killed(place: Place) -> Ended:
+def _holder_is_killed(place: Place) -> ProgramResult:
     """Another user's run that holds the machine is killed, and the waiting run goes on."""
     code = (
         "import time\nfrom fixtures.host import locks\n"

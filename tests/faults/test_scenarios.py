@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import locks
-from fixtures.host.scratch import remove_unused
+from fixtures.host.scratch import remove_unused_segments
 from tests import own_machine
 from tests.faults import at_once, classifier, signals, surroundings
-from tests.faults.place import GONE_S, OWN, Ended, Place, Scenario, leftovers
+from tests.faults.place import GONE_S, OWN, Place, ProgramResult, Scenario, leftovers
 from tests.helpers import Household
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import ROOT, suite
@@ -37,7 +37,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str, has_own_mem
     """The folder that all workers' scenarios share: a model file, the converted case, a Triton repository."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "shared"
-    with locks.hold_file(folder.with_suffix(".lock")):
+    with locks.hold_path(folder):
         if not folder.exists():
             folder.mkdir()
             model = Path(shutil.copy(classifier.__file__, folder))
@@ -86,7 +86,7 @@ def test_run_survives_fault(scenario: Scenario, place: Place, has_own_memory: bo
         pytest.fail(f"{problem}\n{ended.text[-4000:]}", pytrace=False)
 
 
-def what_is_wrong(scenario: Scenario, ended: Ended, place: Place) -> str:
+def what_is_wrong(scenario: Scenario, ended: ProgramResult, place: Place) -> str:
     """The first problem; empty if there is none."""
     if ended.status not in scenario.statuses:
         return f"the exit status is {ended.status}, not {' or '.join(map(str, scenario.statuses))}"
@@ -103,6 +103,6 @@ def what_is_left(new: set[Path], has_own_memory: bool) -> str:
     """The new files in shared memory and in the checkout, except those of other processes."""
     segments = [path for path in new if path.parent == _MEMORY and path.exists()]
     if not has_own_memory:
-        segments = remove_unused(path for path in segments if path.name.startswith("tritonproof-"))
+        segments = remove_unused_segments(path for path in segments if path.name.startswith("tritonproof-"))
     files = [path for path in new if path.parent == ROOT and not path.name.startswith((".", "__pycache__"))]
     return f"left: {sorted(map(str, segments + files))}" if segments or files else ""

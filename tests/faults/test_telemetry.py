@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.host.process import minimal_environment
 from fixtures.serve.command import Ports, docker_command
-from fixtures.serve.server_spec import Image
+from fixtures.serve.server_spec import ContainerImage
 from tests.whole_runs.suite import ROOT
 
 SWITCH = "ORT_DISABLE_TELEMETRY"
@@ -40,7 +40,11 @@ def test_installed_onnx_runtime_knows_telemetry_switch() -> None:
 
 def test_servers_and_containers_get_telemetry_switch() -> None:
     command = docker_command(
-        Image("tritonserver:24.10-py3"), Path("models"), Ports(1, 2, 3), shared_memory="none", name="one"
+        ContainerImage("tritonserver:24.10-py3"),
+        Path("models"),
+        Ports(1, 2, 3),
+        shared_memory="none",
+        name="one",
     )
 
     assert minimal_environment()[SWITCH] == "1"

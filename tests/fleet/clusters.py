@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import records_in
+from tests.helpers import ROOT, records_in
 
-ROOT = Path(__file__).parents[2]
 _HANG_S = 90.0
 """Bounds a hang; a run takes a minute, and many on a busy machine."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.errors import InputError, SetupError
 from fixtures.fleet import cluster
-from fixtures.fleet.cluster import Node, fitting, kinds_text, nodes_from, targets_of, why_no_node
+from fixtures.fleet.cluster import Node, kinds_text, nodes_for, nodes_from, targets_of, why_no_node
 from fixtures.host.targets import CPU, OTHER_GPU, TARGETS
 from fixtures.spec import Target
 from tests.helpers import Collect
@@ -60,7 +60,7 @@ A100, MANY, NO_GPU = node("1", "A100", gpus=1), node("2", "A100", "A100-80G", gp
 def test_cases_run_on_nodes_with_their_hardware(
     target: Target, gpus: int, nodes: list[Node], fit: list[Node]
 ) -> None:
-    assert fitting(target, nodes, gpus) == fit
+    assert nodes_for(target, nodes, gpus) == fit
 
 
 def test_test_without_matching_node_names_available_hardware() -> None:
@@ -103,7 +103,7 @@ def test_bad_or_unreachable_address_is_refused(address: str) -> None:
             address = f"127.0.0.1:{server.getsockname()[1]}"
 
     with pytest.raises(InputError, check=lambda error: error.where.startswith("--fleet ")):
-        cluster.check_answers(address)
+        cluster.check_reachable(address)
 
 
 def test_missing_ray_names_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:

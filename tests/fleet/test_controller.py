@@ -11,7 +11,7 @@ from msgspec import structs
 from fixtures.cases import cases_of
 from fixtures.fleet.cluster import Node
 from fixtures.fleet.groups import Group
-from fixtures.fleet.progress import TRIES, Mailbox, Message, Progress
+from fixtures.fleet.progress import TRIES, Mailbox, NodeReport, Progress
 from fixtures.host.targets import CPU
 from fixtures.plugin.fleet import keep, records_of, report_from
 from fixtures.run import record_file
@@ -97,7 +97,7 @@ def test_another_node_gets_only_remaining_tests(progress: Progress) -> None:
     progress.running = TESTS[1]
 
     assert progress.lose() == []
-    assert progress.left == list(TESTS[1:])
+    assert progress.remaining == list(TESTS[1:])
     assert progress.choose(NODES, busy=()) == NODES[1]
 
 
@@ -109,13 +109,13 @@ def test_test_that_loses_its_node_repeatedly_is_given_up(progress: Progress) -> 
         given_up += progress.lose()
 
     assert given_up == [TESTS[0]]
-    assert progress.left == list(TESTS[1:])
+    assert progress.remaining == list(TESTS[1:])
 
 
 def test_group_that_cannot_start_is_given_up(progress: Progress) -> None:
     assert progress.lose() == []
     assert progress.lose() == list(TESTS)
-    assert progress.left == []
+    assert progress.remaining == []
 
 
 def test_node_deaths_between_tests_cost_no_test(progress: Progress) -> None:
@@ -124,14 +124,14 @@ def test_node_deaths_between_tests_cost_no_test(progress: Progress) -> None:
         progress.finish(test)
         assert progress.lose() == []
 
-    assert progress.left == [TESTS[2]]
+    assert progress.remaining == [TESTS[2]]
 
 
 # --- the mailbox --------------------------------------------------------------------------------------------
 
 
 def test_replaced_node_is_told_to_end_and_every_node_when_run_ends() -> None:
-    old, new = (Message(0, attempt, [], [], {}) for attempt in (1, 2))
+    old, new = (NodeReport(0, attempt, [], [], {}) for attempt in (1, 2))
     mailbox = Mailbox()
     mailbox.expect(0, 1)
     mailbox.expect(0, 2)

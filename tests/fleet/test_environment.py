@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.errors import SetupError
 from fixtures.fleet import environment
-from tests.helpers import git
+from tests.helpers import ROOT, git
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_node_gets_current_files_without_ignored_ones(root: Path, tmp_path: Path) -> None:
-    packed = environment.packed(root)
+    packed = environment.pack(root)
     (root / "fixtures" / "code.py").touch()
     environment.unpack(packed, tmp_path / "node")
 
-    assert environment.packed(root) == packed, "the same files give the same bytes"
+    assert environment.pack(root) == packed, "the same files give the same bytes"
     paths = [path for path in (tmp_path / "node").rglob("*") if path.is_file()]
     assert {str(path.relative_to(tmp_path / "node")): path.read_text() for path in paths} == {
         ".gitignore": "ignored\n",
@@ -50,17 +50,17 @@ def test_node_gets_current_files_without_ignored_ones(root: Path, tmp_path: Path
 
 def test_folder_that_git_does_not_know_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SetupError, check=lambda error: str(tmp_path) in error.where):
-        environment.packed(tmp_path)
+        environment.pack(tmp_path)
 
 
 def test_bare_process_can_import_shipped_code(root: Path, tmp_path: Path) -> None:
-    code = environment.packed(root, code_alone=True)
+    code = environment.pack(root, code_alone=True)
     call = (
-        f"import sys; sys.path[:0] = [{str(Path(__file__).parents[2])!r}]\n"
+        f"import sys; sys.path[:0] = [{str(ROOT)!r}]\n"
         "from fixtures.fleet import environment\n"
         "sys.path[:1] = []\n"
         "for name in [name for name in sys.modules if name.split('.')[0] == 'fixtures']: del sys.modules[name]\n"
-        f"environment.importing({code!r})()\n"
+        f"environment.import_hook({code!r})()\n"
         "import fixtures.code\n"
         "print(fixtures.code.VALUE, fixtures.code.__file__)"
     )
@@ -85,7 +85,7 @@ def test_bare_process_can_import_shipped_code(root: Path, tmp_path: Path) -> Non
     ],
 )
 def test_node_run_drops_rays_allocator(given: str, kept: str | None) -> None:
-    environ = environment.without_rays_own({"PATH": "/bin", "LD_PRELOAD": given, "RAY_JOB_ID": "1"})
+    environ = environment.without_ray_variables({"PATH": "/bin", "LD_PRELOAD": given, "RAY_JOB_ID": "1"})
 
     assert environ.get("LD_PRELOAD") == kept
     assert set(environ) - {"LD_PRELOAD"} == {"PATH"}

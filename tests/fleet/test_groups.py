@@ -12,8 +12,7 @@ from fixtures.fleet.groups import (
     digest,
     earlier_durations,
     expected_seconds,
-    groups_by_case,
-    groups_by_model,
+    groups_of,
     split,
     sum_s,
 )
@@ -55,7 +54,7 @@ def test_expected_seconds_come_from_closest_records(results: Path, key: Case, se
 
 def test_groups_are_models_with_longest_first(collect: Collect) -> None:
     collected = collect("--target", "cpu")
-    groups = groups_by_model(as_grouped(collected.selected), {})
+    groups = groups_of(as_grouped(collected.selected), {}, by="model")
 
     assert len(groups) == len({group.model for group in groups}) > 1
     assert [group.expected_s for group in groups] == sorted(
@@ -74,7 +73,7 @@ def test_conversion_counts_once_per_case(tmp_path: Path, collect: Collect) -> No
     record = examples.record(case=case, build=build, stage_seconds=seconds)
     files.write(record, files.path_of(case, tmp_path))
 
-    (group,) = groups_by_case(tests, earlier_durations(tmp_path))
+    (group,) = groups_of(tests, earlier_durations(tmp_path), by="case")
     assert group.expected_s == 1000.0 + len(tests)
 
 

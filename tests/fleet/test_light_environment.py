@@ -5,15 +5,13 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.helpers import project_file
+from tests.helpers import ROOT, project_file
 
-ROOT = Path(__file__).parents[2]
 WITHOUT_OTHERS = """
 import importlib.abc, sys
 

@@ -11,10 +11,10 @@ import pytest
 
 from fixtures.fleet import environment
 from fixtures.fleet.node_work import Order, run_tests
-from fixtures.fleet.progress import Mailbox, Message
+from fixtures.fleet.progress import Mailbox, NodeReport
 from tests.helpers import git
 
-Run = Callable[..., tuple[str, list[Message]]]
+Run = Callable[..., tuple[str, list[NodeReport]]]
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     suite.mkdir()
     (suite / "mine.py").write_text("mine\n")
     git(suite, "init")
-    packed = environment.packed(suite)
+    packed = environment.pack(suite)
     monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(get=lambda answer: answer))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(environment, "variables_of_node", lambda: {"PATH": "/bin:/usr/bin"})
+    monkeypatch.setattr(environment, "node_variables", lambda: {"PATH": "/bin:/usr/bin"})
     monkeypatch.setenv(environment.CACHE, str(tmp_path))
 
     def run(script: str, *, files: dict[str, bytes] | None = None, wanted: bool = True) -> Any:

@@ -13,7 +13,7 @@ from fixtures.formats import openvino
 from fixtures.host import machine
 from fixtures.host.targets import CPU
 from fixtures.spec import Case, Model
-from fixtures.user_models.onnx_file import GivenNetwork, model_of
+from fixtures.user_models.onnx_file import NetworkOptions, model_of
 from tests.formats.conftest import job_of
 from tests.user_models import networks
 
@@ -24,12 +24,12 @@ def convert(model: Model, path: Path) -> Case:
 
 
 def test_backend_gets_one_file_with_external_weights_merged(tmp_path: Path) -> None:
-    model = model_of("mine", GivenNetwork(networks.apart(tmp_path / "net.onnx")))
+    model = model_of("mine", NetworkOptions(networks.apart(tmp_path / "net.onnx")))
     artifact = tmp_path / "build" / "model.onnx"
     artifact.parent.mkdir()
     convert(model, artifact)
     assert [path.name for path in artifact.parent.iterdir()] == ["model.onnx"]
-    alone = model_of("alone", GivenNetwork(artifact))
+    alone = model_of("alone", NetworkOptions(artifact))
     inputs = model.samples("evaluation", None, None).load([0, 1])
     expected, actual = (
         each_model.run(each_model.load(None).network, inputs)["scores"] for each_model in (model, alone)
@@ -43,7 +43,7 @@ def test_instances_share_threads_by_streams(
 ) -> None:
     """The backend compiles the network once for any number of instances."""
     monkeypatch.setattr(machine, "cores", lambda: cores)
-    model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx")))
+    model = model_of("mine", NetworkOptions(networks.linear(tmp_path / "net.onnx")))
     case = Case(CPU, model, openvino.FORMAT, None, "fp32")
     deployment = structs.replace(matrix_of(model, CPU).deployment, instances=instances)
     parameters = model_config(case, deployment, native=True).parameters
@@ -63,7 +63,7 @@ def test_openvino_matches_framework(tmp_path: Path, write: object) -> None:
     if (reason := openvino.missing("cpu", None, "fp32")) is not None:
         pytest.skip(reason)
     assert callable(write)
-    model = model_of("mine", GivenNetwork(write(tmp_path / "net.onnx")))
+    model = model_of("mine", NetworkOptions(write(tmp_path / "net.onnx")))
     case = convert(model, tmp_path / "model.onnx")
     run = open_in_process(case, tmp_path / "model.onnx", matrix_of(model, CPU).deployment)
     inputs = model.samples("evaluation", None, None).load([0, 1, 2])

@@ -1,11 +1,11 @@
 """The Kubernetes Job is valid and runs a command of the image."""
 
-from pathlib import Path
-
 import kubernetes_validate
 import yaml
 
-JOB = Path(__file__).parents[2] / "ci" / "job.yaml"
+from tests.helpers import ROOT
+
+JOB = ROOT / "ci" / "job.yaml"
 
 
 def test_job_validates_against_kubernetes_schema() -> None:

@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
+
 MODELS = Path(__file__).with_name("models")
 FAST = ("-k", "declared or in_batches")
 

@@ -67,8 +67,8 @@ def read_record(path: Path) -> object:
 def read_config(path: Path) -> object:
     """An incomplete configuration is a problem of its model, and an error where a run needs that model."""
     content = repository.read_config(path)
-    model = repository.FoundModel("a", path.parent, content)
-    return repository_model.declared(model), model.backend, repository_model.why_not_here(model, "cpu")
+    model = repository.RepositoryModel("a", path.parent, content)
+    return repository_model.as_model(model), model.backend, repository_model.why_not_here(model, "cpu")
 
 
 def read_inputs(*inputs: Tensor) -> Callable[[Path], object]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
 
 Beside = Callable[..., "subprocess.Popen[str]"]
 """`beside(code, *arguments, **variables)`: another Python of this checkout, which has a pipe on both sides."""

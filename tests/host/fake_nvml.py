@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.host import machine, nvml
-from fixtures.host.activity import GpuTime, Watch
+from fixtures.host.activity import GpuTime, GpuWatch
 from fixtures.host.nvml import visible_gpus
 
 S = 10**9
@@ -161,19 +161,19 @@ def watched(
     seconds: float = 2.0,
     roots: tuple[int, ...] = (),
     server: int | None = None,
-) -> Watch:
+) -> GpuWatch:
     """A watch of this many seconds, with a sample every 20 ms."""
     gpus = visible_gpus(None)
     assert gpus
     monkeypatch.setattr(time, "time_ns", lambda: round(clock.now_s * S))
-    watch = Watch(gpus, frozenset(roots), server=server)
+    watch = GpuWatch(gpus, frozenset(roots), server_root=server)
     for step in range(round(seconds / 0.02) + 1):
         clock.now_s = step * 0.02
-        watch.take()
+        watch.read()
     return watch
 
 
-def between(watch: Watch, opened_s: float, closed_s: float) -> GpuTime:
+def between(watch: GpuWatch, opened_s: float, closed_s: float) -> GpuTime:
     """The watch's figures for a stretch of time."""
     stretch = watch.between(round(opened_s * S), round(closed_s * S))
     assert stretch is not None

@@ -13,7 +13,7 @@ import pytest
 
 from fixtures.host import activity, machine
 from fixtures.host.activity import GpuTime
-from fixtures.host.nvml import Gpu, gpu_handles, visible_gpus
+from fixtures.host.nvml import GpuHandle, gpu_handles, visible_gpus
 from fixtures.measure import marking
 from fixtures.serve.server import Server
 from fixtures.spec import Device
@@ -22,7 +22,7 @@ from tests.host.fake_nvml import Clock, Nvml, S, between, watched
 
 def test_cpu_clock_attributes_busy_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process, watched as the server, keeps a core busy; the clock counts that as the server's share."""
-    read = activity.clock(os.getpid())
+    read = activity.start_cpu_clock(os.getpid())
     end = time.process_time() + 0.3
     while time.process_time() < end:
         pass
@@ -34,7 +34,7 @@ def test_cpu_clock_attributes_busy_time(monkeypatch: pytest.MonkeyPatch) -> None
     assert 0.25 < usage.server_s <= usage.elapsed_s * len(os.sched_getaffinity(0)) + 0.1
     assert usage.busy_s >= 0.25
     assert usage.children_s == pytest.approx(0, abs=0.05)
-    assert activity.clock(None)().server_s is None
+    assert activity.start_cpu_clock(None)().server_s is None
 
 
 HANG_S = 60.0  # bounds a hang
@@ -70,7 +70,7 @@ def test_foreign_programs_on_gpu_are_counted(
     parent = os.getppid()
     nvml.pids = lambda _handle: [server_process, os.getpid(), 2] + ([parent] if 1 < clock.now_s < 1.1 else [])
     for opened_s, count in ((0.5, 2), (1.2, 1)):
-        one = stretch(opened_s, roots=activity.roots_of(server_process))
+        one = stretch(opened_s, roots=activity.own_root_processes(server_process))
         assert activity.count_strangers(one.readings) == count
         assert [mark.code for mark in marking.marks_of_gpu([one])] == ["gpu-shared"]
 
@@ -80,7 +80,7 @@ def test_other_worker_of_a_run_is_not_foreign(
 ) -> None:
     nvml.pids = lambda _handle: [server_process, os.getppid()]
     for count in (1, 0):
-        one = stretch(roots=activity.roots_of(server_process))
+        one = stretch(roots=activity.own_root_processes(server_process))
         assert activity.count_strangers(one.readings) == count
         monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
 
@@ -88,7 +88,7 @@ def test_other_worker_of_a_run_is_not_foreign(
 def test_unknown_own_process_reports_no_strangers(nvml: Nvml, stretch: Stretch) -> None:
     nvml.pids = lambda _handle: [1]
     assert marking.marks_of_gpu([stretch(roots=(os.getpid(),))]) == []
-    with activity.watch(None) as unknown:
+    with activity.watch_gpus(None) as unknown:
         pass
     assert unknown is not None
     assert not unknown.readings[0].ours | unknown.readings[0].strangers
@@ -124,7 +124,7 @@ def test_only_gpus_of_the_run_are_watched_and_stamped(nvml: Nvml, monkeypatch: p
     for server in (SERVER, dataclasses.replace(SERVER, kind="docker")):
         with server.watch_gpu() as watch:
             assert watch is not None
-            assert watch.gpus == (Gpu("GPU-cccc", "GPU-cccc"), Gpu("GPU-aaaa", "GPU-aaaa"))
+            assert watch.gpus == (GpuHandle("GPU-cccc", "GPU-cccc"), GpuHandle("GPU-aaaa", "GPU-aaaa"))
     assert machine.gpu_names() == ("NVIDIA GPU-cccc", "NVIDIA GPU-aaaa")
     assert list(machine.stamp("cuda").gpu_uuids) == ["GPU-cccc", "GPU-aaaa"]
     assert list(machine.stamp("cpu").gpu_uuids) == []
@@ -138,7 +138,7 @@ def test_neither_a_cpu_servers_gpu_nor_several_with_mig_are_watched(nvml: Nvml) 
             assert watch is None
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
     nvml.instances = {"GPU-bbbb": ["MIG-1"]}
-    with activity.watch(None) as watch:
+    with activity.watch_gpus(None) as watch:
         assert watch is None
 
 
@@ -146,7 +146,7 @@ def test_neither_a_cpu_servers_gpu_nor_several_with_mig_are_watched(nvml: Nvml) 
 def test_mig_instance_has_clocks_but_no_energy(nvml: Nvml, stretch: Stretch, visible: str | None) -> None:
     nvml.instances = {"GPU-aaaa": ["MIG-1", "MIG-2"]}
     nvml.reasons = lambda _now: 0x4
-    assert visible_gpus(visible) == (Gpu("MIG-1", "GPU-aaaa"),)
+    assert visible_gpus(visible) == (GpuHandle("MIG-1", "GPU-aaaa"),)
     visible_gpus.cache_clear()
     one = stretch()
     use = marking.gpu_use([one], 100)
@@ -157,7 +157,7 @@ def test_mig_instance_has_clocks_but_no_energy(nvml: Nvml, stretch: Stretch, vis
 
 
 def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:
-    with activity.watch(None) as watch:
+    with activity.watch_gpus(None) as watch:
         assert watch is not None
         opened_ns = time.time_ns()
         deadline = time.monotonic() + HANG_S

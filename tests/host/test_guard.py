@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.host.process import guarded
-from tests.helpers import ENDED_S, Household, command_line, end, start_caller, wait_until
+from tests.helpers import ENDED_S, ROOT, Household, command_line, end, start_caller, wait_until
 
-ROOT = Path(__file__).parents[2]
 SHM = Path("/dev/shm")
 
 STUBBORN = (

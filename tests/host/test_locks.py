@@ -27,7 +27,7 @@ def refuse(_holder: str) -> None:
 def is_free(place: Path, *, exclusive: bool) -> bool:
     """Whether the machine can be locked without waiting."""
     try:
-        with locks.hold_machine(folder=place, exclusive=exclusive, waiting=refuse):
+        with locks.hold_machine(folder=place, exclusive=exclusive, on_wait=refuse):
             return True
     except WouldWaitError:
         return False
@@ -37,7 +37,7 @@ def is_free_for_others(place: Path, beside: Beside) -> bool:
     """Whether another process can share the machine now."""
     code = """
 import sys; from pathlib import Path; from fixtures.host import locks
-with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, waiting=lambda _: sys.exit()):
+with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, on_wait=lambda _: sys.exit()):
     print("free")
 """
     return beside(code, place).communicate()[0] == "free\n"
@@ -68,15 +68,15 @@ def test_measurement_locks_the_machine_exclusively(
 
 
 def test_shared_requests_do_not_overtake_a_measurement(place: Path, other: Other, beside: Beside) -> None:
-    holder, waiting, acquired = other("shared"), threading.Event(), threading.Event()
+    holder, waits, acquired = other("shared"), threading.Event(), threading.Event()
 
     def measure() -> None:
-        with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: waiting.set()):
+        with locks.hold_machine(folder=place, exclusive=True, on_wait=lambda _holder: waits.set()):
             acquired.set()
 
     thread = threading.Thread(target=measure)
     thread.start()
-    assert waiting.wait(30)
+    assert waits.wait(30)
     assert not is_free_for_others(place, beside)
     let_go(holder)
     assert acquired.wait(30)
@@ -114,13 +114,13 @@ def test_killed_process_holds_no_lock(place: Path, other: Other) -> None:
 
 def test_waiting_is_counted_and_told_with_the_holder(place: Path, other: Other) -> None:
     holder, holders = other("exclusive"), list[str]()
-    began_s, before, own_before_s = time.monotonic(), locks.waited_s(), locks.own_time_s()
+    began_s, before, own_before_s = time.monotonic(), locks.waited_s(), locks.time_without_waits_s()
 
-    def waiting(who: str) -> None:
+    def on_wait(who: str) -> None:
         holders.append(who)
         let_go(holder)
 
-    with locks.hold_machine(folder=place, exclusive=True, waiting=waiting):
+    with locks.hold_machine(folder=place, exclusive=True, on_wait=on_wait):
         pass
     (who,) = holders
     assert f"process {holder.pid} of" in who
@@ -128,7 +128,7 @@ def test_waiting_is_counted_and_told_with_the_holder(place: Path, other: Other) 
     with locks.hold_machine(folder=place, exclusive=True):
         pass
     assert locks.waited_s() == waited > before
-    own_s, all_s = locks.own_time_s() - own_before_s, time.monotonic() - began_s
+    own_s, all_s = locks.time_without_waits_s() - own_before_s, time.monotonic() - began_s
     assert 0 < own_s <= all_s - (waited - before)
 
 
@@ -144,6 +144,6 @@ def test_waiting_process_is_not_a_holder(tmp_path: Path) -> None:
 
 def test_command_of_holder_is_printed_without_control_characters(beside: Beside) -> None:
     process = beside("input()", "\x1b[31mred\n")
-    while "red" not in (text := locks.describe(process.pid)):
+    while "red" not in (text := locks.describe_process(process.pid)):
         pass
     assert text.isprintable()

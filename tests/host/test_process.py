@@ -13,8 +13,8 @@ import pytest
 from fixtures.efficiency.in_process import in_process
 from fixtures.errors import ProofError
 from fixtures.host.process import (
-    CHECKOUT,
-    DOCKER_CLIENT,
+    CHECKOUT_VARIABLES,
+    DOCKER_VARIABLES,
     EXTRA_VARIABLES,
     ProgramError,
     minimal_environment,
@@ -23,12 +23,11 @@ from fixtures.host.process import (
 from fixtures.measure import perf_analyzer
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import IMAGE, ServerChoice
+from fixtures.serve.server_spec import IMAGE, ServerSpec
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.helpers import ENDED_S, wait_until
 from tests.serve.programs import script
 
-ROOT = Path(__file__).parents[2]
 SECRETS = {
     "GITHUB_TOKEN": "secret-1",
     "AWS_SECRET_ACCESS_KEY": "secret-2",
@@ -86,7 +85,7 @@ def test_models_served_and_in_process_get_speed_variables_but_no_secrets(
     """The server works, too: the stub finds this Python and its packages with any PATH of the caller."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     built = make_build(tmp_path / "models", "doubling", "import scipy\n" + DOUBLING)
-    with serve(ServerChoice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
+    with serve(ServerSpec("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
         assert server.load(built, DEPLOYMENT, "online") == "python"
         assert server.pid is not None
         process_environments = list(environments(server.pid))
@@ -116,8 +115,8 @@ def test_every_docker_call_gets_engine_variables(tmp_path: Path, monkeypatch: py
     docker = script(tmp_path / "bin" / "docker", f'env > {tmp_path}/"$1".env; [ "$1" != run ]')
     monkeypatch.setenv("PATH", f"{docker.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere")
-    choice = ServerChoice("docker", IMAGE)
-    with pytest.raises(ProofError), serve(choice, tmp_path, tmp_path / "log", device="cpu"):
+    spec = ServerSpec("docker", IMAGE)
+    with pytest.raises(ProofError), serve(spec, tmp_path, tmp_path / "log", device="cpu"):
         pass
     for call in ("info", "run", "rm"):
         lines = (tmp_path / f"{call}.env").read_text().splitlines()
@@ -126,7 +125,7 @@ def test_every_docker_call_gets_engine_variables(tmp_path: Path, monkeypatch: py
 
 
 def test_secrets_are_passed_only_if_the_user_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert secrets_in(minimal_environment((*DOCKER_CLIENT, *CHECKOUT))) == set()
+    assert secrets_in(minimal_environment((*DOCKER_VARIABLES, *CHECKOUT_VARIABLES))) == set()
     monkeypatch.setenv(EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
     assert secrets_in(minimal_environment()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}
 

@@ -45,17 +45,17 @@ def test_only_folders_of_killed_runs_are_removed(beside: Beside, temporary: Path
     assert not ended.exists()
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    assert scratch.remove_left_by_runs() == [leftover]
+    assert scratch.remove_orphaned_folders() == [leftover]
     assert not leftover.exists()
     assert (alive / "file").is_file()
 
 
 def test_folders_of_other_names_and_links_stay(temporary: Path) -> None:
-    runs = scratch.folder_of_user("runs")
+    runs = scratch.private_folder("runs")
     (temporary / "tritonproof-elsewhere").mkdir()
     (runs / "somebody-elses").mkdir()
     (runs / "tritonproof-link").symlink_to(temporary / "tritonproof-elsewhere")
-    assert scratch.remove_left_by_runs() == []
+    assert scratch.remove_orphaned_folders() == []
     assert len(list(runs.iterdir())) == 2
 
 
@@ -80,12 +80,12 @@ def test_unsafe_folder_is_refused_and_unchanged(
     put: Callable[[Path], None], below: str, temporary: Path
 ) -> None:
     if below:
-        scratch.folder_of_user()
+        scratch.private_folder()
     path = scratch.user_folder() / below
     put(path)
     before = path.lstat()
     uses = [scratch.scratch_folder("test").__enter__]
-    for use in (*uses, scratch.remove_left_by_runs) if below else uses:  # this makes no folder
+    for use in (*uses, scratch.remove_orphaned_folders) if below else uses:  # this makes no folder
         with pytest.raises(SetupError, check=lambda error: error.where == str(path)):
             use()
     after = path.lstat()
@@ -164,7 +164,7 @@ def test_only_own_segments_become_private(tmp_path: Path) -> None:
         path.touch(0o644)
     strange.symlink_to(secret)
     os.mkfifo(tmp_path / "triton-abd")
-    scratch.make_private("triton-ab", tmp_path)
+    scratch.hide_segments("triton-ab", tmp_path)
     assert [path.stat().st_mode & 0o777 for path in (own, other, secret)] == [0o600, 0o644, 0o644]
 
 
@@ -172,14 +172,14 @@ def test_mapped_segment_stays_until_nobody_uses_it(segment: Path) -> None:
     with segment.open("r+b") as file:
         memory = mmap.mmap(file.fileno(), 0)
     try:
-        assert scratch.remove_unused([segment]) == []
+        assert scratch.remove_unused_segments([segment]) == []
     finally:
         memory.close()
-    assert scratch.remove_unused([segment]) == [segment]
+    assert scratch.remove_unused_segments([segment]) == [segment]
     assert not segment.exists()
 
 
 def test_segment_of_another_user_stays(segment: Path) -> None:
     theirs(segment)
-    assert scratch.remove_unused([segment]) == []
+    assert scratch.remove_unused_segments([segment]) == []
     assert segment.exists()

@@ -15,7 +15,7 @@ from fixtures.measure.load_data import input_data
 from fixtures.serve import wheels
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import LoadPoint
 from reports.record.schema import Estimate
 from tests import examples as records
@@ -43,7 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, P
     caches = wheels.embedded_triton() / "caches"
     options = [f"--cache-directory={caches}", "--cache-config=local,size=16777216"]
     log = folder.parent / "caching.log"
-    with serve(ServerChoice("embedded"), folder, log, device="cpu", options=options) as started:
+    with serve(ServerSpec("embedded"), folder, log, device="cpu", options=options) as started:
         yield started, folder
 
 

@@ -21,7 +21,7 @@ from fixtures.measure.measurement import record_entry
 from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import LoadPoint
 from reports.record.schema import GpuUse
 from tests.host.fake_nvml import Clock, Nvml, between, watched
@@ -62,7 +62,7 @@ def test_gpu_memory_is_of_server_alone(nvml: Nvml, stretch: Stretch) -> None:
     """The processes that measure the peak or run the model in process use GPU memory too."""
     with subprocess.Popen(["sleep", "60"]) as server:
         nvml.pids = lambda _handle: [server.pid, os.getpid(), 1]
-        gpu_time = stretch(roots=tuple(activity.roots_of(server.pid)), server=server.pid)
+        gpu_time = stretch(roots=tuple(activity.own_root_processes(server.pid)), server=server.pid)
         server.kill()
     assert use_of(gpu_time).memory_mib == 5120
     assert use_of(stretch(roots=())).memory_mib is None
@@ -117,7 +117,7 @@ def test_windows_of_a_real_run_match_watch_clock(
     model = timed_server.write(tmp_path / "models", name, timed_server.service_times_ms("fixed"))
     point, plan = LoadPoint("offline", 2, 1), MeasuringPlan(budget_s=1.0)
     with (
-        serve(ServerChoice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
+        serve(ServerSpec("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
         input_data(model, model.samples("evaluation", None, None), server.scratch) as data,
     ):
         assert server.device == "cpu"

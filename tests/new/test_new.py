@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from fixtures import new
-from tests.helpers import Collect
-
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT, Collect
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from fixtures.formats import trt
 from fixtures.host import machine
-from fixtures.host.targets import TARGETS, present
+from fixtures.host.targets import TARGETS, present_targets
 from fixtures.plugin import converting
 from fixtures.plugin.converting import cases_to_convert, convert_all, worker_count
 from fixtures.run.settings import Settings
@@ -131,7 +131,7 @@ def test_workers_and_their_processes_end_with_the_run(
 
 
 def test_convert_only_for_absent_gpu_tries_cpu_formats(tmp_path: Path) -> None:
-    absent = next(target for target in reversed(TARGETS) if target not in present())
+    absent = next(target for target in reversed(TARGETS) if target not in present_targets())
     words = "resnet50-micro and fp16 and (ts-trace or (trt and not onnx))"
     folders = (f"--model-repos={tmp_path / 'models'}", f"--results={tmp_path / 'results'}")
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.host.targets import CPU, EVERY_TARGET, present
+from fixtures.host.targets import CPU, EVERY_TARGET, present_targets
 from fixtures.plugin.selection import contains_name, id_words, positive_words, select_targets
 from tests.helpers import Collect
 
@@ -17,7 +17,7 @@ def test_invalid_expression_selects_no_hardware(wrong: str, collect: Collect) ->
     collected = collect("-k", wrong)
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert collected.targets == {present()[0].name}
+    assert collected.targets == {present_targets()[0].name}
 
 
 # --- hardware ----------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_unknown_or_conflicting_hardware_is_refused(
 
 
 def test_empty_selection_states_the_reason(collect: Collect) -> None:
-    own = present()[0].name
+    own = present_targets()[0].name
 
     collected = collect("-k", f"not {own}")
 

@@ -212,7 +212,7 @@ def test_cpu_packages_skip_every_gpu_case_with_a_fix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     a100 = next(target for target in EVERY_TARGET if target.name == "a100")
-    monkeypatch.setattr(targets, "present", lambda: (a100,))
+    monkeypatch.setattr(targets, "present_targets", lambda: (a100,))
     monkeypatch.setattr(pytorch_conversion, "cuda_of_torch", lambda: "")
 
     for case in cases.cases_of(a100):

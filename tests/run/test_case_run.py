@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.against import other_builds
+from fixtures import baseline_build
 from fixtures.build import runtimes
 from fixtures.cases import cases_of
 from fixtures.host import locks
@@ -43,7 +43,7 @@ def test_contributing_example_converts_serves_and_measures(
     assert speed.startswith("Estimate(value=")
     assert namespace["run"].server.process.poll() is not None, "it ends with the block"
 
-    earlier = dataclasses.replace(namespace["settings"], against=other_builds.parse(f"{tmp_path}/repos"))
+    earlier = dataclasses.replace(namespace["settings"], against=baseline_build.parse(f"{tmp_path}/repos"))
     case = namespace["case"]
     with ModelRun(case.model, case.target, earlier) as model_run, CaseRun(case, model_run) as run:
         baseline = run.baseline

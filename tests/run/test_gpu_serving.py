@@ -23,7 +23,7 @@ from fixtures.run import efficiency, models, serving
 from fixtures.run.case_run import CaseRun, Session
 from fixtures.run.case_settings import deployment_of
 from fixtures.run.models import ModelRun
-from fixtures.serve.server_spec import Image
+from fixtures.serve.server_spec import ContainerImage
 from fixtures.spec import Case
 from reports.record.schema import Estimate, Load
 from tests import examples
@@ -49,7 +49,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     nvml = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
     nvml.names = dict.fromkeys(nvml.uuids, "NVIDIA A100-SXM4-80GB")
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
-    image = Image("tritonserver:25.02-py3", "sha256:0f3c", "25.02", "10.8.0.43")
+    image = ContainerImage("tritonserver:25.02-py3", "sha256:0f3c", "25.02", "10.8.0.43")
 
     @contextlib.contextmanager
     def serve(*_arguments: Any, **keywords: Any) -> Iterator[Any]:

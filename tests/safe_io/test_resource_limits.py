@@ -20,7 +20,7 @@ from fixtures.errors import InputError
 from fixtures.models.resnet50 import preprocess
 from fixtures.spec import Tensor
 from fixtures.user_models.labels import read_labels
-from fixtures.user_models.onnx_file import GivenNetwork, model_of
+from fixtures.user_models.onnx_file import NetworkOptions, model_of
 from fixtures.user_models.repository import models_in
 from fixtures.user_models.samples import read_samples
 
@@ -107,7 +107,7 @@ def network(folder: Path, shape: list[Any], kind: int = TensorProto.FLOAT) -> An
         ir_version=9,
     )
     (folder / "x.onnx").write_bytes(model.SerializeToString())
-    return model_of("x", GivenNetwork(folder / "x.onnx"))
+    return model_of("x", NetworkOptions(folder / "x.onnx"))
 
 
 MANY = 10_000_000_000_000

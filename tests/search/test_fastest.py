@@ -159,15 +159,15 @@ def test_rate_passes_if_whole_interval_keeps_budget(
     at_low: list[float], at_high: list[float], highest_kept: int | None
 ) -> None:
     candidate = Candidate("online", SPACE.own, fastest.ladder_of(1000, POISSON)[:20])
-    looked_at: list[int] = []
+    run_check: list[int] = []
 
     def probe(_candidate: Candidate, point: LoadPoint) -> Steady:
-        looked_at.append(candidate.ladder.index(point))
-        return of_latencies(*(at_low if looked_at[-1] <= 10 else at_high))
+        run_check.append(candidate.ladder.index(point))
+        return of_latencies(*(at_low if run_check[-1] <= 10 else at_high))
 
     trial = Trial(candidate, ((10, of_latencies(*at_low)),))
     assert fastest.decide(trial, POISSON, 5.0, probe).highest_kept == highest_kept
-    assert len(set(looked_at)) <= 6
+    assert len(set(run_check)) <= 6
 
 
 def test_rate_fails_once_server_falls_behind() -> None:

@@ -18,7 +18,7 @@ from fixtures.search.fastest import Result
 from fixtures.search.on_server import ServerBench
 from fixtures.search.trials import OperatingPoint
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import LoadPoint
 from reports.record.schema import Verdict
 from tests import toy
@@ -83,7 +83,7 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
     repository.mkdir()
     model = timed_server.write(repository, name, timed_server.service_times_ms("fixed"))
     with contextlib.ExitStack() as stack:
-        triton = serve(ServerChoice("embedded"), repository, tmp_path / "server.log", device="cpu")
+        triton = serve(ServerSpec("embedded"), repository, tmp_path / "server.log", device="cpu")
         server = stack.enter_context(triton)
         server.client.load_model(name)
         data = stack.enter_context(input_data(model, model.samples("evaluation", None, None), server.scratch))

@@ -8,7 +8,7 @@ import pytest
 from fixtures.build.repository import BuiltModel
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from tests.conftest import DOUBLING, MakeBuild
 
 
@@ -28,5 +28,5 @@ def doubling(models: Path, make_build: MakeBuild) -> BuiltModel:
 def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The embedded Triton for that repository."""
     log = tmp_path_factory.mktemp("logs") / "server.log"
-    with serve(ServerChoice("embedded"), models, log, device="cpu") as started:
+    with serve(ServerSpec("embedded"), models, log, device="cpu") as started:
         yield started

@@ -1,12 +1,20 @@
 """Helpers for tests of servers: requests, processes and ports, and scripts that replace a server."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
+import pytest
 
 from fixtures.build.repository import BuiltModel
+from fixtures.errors import ProofError
+from fixtures.serve.container import prepare_image
+from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
+from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerSpec
+from fixtures.spec import Device
 from tests.helpers import command_line, program_name
 
 HANG_S = 60.0
@@ -45,3 +53,42 @@ def script(path: Path, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
+
+
+class FakeDocker:
+    """A fake docker on PATH, whose containers end at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.image = folder, folder / "image is here"
+        self.image.touch()
+        self.say({})
+        text = f'''printf '%s\\n' "$@" END >> "{folder}/calls"
+case "$1" in
+    info) cat "{folder}/engine.json" ;;
+    image) [ -f "{self.image}" ] && cat "{folder}/about.json" ;;
+    pull) [ ! -f "{folder}/refused" ] && touch "{self.image}" || {{ echo "denied"; exit 1; }} ;;
+    run) echo "no such image"; exit 125 ;;
+esac'''
+        script(folder / "bin" / "docker", text)
+
+    def say(self, about: object, engine: object = None) -> None:
+        """Answer so to `docker image inspect`, and to `docker info`."""
+        (self.folder / "about.json").write_text(json.dumps([about]))
+        (self.folder / "engine.json").write_text(json.dumps(engine or {}))
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """The arguments of each call."""
+        return [call.splitlines() for call in (self.folder / "calls").read_text().split("END\n")[:-1]]
+
+    def start(self, image: str = IMAGE, **options: Any) -> list[str]:
+        """Start a container that ends at once; returns the reported steps."""
+        steps: list[str] = []
+        given = {"device": "cpu", "report": steps.append, **options}
+        server = serve(ServerSpec("docker", image), self.folder / "models", self.folder / "log", **given)
+        with pytest.raises(ProofError, match="no such image"), server:
+            pass
+        return steps
+
+    def prepare(self, image: str, device: Device = "cpu", report: Any = lambda _step: None) -> ContainerImage:
+        return prepare_image(ServerSpec("docker", image), device, self.folder / "log", report)

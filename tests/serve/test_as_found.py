@@ -16,22 +16,22 @@ from fixtures.measure.job import ExpectedAnswers, Job, SharedMemory
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_once, verify
 from fixtures.serve.as_found import (
-    AnsweredSamples,
+    FirstRequest,
     LoadedModel,
-    ask_each_version,
-    find_answered,
-    load_found,
-    loaded_on,
+    check_other_versions,
+    list_models,
+    load_model,
+    send_first_request,
 )
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import Arrays, LoadPoint, Model, Tensor
-from fixtures.user_models.repository import FoundModel, link_repository, models_in
-from fixtures.user_models.repository_model import declared, with_config
+from fixtures.user_models.repository import RepositoryModel, link_repository, models_in
+from fixtures.user_models.repository_model import as_model, with_config
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 
-Found = dict[str, FoundModel]
+Found = dict[str, RepositoryModel]
 """The models of a repository by their names."""
 
 
@@ -64,14 +64,13 @@ def server(found: Found, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     """A Triton for that repository."""
     linked = link_repository(found.values(), tmp_path_factory.mktemp("linked"))
     log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(ServerChoice("embedded"), linked, log, device="cpu", completes=True) as started:
+    with serve(ServerSpec("embedded"), linked, log, device="cpu", auto_complete=True) as started:
         yield started
 
 
 def load(server: Server, found: Found, name: str) -> tuple[LoadedModel, Model]:
-    others = {other_name: found_model for other_name, found_model in found.items() if other_name != name}
-    loaded = load_found(server, found[name], others)
-    return loaded, with_config(declared(found[name]), loaded.config)
+    loaded = load_model(server, found[name], found)
+    return loaded, with_config(as_model(found[name]), loaded.config)
 
 
 @pytest.mark.parametrize("name", ["chain", "caller"])
@@ -80,9 +79,9 @@ def test_called_models_are_loaded_and_nothing_is_written(
 ) -> None:
     before = contents(repository)
     loaded, model = load(server, found, name)
-    samples = find_answered(server, model, None).samples
+    samples = send_first_request(server, model, None).samples
     answer = server.infer(name, model, samples.load([0]))
-    assert loaded.called == ("doubler",)
+    assert loaded.called_names == ("doubler",)
     assert answer["OUT"] == pytest.approx((4 if name == "chain" else 2) * samples.load([0])["IN"])
     assert contents(repository) == before
 
@@ -99,7 +98,7 @@ def test_load_generator_sends_strings_and_variable_lengths(
     server: Server, found: Found, shared_memory: SharedMemory
 ) -> None:
     _, model = load(server, found, "texts")
-    samples = find_answered(server, model, None).samples
+    samples = send_first_request(server, model, None).samples
     with input_data(model, samples, server.scratch) as data:
         point = LoadPoint("offline", 1, 1)
         check = ExpectedAnswers(
@@ -148,20 +147,20 @@ def test_rejected_invented_inputs_may_ask_for_samples(
 ) -> None:
     _, model = load(server, found, name)
     with pytest.raises(ProofError) as refused:
-        find_answered(server, model, None)
+        send_first_request(server, model, None)
     assert type(refused.value) is kind
     assert (f"--samples {name}=DIR" in str(refused.value)) == (kind is NotAvailableError)
 
 
 def test_server_lists_loaded_models_and_every_version_must_answer(server: Server, found: Found) -> None:
     _, model = load(server, found, "doubler")
-    loaded = {model.name: model for model in loaded_on(server)}
+    loaded = {model.name: model for model in list_models(server)}
     assert "elsewhere" not in loaded
-    assert declared(loaded["doubler"]).inputs[0].shape == (4,)
-    samples = find_answered(server, model, None).samples
-    ask_each_version(server, model, ["1", "1"], samples)
+    assert as_model(loaded["doubler"]).inputs[0].shape == (4,)
+    samples = send_first_request(server, model, None).samples
+    check_other_versions(server, model, ["1", "1"], samples)
     with pytest.raises(ProofError, match="version 7"):
-        ask_each_version(server, model, ["7", "1"], samples)
+        check_other_versions(server, model, ["7", "1"], samples)
 
 
 # --- models that do not load unchanged ----------------------------------------------------------------------
@@ -194,7 +193,7 @@ def refusing(
 ) -> Iterator[Server]:
     """A Triton that completes configurations, or one that does not."""
     log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(ServerChoice("embedded"), refused, log, device="cpu", completes=request.param) as started:
+    with serve(ServerSpec("embedded"), refused, log, device="cpu", auto_complete=request.param) as started:
         yield started
 
 
@@ -216,11 +215,10 @@ def test_first_line_states_reason(
 def test_unloadable_model_is_not_waited_for(refusing: Server, refused: Path) -> None:
     models = {model.name: model for model in models_in(refused, "--repository")}
     for name in ("doubler", "chain"):
-        others = {other_name: model for other_name, model in models.items() if other_name != name}
         with pytest.raises(NotAvailableError, match="doubler"):
-            load_found(refusing, models[name], others)
+            load_model(refusing, models[name], models)
     with pytest.raises(ProofError, match=r"model\.py"):
-        load_found(refusing, models["empty"], {})
+        load_model(refusing, models["empty"], {})
     assert refusing.is_live()
 
 
@@ -246,10 +244,10 @@ class Asked:
         return True
 
 
-def ask(server: Any, *inputs: Tensor) -> AnsweredSamples:
-    model = declared(FoundModel("choosy", None, None))
+def ask(server: Any, *inputs: Tensor) -> FirstRequest:
+    model = as_model(RepositoryModel("choosy", None, None))
     tensors = {"inputs": inputs, "outputs": (Tensor("OUT", "FP32", (2,)),)}
-    return find_answered(server, Model(**{**vars(model), **tensors}), None)
+    return send_first_request(server, Model(**{**vars(model), **tensors}), None)
 
 
 @pytest.mark.parametrize(
@@ -285,6 +283,6 @@ def test_optional_input_must_be_omissible(needed: str) -> None:
             ask(server, *inputs)
         return
     result = ask(server, *inputs)
-    assert result.first is not None
-    assert result.first["OUT"].tolist() == [[1.0, 1.0]], "the first answer is kept, with all inputs"
+    assert result.answer is not None
+    assert result.answer["OUT"].tolist() == [[1.0, 1.0]], "the first answer is kept, with all inputs"
     assert server.inputs == {frozenset({"IN", "MORE"}), frozenset({"IN"})}

@@ -31,10 +31,10 @@ from fixtures.serve.backends import (
     server_variables,
     serves_natively,
 )
-from fixtures.serve.command import environment_of
+from fixtures.serve.command import server_environment
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import IMAGE, Image, ServerChoice, ServerKind, parse_server
+from fixtures.serve.server_spec import ContainerImage, ServerKind, ServerSpec, parse_server
 from fixtures.spec import Case
 from tests.build.conversions import DEPLOYMENT, MICRO, no_samples
 from tests.conftest import NATIVE_PROGRAM
@@ -48,7 +48,7 @@ A100 = recognise("NVIDIA A100")
 MIB = 2**20
 
 
-def installed(folder: Path, *backends: str) -> ServerChoice:
+def installed(folder: Path, *backends: str) -> ServerSpec:
     """A local Triton with these backends, whose files are empty."""
     program = script(folder / "bin" / "tritonserver", "exit 0")
     for name in backends:
@@ -56,32 +56,33 @@ def installed(folder: Path, *backends: str) -> ServerChoice:
         (folder / "backends" / name / f"libtriton_{name}.so").touch()
         if name == "python":
             (folder / "backends" / name / "triton_python_backend_stub").touch()
-    return ServerChoice("local", str(program))
+    return ServerSpec("local", str(program))
 
 
 def test_native_backend_is_preferred_to_own_runtime(tmp_path: Path) -> None:
     for backends, native in ((["onnxruntime", "python"], True), (["onnxruntime"], True), (["python"], False)):
         place = tmp_path / "-".join(backends)
-        assert serves_natively(installed(place, *backends), place / "backends", ONNX) is native
-    assert serves_natively(ServerChoice("docker", IMAGE), None, ONNX)
-    assert not serves_natively(ServerChoice("embedded"), tmp_path, ONNX)
+        installed(place, *backends)
+        assert serves_natively("local", place / "backends", ONNX) is native
+    assert serves_natively("docker", None, ONNX)
+    assert not serves_natively("embedded", tmp_path, ONNX)
 
 
 def test_server_without_a_backend_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
-    choice = installed(tmp_path, "pytorch", "identity")
+    installed(tmp_path, "pytorch", "identity")
     with pytest.raises(NotAvailableError, match="identity, pytorch"):
-        serves_natively(choice, tmp_path / "backends", ONNX)
+        serves_natively("local", tmp_path / "backends", ONNX)
     with pytest.raises(NotAvailableError, match="onnx"):
-        serves_natively(ServerChoice("docker", "image"), None, dataclasses.replace(ONNX, backend=""))
+        serves_natively("docker", None, dataclasses.replace(ONNX, backend=""))
 
 
 def test_backends_are_next_to_program_or_in_default_folder(tmp_path: Path) -> None:
     default = tmp_path / "opt"
     default.mkdir()
-    choice = installed(tmp_path / "moved")
-    assert local_backends(choice.detail, default) == default
+    spec = installed(tmp_path / "moved")
+    assert local_backends(spec.location, default) == default
     (tmp_path / "moved" / "backends").mkdir()
-    assert local_backends(choice.detail, default) == tmp_path / "moved" / "backends"
+    assert local_backends(spec.location, default) == tmp_path / "moved" / "backends"
 
 
 # --- variables and options of a server ----------------------------------------------------------------------
@@ -104,14 +105,14 @@ def test_freed_memory_is_kept_for_native_pytorch(
     """The suite's own runtime keeps it too."""
     case = Case(target, MODELS[model], FORMATS[format_], None, "fp32")
     expected = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"} if kept else {}
-    choice = installed(tmp_path, "onnxruntime", "pytorch", "python")
-    assert server_variables(choice, case, DEPLOYMENT) == expected
+    spec = installed(tmp_path, "onnxruntime", "pytorch", "python")
+    assert server_variables(spec, case, DEPLOYMENT) == expected
     others = (
-        ServerChoice("embedded"),
-        ServerChoice("remote", "host:8001"),
+        ServerSpec("embedded"),
+        ServerSpec("remote", "host:8001"),
         installed(tmp_path / "other", "python"),
     )
-    assert [server_variables(choice, case, DEPLOYMENT) for choice in others] == [{}] * 3
+    assert [server_variables(spec, case, DEPLOYMENT) for spec in others] == [{}] * 3
 
 
 def test_local_python_backend_finds_python_and_its_library(
@@ -120,10 +121,10 @@ def test_local_python_backend_finds_python_and_its_library(
     monkeypatch.setattr("fixtures.serve.wheels.libpython", lambda: Path("/of/python/lib"))
     monkeypatch.setenv("LD_LIBRARY_PATH", "/of/triton/lib")
     with_python, without = installed(tmp_path, "python"), installed(tmp_path / "native", "onnxruntime")
-    environment = environment_of(with_python, "cpu", tmp_path)
+    environment = server_environment(with_python, "cpu", tmp_path)
     assert environment["PATH"].split(":")[0] == str(Path(sys.executable).parent)
     assert environment["LD_LIBRARY_PATH"] == "/of/triton/lib:/of/python/lib", "the server's own come first"
-    environment = environment_of(without, "cpu", tmp_path)
+    environment = server_environment(without, "cpu", tmp_path)
     assert (environment["PATH"], environment["LD_LIBRARY_PATH"]) == (os.environ["PATH"], "/of/triton/lib")
 
 
@@ -182,7 +183,7 @@ def built_by(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def container(version: str | None = None, release: str | None = None) -> Any:
     """A container whose image states this TensorRT version and this release."""
-    image = Image("image", release=release, tensorrt=version)
+    image = ContainerImage("image", release=release, tensorrt=version)
     return SimpleNamespace(kind="docker", backends=None, image=image, version="")
 
 
@@ -272,9 +273,9 @@ NATIVE = [
 )
 @pytest.mark.parametrize("native", NATIVE, ids=str)
 def test_native_backend_matches_in_process_after_reloads(native: Case, tmp_path: Path) -> None:
-    choice = parse_server(f"local:{NATIVE_PROGRAM}")
-    if not backend_library(local_backends(choice.detail), native.format.backend).is_file():
-        pytest.skip(f"{choice.detail} has no {native.format.backend} backend")
+    spec = parse_server(f"local:{NATIVE_PROGRAM}")
+    if not backend_library(local_backends(spec.location), native.format.backend).is_file():
+        pytest.skip(f"{spec.location} has no {native.format.backend} backend")
     if reason := native.format.missing("cpu", None, native.precision):
         pytest.skip(reason)
     framework, deployment = native.model.load(None), matrix_of(native.model, CPU).deployment
@@ -284,8 +285,8 @@ def test_native_backend_matches_in_process_after_reloads(native: Case, tmp_path:
     run = open_in_process(native, built.artifact, deployment)
     model = dataclasses.replace(native.model, run=lambda _network, inputs: run(inputs))
     beside = dataclasses.replace(native, model=model)
-    variables = server_variables(choice, native, deployment)
-    with serve(choice, built.folder.parent, tmp_path / "log", device="cpu", variables=variables) as server:
+    variables = server_variables(spec, native, deployment)
+    with serve(spec, built.folder.parent, tmp_path / "log", device="cpu", variables=variables) as server:
         for scenario in ("offline", "online", "offline"):
             assert server.load(built, deployment, scenario) == native.format.backend
             for batch in (1, min(8, deployment.max_batch_size)):

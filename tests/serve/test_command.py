@@ -13,12 +13,11 @@ from msgspec import structs
 from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import InputError, ProofError, SetupError
 from fixtures.host.targets import recognise
-from fixtures.serve import backends
 from fixtures.serve.backends import server_variables
-from fixtures.serve.command import Ports, docker_command, environment_of
+from fixtures.serve.command import Ports, docker_command, server_environment
 from fixtures.serve.container import check_docker
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import IMAGE, Image, ServerChoice
+from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerSpec
 from tests.serve.programs import script
 
 
@@ -27,26 +26,14 @@ def test_embedded_server_finds_shell_and_python_on_any_path(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", path)
-    server_path = environment_of(ServerChoice("embedded"), "cpu", tmp_path)["PATH"]
+    server_path = server_environment(ServerSpec("embedded"), "cpu", tmp_path)["PATH"]
     assert shutil.which("bash", path=server_path)
     assert shutil.which("python3", path=server_path) == str(Path(sys.executable).with_name("python3"))
 
 
-def test_embedded_server_needs_writable_backend_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise it would end with an exception and a stack trace when it loads its first model."""
-    monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
-    with (
-        pytest.raises(SetupError, check=lambda error: error.where == str(tmp_path / "closed")),
-        serve(ServerChoice("embedded"), tmp_path, tmp_path / "log", device="cpu"),
-    ):
-        pass
-
-
-def docker(gpus: Sequence[str] = (), image: Image | None = None, **options: Any) -> list[str]:
+def docker(gpus: Sequence[str] = (), image: ContainerImage | None = None, **options: Any) -> list[str]:
     """The command for a repository below the working directory."""
-    image = image or Image(IMAGE, release="24.10")
+    image = image or ContainerImage(IMAGE, release="24.10")
     rest = {"shared_memory": "system", "name": "tritonproof-1", **options}
     return docker_command(image, Path("models"), Ports(50000, 50001, 50002), gpus=gpus, **rest)
 
@@ -103,7 +90,7 @@ def test_missing_docker_engine_gives_reason_of_client(
     assert ("usermod" in str(caught.value.fix)) is (why == "permission denied")
     with (
         pytest.raises(InputError),
-        serve(ServerChoice("docker", IMAGE), tmp_path, tmp_path / "log", device="cpu"),
+        serve(ServerSpec("docker", IMAGE), tmp_path, tmp_path / "log", device="cpu"),
     ):
         pass
     assert list(temporary.iterdir()) == []
@@ -113,8 +100,8 @@ def test_missing_docker_engine_gives_reason_of_client(
 def test_true_fp32_sets_server_environment(tf32: bool | None, given: bool) -> None:
     case = next(case for case in cases_of(recognise("NVIDIA A100")) if case.precision == "fp32")
     deployment = structs.replace(matrix_of(case.model, case.target).deployment, tf32=tf32)
-    for choice in (ServerChoice("docker", IMAGE), ServerChoice("embedded")):
-        command = docker(variables=server_variables(choice, case, deployment))
+    for spec in (ServerSpec("docker", IMAGE), ServerSpec("embedded")):
+        command = docker(variables=server_variables(spec, case, deployment))
         assert ("--env=NVIDIA_TF32_OVERRIDE=0" in command) is given
 
 
@@ -138,10 +125,10 @@ def test_local_server_gets_only_options_it_knows(
         tmp_path / "bin" / "tritonserver",
         f'[ "$1" = --help ] && {{ echo "{known} <boolean>"; exit 0; }}\nprintf "%s\\n" "$@" > {tmp_path}/call; exit 1',
     )
-    choice = ServerChoice("local", str(program))
+    spec = ServerSpec("local", str(program))
     with (
         pytest.raises(ProofError),
-        serve(choice, tmp_path, tmp_path / "log", device="cpu", shared_memory=shared_memory),
+        serve(spec, tmp_path, tmp_path / "log", device="cpu", shared_memory=shared_memory),
     ):
         pass
     options = {line.partition("=")[0].strip("-") for line in (tmp_path / "call").read_text().splitlines()}
@@ -154,7 +141,7 @@ def test_container_gets_gpus_of_the_run(gpus: list[str]) -> None:
     # docker/cli, opts/gpus.go: the value is one line of CSV whose fields are KEY=VALUE.
     ((field,),) = csv.reader([option.removeprefix("--gpus=")])
     assert field == f"device={','.join(gpus)}"
-    podman = docker(gpus, image=Image(IMAGE, release="24.10", in_podman=True))
+    podman = docker(gpus, image=ContainerImage(IMAGE, release="24.10", in_podman=True))
     devices = [part for part in podman if part.startswith(("--gpus", "--device"))]
     assert devices == [f"--device=nvidia.com/gpu={gpu}" for gpu in gpus]
     assert not [part for part in docker() if part.startswith("--gpus")]

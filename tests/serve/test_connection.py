@@ -30,22 +30,22 @@ from fixtures.measure.load_data import input_data
 from fixtures.measure.shared_memory import shared_region
 from fixtures.measure.verifying import ask_once
 from fixtures.serve import connection, launch
-from fixtures.serve.as_found import load_found, loaded_on
-from fixtures.serve.connection import Access, HangsError, Limits, grpc_client, headers_in, while_it_computes
+from fixtures.serve.as_found import list_models, load_model
+from fixtures.serve.connection import Access, HangsError, Timeouts, grpc_client, headers_in, wait_while_busy
 from fixtures.serve.launch import serve
 from fixtures.serve.messages import Message, converse
 from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import LoadPoint, Tensor
-from fixtures.user_models.repository import FoundModel
-from fixtures.user_models.repository_model import declared
+from fixtures.user_models.repository import RepositoryModel
+from fixtures.user_models.repository_model import as_model
 from tests.conftest import DEPLOYMENT
 from tests.helpers import settings
 from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tests.toy import samples_of
 
-FOUND = FoundModel("m", None, None)
+FOUND = RepositoryModel("m", None, None)
 
 
 def config(*, dtype: int = mc.TYPE_FP32, length: int = 4, dimensions: int = 1) -> Any:
@@ -141,14 +141,14 @@ def test_impossible_models_are_refused_with_server_address(
 ) -> None:
     server = answering(**lie)
     with pytest.raises(InputError, check=lambda error: error.where == f"--triton {server.address}") as raised:
-        loaded_on(server)
+        list_models(server)
     assert "\x1b" not in str(raised.value)
 
 
 @pytest.mark.parametrize("version", ["abc", "1.5", "9" * 5000, "\x1b[31m"])
 def test_nonnumeric_version_is_refused(version: str, answering: Callable[..., Server]) -> None:
     with pytest.raises(ProofError) as raised:
-        load_found(answering(RepositoryIndex=models("1", version)), FOUND, {})
+        load_model(answering(RepositoryIndex=models("1", version)), FOUND, {})
     assert len(str(raised.value)) < 1000
     assert "\x1b" not in str(raised.value)
 
@@ -160,8 +160,8 @@ def test_models_of_server_are_listed_and_its_version_is_cleaned(answering: Calla
     server = answering(ServerMetadata=server_metadata)
     assert "\x1b" not in server.version
     assert len(server.version) <= 200
-    assert [model.name for model in loaded_on(server)] == ["m"]
-    assert load_found(server, FOUND, {}).versions == ("1", "2", "10")
+    assert [model.name for model in list_models(server)] == ["m"]
+    assert load_model(server, FOUND, {}).versions == ("1", "2", "10")
 
 
 @pytest.fixture
@@ -176,18 +176,18 @@ def other(answering: Callable[..., Server]) -> Callable[..., Server]:
 def test_other_server_is_described_by_its_metadata(other: Callable[..., Server]) -> None:
     server = other()
     assert server.version == "mlserver 1.7.1"
-    (found_model,) = loaded_on(server, ["m"])
-    model = declared(found_model)
+    (found_model,) = list_models(server, ["m"])
+    model = as_model(found_model)
     assert model.inputs == (Tensor("X", "FP32", (4,)),)
     assert model.outputs == (Tensor("Y", "BYTES", ()),)
     assert model.batched
-    loaded = load_found(server, FOUND, {})
-    assert (loaded.versions, loaded.lacks) == ((), ("configuration", "statistics"))
+    loaded = load_model(server, FOUND, {})
+    assert (loaded.versions, loaded.unreported) == ((), ("configuration", "statistics"))
     with pytest.raises(NotAvailableError):
-        server.check_load(loaded.lacks)
+        server.check_load(loaded.unreported)
     # Without a leading dynamic axis it has no batches.
-    (found_model,) = loaded_on(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
-    model = declared(found_model)
+    (found_model,) = list_models(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
+    model = as_model(found_model)
     assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))
 
 
@@ -205,14 +205,14 @@ def test_metadata_without_a_valid_model_is_refused(
 ) -> None:
     server = other(**lie)
     with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
-        loaded_on(server, ["m"])
+        list_models(server, ["m"])
 
 
 def test_models_of_a_server_without_index_must_be_named(other: Callable[..., Server]) -> None:
     with pytest.raises(SetupError, check=lambda error: "--repository remote:" in str(error.fix)):
-        loaded_on(other())
+        list_models(other())
     listed = pb.RepositoryIndexResponse.ModelIndex(name="m", state="State.READY")  # MLServer's spelling
-    assert loaded_on(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
+    assert list_models(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
 
 
 def test_server_that_cannot_load_models_is_refused(other: Callable[..., Server]) -> None:
@@ -234,7 +234,7 @@ def test_oversized_answer_is_not_read(
 ) -> None:
     larger = pb.ServerMetadataResponse(version="v" * (largest_bytes + 1)).SerializeToString()
     server = answering(packed, ModelConfig=larger, ModelStatistics=larger)
-    for ask in (loaded_on, Server.statistics, lambda _server: answering(packed, ServerMetadata=larger)):
+    for ask in (list_models, Server.statistics, lambda _server: answering(packed, ServerMetadata=larger)):
         with pytest.raises(ProofError, match=r"larger than \d+ MiB") as raised:
             ask(server)
         assert len(str(raised.value)) < 1000
@@ -258,8 +258,8 @@ def test_missing_statistics_are_an_error(answer: object, answering: Callable[...
 QUESTIONS: Mapping[str, Callable[[Server], object]] = {
     "ServerLive": lambda server: server.is_live(),
     "ModelStatistics": lambda server: server.statistics(),
-    "RepositoryIndex": loaded_on,
-    "ModelConfig": lambda server: load_found(server, FOUND, {}),
+    "RepositoryIndex": list_models,
+    "ModelConfig": lambda server: load_model(server, FOUND, {}),
     "RepositoryModelUnload": lambda server: server.unload("m"),
     "SystemSharedMemoryRegister": lambda server: shared_region(server, 4096, "m").__enter__(),
     "SystemSharedMemoryUnregister": lambda server: dataclasses.replace(
@@ -276,7 +276,9 @@ def test_unresponsive_server_is_given_up(question: str, answering: Callable[...,
         reached.set()
         ended.wait(HANG_S)
 
-    server = dataclasses.replace(answering(**{question: stall}), limits=Limits(answer_s=0.2, unload_s=0.2))
+    server = dataclasses.replace(
+        answering(**{question: stall}), timeouts=Timeouts(answer_s=0.2, unload_s=0.2)
+    )
 
     def ask() -> None:
         with contextlib.suppress(ProofError, InferenceServerException):
@@ -312,9 +314,9 @@ def test_busy_server_is_waited_for_and_idle_one_given_up() -> None:
         answered.set()
         yield from itertools.repeat(1.0)
 
-    assert while_it_computes(lambda: answered.wait(HANG_S), 1, IDLE_S, clock_of(cores()))
+    assert wait_while_busy(lambda: answered.wait(HANG_S), 1, IDLE_S, clock_of(cores()))
     with pytest.raises(HangsError):
-        while_it_computes(lambda: never.wait(HANG_S), 1, IDLE_S, clock_of(itertools.repeat(0.001)))
+        wait_while_busy(lambda: never.wait(HANG_S), 1, IDLE_S, clock_of(itertools.repeat(0.001)))
     never.set()
 
 
@@ -322,9 +324,9 @@ def test_call_may_fail_or_ask_a_server_with_invisible_processes() -> None:
     def refuse() -> None:
         raise UnicodeError
 
-    assert while_it_computes(lambda: "loaded", None, IDLE_S, clock_of(iter(()))) == "loaded"
+    assert wait_while_busy(lambda: "loaded", None, IDLE_S, clock_of(iter(()))) == "loaded"
     with pytest.raises(UnicodeError):
-        while_it_computes(refuse, 1, IDLE_S)
+        wait_while_busy(refuse, 1, IDLE_S)
 
 
 SECRET = "a-secret-of-this-test"
@@ -359,7 +361,7 @@ def encrypting(
     options = ["--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}"]
     options += [KEPT] if headers else []
     access = Access(tls=True, ca=file, header_file=headers)
-    start = functools.partial(serve, ServerChoice("embedded"), models, log, device="cpu", open_to_all=True)
+    start = functools.partial(serve, ServerSpec("embedded"), models, log, device="cpu", open_to_all=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
         with start(options=options) as server:
@@ -381,8 +383,8 @@ def job_of(server: Server, built: BuiltModel, data: object) -> Job:
 
 
 def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltModel, tmp_path: Path) -> None:
-    choice = ServerChoice("remote", encrypted.address, encrypted.access)
-    with serve(choice, tmp_path, tmp_path / "log", device="cpu") as server:
+    spec = ServerSpec("remote", encrypted.address, encrypted.access)
+    with serve(spec, tmp_path, tmp_path / "log", device="cpu") as server:
         server.load(doubling, DEPLOYMENT, "online")
         assert doubled_by(server, doubling)
         assert server.name_of(doubling.case) in {entry.name for entry in server.statistics()}

@@ -1,62 +1,21 @@
 """NVIDIA's container on a scripted Docker engine: start and image metadata."""
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fixtures.errors import ProofError, SetupError
 from fixtures.serve import container
-from fixtures.serve.container import Engine, check_docker, prepare_image
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import IMAGE, Image, ServerChoice, image_of
-from fixtures.spec import Device
+from fixtures.serve.container import Engine, check_docker
+from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerSpec, image_of
 from tests.host.fake_nvml import Nvml
-from tests.serve.programs import script
-
-
-class Docker:
-    """A fake docker on PATH, whose containers end at once."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.image = folder, folder / "image is here"
-        self.image.touch()
-        self.say({})
-        text = f'''printf '%s\\n' "$@" END >> "{folder}/calls"
-case "$1" in
-    image) [ -f "{self.image}" ] && cat "{folder}/about.json" ;;
-    pull) [ ! -f "{folder}/refused" ] && touch "{self.image}" || {{ echo "denied"; exit 1; }} ;;
-    run) echo "no such image"; exit 125 ;;
-esac'''
-        script(folder / "bin" / "docker", text)
-
-    def say(self, about: object) -> None:
-        """Answer so to `docker image inspect`."""
-        (self.folder / "about.json").write_text(json.dumps([about]))
-
-    @property
-    def calls(self) -> list[list[str]]:
-        """The arguments of each call."""
-        return [call.splitlines() for call in (self.folder / "calls").read_text().split("END\n")[:-1]]
-
-    def start(self, image: str = IMAGE, **options: Any) -> list[str]:
-        """Start a container that ends at once; returns the reported steps."""
-        steps: list[str] = []
-        given = {"device": "cpu", "report": steps.append, **options}
-        server = serve(ServerChoice("docker", image), self.folder / "models", self.folder / "log", **given)
-        with pytest.raises(ProofError, match="no such image"), server:
-            pass
-        return steps
-
-    def prepare(self, image: str, device: Device = "cpu", report: Any = lambda _step: None) -> Image:
-        return prepare_image(ServerChoice("docker", image), device, self.folder / "log", report)
+from tests.serve.programs import FakeDocker, script
 
 
 @pytest.fixture
-def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
-    fake = Docker(tmp_path)
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
+    fake = FakeDocker(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     return fake
 
@@ -69,7 +28,7 @@ def second(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> Nvml:
     return nvml
 
 
-def test_container_that_outlives_its_client_is_removed(docker: Docker) -> None:
+def test_container_that_outlives_its_client_is_removed(docker: FakeDocker) -> None:
     docker.start()
     info, inspect, run, remove = docker.calls
     name = next(part for part in run if part.startswith("--name=")).partition("=")[2]
@@ -77,7 +36,7 @@ def test_container_that_outlives_its_client_is_removed(docker: Docker) -> None:
     assert remove == ["rm", "--force", name]
 
 
-def test_docker_gets_gpu_memory_and_release_options(docker: Docker, second: Nvml) -> None:
+def test_docker_gets_gpu_memory_and_release_options(docker: FakeDocker, second: Nvml) -> None:
     docker.say({"Config": {"Env": ["NVIDIA_TRITON_SERVER_VERSION=26.04"]}})
     variables = {"NVIDIA_TF32_OVERRIDE": "0"}
     docker.start("my/triton:1", device="cuda", shared_memory="cuda", variables=variables)
@@ -106,7 +65,7 @@ def test_docker_gets_gpu_memory_and_release_options(docker: Docker, second: Nvml
     ],
 )
 def test_unknown_image_gets_newest_options_with_a_notice(
-    docker: Docker, image: str, variables: list[str], allowed: bool, guessed: bool
+    docker: FakeDocker, image: str, variables: list[str], allowed: bool, guessed: bool
 ) -> None:
     docker.say({"Config": {"Env": variables}})
     steps = docker.start(image)
@@ -114,7 +73,7 @@ def test_unknown_image_gets_newest_options_with_a_notice(
     assert any("no known release" in step for step in steps) is guessed
 
 
-def test_missing_image_is_pulled_before_start(docker: Docker) -> None:
+def test_missing_image_is_pulled_before_start(docker: FakeDocker) -> None:
     docker.image.unlink()
     (docker.folder / "refused").touch()
     with pytest.raises(ProofError, match="denied", check=lambda error: error.where == IMAGE):
@@ -125,9 +84,9 @@ def test_missing_image_is_pulled_before_start(docker: Docker) -> None:
     assert f"pull {IMAGE}" in steps
 
 
-def test_unsupported_image_is_refused_with_one_that_runs(docker: Docker, second: Nvml) -> None:
+def test_unsupported_image_is_refused_with_one_that_runs(docker: FakeDocker, second: Nvml) -> None:
     second.capabilities = {"GPU-2": (10, 0)}
-    fitting = image_of(ServerChoice("docker"))
+    fitting = image_of(ServerSpec("docker"))
     assert fitting == "nvcr.io/nvidia/tritonserver:25.02-py3"
     with pytest.raises(SetupError, check=lambda error: fitting in str(error.fix)):
         docker.prepare(IMAGE, "cuda")
@@ -135,7 +94,7 @@ def test_unsupported_image_is_refused_with_one_that_runs(docker: Docker, second:
 
 @pytest.mark.parametrize(("driver", "is_told"), [("470.57.02", True), ("560.35.03", False)])
 def test_old_driver_is_reported_before_start(
-    docker: Docker, second: Nvml, monkeypatch: pytest.MonkeyPatch, driver: str, is_told: bool
+    docker: FakeDocker, second: Nvml, monkeypatch: pytest.MonkeyPatch, driver: str, is_told: bool
 ) -> None:
     monkeypatch.setattr(second, "nvmlSystemGetDriverVersion", lambda: driver)
     steps: list[str] = []
@@ -153,16 +112,16 @@ DIGESTS = ["mirror.example.org/triton@sha256:1", "nvcr.io/nvidia/tritonserver@sh
         (
             IMAGE,
             {"RepoDigests": DIGESTS, "Config": {"Env": VERSIONS}},
-            Image(IMAGE, "sha256:2", "24.10", "10.5.0.18"),
+            ContainerImage(IMAGE, "sha256:2", "24.10", "10.5.0.18"),
         ),
-        ("own", {"RepoDigests": None, "Config": None}, Image("own")),
-        ("own", {"RepoDigests": {}, "Config": [1]}, Image("own")),
-        ("own", {"Config": {"Env": ["TRT_VERSION=\x1b[31m", "TRT_VERSION"]}}, Image("own")),
-        ("own", [], Image("own")),
+        ("own", {"RepoDigests": None, "Config": None}, ContainerImage("own")),
+        ("own", {"RepoDigests": {}, "Config": [1]}, ContainerImage("own")),
+        ("own", {"Config": {"Env": ["TRT_VERSION=\x1b[31m", "TRT_VERSION"]}}, ContainerImage("own")),
+        ("own", [], ContainerImage("own")),
     ],
 )
 def test_image_is_identified_by_digest_release_and_tensorrt(
-    docker: Docker, name: str, about: object, known: Image
+    docker: FakeDocker, name: str, about: object, known: ContainerImage
 ) -> None:
     docker.say(about or {})
     assert docker.prepare(name) == known

@@ -20,13 +20,13 @@ from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import check_accepts_models
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerChoice, parse_server
+from fixtures.serve.server_spec import ServerSpec, parse_server
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
-from tests.helpers import ENDED_S, Household, command_line, end, start_caller, wait_until
+from tests.helpers import ENDED_S, ROOT, Household, command_line, end, start_caller, wait_until
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
 
-EMBEDDED = ServerChoice("embedded")
+EMBEDDED = ServerSpec("embedded")
 SHM = Path("/dev/shm")
 SERVICES = ("http", "grpc", "metrics")
 HELP = '[ "$*" = --help ] && exit'
@@ -59,9 +59,9 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
     wait_until(lambda: not backend_folders.intersection(cleanup.orphans()))
 
 
-@pytest.mark.parametrize("completes", [False, True])
+@pytest.mark.parametrize("auto_complete", [False, True])
 def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
-    make_build: MakeBuild, tmp_path: Path, completes: bool, monkeypatch: pytest.MonkeyPatch
+    make_build: MakeBuild, tmp_path: Path, auto_complete: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "Modelle für it's $HOME;"
     (root / "tmp").mkdir(parents=True)
@@ -70,12 +70,12 @@ def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
     program, started = built.folder / "1" / "model.py", tmp_path / "started"
     count = f"with open({str(started)!r}, 'a') as file:\n    file.write('once more\\n')\n"
     program.write_text(program.read_text() + count)
-    with serve(EMBEDDED, root / "models", root / "log", device="cpu", completes=completes) as server:
+    with serve(EMBEDDED, root / "models", root / "log", device="cpu", auto_complete=auto_complete) as server:
         server.load(built, DEPLOYMENT, "online")
         assert doubled_by(server, built)
     assert server.scratch is not None
     assert not server.scratch.exists()
-    assert len(started.read_text().splitlines()) == (2 if completes else 1)
+    assert len(started.read_text().splitlines()) == (2 if auto_complete else 1)
 
 
 def wrapper(folder: Path, options: str = "") -> Path:
@@ -92,8 +92,8 @@ def wrapper(folder: Path, options: str = "") -> Path:
 
 
 def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, tmp_path: Path) -> None:
-    choice = parse_server(f"local:{wrapper(tmp_path)}")
-    with serve(choice, models, tmp_path / "log", device="cpu") as server:
+    spec = parse_server(f"local:{wrapper(tmp_path)}")
+    with serve(spec, models, tmp_path / "log", device="cpu") as server:
         assert server.kind == "local"
         assert server.backends == tmp_path / "backends"
         assert server.load(doubling, DEPLOYMENT, "online") == "python"
@@ -102,7 +102,7 @@ def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, 
 
 def test_server_without_model_control_is_refused_before_building(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    refusing = ServerChoice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
+    refusing = ServerSpec("local", str(wrapper(tmp_path, "--model-control-mode=none")))
     with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as server:
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
             check_accepts_models(server.address)
@@ -134,7 +134,7 @@ def test_unwritable_log_is_an_error_naming_its_place(models: Path, tmp_path: Pat
 
 def start(program: Path, tmp_path: Path, **options: Any) -> None:
     """Start a local server that is expected to fail."""
-    with serve(ServerChoice("local", str(program)), tmp_path, tmp_path / "log", device="cpu", **options):
+    with serve(ServerSpec("local", str(program)), tmp_path, tmp_path / "log", device="cpu", **options):
         raise AssertionError("it is taken for a server")
 
 
@@ -185,19 +185,17 @@ def test_server_that_never_gets_ready_is_given_up(
     assert list(temporary.glob("*/runs/*")) == before
 
 
-ROOT = Path(__file__).parents[2]
-
 SERVING = """
 import os, sys, time
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from fixtures.serve import wheels
 from fixtures.host.process import guarded
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.serve.launch import serve
 folder = Path({folder!r})
 print("start", flush=True)
-with serve(ServerChoice("embedded"), folder / "models", folder / "server.log", device="cpu") as server:
+with serve(ServerSpec("embedded"), folder / "models", folder / "server.log", device="cpu") as server:
     server.client.load_model({model!r})
     command = [{program!r}, "-m", {model!r}, "-u", server.address, "-i", "grpc", "-s", "999"]
     command += ["--shared-memory", "system", "--output-shared-memory-size", "64", "--measurement-interval", "60000"]

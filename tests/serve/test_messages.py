@@ -13,14 +13,14 @@ from tritonclient.utils import triton_to_np_dtype
 
 from fixtures.accuracy.conversations import compare_conversations
 from fixtures.errors import ProofError
-from fixtures.serve.as_found import find_answered
+from fixtures.serve.as_found import send_first_request
 from fixtures.serve.launch import serve
 from fixtures.serve.messages import Answers, Message, converse, raw_content, values_of
 from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import Model, Samples, Tensor
 from fixtures.user_models.repository import link_repository, models_in
-from fixtures.user_models.repository_model import declared
+from fixtures.user_models.repository_model import as_model
 from reports.record.schema import Conversation
 from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 
@@ -82,11 +82,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     found_models = models_in(root, "--repository")
     linked = link_repository(found_models, tmp_path_factory.mktemp("linked"))
     with serve(
-        ServerChoice("embedded"), linked, tmp_path_factory.mktemp("logs") / "log", device="cpu"
+        ServerSpec("embedded"), linked, tmp_path_factory.mktemp("logs") / "log", device="cpu"
     ) as server:
         for model in found_models:
             server.load_as_found(Path(model.name))
-        yield server, {model.name: declared(model) for model in found_models}
+        yield server, {model.name: as_model(model) for model in found_models}
 
 
 def test_all_answers_to_a_request_are_compared(models: Models) -> None:
@@ -109,7 +109,7 @@ def test_sequence_is_independent_of_another_sequence(models: Models) -> None:
 def test_sequence_start_and_end_are_separate_requests_if_needed(models: Models) -> None:
     server, by_name = models
     for name in ("down", "picky"):
-        assert find_answered(server, by_name[name], None).samples
+        assert send_first_request(server, by_name[name], None).samples
     with pytest.raises(ProofError, match="the first or the last"):
         converse(server, by_name["picky"], [Message(SAMPLES.load([0]))])
 

@@ -21,14 +21,14 @@ from fixtures.serve import wheels
 from fixtures.serve.command import Ports, docker_command, free_ports
 from fixtures.serve.container import check_docker, container_process, prepare_image
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from tests.conftest import DOUBLING, MakeBuild
-from tests.helpers import wait_until
+from tests.helpers import ROOT, wait_until
 from tests.serve.programs import doubled_by, script
 
 pytestmark = pytest.mark.contract
 
-CHOICE = ServerChoice("docker", "localhost/tritonserver:24.10-py3")
+SPEC = ServerSpec("docker", "localhost/tritonserver:24.10-py3")
 BACKENDS = "/opt/tritonserver/backends"
 VARIABLES = ("PATH=/bin", "NVIDIA_TRITON_SERVER_VERSION=24.10")
 CONFIGURATION = """
@@ -86,10 +86,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     own = f'--root "{folder}/root" --runroot "{folder}/run"'
     script(docker, f'CONTAINERS_CONF="{folder}/containers.conf" exec podman {own} "$@"')
     changes = [word for item in VARIABLES for word in ("--change", f"ENV {item}")]
-    command: list[str | Path] = [docker, "import", *changes, write_image(folder), CHOICE.detail]
+    command: list[str | Path] = [docker, "import", *changes, write_image(folder), SPEC.location]
     try:
         imported = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-        probe = subprocess.run([docker, "run", "--rm", CHOICE.detail, "env"], capture_output=True, text=True)
+        probe = subprocess.run([docker, "run", "--rm", SPEC.location, "env"], capture_output=True, text=True)
         if imported.returncode or probe.returncode:
             pytest.skip(f"podman runs no containers here: {imported.stderr}{probe.stderr}")
         yield folder
@@ -115,7 +115,7 @@ def test_container_serves_a_model_and_is_removed(
     build = make_build(tmp_path / "models", "doubling", DOUBLING)
     assert check_docker().is_podman
     log, name = tmp_path / "log", str(build.case)
-    with serve(CHOICE, tmp_path / "models", log, device="cpu", shared_memory=shared_memory) as server:
+    with serve(SPEC, tmp_path / "models", log, device="cpu", shared_memory=shared_memory) as server:
         assert server.image is not None
         assert (server.version, server.image.release, server.image.in_podman) == ("2.51.0", "24.10", True)
         server.client.load_model(name, client_timeout=60)
@@ -133,11 +133,11 @@ def test_container_serves_a_model_and_is_removed(
 
 def test_container_starts_despite_taken_port(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
-    with serve(CHOICE, tmp_path / "models", tmp_path / "log", device="cpu") as first:
+    with serve(SPEC, tmp_path / "models", tmp_path / "log", device="cpu") as first:
         http, grpc = (int(address.rpartition(":")[2]) for address in (str(first.http_address), first.address))
         attempts = iter([Ports(http, grpc, free_ports().metrics), free_ports()])
         with serve(
-            CHOICE, tmp_path / "models", tmp_path / "log2", device="cpu", find_ports=lambda: next(attempts)
+            SPEC, tmp_path / "models", tmp_path / "log2", device="cpu", find_ports=lambda: next(attempts)
         ) as second:
             assert second.is_live()
     assert containers() == []
@@ -148,9 +148,9 @@ import sys, time
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 folder = Path({folder!r})
-with serve(ServerChoice("docker", {image!r}), folder, folder / "log", device="cpu"):
+with serve(ServerSpec("docker", {image!r}), folder, folder / "log", device="cpu"):
     print("ready", flush=True)
     time.sleep(600)
 """
@@ -159,7 +159,7 @@ with serve(ServerChoice("docker", {image!r}), folder, folder / "log", device="cp
 @pytest.mark.parametrize("client_dies", [False, True])
 def test_no_container_survives_its_killed_caller(client_dies: bool, tmp_path: Path) -> None:
     """A container outlives a client that is killed."""
-    source = SERVING.format(root=str(Path(__file__).parents[2]), folder=str(tmp_path), image=CHOICE.detail)
+    source = SERVING.format(root=str(ROOT), folder=str(tmp_path), image=SPEC.location)
     with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE) as caller:
         assert caller.stdout is not None
         assert caller.stdout.readline() == b"ready\n"
@@ -192,7 +192,7 @@ def test_gpu_reaches_container_as_cdi_device(tmp_path: Path) -> None:
     specification.write_text(
         json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [device]})
     )
-    image = prepare_image(CHOICE, "cpu", tmp_path / "log")
+    image = prepare_image(SPEC, "cpu", tmp_path / "log")
     command = docker_command(
         image, tmp_path, free_ports(), gpus=[name], shared_memory="none", name="tritonproof-cdi"
     )

@@ -20,29 +20,27 @@ from tritonclient.utils import InferenceServerException
 from fixtures.build.configuration import config_json, model_config
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
-from fixtures.serve.connection import Limits, http_get
+from fixtures.serve.connection import Timeouts, http_get
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import connect
 from fixtures.serve.server import Server, lacks_backend
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
-from tests.helpers import wait_until
+from tests.helpers import ROOT, wait_until
 from tests.serve.programs import HANG_S, doubled_by, port_of
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A Triton as users start it by hand, with a repository that these tests do not write to."""
     log = tmp_path_factory.mktemp("logs") / "server.log"
-    with serve(ServerChoice("embedded"), models, log, device="cpu", open_to_all=True) as started:
+    with serve(ServerSpec("embedded"), models, log, device="cpu", open_to_all=True) as started:
         yield started
 
 
 def reached(server: Server) -> AbstractContextManager[Server]:
     """That server as a run of the suite reaches it by its address."""
-    return serve(ServerChoice("remote", server.address), Path("unused"), Path("unused"), device="cpu")
+    return serve(ServerSpec("remote", server.address), Path("unused"), Path("unused"), device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +87,11 @@ def test_remote_server_keeps_exactly_its_own_models(
 
 KILLED = """
 import os, pickle, sys
-from fixtures.serve.server_spec import ServerChoice
-from fixtures.serve.connection import Limits
+from fixtures.serve.server_spec import ServerSpec
+from fixtures.serve.connection import Timeouts
 from fixtures.serve.launch import serve
 address, name, config, code = pickle.loads(bytes.fromhex(sys.argv[1]))
-with serve(ServerChoice("remote", address), None, None, device="cpu") as server:
+with serve(ServerSpec("remote", address), None, None, device="cpu") as server:
     server.client.load_model(name + server.suffix, config=config, files=code)
     os._exit(9)
 """
@@ -129,7 +127,7 @@ def test_abandoned_load_leaves_no_model_on_remote_server(
     slow = f"import time\ntime.sleep(4)\nopen({str(loaded)!r}, 'w').close()\n"
     built = make_build(tmp_path, "slow", slow + DOUBLING)
     with reached(server) as ours:
-        hasty = dataclasses.replace(ours, limits=Limits(load_s=1.0, unload_s=HANG_S))
+        hasty = dataclasses.replace(ours, timeouts=Timeouts(load_s=1.0, unload_s=HANG_S))
         with pytest.raises(ProofError):
             hasty.load(built, DEPLOYMENT, "online")
     wait_until(loaded.exists)

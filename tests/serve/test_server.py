@@ -15,10 +15,10 @@ from fixtures.errors import ProofError
 from fixtures.measure import perf_analyzer
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
-from fixtures.serve.connection import Limits, grpc_client
+from fixtures.serve.connection import Timeouts, grpc_client
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server, tail_of, why_not_loaded
-from fixtures.serve.server_spec import EMBEDDED_TRITON, ServerChoice
+from fixtures.serve.server_spec import EMBEDDED_TRITON, ServerSpec
 from fixtures.spec import LoadPoint
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.serve.programs import HANG_S, VALUES, doubled_by, process_of
@@ -92,7 +92,7 @@ def test_failed_load_is_an_error_with_end_of_log(
 @pytest.fixture
 def fresh(models: Path, tmp_path: Path) -> Iterator[Server]:
     """A server that a test may break."""
-    with serve(ServerChoice("embedded"), models, tmp_path / "log", device="cpu") as server:
+    with serve(ServerSpec("embedded"), models, tmp_path / "log", device="cpu") as server:
         yield server
 
 
@@ -138,7 +138,7 @@ def test_idle_load_or_request_is_given_up_once(
         doubled_by(server, waiting)
 
     with pytest.raises(ProofError):
-        use(dataclasses.replace(fresh, limits=Limits(load_s=HANG_S, idle_s=2.0)))
+        use(dataclasses.replace(fresh, timeouts=Timeouts(load_s=HANG_S, idle_s=2.0)))
     with pytest.raises(ProofError):
         fresh.check_running()
     assert fresh.stop_reasons

@@ -8,45 +8,43 @@ from fixtures.errors import InputError
 from fixtures.host.nvml import InstalledGpu
 from fixtures.serve import server_spec
 from fixtures.serve.backends import local_backends
-from fixtures.serve.command import Ports, command_of
+from fixtures.serve.command import Ports, server_command
 from fixtures.serve.connection import Access
-from fixtures.serve.server_spec import RELEASES, Image, Release, ServerChoice, parse_server
+from fixtures.serve.server_spec import RELEASES, ContainerImage, Release, ServerSpec, parse_server
 from tests.serve.programs import script
 
-EMBEDDED = ServerChoice("embedded")
+EMBEDDED = ServerSpec("embedded")
 
 
 @pytest.mark.parametrize(
-    ("text", "choice"),
+    ("text", "spec"),
     [
         ("embedded", EMBEDDED),
-        ("docker", ServerChoice("docker")),
-        ("docker:my/triton:1", ServerChoice("docker", "my/triton:1")),
+        ("docker", ServerSpec("docker")),
+        ("docker:my/triton:1", ServerSpec("docker", "my/triton:1")),
         (
             "docker:localhost:5000/a/triton:24.10-py3",
-            ServerChoice("docker", "localhost:5000/a/triton:24.10-py3"),
+            ServerSpec("docker", "localhost:5000/a/triton:24.10-py3"),
         ),
         (
             f"docker:nvcr.io/nvidia/t@sha256:{'0' * 64}",
-            ServerChoice("docker", f"nvcr.io/nvidia/t@sha256:{'0' * 64}"),
+            ServerSpec("docker", f"nvcr.io/nvidia/t@sha256:{'0' * 64}"),
         ),
-        ("localhost:8001", ServerChoice("remote", "localhost:8001")),
-        ("10.0.0.7:65535", ServerChoice("remote", "10.0.0.7:65535")),
-        ("gpu-box_2.example.org:8001", ServerChoice("remote", "gpu-box_2.example.org:8001")),
-        ("[::1]:8001", ServerChoice("remote", "[::1]:8001")),
+        ("localhost:8001", ServerSpec("remote", "localhost:8001")),
+        ("10.0.0.7:65535", ServerSpec("remote", "10.0.0.7:65535")),
+        ("gpu-box_2.example.org:8001", ServerSpec("remote", "gpu-box_2.example.org:8001")),
+        ("[::1]:8001", ServerSpec("remote", "[::1]:8001")),
     ],
 )
-def test_option_names_a_server(text: str, choice: ServerChoice) -> None:
-    assert parse_server(text) == choice
-    assert str(choice) == text
+def test_option_names_a_server(text: str, spec: ServerSpec) -> None:
+    assert parse_server(text) == spec
+    assert str(spec) == text
 
 
 def test_scheme_sets_encryption() -> None:
-    assert (
-        parse_server("grpc://host:8001") == parse_server("host:8001") == ServerChoice("remote", "host:8001")
-    )
-    choice = parse_server("grpcs://[::1]:443")
-    assert (choice.detail, choice.access, str(choice)) == ("[::1]:443", Access(tls=True), "grpcs://[::1]:443")
+    assert parse_server("grpc://host:8001") == parse_server("host:8001") == ServerSpec("remote", "host:8001")
+    spec = parse_server("grpcs://[::1]:443")
+    assert (spec.location, spec.access, str(spec)) == ("[::1]:443", Access(tls=True), "grpcs://[::1]:443")
 
 
 @pytest.mark.parametrize(
@@ -76,9 +74,9 @@ def test_invalid_server_value_is_refused(text: str) -> None:
 
 def test_local_server_is_found_by_path_or_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = script(tmp_path / "bin" / "tritonserver", "exit 0")
-    assert parse_server(f"local:{program}") == ServerChoice("local", str(program))
+    assert parse_server(f"local:{program}") == ServerSpec("local", str(program))
     monkeypatch.setenv("PATH", str(program.parent))
-    assert parse_server("local") == ServerChoice("local", "tritonserver")
+    assert parse_server("local") == ServerSpec("local", "tritonserver")
     assert local_backends("tritonserver") == tmp_path / "backends"
 
 
@@ -88,10 +86,10 @@ def test_default_server_follows_environment_then_path_then_embedded(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert parse_server(None) == EMBEDDED
     script(tmp_path / "tritonserver", "exit 0")
-    assert parse_server(None) == ServerChoice("local", "tritonserver")
+    assert parse_server(None) == ServerSpec("local", "tritonserver")
     program = script(tmp_path / "opt" / "tritonserver", "exit 0")
     monkeypatch.setenv("TRITONPROOF_TRITON", str(program))
-    assert parse_server(None) == ServerChoice("local", str(program))
+    assert parse_server(None) == ServerSpec("local", str(program))
     assert parse_server("embedded") == EMBEDDED
     variable = "TRITONPROOF_TRITON=/nowhere/triton"
     monkeypatch.setenv(*variable.split("="))
@@ -119,9 +117,9 @@ def options_in(command: list[str]) -> set[str]:
 @pytest.mark.parametrize("release", RELEASES, ids=lambda value: value.name)
 @pytest.mark.parametrize("shared_memory", ["system", "cuda", "none"])
 def test_each_release_knows_its_options(release: Release, shared_memory: str) -> None:
-    image = Image("any", release=release.name)
-    command, _ = command_of(
-        ServerChoice("docker"), image, PORTS, Path("proof"), "cpu", shared_memory, {}, "key"
+    image = ContainerImage("any", release=release.name)
+    command, _ = server_command(
+        ServerSpec("docker"), image, PORTS, Path("proof"), "cpu", shared_memory, {}, "key"
     )
     assert options_in(command) <= known_options(release.name)
     wants_memory = shared_memory != "none" and "allow-client-shm" in known_options(release.name)
@@ -173,18 +171,18 @@ def test_unsupported_gpu_is_named(release: str, capability: tuple[int, int] | No
 
 
 def test_server_libraries_are_those_of_its_release() -> None:
-    image = Image("tritonserver:24.10-py3", release="24.10")
+    image = ContainerImage("tritonserver:24.10-py3", release="24.10")
     assert server_spec.libraries("2.51.0", image, "10.5.0.18") == {
         "onnxruntime": "1.19.2",
         "torch": "2.5.0a0+e000cf0ad9",
         "tensorrt": "10.5.0.18",
     }
-    made_from_it = Image("my/triton", release="24.10")
+    made_from_it = ContainerImage("my/triton", release="24.10")
     assert server_spec.libraries("2.51.0.mine", made_from_it, None)["onnxruntime"] == "1.19.2"
     assert server_spec.libraries("2.55.0", None, None, None) == {"onnxruntime": "1.20.1"}
     assert (
         server_spec.libraries("1.0", None, None)
-        == server_spec.libraries("1.0", Image("my/triton"), None)
+        == server_spec.libraries("1.0", ContainerImage("my/triton"), None)
         == {}
     )
 

@@ -13,7 +13,7 @@ from fixtures.measure.job import ExpectedAnswers, Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve.launch import serve
 from fixtures.serve.server import inputs_of
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import LoadPoint
 from tests.measure.timed_server import write_echoing
 
@@ -41,7 +41,7 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
     model = write_echoing(folder / "models", name, request=request, loading=loading, instances=2)
     samples = model.samples("evaluation", None, None)
     with (
-        serve(ServerChoice("embedded"), folder / "models", folder / "server.log", device="cpu") as server,
+        serve(ServerSpec("embedded"), folder / "models", folder / "server.log", device="cpu") as server,
         input_data(model, samples, server.scratch) as data,
     ):
         expected = ExpectedAnswers(

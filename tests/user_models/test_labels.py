@@ -12,9 +12,9 @@ from fixtures.errors import InputError
 from fixtures.host.targets import CPU
 from fixtures.spec import Case, Limit, Samples, Tensor
 from fixtures.user_models.label_metrics import metric_of
-from fixtures.user_models.labels import GivenLabels, read_labels
+from fixtures.user_models.labels import LabelOptions, read_labels
 from fixtures.user_models.repository import models_in
-from fixtures.user_models.repository_model import declared, with_config, with_labels
+from fixtures.user_models.repository_model import as_model, with_config, with_labels
 from reports.text.correctness import ledger_failures, score_text
 from tests.user_models.repositories import code, config, write_model
 
@@ -115,9 +115,9 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
     write_model(tmp_path / "bare", "mine", code("values"), None)
     write_model(tmp_path / "whole", "mine", code("values"), config())
     (bare,), (whole,) = models_in(tmp_path / "bare", ""), models_in(tmp_path / "whole", "")
-    given_labels = GivenLabels(tmp_path / "labels.csv", "top-1", 0.75)
-    known = with_labels(declared(whole), given_labels)
-    before = with_labels(declared(bare), given_labels)
+    given_labels = LabelOptions(tmp_path / "labels.csv", "top-1", 0.75)
+    known = with_labels(as_model(whole), given_labels)
+    before = with_labels(as_model(bare), given_labels)
     assert whole.config is not None
     loaded = with_labels(with_config(before, whole.config), given_labels)
     rows = np.eye(4, dtype=np.float32)

@@ -12,9 +12,9 @@ from fixtures.cases import matrix_of
 from fixtures.efficiency.in_process import in_process
 from fixtures.host.targets import CPU
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import Model
-from fixtures.user_models.onnx_file import GivenNetwork, description, model_of
+from fixtures.user_models.onnx_file import NetworkOptions, description, model_of
 from tests.user_models import networks
 from tests.user_models.test_onnx_file import case, converted, score
 
@@ -32,13 +32,13 @@ def grids(folder: Path, count: int) -> Path:
 
 def without_batches(folder: Path) -> Model:
     path = networks.without_batch(folder / "net.onnx")
-    return model_of("mine", GivenNetwork(path, grids(folder / "samples", 12)))
+    return model_of("mine", NetworkOptions(path, grids(folder / "samples", 12)))
 
 
 def of_texts(folder: Path) -> Model:
     (folder / "samples").mkdir()
     np.save(folder / "samples" / "words.npy", TEXTS)
-    return model_of("mine", GivenNetwork(networks.words(folder / "net.onnx"), folder / "samples"))
+    return model_of("mine", NetworkOptions(networks.words(folder / "net.onnx"), folder / "samples"))
 
 
 def built(model: Model, folder: Path) -> BuiltModel:
@@ -50,7 +50,7 @@ def built(model: Model, folder: Path) -> BuiltModel:
 def served(model: Model, folder: Path, inputs: Any) -> Any:
     """Triton's answers to rows that it gets one by one."""
     build = built(model, folder / "repos")
-    with serve(ServerChoice("embedded"), build.folder.parent, folder / "log", device="cpu") as server:
+    with serve(ServerSpec("embedded"), build.folder.parent, folder / "log", device="cpu") as server:
         server.load(build, matrix_of(model, CPU).deployment, "online")
         count = len(next(iter(inputs.values())))
         rows = [{name: values[row : row + 1] for name, values in inputs.items()} for row in range(count)]
@@ -68,7 +68,7 @@ def test_network_without_batch_axis_takes_whole_inputs(tmp_path: Path) -> None:
     assert config.max_batch_size == 0
     assert not config.HasField("dynamic_batching")
     assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == [[3, 4], [3, 2]]
-    given_network = GivenNetwork(tmp_path / "net.onnx", tmp_path / "samples")
+    given_network = NetworkOptions(tmp_path / "net.onnx", tmp_path / "samples")
     assert "no batches" in description(model, given_network)
     assert "TensorRT" in model.excluded["trt"]
 
@@ -103,7 +103,7 @@ def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
 def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
     """As a scikit-learn classifier's label. The file is not changed: the configuration reshapes."""
     path = networks.classifier(tmp_path / "net.onnx")
-    model = model_of("mine", GivenNetwork(path))
+    model = model_of("mine", NetworkOptions(path))
     config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
     label = next(tensor for tensor in config.output if tensor.name == "label")
     assert (list(label.dims), label.HasField("reshape"), list(label.reshape.shape)) == ([1], True, [])
@@ -118,7 +118,7 @@ def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
 
 
 def test_batch_axis_missing_in_an_output_disables_batching(tmp_path: Path) -> None:
-    model = model_of("mine", GivenNetwork(networks.steps_first(tmp_path / "net.onnx")))
+    model = model_of("mine", NetworkOptions(networks.steps_first(tmp_path / "net.onnx")))
     assert not model.batched
     assert [(tensor.name, tensor.shape) for tensor in (*model.inputs, *model.outputs)] == [
         ("pictures", (1, 1, 2, 16)),

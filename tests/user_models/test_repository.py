@@ -1,17 +1,18 @@
 """The models of a repository, read from its files."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from fixtures.errors import InputError
 from fixtures.spec import Tensor
-from fixtures.user_models.repository import FoundModel, called_by, models_in
-from fixtures.user_models.repository_model import declared, why_not_here
+from fixtures.user_models.repository import RepositoryModel, models_called_by, models_in
+from fixtures.user_models.repository_model import as_model, why_not_here
 from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, write_model
 
 
-def found_in(root: Path) -> dict[str, FoundModel]:
+def found_in(root: Path) -> dict[str, RepositoryModel]:
     return {model.name: model for model in models_in(root, "--repository")}
 
 
@@ -63,20 +64,23 @@ def test_called_models_come_from_configuration_code_and_samples(tmp_path: Path) 
     write_model(tmp_path, "told", code("values"), config(more=parameter))
     models = found_in(tmp_path)
 
-    assert {name: called_by(model, models) for name, model in models.items()} == {
+    def called(model: RepositoryModel, texts: Sequence[str] = ()) -> list[str]:
+        return [other.name for other in models_called_by(model, models, texts)]
+
+    assert {name: called(model) for name, model in models.items()} == {
         "caller": ["doubler"],
         "chain": ["doubler", "caller"],
         "doubler": [],
         "told": ["doubler", "caller"],
     }
-    assert called_by(models["doubler"], models, ["told"]) == ["caller", "told"]
+    assert called(models["doubler"], ["told"]) == ["caller", "told"]
 
 
 def test_configuration_describes_requests(tmp_path: Path) -> None:
     optional = config("STRING", "-1, 2", batch=0).replace("'IN', ", "'IN', optional: true, ")
     write_model(tmp_path, "texts", code("values"), optional)
 
-    model = declared(found_in(tmp_path)["texts"])
+    model = as_model(found_in(tmp_path)["texts"])
 
     assert model.inputs == (Tensor("IN", "BYTES", (-1, 2), optional=True),)
     assert not model.batched
@@ -86,7 +90,7 @@ def test_configuration_describes_requests(tmp_path: Path) -> None:
 def test_load_points_reach_largest_batch(batch: int, largest: int, tmp_path: Path) -> None:
     write_model(tmp_path, "mine", code("values"), config(batch=batch))
 
-    batches = declared(found_in(tmp_path)["mine"]).matrices["cpu"].batches
+    batches = as_model(found_in(tmp_path)["mine"]).matrices["cpu"].batches
 
     assert (min(batches), max(batches)) == (1, largest)
 

@@ -9,7 +9,7 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from reports.record.schema import Search
 from reports.tables.case import case_section
 from reports.text.publishable import publishable
@@ -201,7 +201,7 @@ def test_labels_give_scores_and_fail_a_wrong_model(
 @pytest.mark.campaign
 def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(ServerChoice("embedded"), repository, log, device="cpu", open_to_all=True) as server:
+    with serve(ServerSpec("embedded"), repository, log, device="cpu", open_to_all=True) as server:
         server.load_as_found(repository / "doubler")
         results = tmp_path_factory.mktemp("results")
         options = ("--repository", "remote", "--triton", server.address, "--batches", "1", "-v")

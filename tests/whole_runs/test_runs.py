@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from reports import history
 from reports.record import schema
 from reports.run import STATUS
@@ -122,7 +122,7 @@ def test_workers_share_cases_without_loss(tmp_path: Path) -> None:
 def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_path: Path) -> None:
     models, results = tmp_path / "models", tmp_path / "results"
     models.mkdir()
-    with serve(ServerChoice("embedded"), models, tmp_path / "log", device="cpu", open_to_all=True) as server:
+    with serve(ServerSpec("embedded"), models, tmp_path / "log", device="cpu", open_to_all=True) as server:
         options = ("--triton", server.address, "--target", "cpu", *FAST[:2], "--batches", "8", *FAST[4:])
         selection = ("-k", f"{GIVEN} and not efficiency")
         done = suite(*given, *selection, *options, repos=tmp_path / "repos", results=results)

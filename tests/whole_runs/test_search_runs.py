@@ -7,7 +7,7 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import Deployment
 from reports.run import STATUS
 from reports.text.speed import search_text
@@ -51,7 +51,7 @@ def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Sl
     models = tmp_path / "taken" / GIVEN
     shutil.copytree(tmp_path / "repos" / "cpu" / GIVEN, models)
     (models / "config.pbtxt").write_text(text)
-    with serve(ServerChoice("embedded"), models.parent, tmp_path / "log", device="cpu") as server:
+    with serve(ServerSpec("embedded"), models.parent, tmp_path / "log", device="cpu") as server:
         server.client.load_model(GIVEN)
         assert server.client.is_model_ready(GIVEN)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.against import other_builds
+from fixtures import baseline_build
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import InputError, ProofError
 from fixtures.run.settings import flag
@@ -52,41 +52,41 @@ def models(built: BuiltModel) -> Path:
 
 def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, models: Path) -> None:
     for folder in (models, models / "cpu", built.folder):
-        assert other_builds.find(other_builds.parse(str(folder)), built.case) == built.folder
+        assert baseline_build.find_build(baseline_build.parse(str(folder)), built.case) == built.folder
     other = dataclasses.replace(built.case, precision="int8")
     for folder in (models, built.folder):
         with pytest.raises(InputError, match="cpu-toy-raw-fp32"):
-            other_builds.find(other_builds.parse(str(folder)), other)
+            baseline_build.find_build(baseline_build.parse(str(folder)), other)
 
 
 def test_case_folder_may_have_any_name(built: BuiltModel, tmp_path: Path) -> None:
     renamed = built.folder.rename(tmp_path / "slow")
-    case_folder = other_builds.find(other_builds.parse(str(renamed)), built.case)
+    case_folder = baseline_build.find_build(baseline_build.parse(str(renamed)), built.case)
     assert case_folder == renamed
     for link in (True, False):
         scratch = tmp_path / str(link)
         scratch.mkdir()
-        root = other_builds.repository_with(case_folder, built.case, scratch, link=link)
+        root = baseline_build.repository_with(case_folder, built.case, scratch, link=link)
         assert (root / str(built.case) / "1" / "runtime.py").is_file()
 
 
 def test_invalid_configuration_error_names_its_file(built: BuiltModel) -> None:
     (built.folder / "config.pbtxt").write_text("max_batch_size: many")
     with pytest.raises(InputError) as raised:
-        other_builds.configuration(built.folder)
+        baseline_build.config_of(built.folder)
     assert "config.pbtxt" in raised.value.where
 
 
 def test_each_build_keeps_own_settings_and_differences_are_named(built: BuiltModel) -> None:
-    own = other_builds.configuration(built.folder)
+    own = baseline_build.config_of(built.folder)
     other = type(own)()
     other.CopyFrom(own)
-    assert other_builds.differences(other, own) == []
+    assert baseline_build.config_differences(other, own) == []
     other.instance_group[0].count = 2
     other.parameters["threads"].string_value = "7"
-    assert other_builds.differences(other, own) == ["instance_group", "parameters"]
-    assert other_builds.for_scenario(other, built.case, "online").instance_group[0].count == 2
-    assert not other_builds.for_scenario(other, built.case, "offline").HasField("dynamic_batching")
+    assert baseline_build.config_differences(other, own) == ["instance_group", "parameters"]
+    assert baseline_build.for_scenario(other, built.case, "online").instance_group[0].count == 2
+    assert not baseline_build.for_scenario(other, built.case, "offline").HasField("dynamic_batching")
 
 
 # --- commits and checkouts ---------------------------------------------------------------------------------
@@ -134,11 +134,11 @@ def test_unknown_commit_is_an_error_with_what_is_missing(
 ) -> None:
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{checkout}", str(shallow))
-    assert other_builds.parse("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
+    assert baseline_build.parse("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
 
     def fix(root: Path) -> str:
         with pytest.raises(InputError) as raised:
-            other_builds.parse("HEAD~1", root)
+            baseline_build.parse("HEAD~1", root)
         return raised.value.fix
 
     assert "git fetch --unshallow" in fix(shallow)
@@ -148,16 +148,16 @@ def test_unknown_commit_is_an_error_with_what_is_missing(
 
 
 def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) -> None:
-    other = other_builds.parse("trunk", checkout)
+    other = baseline_build.parse("trunk", checkout)
     commit = git(checkout, "rev-parse", "HEAD")
-    assert (other.kind, other.commit, other.text) == ("commit", commit, f"trunk ({commit[:7]})")
-    assert other_builds.parse(commit[:10], checkout).text == commit[:7]
+    assert (other.kind, other.commit, other.name) == ("commit", commit, f"trunk ({commit[:7]})")
+    assert baseline_build.parse(commit[:10], checkout).name == commit[:7]
 
-    folder = other_builds.export(other, tmp_path / "cache", checkout)
+    folder = baseline_build.export_commit(other, tmp_path / "cache", checkout)
 
     assert (folder / "pytest.py").read_text() == BUILDER
     (folder / "model_repos" / "built").touch()
-    assert other_builds.export(other, tmp_path / "cache", checkout) == folder
+    assert baseline_build.export_commit(other, tmp_path / "cache", checkout) == folder
     assert (folder / "model_repos" / "built").exists(), "the next run finds what this one built"
     assert git(checkout, "worktree", "list").count("\n") == 0, "the repository knows nothing of it"
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [commit]
@@ -177,19 +177,19 @@ def linked(folder: Path) -> None:
 
 
 def test_tampered_export_is_replaced(checkout: Path, tmp_path: Path) -> None:
-    other = other_builds.parse("trunk", checkout)
-    folder = other_builds.export(other, tmp_path / "cache", checkout)
+    other = baseline_build.parse("trunk", checkout)
+    folder = baseline_build.export_commit(other, tmp_path / "cache", checkout)
     before = contents(folder)
     for tamper in (replaced, added, linked):
         tamper(folder)
         assert contents(folder) != before
-        assert contents(other_builds.export(other, tmp_path / "cache", checkout)) == before
+        assert contents(baseline_build.export_commit(other, tmp_path / "cache", checkout)) == before
 
 
 def test_commit_without_benchmarks_is_refused(checkout: Path, tmp_path: Path) -> None:
-    other = other_builds.parse("HEAD~1", checkout)
+    other = baseline_build.parse("HEAD~1", checkout)
     with pytest.raises(InputError) as raised:
-        other_builds.export(other, tmp_path / "cache", checkout)
+        baseline_build.export_commit(other, tmp_path / "cache", checkout)
     assert raised.value.where.startswith("--against HEAD~1")
     assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
 
@@ -198,9 +198,11 @@ def test_checkout_builds_case_by_its_own_command(
     built: BuiltModel, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
-    other = other_builds.parse(str(checkout))
+    other = baseline_build.parse(str(checkout))
     assert other.kind == "checkout"
-    folder = other_builds.build_there(checkout, other, built.case, ["--deployment", "instances=2"], print)
+    folder = baseline_build.build_in_checkout(
+        checkout, other, built.case, ["--deployment", "instances=2"], print
+    )
     assert folder == checkout / "model_repos" / "cpu" / str(built.case)
     arguments = (folder / "arguments").read_text()
     for argument in ("benchmarks", f"{built.case} and test_conversion", "instances=2"):
@@ -208,7 +210,7 @@ def test_checkout_builds_case_by_its_own_command(
 
     case = dataclasses.replace(built.case, precision="int8")
     with pytest.raises(ProofError) as raised:
-        other_builds.build_there(checkout, other, case, [], print)
+        baseline_build.build_in_checkout(checkout, other, case, [], print)
     assert "the last words" in str(raised.value)
     assert raised.value.where == f"--against {checkout}"
     assert raised.value.fix

@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.serve import wheels
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from reports.record.verdicts import footprint_failures
 from reports.run import STATUS
 from tests.user_models.repositories import code, config, write_model
@@ -83,7 +83,7 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
             for name, sides in formulas.items():
                 write_model(repository, name, code(sides[side]), config(batch=4))
             started = serve(
-                ServerChoice("embedded"), repository, tmp_path / f"log{side}", device="cpu", open_to_all=True
+                ServerSpec("embedded"), repository, tmp_path / f"log{side}", device="cpu", open_to_all=True
             )
             server = stack.enter_context(started)
             for name in formulas:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerChoice
+from fixtures.serve.server_spec import ServerSpec
 from reports.record import files
 from reports.record.verdicts import footprint_failures
 from reports.run import STATUS
@@ -89,7 +89,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
     outputs = []
     for repository in repositories:
         log = tmp_path / "log"
-        with serve(ServerChoice("embedded"), repository, log, device="cpu", open_to_all=True) as server:
+        with serve(ServerSpec("embedded"), repository, log, device="cpu", open_to_all=True) as server:
             server.load_as_found(repository / "moved")
             command = [sys.executable, str(folder / "show.py"), server.address]
             outputs.append(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

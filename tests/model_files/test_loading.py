@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.build.repository import build_inputs
 from fixtures.errors import InputError
-from fixtures.model_files.adding import code_beside, with_models_of
+from fixtures.model_files.loading import imported_files, loaded_models
 from fixtures.models import all_models
 from fixtures.spec import Model
 from tests import toy
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_code_beside_file_is_only_what_it_imports(folder: Path) -> None:
-    names = {str(path.relative_to(folder)) for path in code_beside(folder / "mine.py")}
+    names = {str(path.relative_to(folder)) for path in imported_files(folder / "mine.py")}
 
     assert names == set(SOURCES) - {"mine.py", "not_imported.py", "numpy_notes.py"}
 
@@ -69,7 +69,7 @@ Add = Callable[..., dict[str, Model]]
 def add() -> Iterator[Add]:
     """The models of files by name, usable until the test ends."""
     with contextlib.ExitStack() as stack:
-        yield lambda *paths: {model.name: model for model in stack.enter_context(with_models_of(paths, ()))}
+        yield lambda *paths: {model.name: model for model in stack.enter_context(loaded_models(paths, ()))}
 
 
 def test_models_of_a_file_are_removed_with_all_traces(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_models_of_a_file_are_removed_with_all_traces(tmp_path: Path) -> None:
     file = write(tmp_path / "mine.py", "mine", "import beside_it")
     before = set(sys.modules), list(sys.path)
 
-    with with_models_of([file], all_models()) as models:
+    with loaded_models([file], all_models()) as models:
         assert [*models[:-1]] == [*all_models()]
         assert (models[-1].name, models[-1].source) == ("mine", file)
 
@@ -134,7 +134,7 @@ def test_neighbours_with_equal_names_are_imported_relatively(tmp_path: Path, add
 
 
 def refusal(*paths: Path) -> InputError:
-    with pytest.raises(InputError) as raised, with_models_of(paths, all_models()):
+    with pytest.raises(InputError) as raised, loaded_models(paths, all_models()):
         pass
     assert "--models" in raised.value.where
     assert raised.value.fix
