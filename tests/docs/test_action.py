@@ -17,7 +17,7 @@ from ci import prove
 from fixtures import new
 from reports.run import STATUS
 from tests.helpers import Collect, help_text, project_file
-from tests.model_files.files import write
+from tests.user_models.written_files import write
 
 ROOT = Path(__file__).parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())

@@ -10,9 +10,9 @@ from fixtures.host import machine
 from fixtures.models import all_models
 from fixtures.run.models import models_of
 from tests.helpers import Collect, settings
-from tests.model_files.files import write
 from tests.user_models import networks
 from tests.user_models.repositories import COMPLETING, IN_PARTS, code, config, write_model
+from tests.user_models.written_files import write
 
 
 def models(names: list[str]) -> set[str]:

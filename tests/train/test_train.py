@@ -22,7 +22,7 @@ from fixtures.frameworks.tensorflow import import_tensorflow
 from fixtures.models import all_models
 from fixtures.spec import Model, Samples, Split
 from reports.record.commands import INPUT
-from tests.model_files.files import write
+from tests.user_models.written_files import write
 
 RECIPES = [model for model in all_models() if model.train is not None]
 STEPS, SCORED = 2, 16

@@ -10,12 +10,12 @@ import pytest
 
 from fixtures.build.repository import build_inputs
 from fixtures.errors import InputError
-from fixtures.model_files.loading import imported_files, loaded_models
 from fixtures.models import all_models
 from fixtures.spec import Model
+from fixtures.user_models.model_files import imported_files, loaded_models
 from tests import toy
 from tests.conftest import DEPLOYMENT
-from tests.model_files.files import write
+from tests.user_models.written_files import write
 
 SOURCES = {
     "mine.py": "import numpy\nimport plain\nfrom folder import inside\n\ndef late():\n    import used_late\n"
