@@ -168,12 +168,6 @@ def test_first_look_is_later_among_more_points(points: int, looks: list[int]) ->
     assert counts == looks
 
 
-def test_points_without_a_chance_are_unchanged() -> None:
-    comparisons = [compared([0.98] * 8, 2)] * 2
-    assert with_verdicts([]) == []
-    assert with_verdicts(comparisons) == comparisons
-
-
 def test_proven_points_of_a_run_need_no_more_time() -> None:
     """Twelve points share one allowed chance: the smallest must keep to a twelfth of it, the last to all."""
     slow, very_slow = compared([0.5] * 10, 12), compared([0.5] * 16, 12)

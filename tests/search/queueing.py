@@ -13,7 +13,8 @@ from fixtures.measure import point_state
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.search import candidates, fastest, on_server
+from fixtures.search import candidates, fastest
+from fixtures.search.bench import ServerBench
 from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Proof, Result
 from fixtures.search.trials import OperatingPoint
@@ -77,7 +78,7 @@ class QueueingServer(toy.LoadGenerator):
     def search(self, goal: Goal, budget_s: float = 3.0, space: Space = SPACE) -> Result:
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
-        bench = on_server.ServerBench(
+        bench = ServerBench(
             goal, self.job_of, contextlib.nullcontext, plan, probe_pass=self.run_pass, run_pass=self.run_pass
         )
         return fastest.search(space, goal, bench)

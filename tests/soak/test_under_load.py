@@ -30,8 +30,9 @@ class Machine:
     left_behind: float = 0.0
     """Bytes that each loading leaks."""
     load_s: float = 1.0
-    now_s: float = 0.0
-    answered: int = 0
+    now_s: float = 1000.0
+    answered: int = 50
+    """Requests of earlier tests at first."""
     loadings: int = 0
     runs: dict[float, GeneratorRun] = field(default_factory=dict)
 
@@ -73,7 +74,10 @@ def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
 
     assert duration_s <= loaded.duration_s < 1.1 * duration_s
     assert len(loaded.used) >= 2 * FEWEST["request"]
-    assert loaded.times[-1] == machine.answered
+    assert loaded.times[-1] == machine.answered - 50
+    entry = record_entry(POINT, loaded, [])
+    assert entry.requests_per_s == pytest.approx(entry.requests / loaded.duration_s)
+    assert [(growth.first, growth.last) for growth in entry.growth] == [(1e8, 1e8), (40.0, 40.0)]
 
 
 def test_request_and_loading_leaks_are_distinguished() -> None:

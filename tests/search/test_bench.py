@@ -12,10 +12,10 @@ from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.point_state import PointState
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.search import candidates, fastest, on_server
+from fixtures.search import candidates, fastest
+from fixtures.search.bench import ServerBench, summarise
 from fixtures.search.candidates import Candidate, Goal
 from fixtures.search.fastest import Result
-from fixtures.search.on_server import ServerBench
 from fixtures.search.trials import OperatingPoint
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerSpec
@@ -71,7 +71,7 @@ def test_search_result_is_summarized_for_the_record() -> None:
         proof = proven(cast(Verdict, verdict), 100.0)
         warm = dataclasses.replace(proof.state.current, warm_up=proof.state.current.passes[:2])
         proof = dataclasses.replace(proof, state=PointState(warm))
-        summary = on_server.summarise(Result(proof, None, 9, 95), goal, plan, 71.64, "config.pbtxt")
+        summary = summarise(Result(proof, None, 9, 95), goal, plan, 71.64, "config.pbtxt")
         assert (summary.verdict, summary.passes, summary.duration_s) == (expected, 95, 71.6)
         assert summary.load.throughput_per_s.value == pytest.approx(100, rel=0.01)
 
