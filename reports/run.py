@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from reports import history
-from reports.record import commands, disk, files, sanitize
+from reports.record import commands, disk, files
 from reports.record.commands import ACCURACY, INPUT, LEAK, SPEED, UNREADABLE, with_fix
-from reports.record.sanitize import bold, code, join_markdown, one_line, visible
+from reports.record.sanitize import bold, code, cut, join_markdown, one_line, visible
 from reports.tables.against import upgrade_sentence
 from reports.tables.case import TABLES_OF_OPTIONS
 from reports.tables.rendering import markdown, terminal_text
@@ -208,7 +208,7 @@ def _write_job_summary(requested: Path | None, content: str) -> str:
             path = Path(by_github)
             room = _LARGEST_BYTES - (path.stat().st_size if path.exists() else 0)
             with path.open("ab") as file:
-                file.write(cut(content, room).encode())
+                file.write(fit_summary(content, room).encode())
     except OSError as error:
         return f"the summary cannot be written: {with_fix(error)}"
     return ""
@@ -276,7 +276,7 @@ _LARGEST_BYTES = 1024 * 1024
 """GitHub refuses a larger summary of one step, and then shows none of it."""
 
 
-def cut(content: str, largest_bytes: int) -> str:
+def fit_summary(content: str, largest_bytes: int = _LARGEST_BYTES) -> str:
     """The text, or the first lines that fit and a last one that says so."""
     note = b"\nCut here: the rest does not fit into a job summary. It is in the log.\n"
     encoded, room = content.encode(), largest_bytes - len(note)
@@ -320,4 +320,4 @@ def annotation(failure: Failure, rootpath: Path, workspace: Path) -> str:
 
 def _escape(value: str) -> str:
     """The text as GitHub's runner reads it back; it shows some thousand characters of an annotation."""
-    return sanitize.cut(visible(value), 4000).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return cut(visible(value), 4000).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -13,12 +13,19 @@ from reports.record.schema import (
     AnswerGate,
     Build,
     Case,
+    CertifiedPercentile,
     Comparison,
+    ComposingModel,
     Conversion,
+    CpuUse,
     Deployment,
     Disagreement,
     Efficiency,
     Estimate,
+    FormatComparison,
+    GpuUse,
+    Growth,
+    LatencyBudget,
     Limit,
     Load,
     Machine,
@@ -30,8 +37,11 @@ from reports.record.schema import (
     Score,
     Search,
     Serving,
+    Soak,
     StageFailure,
+    Start,
     VerifiedAnswers,
+    WarmUp,
     WrongAnswer,
     point_key,
 )
@@ -250,6 +260,64 @@ def record(**changes: Any) -> Record:
         "updated": "2026-03-04T05:06:07+00:00",
     }
     return Record(**(fields | changes))
+
+
+def complete(**changes: Any) -> Record:
+    """A case that passes, with every optional field set but those of conversations."""
+    plain = record()
+    first, *others = plain.loads
+    whole = structs.replace(
+        first,
+        answers=VerifiedAnswers(4100, 0, 4100, 0.5),
+        budget=LatencyBudget("p99", 2.5, "agreed in May", "passed"),
+        cpu=CpuUse(16, 0.4, 12.5, 0.1, 0.0),
+        gpu=GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
+        comparison=comparison(p99_ratio=Estimate(1.2, 1.1, 1.3), p99_is_longer=True),
+        marks=marks("a pass was repeated: 1"),
+        repeated_speed=estimate(1.01),
+        composing=(ComposingModel("tokens", 2.0, 0.5, 1.25),),
+        certified={
+            "p99": CertifiedPercentile(2.1, 2.4, 1500, 0),
+            "p99.9": CertifiedPercentile(2.6, None, 1500, 5136),
+        },
+    )
+    rated = load("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson", slip_ms=0.2)
+    leak = Estimate(1034.0, 1029.0, 1041.0, 0.99)
+    growth = (
+        Growth("memory of its stubs", "bytes", "request", leak, 6e7, 3.7e8, 150_000, "failed"),
+        Growth("threads", "number", "loading", Estimate(0.0, -0.1, 0.1, 0.99), 9.0, 9.0, 24, "passed"),
+    )
+    assert plain.serving is not None
+    fields: dict[str, Any] = {
+        "accuracy": accuracy(same_answers=SameAnswers(16, 96, 2e-7, 1.0, passed=True)),
+        "machine": structs.replace(plain.machine, gpu_uuids=("GPU-1", "GPU-2")),
+        "serving": structs.replace(
+            plain.serving,
+            image="tritonserver:24.10-py3",
+            image_digest="sha256:ab",
+            versions={"torch": "2.5.0a0"},
+        ),
+        "gates": (gate("transports"), gate()),
+        "soak": Soak("online", 1, 16, 600.0, 300_000, 119, growth, 24, ("a reason",), estimate(0.93), 500.0),
+        "price_per_hour": 3.6,
+        "loads": (whole, *others, rated),
+        "starts": (Start("offline", 0.4, 2.5, 12.5), Start("online", None, 1.0, 8.0)),
+        "warm_up": WarmUp(8, (2.0,), (3.0,), passed=True),
+        "efficiency": (
+            efficiency(
+                flops_per_inference=4.1e9,
+                peak_flops_per_s=estimate(2e13),
+                spinning=True,
+                beside=FormatComparison("a40-resnet50-trt-fp16", Estimate(1.5, 1.4, 1.6)),
+                serial_per_s=estimate(1650.0),
+                resident_per_s=estimate(2100.0),
+                marks=marks("a pass was repeated: 2"),
+            ),
+            efficiency("online", 32),
+        ),
+        "search": search(load=first, lead=estimate(1.2), accuracy=accuracy()),
+    }
+    return record(**(fields | changes))
 
 
 def random_weights(**changes: Any) -> Record:

@@ -1,15 +1,15 @@
 """Whether an upgrade is safe: each model beside the one it is to replace, or itself on another Triton."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
-from reports.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR
+from reports.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
 from reports.record.sanitize import code
-from reports.record.schema import Comparison, ServedSide, Verdict, verdict_of
+from reports.record.schema import BaselineComparison, Comparison, ServedSide, Verdict, verdict_of
 from reports.record.verdicts import footprint_failures
 from reports.tables.points import p99_cell, speed_cell
-from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, table
+from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, Taken, table
 from reports.text.correctness import difference_text
 from reports.text.phrases import counted, first_of
 from reports.text.publishable import Publishable, name_of
@@ -17,12 +17,9 @@ from reports.text.publishable import Publishable, name_of
 _NAMES_SHOWN = 8
 
 
-class _Beside(NamedTuple):
+class _Row(NamedTuple):
     record: Publishable
-    warnings: Sequence[str]
-    reference: str
-    here: ServedSide
-    there: ServedSide
+    against: BaselineComparison
 
 
 def _compared(record: Publishable) -> list[Comparison]:
@@ -79,51 +76,62 @@ def _listed(reasons: Mapping[str, str]) -> str:
     return first_of([f"{name} ({reason})" for name, reason in reasons.items()], _NAMES_SHOWN)
 
 
-def _apart(row: _Beside) -> str | None:
+def _apart(row: _Row) -> str | None:
     differences = (gate.same for gate in row.record.gates if gate.gate == "other" and gate.same)
     return next(map(difference_text, differences), None)
 
 
-def _least_ratio(row: _Beside) -> Cell | None:
+def _least_ratio(row: _Row) -> Cell | None:
     return speed_cell(min(_compared(row.record), key=lambda one: one.ratio.value, default=None))
 
 
-def _largest_p99(row: _Beside) -> Cell | None:
+def _largest_p99(row: _Row) -> Cell | None:
     def p99(comparison: Comparison) -> float:
         return comparison.p99_ratio.value if comparison.p99_ratio else 0.0
 
     return p99_cell(max(_compared(row.record), key=p99, default=None))
 
 
-_COLUMNS: Sequence[Column[_Beside]] = (
+def _triton(row: _Row) -> str:
+    return " for ".join(dict.fromkeys((row.against.here.triton, row.against.there.triton)))
+
+
+def _both(
+    here: str,
+    there: str,
+    take: Callable[[ServedSide], Taken],
+    quantity: Quantity | None = None,
+    *,
+    is_optional: bool = True,
+) -> list[Column[_Row]]:
+    """A column of this server's, and one of the other's."""
+    return [
+        Column(here, lambda row: take(row.against.here), quantity, is_optional=is_optional),
+        Column(there, lambda row: take(row.against.there), quantity, is_optional=is_optional),
+    ]
+
+
+_COLUMNS: Sequence[Column[_Row]] = (
     Column("Case", lambda row: code(name_of(row.record)), narrow="Case"),
-    Column("To replace", lambda row: row.reference),
-    Column("Triton", lambda row: " for ".join(dict.fromkeys((row.here.triton, row.there.triton)))),
+    Column("To replace", lambda row: row.against.reference),
+    Column("Triton", _triton),
     Column("Answers apart", _apart, is_right=True, narrow="Apart"),
-    Column("Noise", lambda row: row.here.noise, RELATIVE_ERROR, is_optional=True),
-    Column("Noise there", lambda row: row.there.noise, RELATIVE_ERROR, is_optional=True),
-    Column("Precision shown", lambda row: row.here.precision.upper() or None, is_optional=True),
-    Column("Precision there", lambda row: row.there.precision.upper() or None, is_optional=True),
+    *_both("Noise", "Noise there", lambda side: side.noise, RELATIVE_ERROR),
+    *_both("Precision shown", "Precision there", lambda side: side.precision.upper() or None),
     Column("Least speed, ratio", _least_ratio, RATIO, is_optional=True),
     Column("Largest p99, ratio", _largest_p99, RATIO, is_optional=True),
-    Column("Ready in (s)", lambda row: ready_s(row.here), DURATION),
-    Column("Ready there", lambda row: ready_s(row.there), DURATION),
-    Column("Memory (MiB)", lambda row: memory_bytes(row.here), MEMORY, is_optional=True),
-    Column("Memory there", lambda row: memory_bytes(row.there), MEMORY, is_optional=True),
-    Column("GPU memory (MiB)", lambda row: gpu_memory_bytes(row.here), MEMORY, is_optional=True),
-    Column("GPU memory there", lambda row: gpu_memory_bytes(row.there), MEMORY, is_optional=True),
-    Column("New warnings", lambda row: len(row.warnings), COUNT),
+    *_both("Ready in (s)", "Ready there", ready_s, DURATION, is_optional=False),
+    *_both("Memory (MiB)", "Memory there", memory_bytes, MEMORY),
+    *_both("GPU memory (MiB)", "GPU memory there", gpu_memory_bytes, MEMORY),
+    Column("New warnings", lambda row: len(row.against.warnings), COUNT),
     Column("Verdict", lambda row: upgrade_verdict(row.record)[1], narrow="Verdict"),
 )
 
 
 def against_table(records: Sequence[Publishable]) -> Table:
     """A row for each model compared with the one it is to replace, and the new warnings below the table."""
-    compared = [(case, case.against) for case in records if case.against is not None]
-    rows = [
-        _Beside(case, other.warnings, other.reference, other.here, other.there) for case, other in compared
-    ]
-    warnings = [(name_of(case.record), warning) for case in rows for warning in case.warnings]
+    rows = [_Row(record, record.against) for record in records if record.against is not None]
+    warnings = [(name_of(row.record), warning) for row in rows for warning in row.against.warnings]
     bullets = Bullets([f"{code(name)} newly warns: {code(warning)}" for name, warning in warnings])
     return table(_COLUMNS, rows, notes=[_MEANING, bullets] if rows else [])
 

@@ -58,24 +58,28 @@ def publishable(record: Record) -> Publishable:
 def _without_speed(part: _Part) -> _Part:
     """The part of a record, and all below it, with the fields that are marked as speeds emptied."""
     changes: dict[str, Any] = {}
-    for place in structs.fields(part):
-        value = getattr(part, place.name)
-        if place.name in _speeds(type(part)):
-            has_default = place.default is not msgspec.NODEFAULT
-            changes[place.name] = place.default if has_default else _EMPTY.get(type(value))
+    speeds = _speeds(type(part))
+    for name in part.__struct_fields__:
+        value = getattr(part, name)
+        if name in speeds:
+            has_default = speeds[name] is not msgspec.NODEFAULT
+            changes[name] = speeds[name] if has_default else _EMPTY.get(type(value))
         elif isinstance(value, Struct):
-            changes[place.name] = _without_speed(value)
+            changes[name] = _without_speed(value)
         elif isinstance(value, tuple):
-            changes[place.name] = tuple(
-                _without_speed(one) if isinstance(one, Struct) else one for one in value
-            )
+            changes[name] = tuple(_without_speed(one) if isinstance(one, Struct) else one for one in value)
     return structs.replace(part, **changes)
 
 
 @functools.cache
-def _speeds(part: type[Struct]) -> frozenset[str]:
+def _speeds(part: type[Struct]) -> Mapping[str, Any]:
+    """The default of each field that is marked as a speed."""
     hints = get_type_hints(part, include_extras=True)
-    return frozenset(name for name, hint in hints.items() if SPEED in getattr(hint, "__metadata__", ()))
+    return {
+        field.name: field.default
+        for field in structs.fields(part)
+        if SPEED in getattr(hints[field.name], "__metadata__", ())
+    }
 
 
 def read_all(results: Path, *, anonymous: bool = False) -> list[Publishable]:

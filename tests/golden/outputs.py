@@ -1,4 +1,5 @@
-"""The output of the commands for the committed records: `python -m tests.golden.outputs` writes it anew."""
+"""The output of the commands for the committed records, and for examples that have all that those lack: `python -m
+tests.golden.outputs` writes it anew."""
 
 import contextlib
 import html.parser
@@ -6,12 +7,27 @@ import io
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
+from msgspec import structs
 
 from reports import run
 from reports.__main__ import main
+from reports.record.schema import (
+    BaselineComparison,
+    Case,
+    Conversation,
+    Estimate,
+    Limit,
+    Mark,
+    Record,
+    SameAnswers,
+    ServedSide,
+    VerifiedAnswers,
+)
+from tests import examples
 from tests.text.outputs import Reporter
 
 FOLDER = Path(__file__).parent
@@ -41,13 +57,66 @@ def outputs() -> dict[str, str]:
         texts = {"compare.md": _said("compare", *_PAIR, "--format", "markdown")}
         texts["compare-terminal.txt"] = _said("compare", *_PAIR, "--format", "terminal")
     for records in _RECORDS:
-        for columns in ("80", "300"):
-            texts[f"{records}-summary-{columns}.txt"] = _summary(_RESULTS / records, columns)
-        results = "--results", str(_RESULTS / records)
-        for name, command in _COMMANDS.items():
-            texts[f"{records}-{name}"] = _said(*command, *results)
-        texts[f"{records}-page.txt"] = _page(*results)
-    return texts
+        texts |= _outputs_of(_RESULTS / records)
+    with tempfile.TemporaryDirectory() as folder:
+        return texts | _outputs_of(examples.store(Path(folder, "examples"), *_examples()))
+
+
+def _examples() -> list[Record]:
+    """Cases with all that can be measured, and with all that can be wrong or missing."""
+    whole, plain = examples.complete(), examples.record()
+    assert whole.soak is not None
+    assert whole.accuracy is not None
+
+    def case(name: str, record: Record = plain, target: str = "a40", **changes: Any) -> Record:
+        return structs.replace(record, case=Case(target, name, "onnx", None, "fp32"), **changes)
+
+    apart = SameAnswers(16, 96, 0.3, 1.0, passed=False, sample="digit-0007")
+    error = examples.score(
+        metric="mel MSE", better="lower", served=0.0385, limits=(Limit(0.04, "published"),)
+    )
+    point = examples.load("offline", 8, 200.0)
+    open_p99 = {"p99": structs.replace(examples.estimate(2.126), open_above=True)}
+    rough = structs.replace(
+        point,
+        throughput_per_s=Estimate(200.0, 150.0, 210.0, 0.9),
+        latency_ms={**point.latency_ms, **open_p99},
+        marks=(Mark("wide-interval", "its interval is ± 40 %"), Mark("niced", "nice 5")),
+    )
+    elsewhere = examples.efficiency("online", 4, marks=(Mark("gpu-shared", "by another program"),))
+    wrong_in_soak = structs.replace(whole.soak, answers=VerifiedAnswers(4100, 1, 4100, 60.0))
+    here = ServedSide("2.51.0", "fp16", 1e-5, (3.5, 4.0), {"memory of the server": 2.0**30})
+    there = structs.replace(here, triton="2.50.0")
+    talking = case(
+        "chat",
+        build=structs.replace(whole.build, as_found=True, requests="made up from the configuration"),
+        conversion=None,
+        accuracy=None,
+        loads=(),
+        conversation=Conversation("sequence", 4, 12, "", passed=True, alone=True),
+        against=BaselineComparison("/srv/models", here, there, ("low on something",)),
+    )
+    failed = structs.replace(examples.failed_accuracy(), same_answers=apart)
+    return [
+        whole,
+        talking,
+        case("below-its-floor", whole, accuracy=failed),
+        case("wrong-in-soak", whole, soak=wrong_in_soak),
+        case("error", loads=(rough,), accuracy=examples.accuracy(error), efficiency=(elsewhere,)),
+        structs.replace(plain, case=structs.replace(plain.case, gpus=2)),
+        case("not-measured", accuracy=None),
+        case("stage-failed", accuracy=None, failures=(examples.stage_failure(),)),
+        case("random", examples.random_weights(), target="cpu", price_per_hour=3.6),
+        case("searched", accuracy=None, loads=(), search=whole.search),
+    ]
+
+
+def _outputs_of(folder: Path) -> dict[str, str]:
+    results = "--results", str(folder)
+    texts = {f"summary-{columns}.txt": _summary(folder, columns) for columns in ("80", "300")}
+    texts |= {name: _said(*command, *results) for name, command in _COMMANDS.items()}
+    texts["page.txt"] = _page(*results)
+    return {f"{folder.name}-{name}": text.replace(str(folder), folder.name) for name, text in texts.items()}
 
 
 def _said(*arguments: str) -> str:

@@ -15,7 +15,7 @@ from fixtures.run import record_file
 from reports.page import Answer, answers
 from reports.record import files, per_sample
 from reports.record.per_sample import Part, Sample, SampleScores
-from reports.record.schema import Case, Mark, Record, SameAnswers, VerifiedAnswers, case_id
+from reports.record.schema import Case, Mark, Record, case_id
 from reports.text.publishable import publishable
 from tests import examples
 from tests.conftest import Reports
@@ -88,39 +88,6 @@ def test_bar_is_share_of_fastest_of_its_model(tmp_path: Path) -> None:
     ]
 
     assert sorted(map(str, shares)) == ["--share: 100.0%", "--share: 100.0%", "--share: 25.0%"]
-
-
-POINT = examples.load("offline", 8, 1573.6, samples=63, answers=VerifiedAnswers(4100, 0, 520, 0.5))
-SAME = SameAnswers(16, 96, 2e-7, 1.0, passed=True)
-APART = structs.replace(SAME, relative_difference=0.3, passed=False, sample="digit-0007")
-FOUND = examples.search(load=examples.load("online", 16, 4321.0), accuracy=examples.accuracy())
-
-
-@pytest.mark.parametrize(
-    ("record", "said"),
-    [
-        (
-            unmeasured(accuracy=examples.failed_accuracy()),
-            ["floor 94.0 % published not kept", "1 not proven"],
-        ),
-        (unmeasured(accuracy=examples.accuracy(same_answers=SAME)), ["2e-07"]),
-        (unmeasured(accuracy=examples.accuracy(same_answers=APART, passed=False)), ["digit-0007 are 0.3"]),
-        (structs.replace(examples.random_weights(), loads=()), ["1 accuracy not measured"]),
-        (unmeasured(accuracy=None, search=FOUND), ["1 search only", "4,321.0 infer/s with p99 2.126 ms"]),
-        (
-            examples.record(loads=(structs.replace(POINT, marks=(Mark("cpu-shared", "0.7 cores"),)),)),
-            ["a: 0.7 cores", "batch 8: 0.7 cores"],
-        ),
-        (examples.record(), ["Beside NVIDIA A40", "Ratios are measured over published"]),
-    ],
-    ids=[
-        *("not kept", "the same answers", "answers apart", "random weights", "a search alone", "a mark"),
-        "published figures",
-    ],
-)
-def test_page_shows_facts_of_the_case(record: Record, said: list[str], tmp_path: Path) -> None:
-    text = words(page_of(tmp_path, record))
-    assert [part for part in said if part not in text] == []
 
 
 # --- safe and self-contained -------------------------------------------------------------------------------
@@ -254,14 +221,6 @@ def test_right_and_fast_configurations_may_be_deployed(one: Deploying) -> None:
 
 def test_unmeasured_case_is_not_called_wrong() -> None:
     assert the_answer(UNMEASURED, FAILED).remarks != the_answer(FAILED).remarks
-
-
-def test_figures_have_limit_load_point_and_cost() -> None:
-    (choice,) = the_answer(structs.replace(ONNX, price_per_hour=3.6), SLOW).choices
-    assert choice.right == ["top-1 96.25 %", "floor 95.9 %"]
-    assert choice.speed[0].startswith("3,166.7 infer/s ±")
-    assert choice.speed[1].startswith("online, concurrency 32, p99 ")
-    assert [text.partition(" ")[0] for text in choice.cost[:2]] == ["0.328", "90"]
 
 
 @pytest.mark.parametrize("change", [{"model": "nnunet"}, {"target": "t4"}, {"gpus": 2}])

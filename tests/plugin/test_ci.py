@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.run import STATUS, Failure, annotation, cut
+from reports.run import STATUS, Failure, annotation, fit_summary
 from tests.helpers import run_pytest, run_pytest_here, write_benchmarks
 
 LOAD = "test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
@@ -220,8 +220,8 @@ def test_annotation_is_escaped_and_names_only_repository_files() -> None:
 
 def test_oversized_summary_is_cut_between_lines() -> None:
     content = "".join(f"line {number} µ\n" for number in range(1000))
-    assert cut(content, len(content.encode())) == content
-    short = cut(content, 300)
+    assert fit_summary(content, len(content.encode())) == content
+    short = fit_summary(content, 300)
     assert len(short.encode()) <= 300
     assert content.startswith(short.partition("\nCut here")[0])
 

@@ -5,12 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
 from reports.merge import merge
 from reports.record import files
 from reports.record.origins import measurements
-from reports.record.schema import Conversation, Record, Start, WarmUp
+from reports.record.schema import Conversation, Record
 from tests import examples
 from tests.helpers import records_in
 
@@ -19,19 +18,11 @@ README = Path("reports/readme")
 
 
 def measured(host: str = HOST, uuid: str = UUID, run: int = 1) -> Record:
-    """The sample record with every field that may name a machine."""
-    record = examples.record()
-    search = examples.search(accuracy=examples.accuracy())
-    origin = examples.origin(host, run, uuid)
-    whole = structs.replace(
-        record,
-        gates=(examples.gate(),),
-        starts=(Start("offline", 0.4, 2.5, 12.5),),
-        search=search,
-        warm_up=WarmUp(1, (2.0,), (3.0,), passed=True, origin=origin),
-        conversation=Conversation("sequence", 4, 4, "", True, origin=origin),
+    """A record with every measurement, all of them of one machine."""
+    conversation = Conversation("sequence", 4, 4, "", passed=True)
+    return examples.measured_at(
+        examples.origin(host, run, uuid), examples.complete(conversation=conversation)
     )
-    return examples.measured_at(origin, whole)
 
 
 @pytest.fixture

@@ -10,16 +10,7 @@ import pytest
 from msgspec import structs
 
 from reports.record import files
-from reports.record.schema import (
-    CertifiedPercentile,
-    CpuUse,
-    GpuUse,
-    Growth,
-    LatencyBudget,
-    Record,
-    Soak,
-    Start,
-)
+from reports.record.schema import Record
 from tests import examples
 from tests.helpers import records_in
 
@@ -27,44 +18,9 @@ Keys = tuple[str | int, ...]
 
 
 def complete() -> Record:
-    """The sample record with every optional field set."""
-    first, *others = examples.record().loads
-    whole = structs.replace(
-        examples.wrong_under_load(first),
-        budget=LatencyBudget("p99", 1.5, "agreed in May", "failed"),
-        cpu=CpuUse(16, 0.4, 12.5, 0.1, 0.0),
-        gpu=GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
-        comparison=examples.comparison(),
-        marks=examples.marks("a pass was repeated: 1"),
-        certified={
-            "p99": CertifiedPercentile(2.1, 2.4, 1500, 0),
-            "p99.9": CertifiedPercentile(2.6, None, 1500, 5136),
-        },
-    )
-    record = examples.record()
-    growth = Growth(
-        "memory of its stubs", "bytes", "request", examples.estimate(1034.0), 6e7, 3.7e8, 150_000, "failed"
-    )
-    assert record.serving is not None
-    return examples.record(
-        machine=structs.replace(record.machine, gpu_uuids=("GPU-1", "GPU-2")),
-        serving=structs.replace(
-            record.serving,
-            image="tritonserver:24.10-py3",
-            image_digest="sha256:ab",
-            versions={"torch": "2.5.0a0"},
-        ),
-        build=structs.replace(record.build, inputs={"INPUT__0": (3, 224, 224)}),
-        gates=(examples.gate(),),
-        soak=Soak(
-            "online", 1, 16, 600.0, 300_000, 119, (growth,), 24, ("a reason",), examples.estimate(0.93), 500.0
-        ),
-        price_per_hour=3.6,
-        loads=(whole, *others),
-        starts=(Start("offline", 0.4, 2.5, 12.5),),
-        efficiency=(examples.efficiency(),),
-        search=examples.search(load=first, accuracy=examples.accuracy()),
-    )
+    """The sample record with every optional field set, and with wrong answers."""
+    first, *others = examples.complete().loads
+    return examples.complete(loads=(examples.wrong_under_load(first), *others))
 
 
 @pytest.fixture

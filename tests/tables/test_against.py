@@ -6,10 +6,9 @@ import pytest
 from msgspec import structs
 
 from reports.record.schema import BaselineComparison, Build, Record, ServedSide, VerifiedAnswers
-from reports.tables.against import against_section, against_table, upgrade_sentence, upgrade_verdict
+from reports.tables.against import upgrade_sentence, upgrade_verdict
 from reports.text.publishable import publishable
 from tests import examples
-from tests.helpers import as_markdown
 
 SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
 OTHER = BaselineComparison("/srv/models", SIDE, structs.replace(SIDE, triton="2.50.0"))
@@ -110,23 +109,3 @@ NOT_KNOWN = publishable(beside("", OPEN))
 )
 def test_run_has_one_verdict(records: Any, failed: list[str], begins: str) -> None:
     assert upgrade_sentence(records, failed, 0).startswith(begins)
-
-
-def test_table_shows_startup_memory_and_warnings() -> None:
-    cells = dict(
-        zip(
-            [column.title for column in against_table([SAFE]).columns],
-            against_table([SAFE]).rows[0].cells,
-            strict=True,
-        )
-    )
-
-    assert "1.01" in as_markdown(against_table([SAFE]))
-    assert {name: cells[name].value for name in ("Ready in (s)", "Memory (MiB)")} == {
-        "Ready in (s)": 3.5,
-        "Memory (MiB)": 1.0,
-    }
-    text = as_markdown(against_section(publishable(costing(("low on something",)))))
-    assert "low on something" in text
-    assert "2.50.0" in text
-    assert against_section(publishable(examples.record())) == []
