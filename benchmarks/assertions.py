@@ -10,7 +10,7 @@ from reports.record.verdicts import speed_failures
 from reports.text.correctness import gate_text, wrong_answers_text
 
 _KERNELS_DIFFER = ("in-flight", "batches")
-"""The gates in which the server computes samples in batches of other sizes than alone."""
+"""The gates in which samples share batches."""
 _FP16_DIFFERENCE = 0.01
 """The largest difference there that FP16 arithmetic explains, as a share of the spread: ten ulps."""
 
@@ -18,7 +18,7 @@ _FP16_DIFFERENCE = 0.01
 def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measure and record a load point. Raises AccuracyError if an answer is wrong, SpeedError if it is shown
     to be slower than allowed or to exceed its latency budget."""
-    measured = run.measure(point, recorder.loads)
+    measured = run.measure(point, recorder.keep_loads)
     if failure := wrong_answers_text(measured.load):
         raise run.accuracy_error(failure)
     recorder.enter_load(benchmark, measured, run.settings.plan.certify)
@@ -30,7 +30,7 @@ def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
     """Record what a gate such as "batches" finds. Raises AccuracyError if something is wrong."""
     deployed, gate_result = run.run_gate(gate)
     recorder.keep(deployed.serving, gates=(gate_result,))
-    recorder.figure(gate_text(gate_result))
+    recorder.show_figure(gate_text(gate_result))
     shown = run.reproduce(gate_result)
     if not gate_result.wrong:
         return

@@ -15,8 +15,8 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     ledger = run.full_ledger()
     assert ledger.same_answers is not None
     recorder.keep(evaluation.serving, accuracy=ledger, accuracy_missing=evaluation.missing)
-    recorder.samples(evaluation.samples)
-    recorder.figure("; ".join([*map(score_text, ledger.scores), same_answers_text(ledger.same_answers)]))
+    recorder.keep_samples(evaluation.samples)
+    recorder.show_figure("; ".join([*map(score_text, ledger.scores), same_answers_text(ledger.same_answers)]))
     if failures := ledger_failures(ledger):
         raise run.accuracy_error("; ".join(failures))
     if evaluation.missing:

@@ -13,6 +13,6 @@ def test_conversation(run: CaseRun, recorder: Recorder) -> None:
     """The same messages get the same answers again, also in turns with another sequence's messages."""
     serving, conversation = run.converse()
     recorder.keep(serving, conversation=conversation)
-    recorder.figure(conversation_text(conversation))
+    recorder.show_figure(conversation_text(conversation))
     if failure := conversation_failure(conversation):
         raise AccuracyError(failure)

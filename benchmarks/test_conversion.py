@@ -22,7 +22,7 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
         )
     if conversion.agreement is not None:
         texts.append(f"{AGREEMENT.text(conversion.agreement)} of decisions agree")
-    recorder.figure(", ".join(texts))
+    recorder.show_figure(", ".join(texts))
     if failure := conversion_failure(conversion):
         where = f"tolerance: {case.tolerance(run.deployment.tf32).source}"
         if case.model.framework == "onnx":

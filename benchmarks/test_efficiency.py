@@ -13,4 +13,4 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     """Measures the ratio of served to in-process throughput, in turns, and the fraction of the peak."""
     deployed, efficiencies = run.measure_efficiency()
     recorder.keep(deployed.serving, efficiency=tuple(efficiencies))
-    recorder.figure(efficiency_text(efficiencies, run.case.precision))
+    recorder.show_figure(efficiency_text(efficiencies, run.case.precision))

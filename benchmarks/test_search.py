@@ -24,11 +24,11 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
         if is_scored and result.verdict != "beyond":
             evaluation = run.evaluate(deployed)
             result = structs.replace(result, accuracy=evaluation.ledger)
-            recorder.samples(evaluation.samples, of_search=True)
+            recorder.keep_samples(evaluation.samples, of_search=True)
         recorder.keep(deployed.serving, search=result, accuracy_missing=missing)
     if result.verdict == "beyond":
         raise SpeedError(no_winner_text(result))
-    recorder.figure(search_text(result))
+    recorder.show_figure(search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
     failures += filter(None, [conversion_failure(run.conversion)] if is_converted else [])
     failures += filter(None, [wrong_answers_text(result.load)])

@@ -23,4 +23,4 @@ def test_soak(run: CaseRun, recorder: Recorder) -> None:
     if not_shown := unknown(result, "request"):
         fix = "soak it for longer, or while the machine does less else"
         raise NotAvailableError("; ".join(not_shown), where=run.case, fix=fix)
-    recorder.figure(soak_text(result))
+    recorder.show_figure(soak_text(result))

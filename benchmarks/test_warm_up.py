@@ -14,6 +14,6 @@ def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
     """The first request after a load is not shown to be slower than later ones."""
     deployed, result = run.warm_up()
     recorder.keep(deployed.serving, warm_up=result)
-    recorder.figure(warm_up_text(result))
+    recorder.show_figure(warm_up_text(result))
     if not result.passed:
         raise SpeedError(f"its model_warmup does not warm it: {warm_up_text(result)}", where=run.case)

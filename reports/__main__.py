@@ -273,8 +273,8 @@ def _published(options: argparse.Namespace) -> int:
 
 
 def _readme(options: argparse.Namespace) -> int:
-    """Write tables and plots between the markers of a markdown file. Nothing else
-    in the file changes."""
+    """Write tables and plots between the markers of a markdown file. Nothing else in
+    the file changes."""
     file: Path = options.file
     folder = readme.link_to(options.plots, file) if options.plots else None
     try:

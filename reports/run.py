@@ -13,7 +13,7 @@ import pytest
 
 from reports import history
 from reports.record import commands, disk, files
-from reports.record.commands import ACCURACY, INPUT, LEAK, SPEED, UNREADABLE, with_fix
+from reports.record.commands import ACCURACY, INFRASTRUCTURE, INPUT, SPEED, UNREADABLE, with_fix
 from reports.record.sanitize import bold, code, cut, join_markdown, one_line, visible
 from reports.tables.against import upgrade_sentence
 from reports.tables.case import TABLES_OF_OPTIONS
@@ -25,7 +25,7 @@ from reports.text.phrases import counted
 from reports.text.publishable import Publishable, publishable
 
 ExitCode = pytest.ExitCode
-STATUS = {"input": INPUT, "speed": SPEED, "infrastructure": LEAK, "accuracy": ACCURACY}
+STATUS = {"input": INPUT, "speed": SPEED, "infrastructure": INFRASTRUCTURE, "accuracy": ACCURACY}
 """The status of a run whose tests failed, by the kind of failure. Of several kinds the highest counts: a
 failure that the next run may not have (speed), or another model's unusable samples (input), never hide that
 of the model itself (accuracy)."""

@@ -62,7 +62,7 @@ INPUT = 4
 """Exit status: an argument, a file or a folder cannot be used. A pytest run uses the same status."""
 UNREADABLE = 6
 """Exit status: some records are unreadable, and the others were shown. Those below take precedence."""
-SPEED, LEAK, ACCURACY = 10, 11, 12
+SPEED, INFRASTRUCTURE, ACCURACY = 10, 11, 12
 """Exit statuses: a measurement shows that something is too slow, leaks, or is wrong."""
 
 

@@ -879,7 +879,7 @@ class Record(Struct, frozen=True):
     warm_up: Annotated[WarmUp | None, SPEED] = None
     soak: Soak | None = None
     against: BaselineComparison | None = None
-    """StageComparison from the model that this one is to replace."""
+    """How it differs from the model that it is to replace, or from itself on another Triton."""
     failures: tuple[StageFailure, ...] = ()
     """Tests that failed before they had a result; a run that gets through the test removes its entry."""
     price_per_hour: Number | None = None

@@ -16,7 +16,7 @@ from fixtures.accuracy.ledger import (
     score_each_sample,
     served_ledger,
 )
-from fixtures.accuracy.stages import Stage, Stages
+from fixtures.accuracy.stages import StageAnswers, Stages
 from fixtures.errors import ProofError
 from fixtures.spec import Arrays, Case, Samples
 from reports.record import files, per_sample
@@ -40,10 +40,10 @@ def ledger(
     return accuracy_ledger(case, samples, stages, per_sample, requested=requested, tf32=tf32)
 
 
-def stage(name: str, right: int, **changes: Any) -> Stage:
+def stage(name: str, right: int, **changes: Any) -> StageAnswers:
     """A stage that gets the first `right` of 100 samples right."""
     classes = np.where(np.arange(100) < right, toy.samples(100).labels, -1)
-    return Stage(name, {"classes": classes}, classes, **{"requests": 9, **changes})
+    return StageAnswers(name, {"classes": classes}, classes, **{"requests": 9, **changes})
 
 
 def stages(framework: int, converted: int, last: int) -> Stages:
@@ -55,7 +55,8 @@ def deciding(one: np.ndarray, other: np.ndarray, last: np.ndarray | None = None)
     """The stages with these decisions; the served model has the converted one's, unless it has others."""
     names, decided = ("framework", "converted", "served"), (one, other, other if last is None else last)
     first, second, third = (
-        Stage(name, {"classes": classes}, classes) for name, classes in zip(names, decided, strict=True)
+        StageAnswers(name, {"classes": classes}, classes)
+        for name, classes in zip(names, decided, strict=True)
     )
     return first, second, third
 

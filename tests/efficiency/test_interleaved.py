@@ -139,7 +139,7 @@ def test_every_in_process_mode_is_warmed_and_recorded(
     ways: tuple[str, ...], figures: tuple[float | None, ...]
 ) -> None:
     turns, _runs = measure(worker=Process(compiled_after=1, ways=ways))
-    entry = interleaved.record_entry(turns, examples.load("offline", 1, 1.0), 2, 1, None)
+    entry = interleaved.efficiency_entry(turns, examples.load("offline", 1, 1.0), 2, 1, None)
     speeds = (entry.in_process_per_s, entry.serial_per_s, entry.resident_per_s)
     assert tuple(speed and pytest.approx(speed.value) for speed in speeds) == figures
 
@@ -260,7 +260,7 @@ def test_reference_is_published_format_or_onnx_fp32(name: str, reference: str) -
 
 def test_turns_are_summarized_by_geometric_means() -> None:
     turns, peak = turns_of((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
-    entry = interleaved.record_entry(
+    entry = interleaved.efficiency_entry(
         turns, examples.load("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True
     )
     assert entry.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
@@ -289,7 +289,7 @@ def test_doubtful_ratio_is_marked(
     """The load point was measured with 100 inferences per second before."""
     turns = turns_of(served_per_s, [in_process] * len(served_per_s))
     turns = dataclasses.replace(turns, cpu=(cpu,) if cpu else ())
-    entry = interleaved.record_entry(turns, examples.load("offline", 1, 100.0), 2, 1, None)
+    entry = interleaved.efficiency_entry(turns, examples.load("offline", 1, 100.0), 2, 1, None)
     (published,) = publishable(structs.replace(RECORD, efficiency=(entry,))).efficiency
     assert [mark.code for mark in published.marks] == codes
 

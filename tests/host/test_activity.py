@@ -14,7 +14,7 @@ import pytest
 from fixtures.host import activity, machine
 from fixtures.host.activity import GpuTime
 from fixtures.host.nvml import GpuHandle, gpu_handles, visible_gpus
-from fixtures.measure import marking
+from fixtures.measure import marking, measurement
 from fixtures.serve.server import Server
 from fixtures.spec import Device
 from tests.host.fake_nvml import Clock, Nvml, S, between, watched
@@ -149,7 +149,7 @@ def test_mig_instance_has_clocks_but_no_energy(nvml: Nvml, stretch: Stretch, vis
     assert visible_gpus(visible) == (GpuHandle("MIG-1", "GPU-aaaa"),)
     visible_gpus.cache_clear()
     one = stretch()
-    use = marking.gpu_use([one], 100)
+    use = measurement.gpu_use([one], 100)
     assert use is not None
     assert (use.energy_j_per_1000, use.power_w) == (None, None)
     assert use.sm_clock_mhz == 1410

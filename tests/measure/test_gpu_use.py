@@ -14,10 +14,10 @@ from msgspec import structs
 
 from fixtures.host import activity
 from fixtures.host.activity import GpuTime
-from fixtures.measure import marking, sweep
+from fixtures.measure import marking, measurement, sweep
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
-from fixtures.measure.measurement import record_entry
+from fixtures.measure.measurement import load_entry
 from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.launch import serve
@@ -42,7 +42,7 @@ def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretc
 
 
 def use_of(*times: GpuTime, throughput_per_s: float = 400) -> GpuUse:
-    use = marking.gpu_use(times, throughput_per_s)
+    use = measurement.gpu_use(times, throughput_per_s)
     assert use is not None
     return use
 
@@ -72,7 +72,7 @@ def test_longer_pass_weighs_more() -> None:
     """Without a watch there is no GPU use."""
     use = use_of(GpuTime(1, 100, ()), GpuTime(3, 900, ()), throughput_per_s=1000)
     assert (use.power_w, use.energy_j_per_1000) == (250, 250)
-    assert marking.gpu_use([], 100) is None
+    assert measurement.gpu_use([], 100) is None
     assert marking.marks_of_gpu([]) == []
 
 
@@ -126,7 +126,7 @@ def test_windows_of_a_real_run_match_watch_clock(
         job = Job(on_gpu, name, model, point, "system", data.below(on_gpu.scratch), 0.005)
         (state,) = sweep.measure([PointState(Side(job))], plan)
     assert all(run.gpu is not None for run in state.current.passes)
-    load = record_entry(state, plan).load
+    load = load_entry(state, plan).load
     assert load.gpu is not None
     assert load.gpu.power_w == pytest.approx(100, rel=0.1)
     assert load.gpu.power_w is not None

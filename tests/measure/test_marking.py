@@ -10,7 +10,7 @@ from msgspec import structs
 from fixtures.formats import all_formats
 from fixtures.host.activity import CpuTime
 from fixtures.host.targets import CPU, recognise
-from fixtures.measure import marking
+from fixtures.measure import estimates, marking, measurement
 from fixtures.measure.estimates import Steady
 from fixtures.models import all_models
 from fixtures.spec import Case
@@ -88,7 +88,7 @@ def test_core_shares_have_limits(changes: dict[str, Any], found: list[str]) -> N
     ids=["mean", "server elsewhere", "never below nothing", "unknown once"],
 )
 def test_core_use_is_mean_over_passes(times: list[CpuTime], found: CpuUse) -> None:
-    assert marking.cpu_use(times, 2) == found
+    assert measurement.cpu_use(times, 2) == found
 
 
 def test_run_of_lower_priority_is_marked() -> None:
@@ -127,9 +127,9 @@ def test_repeated_passes_and_few_requests_are_marked() -> None:
 
 
 def test_server_keeps_up_with_95_percent_answered() -> None:
-    assert marking.keeps_up([part(96), part(95)])
-    assert not marking.keeps_up([part(94), part(95)])
-    assert marking.keeps_up([part(5, due=None)]), "without a schedule nothing is due"
+    assert estimates.keeps_up([part(96), part(95)])
+    assert not estimates.keeps_up([part(94), part(95)])
+    assert estimates.keeps_up([part(5, due=None)]), "without a schedule nothing is due"
 
 
 A100 = recognise("NVIDIA A100")

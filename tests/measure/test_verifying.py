@@ -14,7 +14,7 @@ from fixtures.accuracy.compare_answers import Answer, AnswerLimits, expect
 from fixtures.measure import perf_analyzer, sweep
 from fixtures.measure.job import ExpectedAnswers, Job
 from fixtures.measure.load_data import input_data
-from fixtures.measure.measurement import record_entry
+from fixtures.measure.measurement import load_entry
 from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.verifying import summed, verify, verifying
@@ -230,7 +230,7 @@ def job(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterato
 
 def test_wrong_answer_under_load_hides_speed(job: Job) -> None:
     (state,) = sweep.measure([PointState(Side(job))], PLAN, run_pass=verifying(perf_analyzer.run_pass))
-    load = record_entry(state, PLAN).load
+    load = load_entry(state, PLAN).load
 
     assert load.samples == 20
     assert load.answers is not None

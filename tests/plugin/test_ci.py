@@ -39,7 +39,7 @@ def server():
 def test_conversion(recorder):
     for _ in range(2):
         recorder.keep(None, conversion=examples.record().conversion)
-    recorder.figure("all agree")
+    recorder.show_figure("all agree")
 
 def test_accuracy(recorder):
     recorder.keep(RECORD.serving, accuracy=examples.failed_accuracy())
@@ -50,7 +50,7 @@ def test_accuracy(recorder):
 def test_online(case, point, recorder, benchmark):
     load = examples.load("online", point.concurrency, 200.0)
     deployed = SimpleNamespace(serving=RECORD.serving, start=Start("online", 1.0, 1.0, 1.0))
-    recorder.loads(deployed, [load])
+    recorder.keep_loads(deployed, [load])
     recorder.enter_load(benchmark, Measurement(load, [0.01, 0.02, 0.03]), None)
 
 def test_slower():

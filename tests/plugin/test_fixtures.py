@@ -62,8 +62,8 @@ def test_needs_no_server(case):
 
 
 @pytest.mark.stage("efficiency")
-def test_peaks(case, session):
-    assert session.peak_kinds == {("cpu", "fp32", None), ("cpu", "int8", None)}, "those of all cases"
+def test_peaks(case, suite_run):
+    assert suite_run.peak_kinds == {("cpu", "fp32", None), ("cpu", "int8", None)}, "those of all cases"
 """
 """They are given two precisions of one model, and one of another."""
 

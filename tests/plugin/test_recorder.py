@@ -80,7 +80,7 @@ def test_same_answer_again(recorder):
 @pytest.mark.stage("offline")
 def test_offline(recorder):
     deployed = SimpleNamespace(serving=RECORD.serving, start=Start("offline", 1.0, 1.0, 1.0))
-    recorder.loads(deployed, [examples.load("offline", 8, 200.0)])
+    recorder.keep_loads(deployed, [examples.load("offline", 8, 200.0)])
 """
 
 Run = Callable[..., Publishable]

@@ -20,7 +20,7 @@ from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import locks
 from fixtures.host.targets import recognise
 from fixtures.run import efficiency, models, serving
-from fixtures.run.case_run import CaseRun, Session
+from fixtures.run.case_run import CaseRun, SuiteRun
 from fixtures.run.case_settings import deployment_of
 from fixtures.run.models import ModelRun
 from fixtures.serve.server_spec import ContainerImage
@@ -117,7 +117,7 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     peak_kinds = [efficiency.kind_of(case, deployment_of(case, given))]
     with (
         ModelRun(case.model, case.target, given) as model_run,
-        CaseRun(case, model_run, Session(peak_kinds=peak_kinds)) as run,
+        CaseRun(case, model_run, SuiteRun(peak_kinds=peak_kinds)) as run,
     ):
         build = SimpleNamespace(case=case, digest="0f3c", reused=True, folder=folder / name, artifact=None)
         vars(run).update(build=build, timed_answer=lambda _batch: (0.001, {}))
@@ -155,7 +155,7 @@ def test_in_process_data_location_matches_shared_memory(way: str, resident: bool
 def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_of(FP16, tmp_path) as run:
-        SEEN["opened"] = [weakref.ref(one) for one in (run.converted, run.model_run.reference)]
+        SEEN["opened"] = [weakref.ref(one) for one in (run.converted, run.model_run.framework_model)]
         run.deploy("online")
     assert len(SEEN["opened"]) == 2
     assert SEEN["left"] == []

@@ -86,13 +86,13 @@ def test_user_settings_are_kept() -> None:
     [(5, 6, 7, "passed"), (5, 6, 7.1, "not shown"), (6, 7.1, 8, "failed"), (7, 7, 7, "passed")],
 )
 def test_verdict_follows_the_interval(low: float, value: float, high: float, verdict: str) -> None:
-    assert fastest.verdict_of(Estimate(value, low, high), [], Goal(7, 99)) == verdict
+    assert fastest.latency_verdict(Estimate(value, low, high), [], Goal(7, 99)) == verdict
 
 
 @pytest.mark.parametrize(("requests", "verdict"), [(600, "not shown"), (700, "passed")])
 def test_requests_certify_an_open_interval(requests: int, verdict: str) -> None:
     parts = [Steady(100.0, 1.0, np.full(requests, 6.0))]
-    assert fastest.verdict_of(Estimate(6, 6, 6, open_above=True), parts, Goal(7, 99)) == verdict
+    assert fastest.latency_verdict(Estimate(6, 6, 6, open_above=True), parts, Goal(7, 99)) == verdict
 
 
 HEAD = 'name: "detector"  # { not a bracket\nmax_batch_size: 8\n'

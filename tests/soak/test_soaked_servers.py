@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.measure.usage import MEMORY, read_usage, watch
-from fixtures.soak import keep_loaded, load_again, record_entry
+from fixtures.soak import keep_loaded, load_again, soak_entry
 from reports.record.schema import Soak
 from reports.tables.soak import soak_text
 from tests.soak.leaking import LEAKS, served
@@ -28,7 +28,7 @@ def soak(folder: Path, *, loads_again: bool = False, loading: str = "pass", requ
         read = functools.partial(read_usage, watch(model.job.server))
         loaded = keep_loaded(model.job, SECONDS, read)
         loadings = load_again(model.load, LOADING_S, read, most=16) if loads_again else []
-        return record_entry(model.job.point, loaded, loadings)
+        return soak_entry(model.job.point, loaded, loadings)
 
 
 def leaking(found: Soak) -> set[tuple[str, str]]:

@@ -13,7 +13,7 @@ from fixtures.soak import (
     end_over_begin,
     keep_loaded,
     load_again,
-    record_entry,
+    soak_entry,
 )
 from fixtures.spec import LoadPoint
 from reports.record.schema import Soak
@@ -59,7 +59,7 @@ class Machine:
     def soak(self, duration_s: float) -> Soak:
         loaded = self.keep_loaded(duration_s)
         loadings = load_again(self.load, duration_s, self.read, clock=lambda: self.now_s)
-        return record_entry(POINT, loaded, loadings)
+        return soak_entry(POINT, loaded, loadings)
 
 
 def verdicts(soak: Soak) -> set[tuple[str, str]]:
@@ -75,7 +75,7 @@ def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
     assert duration_s <= loaded.duration_s < 1.1 * duration_s
     assert len(loaded.used) >= 2 * FEWEST["request"]
     assert loaded.times[-1] == machine.answered - 50
-    entry = record_entry(POINT, loaded, [])
+    entry = soak_entry(POINT, loaded, [])
     assert entry.requests_per_s == pytest.approx(entry.requests / loaded.duration_s)
     assert [(growth.first, growth.last) for growth in entry.growth] == [(1e8, 1e8), (40.0, 40.0)]
 

@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.accuracy.ledger import missing_options
 from fixtures.accuracy.precision_cost import output_limits
-from fixtures.accuracy.stages import Stage, compare_conversion, evaluate_in_process
+from fixtures.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
 from fixtures.build.configuration import model_config
 from fixtures.build.runtimes import open_in_process
 from fixtures.cases import matrix_of
@@ -225,7 +225,7 @@ def test_unconverted_file_is_marked_as_same_file(tmp_path: Path, precision: str,
     model = linear(tmp_path)
     samples, network = model.samples("evaluation", None, None), model.load(None).network
 
-    def stage(factor: int) -> Stage:
+    def stage(factor: int) -> StageAnswers:
         def run(inputs: Any) -> Any:
             return {"scores": factor * model.run(network, inputs)["scores"]}
 
