@@ -7,7 +7,7 @@ import pytest
 _NAMES = (
     "fixtures.plugin.options",
     "fixtures.plugin.collection",
-    "fixtures.plugin.fixtures",
+    "fixtures.plugin.run_fixtures",
     "fixtures.plugin.converting",
     "fixtures.plugin.recorder",
     "fixtures.plugin.output",

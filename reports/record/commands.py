@@ -63,7 +63,7 @@ INPUT = 4
 UNREADABLE = 6
 """Exit status: some records are unreadable, and the others were shown. Those below take precedence."""
 SPEED, INFRASTRUCTURE, ACCURACY = 10, 11, 12
-"""Exit statuses: a measurement shows that something is too slow, leaks, or is wrong."""
+"""Exit statuses: something is too slow, is broken or leaks, or is wrong."""
 
 
 def status_of_unreadable(sentences: Iterable[str]) -> int:

@@ -74,16 +74,17 @@ def loading_is_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool
 
 def footprint_changes(beside: schema.BaselineComparison) -> Iterator[tuple[str, bool]]:
     """Start-up and memory compared with those of the model to be replaced, and whether they are far more."""
-    here, there = beside.here, beside.there
-    mine_s, theirs_s = ready_s(here), ready_s(there)
-    if mine_s is not None and theirs_s is not None:
-        is_far_more = len(here.loads_s) >= MOST_LOADINGS and loading_is_slower(here.loads_s, there.loads_s)
-        yield f"ready in {DURATION.text(mine_s)}, and {DURATION.text(theirs_s)} there", is_far_more
+    current, baseline = beside.here, beside.there
+    current_s, baseline_s = ready_s(current), ready_s(baseline)
+    if current_s is not None and baseline_s is not None:
+        is_slower = loading_is_slower(current.loads_s, baseline.loads_s)
+        is_far_more = len(current.loads_s) >= MOST_LOADINGS and is_slower
+        yield f"ready in {DURATION.text(current_s)}, and {DURATION.text(baseline_s)} there", is_far_more
     for label, bytes_of in (("memory", memory_bytes), ("GPU memory", gpu_memory_bytes)):
-        mine, theirs = bytes_of(here), bytes_of(there)
-        if mine is not None and theirs is not None:
-            is_far_more = mine > max(_FAR_MORE * theirs, theirs + _LEAST_BYTES)
-            yield f"{MEMORY.text(mine)} of {label}, and {MEMORY.text(theirs)} there", is_far_more
+        used, baseline_used = bytes_of(current), bytes_of(baseline)
+        if used is not None and baseline_used is not None:
+            is_far_more = used > max(_FAR_MORE * baseline_used, baseline_used + _LEAST_BYTES)
+            yield f"{MEMORY.text(used)} of {label}, and {MEMORY.text(baseline_used)} there", is_far_more
 
 
 def footprint_failures(beside: schema.BaselineComparison) -> list[str]:

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from fixtures.accuracy.all_outputs import StageComparison
 from fixtures.accuracy.compare_answers import expect
 from fixtures.accuracy.outputs import equal_fraction, floating_outputs
 from fixtures.accuracy.precision_cost import (
@@ -27,6 +26,7 @@ from fixtures.accuracy.precision_cost import (
     measure_cost,
     output_limits,
 )
+from fixtures.accuracy.stage_comparison import StageComparison
 from fixtures.build import runtimes
 from fixtures.errors import AccuracyError
 from fixtures.formats import all_formats

@@ -9,10 +9,10 @@ import pytest
 from tritonclient.utils import deserialize_bytes_tensor
 
 from fixtures.accuracy import through_server
-from fixtures.accuracy.all_outputs import StageComparison
 from fixtures.accuracy.compare_answers import expect
 from fixtures.accuracy.ledger import accuracy_ledger, score_each_sample
 from fixtures.accuracy.precision_cost import PrecisionCost, output_limits
+from fixtures.accuracy.stage_comparison import StageComparison
 from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.accuracy.through_server import evaluate_through_server, mixed_batches
 from fixtures.errors import AccuracyError, ProofError

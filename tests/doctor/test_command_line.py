@@ -18,10 +18,7 @@ from tests.helpers import ROOT
     [([ok("fast"), warning("small", "free some")], 0), ([ok("fast"), problem("none", "install it")], 1)],
 )
 def test_status_is_1_if_benchmarks_would_stop(
-    findings: list[Finding],
-    status: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    findings: list[Finding], status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checks = [(f"check {number}", lambda finding=finding: finding) for number, finding in enumerate(findings)]
     monkeypatch.setattr(doctor, "checks", lambda *_arguments, **_options: iter(checks))

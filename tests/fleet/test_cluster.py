@@ -23,12 +23,7 @@ def node(name: str, *accelerators: str, gpus: float = 0) -> Node:
 
 @pytest.mark.parametrize(
     ("names", "target"),
-    [
-        (["A100", "A100-80G"], TARGET["a100"]),
-        (["L40S"], TARGET["l40s"]),
-        (["A10G"], OTHER_GPU),
-        ([], CPU),
-    ],
+    [(["A100", "A100-80G"], TARGET["a100"]), (["L40S"], TARGET["l40s"]), (["A10G"], OTHER_GPU), ([], CPU)],
 )
 def test_node_target_follows_gpu_name_from_ray(names: list[str], target: Target) -> None:
     assert node("1", *names).target == target

@@ -7,15 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from fixtures.fleet.groups import (
-    Group,
-    digest,
-    earlier_durations,
-    expected_seconds,
-    groups_of,
-    split,
-    sum_s,
-)
+from fixtures.fleet.groups import Group, digest, earlier_durations, expected_seconds, groups_of, split, sum_s
 from fixtures.plugin.selection import as_grouped
 from reports.record import files
 from reports.record.schema import Case

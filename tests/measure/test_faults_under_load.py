@@ -102,8 +102,7 @@ def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnsw
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.campaign) for name in FAULTS],
+    "fault", [name if name in QUICK else pytest.param(name, marks=pytest.mark.campaign) for name in FAULTS]
 )
 def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], Job], fault: str) -> None:
     answers = look(job_of(FAULTS[fault], ONLINE), lambda so_far: so_far.wrong > 0)

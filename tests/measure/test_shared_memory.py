@@ -118,10 +118,7 @@ def test_no_region_stays_registered_or_on_disk() -> None:
 
 def test_region_is_private_and_unlinked_once_registered() -> None:
     """A killed process then leaves none behind."""
-    with (
-        memory_server() as (server, seen),
-        shared_memory.shared_region(server, 100, "m") as (_name, memory),
-    ):
+    with memory_server() as (server, seen), shared_memory.shared_region(server, 100, "m") as (_name, memory):
         assert seen.modes == [0o600]
         assert not (MEMORY / seen.keys[0]).exists()
         memory[:3] = b"abc"

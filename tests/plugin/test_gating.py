@@ -170,11 +170,7 @@ WRONG = {"answers": VerifiedAnswers(100, 1, 10, 1.0)}
 
 @pytest.mark.parametrize(
     ("changes", "status"),
-    [
-        (SLOWER, STATUS["speed"]),
-        (WRONG, STATUS["accuracy"]),
-        (SLOWER | WRONG, STATUS["accuracy"]),
-    ],
+    [(SLOWER, STATUS["speed"]), (WRONG, STATUS["accuracy"]), (SLOWER | WRONG, STATUS["accuracy"])],
     ids=["slower", "wrong answers", "both"],
 )
 def test_wrong_answers_fail_a_load_point_at_any_speed(

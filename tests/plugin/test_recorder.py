@@ -10,14 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.cases import cases_of
-from fixtures.errors import (
-    AccuracyError,
-    InputError,
-    NotAvailableError,
-    ProofError,
-    SetupError,
-    SpeedError,
-)
+from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SetupError, SpeedError
 from fixtures.host import locks
 from fixtures.host.machine import own_run
 from fixtures.host.targets import CPU

@@ -208,9 +208,7 @@ def test_absent_hardware_skips_with_the_reason(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.skipif(version_of("onnxruntime-gpu") is not None, reason="has the packages for a GPU")
-def test_cpu_packages_skip_every_gpu_case_with_a_fix(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_cpu_packages_skip_every_gpu_case_with_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     a100 = next(target for target in EVERY_TARGET if target.name == "a100")
     monkeypatch.setattr(targets, "present_targets", lambda: (a100,))
     monkeypatch.setattr(pytorch_conversion, "cuda_of_torch", lambda: "")

@@ -164,10 +164,7 @@ def test_option_values_are_parsed(
             {"triton": "127.0.0.1:8001", "shared_memory": "cuda"},
             "--triton 127.0.0.1:8001 --shared-memory cuda",
         ),
-        (
-            {"gpus": "2", "shared_memory": "cuda"},
-            "--gpus 2 --shared-memory cuda",
-        ),
+        ({"gpus": "2", "shared_memory": "cuda"}, "--gpus 2 --shared-memory cuda"),
         ({"against_triton": "127.0.0.1:8001"}, "--against-triton 127.0.0.1:8001"),
         ({"triton": "127.0.0.1:8001", "against_triton": "embedded"}, "--against-triton embedded"),
         ({"repository": ".", "against": "HEAD"}, "--repository"),
@@ -190,9 +187,7 @@ def test_both_remote_servers_share_access_settings(tmp_path: Path) -> None:
     assert options.triton.access.metadata
 
 
-def test_tf32_follows_option_and_environment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_tf32_follows_option_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """The variable turns TF32 off in NVIDIA's libraries, and a record must not claim otherwise."""
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     assert (settings().tf32, settings(tf32="off").tf32) == (True, False)

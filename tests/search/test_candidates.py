@@ -61,8 +61,7 @@ def test_level_to_decide_doubles_its_steps_and_then_bisects(
 
 
 @pytest.mark.parametrize(
-    ("budget_ms", "delays_us"),
-    [(0.05, [12]), (0.5, [100, 125]), (2, [100, 500]), (80, [100, 10_000])],
+    ("budget_ms", "delays_us"), [(0.05, [12]), (0.5, [100, 125]), (2, [100, 500]), (80, [100, 10_000])]
 )
 def test_queue_delays_are_below_budget(budget_ms: float, delays_us: list[int]) -> None:
     assert candidates.queue_delays(Goal(budget_ms, 99)) == delays_us

@@ -7,14 +7,7 @@ import pytest
 
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.usage import Usage
-from fixtures.soak import (
-    FEWEST,
-    UnderLoad,
-    end_over_begin,
-    keep_loaded,
-    load_again,
-    soak_entry,
-)
+from fixtures.soak import FEWEST, UnderLoad, end_over_begin, keep_loaded, load_again, soak_entry
 from fixtures.spec import LoadPoint
 from reports.record.schema import Soak
 from tests import toy

@@ -9,14 +9,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.record.schema import (
-    GATES,
-    Load,
-)
+from reports.record.schema import GATES, Load
 from reports.tables.case import accuracy_blocks, configuration_list
-from reports.tables.points import (
-    points_table,
-)
+from reports.tables.points import points_table
 from reports.tables.soak import leaks
 from reports.tables.table import Table
 from reports.text.publishable import Publishable, publishable

@@ -169,9 +169,7 @@ def test_settings_that_change_answers_are_left_out(run: Run) -> None:
 
 
 @pytest.mark.campaign
-def test_labels_give_scores_and_fail_a_wrong_model(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def test_labels_give_scores_and_fail_a_wrong_model(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Both always give the same answers, so only labels find the wrong one."""
     root = tmp_path_factory.mktemp("labelled")
     write_model(root / "models", "right", code("2 * values"), config())
