@@ -21,12 +21,12 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     missing = run.accuracy_missing if is_converted else None
     with search(run) as (result, deployed):
         is_scored = run.as_found is None or run.as_found.labelled is not None
-        if is_scored and result.verdict != "beyond":
+        if is_scored and result.verdict != "failed":
             evaluation = run.evaluate(deployed)
             result = structs.replace(result, accuracy=evaluation.ledger)
             recorder.keep_samples(evaluation.samples, of_search=True)
         recorder.keep(deployed.serving, search=result, accuracy_missing=missing)
-    if result.verdict == "beyond":
+    if result.verdict == "failed":
         raise SpeedError(no_winner_text(result))
     recorder.show_figure(search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)

@@ -18,7 +18,7 @@ import msgspec
 
 from reports.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from reports.record.sanitize import visible
-from reports.record.schema import MARKS, Estimate, Load, Score, verdict_of
+from reports.record.schema import MARKS, Estimate, Load, Score
 from reports.text.correctness import main_score, metric_text, tightest_limit, tightest_text
 from reports.text.phrases import (
     confidence_levels,
@@ -204,7 +204,7 @@ def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) 
         kinds.setdefault(swept + batch, []).append(load)
     lines = {kind: [_point(load, percentile) for load in group] for kind, group in kinds.items()}
     winner = None
-    if search is not None and verdict_of(search) != "failed" and not record.no_winner:
+    if search is not None and search.verdict != "failed" and not record.no_winner:
         winner = _point(search.load, percentile)
     budget_ms = budget_ms if budget_ms is not None else search.budget_ms if search else None
     first, *_, last = (point for line in lines.values() for point in line)

@@ -52,17 +52,6 @@ _MOST_ENTRIES = Meta(max_length=500)
 
 Verdict = Literal["passed", "failed", "not shown"]
 """Whether a measurement shows that a demand is met (passed) or missed (failed), or neither."""
-SpeedWord = Literal["slower", "not slower", "not shown"]
-"""The verdict of a comparison with another build as a record has it; see `verdict_of`."""
-BudgetWord = Literal["within", "not shown", "beyond"]
-"""The verdict of a search within a latency budget as a record has it; see `verdict_of`."""
-_VERDICTS: Mapping[str, Verdict] = {
-    "not slower": "passed",
-    "slower": "failed",
-    "within": "passed",
-    "beyond": "failed",
-    "not shown": "not shown",
-}
 
 CONFIDENCE = 0.95
 """The confidence of every interval that states no other."""
@@ -601,9 +590,9 @@ class Comparison(Struct, frozen=True):
     """Speed over the reference's: throughput, or at a request rate the inverse of the mean latency."""
     allowed_slowdown: Share
     """The slow-down that passes: 0.03 lets the ratio be 0.97."""
-    verdict: Annotated[SpeedWord, SPEED]
-    """slower: the whole interval lies below the limit, and that is shown among all points of the run; not
-    slower: the whole interval lies above; not shown: neither."""
+    verdict: Annotated[Verdict, SPEED]
+    """failed: the whole interval lies below the limit, and that is shown among all points of the run; passed:
+    the whole interval lies above; not shown: neither."""
     passes: Count
     """The passes of each build in the ratio."""
     seconds_to_settle: Annotated[Number | None, SPEED]
@@ -740,8 +729,8 @@ class Search(Struct, frozen=True):
     """The limited latency: p90, p95 or p99."""
     deployment: Deployment
     load: Load
-    verdict: BudgetWord
-    """within: the whole interval of the percentile keeps the budget; not shown: only its value does; beyond:
+    verdict: Verdict
+    """passed: the whole interval of the percentile keeps the budget; not shown: only its value does; failed:
     no configuration keeps it, and this one is nearest."""
     lead: Annotated[Estimate | None, SPEED]
     """The winner's throughput (at rates, goodput) over the runner-up's; None without a runner-up."""
@@ -779,11 +768,6 @@ def point_key(measured: Load | Efficiency) -> PointKey:
     return point._replace(
         request_rate_per_s=measured.request_rate_per_s or 0.0, arrivals=measured.arrivals or ""
     )
-
-
-def verdict_of(result: Comparison | Search) -> Verdict:
-    """The verdict: whether a build is not slower than the other, or a configuration keeps its budget."""
-    return _VERDICTS[result.verdict]
 
 
 RESOURCE_UNITS: Mapping[str, Literal["bytes", "number"]] = {

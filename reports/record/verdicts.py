@@ -19,6 +19,12 @@ from reports.record.quantities import (
 
 ALARM_CONFIDENCE = 0.99
 """The confidence that no point is called slower by mistake: see `reports.record.ratio.FALSE_ALARMS`."""
+SPEED_WORDS: Mapping[schema.Verdict, str] = {
+    "passed": "not slower",
+    "failed": "slower",
+    "not shown": "not shown",
+}
+"""A build's speed beside its baseline's, by the verdict."""
 _TOO_WIDE = f"not shown (its interval is wider than a factor of {WIDEST_RATIO:g})"
 
 
@@ -41,8 +47,7 @@ def _ratio_text(ratio: schema.Estimate, to: str, limit: float) -> str:
 
 def comparison_verdict(comparison: schema.Comparison) -> str:
     """The verdict, or the time that one would take."""
-    verdict = schema.verdict_of(comparison)
-    text: str = comparison.verdict
+    verdict, text = comparison.verdict, SPEED_WORDS[comparison.verdict]
     among = f" among the {comparison.points} points compared" if comparison.points > 1 else ""
     if verdict == "failed":
         shown = f"shown at {GIVEN_SHARE.text(ALARM_CONFIDENCE)}{among}"
@@ -104,7 +109,7 @@ def speed_failures(load: schema.Load) -> list[str]:
     """Why a load point is too slow: against another build, in its p99, beyond its budget,
     `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; may be empty."""
     compared, budget, failures = load.comparison, load.budget, []
-    if compared is not None and schema.verdict_of(compared) == "failed":
+    if compared is not None and compared.verdict == "failed":
         failures.append(comparison_text(compared))
     if compared is not None and compared.p99_is_longer and compared.p99_ratio is not None:
         allowed = compared.allowed_slowdown

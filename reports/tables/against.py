@@ -6,7 +6,7 @@ from typing import NamedTuple
 from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
 from reports.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
 from reports.record.sanitize import code
-from reports.record.schema import BaselineComparison, Comparison, ServedSide, Verdict, verdict_of
+from reports.record.schema import BaselineComparison, Comparison, ServedSide, Verdict
 from reports.record.verdicts import footprint_failures
 from reports.tables.points import p99_cell, speed_cell
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, Taken, table
@@ -34,7 +34,7 @@ def upgrade_verdict(record: Publishable) -> tuple[Verdict, str]:
         differs = any(result.gate == "other" and result.wrong for result in record.gates)
         return "failed", "answers differ" if differs else "answers are wrong"
     comparisons, beside = _compared(record), record.against
-    verdicts = [verdict_of(result) for result in comparisons]
+    verdicts = [result.verdict for result in comparisons]
     longer_p99s = sum(result.p99_is_longer for result in comparisons)
     of_points = f"{len(comparisons)} load points"
     reasons = [f"slower at {slower} of {of_points}"] if (slower := verdicts.count("failed")) else []

@@ -12,7 +12,7 @@ from msgspec import structs
 from reports.record import files
 from reports.record.origins import without_names
 from reports.record.quantities import LATENCY_BUDGET, NOT_SHOWN
-from reports.record.schema import SPEED, Estimate, Load, Record, Search, Struct, case_id, verdict_of
+from reports.record.schema import SPEED, Estimate, Load, Record, Search, Struct, case_id
 from reports.text import correctness
 from reports.text.phrases import full_point_text
 
@@ -130,7 +130,7 @@ def _publishable_search(record: Record) -> tuple[Search | None, str]:
     if search is None:
         return None, ""
     hidden = _without_speed(search)
-    if verdict_of(search) == "failed":
+    if search.verdict == "failed":
         lowest = structs.replace(hidden.load, latency_ms=search.load.latency_ms)
         return structs.replace(hidden, load=lowest), ""
     # An accuracy failure concerns the case's own settings, not the winner's.

@@ -206,7 +206,7 @@ def search_paragraph(record: Publishable) -> str:
     search = record.search
     if search is None:
         return ""
-    if schema.verdict_of(search) == "failed":
+    if search.verdict == "failed":
         return sentence(no_winner_text(search))
     if record.no_winner:
         return record.no_winner
@@ -259,7 +259,7 @@ def budget_text(search: schema.Search) -> str:
     """The percentile with its interval, and the verdict on the budget."""
     latency = search.load.latency_ms[search.percentile]
     measured = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)}"
-    return f"{measured} {BUDGET_WORDS[schema.verdict_of(search)]} {LATENCY_BUDGET.text(search.budget_ms)}"
+    return f"{measured} {BUDGET_WORDS[search.verdict]} {LATENCY_BUDGET.text(search.budget_ms)}"
 
 
 def configuration_text(search: schema.Search) -> str:

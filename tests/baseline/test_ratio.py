@@ -96,7 +96,7 @@ def test_repeated_looks_raise_few_alarms(
     for _trial in range(TRIALS):
         mine = np.exp(np.log(true) + NOISES[noise](generator, 110))
         theirs = np.exp(NOISES[noise](generator, 110))
-        slower += compared(mine, theirs, OTHER).verdict == "slower"
+        slower += compared(mine, theirs, OTHER).verdict == "failed"
     assert least_slower <= slower / TRIALS <= most_slower
 
 
@@ -119,23 +119,23 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
 
     runs = [run(0.97) for _ in range(100)]
     by_itself = sum(any(comparison.ratio.high < 0.97 for comparison in points) for points in runs)
-    corrected = sum(any(comparison.verdict == "slower" for comparison in points) for points in runs)
+    corrected = sum(any(comparison.verdict == "failed" for comparison in points) for points in runs)
     assert by_itself > 10
     # If one run in 100 has a false alarm, more than four of 100 have one once in 300 times.
     assert corrected <= 4
     slower = [comparison.verdict for _ in range(20) for comparison in run(0.9)]
-    assert slower.count("slower") > 0.9 * len(slower)
+    assert slower.count("failed") > 0.9 * len(slower)
 
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
-        (0.90, 0.96, "slower"),
+        (0.90, 0.96, "failed"),
         (0.90, 0.97, "not shown"),
         (0.97, 1.02, "not shown"),
         (0.90, 1.02, "not shown"),
-        (0.98, 1.02, "not slower"),
-        (1.10, 1.20, "not slower"),
+        (0.98, 1.02, "passed"),
+        (1.10, 1.20, "passed"),
     ],
 )
 def test_verdict_needs_whole_interval_on_one_side(low: float, high: float, expected: str) -> None:

@@ -58,9 +58,9 @@ def in_pairs(
 
 def test_pairs_are_taken_until_settled() -> None:
     one, _ = in_pairs()
-    assert (one.verdict, one.passes, one.method) == ("not slower", 8, "interleaved")
+    assert (one.verdict, one.passes, one.method) == ("passed", 8, "interleaved")
     slower, _load = in_pairs(18.0)
-    assert (slower.verdict, slower.reference) == ("slower", "HEAD~1")
+    assert (slower.verdict, slower.reference) == ("failed", "HEAD~1")
     assert slower.ratio.value == pytest.approx(0.9, rel=0.02)
     with pytest.raises(ProofError):
         in_pairs(math.nan)
@@ -110,10 +110,10 @@ def by_load(pairs_of_a_load: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Comp
 
 def test_speed_of_one_load_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     anew, calls = by_load(8, monkeypatch)
-    assert anew.verdict == "not slower"
+    assert anew.verdict == "passed"
     assert calls[0] == "load"
     assert calls.count("load") == anew.passes // 8
-    assert by_load(1000, monkeypatch)[0].verdict == "slower", (
+    assert by_load(1000, monkeypatch)[0].verdict == "failed", (
         "with one loading the 6 % of chance look like a slow-down"
     )
 
@@ -144,10 +144,10 @@ def compared(current: Any, points: int, spent_s: float = 60.0) -> Comparison:
     [
         (0.5, 6, 12, "not shown", 60.0),  # six pairs more, of ten seconds each
         (0.5, 11, 12, "not shown", 60.0 / 11),
-        (0.5, 12, 12, "slower", None),
-        (0.5, 8, 1, "slower", None),
-        (0.98, 8, 1, "not slower", None),
-        (0.5, 9, 2, "slower", None),
+        (0.5, 12, 12, "failed", None),
+        (0.5, 8, 1, "failed", None),
+        (0.98, 8, 1, "passed", None),
+        (0.5, 9, 2, "failed", None),
         (0.5, 9, 3, "not shown", 60.0 / 9),
     ],
 )
@@ -173,7 +173,7 @@ def test_proven_points_of_a_run_need_no_more_time() -> None:
     slow, very_slow = compared([0.5] * 10, 12), compared([0.5] * 16, 12)
     assert (slow.verdict, slow.seconds_to_settle is not None) == ("not shown", True)
     results = {(one.verdict, one.seconds_to_settle) for one in with_verdicts([slow, *[very_slow] * 11])}
-    assert results == {("slower", None)}
+    assert results == {("failed", None)}
 
 
 def test_remaining_time_is_known_until_a_slowdown_is_proven() -> None:
@@ -182,7 +182,7 @@ def test_remaining_time_is_known_until_a_slowdown_is_proven() -> None:
     generator = np.random.default_rng(2)
     shown = [compared(0.93 * np.exp(generator.normal(0, 0.05, 16)), 2) for _trial in range(200)]
     assert all(one.verdict == "not shown" or one.seconds_to_settle is None for one in shown)
-    assert 20 < sum(one.verdict == "slower" for one in shown) < 180
+    assert 20 < sum(one.verdict == "failed" for one in shown) < 180
 
     speeds = 0.85 * np.exp(generator.normal(0, 0.03, (300, 14)))
     speeds[:, :2] *= generator.uniform(1.1, 1.3, (300, 2))
@@ -224,7 +224,7 @@ def test_longer_tail_fails_despite_equal_speed() -> None:
     generator = np.random.default_rng(5)
     comparisons = [with_tail(generator, slow=0.02, factor=1.5) for _ in range(20)]
 
-    assert {comparison.verdict for comparison in comparisons} == {"not slower"}
+    assert {comparison.verdict for comparison in comparisons} == {"passed"}
     assert sum(comparison.p99_is_longer for comparison in comparisons) >= 18
     (failure,) = speed_failures(examples.load("online", 4, 100.0, comparison=comparisons[0]))
     assert "p99" in failure

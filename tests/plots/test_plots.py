@@ -122,7 +122,7 @@ def test_budget_is_that_of_search_unless_given(
     [
         ({}, True),
         ({"verdict": "not shown"}, True),
-        ({"verdict": "beyond"}, False),
+        ({"verdict": "failed"}, False),
         ({"accuracy": examples.failed_accuracy()}, False),
         ({"accuracy": None}, False),
     ],

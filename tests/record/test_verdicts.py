@@ -23,7 +23,7 @@ def test_wide_ratio_is_omitted_but_verdict_is_shown() -> None:
 
 
 def test_ratio_near_limit_has_more_digits() -> None:
-    near = comparison(verdict="not slower", ratio=Estimate(0.9704, 0.9702, 0.9706))
+    near = comparison(verdict="passed", ratio=Estimate(0.9704, 0.9702, 0.9706))
 
     assert "0.9702" in comparison_text(near), "the limit is 0.97"
 
@@ -33,7 +33,7 @@ def budget(verdict: Any) -> LatencyBudget:
 
 
 def test_point_fails_for_each_shown_regression() -> None:
-    slower, fast = comparison(), comparison(verdict="not slower", ratio=Estimate(1.0, 0.99, 1.01))
+    slower, fast = comparison(), comparison(verdict="passed", ratio=Estimate(1.0, 0.99, 1.01))
     unknown = comparison(verdict="not shown", ratio=Estimate(0.99, 0.95, 1.02))
 
     def failures(compared: Comparison | None, verdict: str | None) -> list[str]:

@@ -32,7 +32,7 @@ def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Sl
     assert done.status == 0, done.text
     search = done.record(GIVEN).search
     assert search is not None
-    assert (search.budget_ms, search.percentile, search.verdict) == (10_000, "p99", "within")
+    assert (search.budget_ms, search.percentile, search.verdict) == (10_000, "p99", "passed")
     assert search.configurations == 2
     assert search.passes >= 8 + 6
     assert search.accuracy is not None
@@ -75,5 +75,5 @@ def test_impossible_budget_fails_with_lowest_latency(
     assert done.status == STATUS["speed"]
     search = done.record(GIVEN).search
     assert search is not None
-    assert (search.verdict, search.accuracy, search.config) == ("beyond", None, "")
+    assert (search.verdict, search.accuracy, search.config) == ("failed", None, "")
     assert not stale.exists()
