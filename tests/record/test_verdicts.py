@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from reports.record.schema import Comparison, Estimate, LatencyBudget
 from reports.record.verdicts import comparison_text, comparison_verdict, speed_failures, too_wide
 from tests import examples
@@ -46,3 +48,12 @@ def test_point_fails_for_each_shown_regression() -> None:
     assert beyond.startswith("p99 ")
     assert failures(None, "failed") == [beyond]
     assert failures(slower, "failed") == [comparison_text(slower), beyond]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(30.2, "about 31 s"), (600.0, "about 10 min"), (9e3, "an hour or")]
+)
+def test_open_comparison_says_how_long_it_would_take(seconds: float, text: str) -> None:
+    unknown = comparison(verdict="not shown", ratio=Estimate(0.99, 0.95, 1.02), seconds_to_settle=seconds)
+
+    assert f"{text} more would settle it" in comparison_verdict(unknown)
