@@ -1,6 +1,7 @@
 """No output of any command shows a speed of a case that is not proven right, or a ratio of speeds whose
 interval is too wide."""
 
+import math
 import os
 import re
 from collections.abc import Callable
@@ -146,6 +147,16 @@ def test_search_winner_is_judged_by_its_own_ledger() -> None:
     assert seen.no_winner.startswith("The winner within 10 ms is not proven. No throughput is shown: served")
     right = structs.replace(search, accuracy=examples.accuracy())
     assert publishable(planted(search=right, accuracy=None)).search == right
+
+
+def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
+    search = examples.search(verdict="failed", accuracy=examples.accuracy())
+    seen = publishable(planted(search=search))
+    assert seen.no_winner == "", "there is none to prove"
+    assert seen.search is not None
+    assert seen.search.load.latency_ms == search.load.latency_ms
+    assert all(math.isnan(each.throughput_per_s) for each in seen.search.load.passes)
+    assert math.isnan(seen.search.load.throughput_per_s.value)
 
 
 def test_random_weights_with_passed_decisions_show_speed() -> None:
