@@ -49,6 +49,11 @@ def test_client_that_starves_server_is_the_bottleneck(
     assert codes(WELL, concurrency, **components) == found
 
 
+def test_mark_of_client_says_how_much_time_passed_outside() -> None:
+    (mark,) = marking.marks_of_cpu(WELL, dict.fromkeys(COMPONENTS, 0.0) | OUTSIDE, 16)
+    assert "73%" in mark.text, "3.0 of 4.1 ms"
+
+
 @pytest.mark.parametrize(
     ("changes", "found"),
     [

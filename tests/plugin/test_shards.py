@@ -42,6 +42,9 @@ def test_shards_have_each_selected_test_once(
         assert shard.names == [name for name in whole.names if name in set(shard.names)], "in their order"
         summary = f"shard {number} of {count}: {len(shard.names)} of {len(whole.names)} tests, about "
         assert summary in shard.text
+    said = [re.findall(r"about ([\d.]+) of ([\d.]+) min", shard.text)[0] for shard in collected]
+    (all_minutes,) = {float(in_all) for _own, in_all in said}
+    assert sum(float(own) for own, _in_all in said) == pytest.approx(all_minutes, abs=0.1 * count)
     cases = [
         {item.callspec.params["case"].key for item in shard.selected}  # type: ignore[attr-defined]
         for shard in collected
