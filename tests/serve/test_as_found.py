@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from fixtures.accuracy.compare_answers import AnswerLimits, expect
 from fixtures.errors import InputError, NotAvailableError, ProofError
@@ -18,6 +19,7 @@ from fixtures.measure.verifying import ask_once, verify
 from fixtures.serve.as_found import (
     FirstRequest,
     LoadedModel,
+    as_build,
     check_other_versions,
     list_models,
     load_model,
@@ -29,6 +31,7 @@ from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import Arrays, LoadPoint, Model, Tensor
 from fixtures.user_models.repository import RepositoryModel, link_repository, models_in
 from fixtures.user_models.repository_model import as_model, with_config
+from tests import toy
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 
 Found = dict[str, RepositoryModel]
@@ -286,3 +289,16 @@ def test_optional_input_must_be_omissible(needed: str) -> None:
     assert result.answer is not None
     assert result.answer["OUT"].tolist() == [[1.0, 1.0]], "the first answer is kept, with all inputs"
     assert server.inputs == {frozenset({"IN", "MORE"}), frozenset({"IN"})}
+
+
+def test_file_that_moves_between_folders_of_a_model_is_another_build(tmp_path: Path) -> None:
+    model = tmp_path / "m"
+    weights = model / "1" / "weights.bin"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(b"weights")
+    loaded = LoadedModel(RepositoryModel("m", model, None), (), ModelConfig(name="m"), ("1",), 0.0)
+    before = as_build(toy.case(), loaded, tmp_path)
+    assert as_build(toy.case(), loaded, tmp_path).digest == before.digest
+    (model / "2").mkdir()
+    weights.rename(model / "2" / weights.name)
+    assert as_build(toy.case(), loaded, tmp_path).digest != before.digest

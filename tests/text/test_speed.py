@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.record.schema import Estimate, FormatComparison, Record, Serving, case_id
+from reports.record.schema import Estimate, FormatComparison, Load, Record, Serving, case_id
 from reports.text.publishable import publishable
-from reports.text.speed import cost_per_million, ranked, ranks, version_note
+from reports.text.speed import best_load, cost_per_million, ranked, ranks, version_note
 from tests import examples
 
 ONE = examples.efficiency()
@@ -131,3 +131,15 @@ def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str]
     cost = cost_per_million(publishable(record), POINT)
 
     assert (cost and (pytest.approx(cost.amount), cost.of_what)) == wanted
+
+
+def test_best_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
+    closed = examples.load("online", 16, 1000.0)
+    at_rate = examples.load("online", 0, 1200.0, request_rate_per_s=1200.0, arrivals="poisson")
+
+    def best(*loads: Load) -> float | None:
+        found = best_load(publishable(examples.record(loads=loads)))
+        return None if found is None else found.throughput_per_s.value
+
+    assert best(at_rate, closed) == 1000.0
+    assert best(at_rate) == 1200.0
