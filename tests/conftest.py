@@ -277,9 +277,8 @@ def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
     monkeypatch.setattr(wheels, "perf_analyzer_libraries", lambda: "")
     memory = tmp_path / "memory"
     memory.mkdir()
-    monkeypatch.setattr(
-        scratch, "MEMORY", memory
-    )  # a real one may use the names of the same tensors right now
+    # A real one may use the names of the same tensors right now.
+    monkeypatch.setattr(scratch, "MEMORY", memory)
     fake.plan("good")
     return fake
 

@@ -600,7 +600,7 @@ class Comparison(Struct, frozen=True):
     chance: Annotated[Share, SPEED]
     """The chance of a ratio this low or lower for a build just as slow as allowed, over all looks here."""
     points: Counted
-    """The load points that the run compared; any of them is `slower` by mistake in at most 1 of 100 runs."""
+    """The load points that the run compared; any of them has `failed` by mistake in at most 1 of 100 runs."""
     p99_ratio: Annotated[Estimate | None, SPEED] = None
     """The p99 latency over the reference's, of the same passes as the ratio."""
     p99_is_longer: Annotated[bool, SPEED] = False

@@ -108,9 +108,8 @@ def test_load_generator_sends_strings_and_variable_lengths(
             expect(data.ids, {"OUT": data.rows["IN"][:, ::-1]}), AnswerLimits(1e-4, 1e-4, 1.0)
         )
         job = Job(server, "texts", model, point, shared_memory, data, 0.01, check)
-        with locks.hold_machine(
-            exclusive=True
-        ):  # other tests' load generators use the same names in shared memory
+        # Other tests' load generators use the same names in shared memory.
+        with locks.hold_machine(exclusive=True):
             run = perf_analyzer.run_pass(job, 0.06)
         # Ask for each sample once, however long that takes.
         answers = verify(check, ask_once(job, data.requests(point.batch)), 1.0)
