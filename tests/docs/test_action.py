@@ -27,14 +27,10 @@ JOB = PIPELINE["tritonproof"]
 PAGE = (ROOT / "docs" / "ci.md").read_text()
 
 
-def example_text(name: str) -> str:
+def example(name: str) -> Any:
     """The YAML of docs/ci.md after the comment of that name."""
     (text,) = re.findall(rf"<!-- {name} -->\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
-    return str(text)
-
-
-def example(name: str) -> Any:
-    return yaml.safe_load(example_text(name))
+    return yaml.safe_load(text)
 
 
 def test_user_input_is_never_part_of_a_command() -> None:
@@ -68,7 +64,6 @@ def test_examples_use_existing_inputs_of_this_version() -> None:
     assert include["remote"].endswith("/ci/gitlab.yml")
     assert f"/v{version}/" in include["remote"]
     assert SPEC["spec"]["inputs"]["ref"]["default"] == f"v{version}"
-    assert f"tritonproof:{version}\n" in (ROOT / "ci" / "job.yaml").read_text()
     assert re.search(rf"^## {version} - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
