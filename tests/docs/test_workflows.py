@@ -103,7 +103,9 @@ def test_jobs_of_many_machines_cover_all_shards_of_each_target(collect: Collect)
     (command,) = [step["run"] for step in measure["steps"] if "tox run" in step.get("run", "")]
     shards: dict[str, list[str]] = {}
     for entry in measure["strategy"]["matrix"]["include"]:
-        filled = re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda match, entry=entry: entry[match[1]], command)
+        filled = command
+        for name, value in entry.items():
+            filled = filled.replace(f"${{{{ matrix.{name} }}}}", value)
         *_, environment, _end, on, target, split, shard, _junit_xml = shlex.split(filled)
         assert environment in environments()
         collected = collect(on, target, split, shard)

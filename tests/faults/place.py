@@ -19,7 +19,7 @@ from reports.run import STATUS
 from tests.helpers import Household, command_line
 from tests.whole_runs.suite import ROOT, command
 
-PASSED, ENDED, REFUSED = 0, 2, 4
+PASSED, ENDED = 0, 2
 INFRASTRUCTURE = STATUS["infrastructure"]
 HANG_S = 240.0
 """Bounds a hang: the awaited events take seconds, a minute on a machine where another run measures."""
@@ -28,7 +28,7 @@ GONE_S = 30.0
 REPOSITORY = "the scenario's repository"
 """Stands for the path of a Triton repository with `doubler`, and `slow`, which takes a fifth of a second."""
 MODEL = "the scenario's model"
-"""Stands for the path of a file of this project's models: tests/faults/classifier.py."""
+"""Stands for the path of a file of this project's models: tests/classifier.py."""
 _OF_DOUBLER = ("-v", "--triton", "embedded", "--repository", REPOSITORY, "-k")
 PROOF = (*_OF_DOUBLER, "doubler and same_answer_again")
 """A run that proves one model as it is, without a framework: some three seconds of one core."""
@@ -37,11 +37,8 @@ ONE_POINT = (*_OF_DOUBLER, "slow and b001-c002", "--concurrencies", "2")
 """A run that measures one point of load."""
 OWN = "cpu-classifier-onnx-fp32"
 """The converted case."""
-_OF_OWN = ("-v", "--models", MODEL, "-k")
-OWN_SERVED = (*_OF_OWN, f"{OWN} and (conversion or accuracy)")
-"""A run that converts it, serves it, and scores its 100 samples several times, two seconds each."""
-OWN_POINT = (*_OF_OWN, f"{OWN} and b001-c002", "--concurrencies", "2")
-"""A run that measures one point of its load."""
+OWN_POINT = ("-v", "--models", MODEL, "-k", f"{OWN} and b001-c002", "--concurrencies", "2")
+"""A run that converts it, and measures one point of its load."""
 SLOW = "cpu-slow-asis"
 
 
@@ -68,8 +65,6 @@ class Place:
     model: Path
     """The file of a model that all scenarios share."""
     runs: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
-    quiet: bool = False
-    """Whether a Python traceback is allowed, as when the interpreter itself cannot start."""
 
     @property
     def results(self) -> Path:
@@ -111,8 +106,6 @@ class Place:
         before: Sequence[str] = (),
         words: Sequence[str] | None = None,
         environment: Mapping[str, str | None] = {},
-        folder: Path = ROOT,
-        stdout: int | None = None,
     ) -> "subprocess.Popen[bytes]":
         """Start a run of the suite with these options, or the command `words`, by the program `before`; a
         variable of None is unset."""
@@ -121,10 +114,10 @@ class Place:
         with self.log.open("wb") as log:
             self.runs[-1] = subprocess.Popen(
                 [*before, *(words or self.command(*options))],
-                cwd=folder,
+                cwd=ROOT,
                 env={name: value for name, value in merged.items() if value is not None},
                 stdin=subprocess.DEVNULL,
-                stdout=log if stdout is None else stdout,
+                stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 # nohup, which may run this, makes its children ignore it.
@@ -206,8 +199,6 @@ class Scenario:
     """The right exit statuses."""
     needs: Callable[[], str] = lambda: ""
     """Why this machine cannot do it; empty if it can."""
-    may_leave: bool = False
-    """Whether something may stay in the temporary folder for the next run, as after a guard was killed."""
 
     def __str__(self) -> str:
         return self.name

@@ -1,15 +1,18 @@
-"""Signals to a run, and to each program that it starts; the next run removes what killed ones leave."""
+"""The scenarios: signals to a run and to each program that it starts, after which the next run removes what
+killed ones leave; an empty environment, a full disk, and another user of the machine."""
 
 import os
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
 from configparser import ConfigParser
 from pathlib import Path
 
+from tests import own_machine
 from tests.faults.place import (
     ENDED,
     INFRASTRUCTURE,
@@ -25,10 +28,9 @@ from tests.faults.place import (
     Scenario,
     folders_of_runs,
 )
-from tests.whole_runs.suite import ROOT, TRACE
+from tests.whole_runs.suite import ROOT
 
 _STAGES = {
-    "converting": (("-v", "-k", f"{TRACE} and conversion"), "convert"),
     "evaluating": (SLOW_PROOF, "answers without labels"),
     "measuring": (
         (*ONE_POINT, "--precision-target", "0.01", "--point-budget-s", "60"),
@@ -38,14 +40,10 @@ _STAGES = {
 """The options of a run, and what it prints at the stage."""
 
 
-def reach(place: Place, stage: str) -> None:
+def _reach(place: Place, stage: str) -> None:
     """Start a run, and wait until it is at the stage."""
     options, announcement = _STAGES[stage]
-    if stage == "converting":
-        (place.folder / "repos").mkdir()  # nothing is converted yet
-    place.start(
-        *options, "--junit-xml", str(place.folder / "junit.xml"), "--summary", str(place.folder / "run.md")
-    )
+    place.start(*options)
     place.says(announcement)
     if stage == "measuring":
         path = place.results / "cpu" / f"{SLOW}.json"
@@ -54,43 +52,21 @@ def reach(place: Place, stage: str) -> None:
         )
 
 
-def _interrupted(place: Place) -> ProgramResult:
-    reach(place, "converting")
-    place.runs[-1].send_signal(signal.SIGINT)
-    ended = place.ends(90)
-    assert (place.folder / "junit.xml").is_file(), ended.text
-    assert "nded before its end" in (place.folder / "run.md").read_text()
-    return ended
-
-
-def _stopped(place: Place) -> ProgramResult:
-    """The server does not answer for 20 s, and later the load generator for 5."""
-    reach(place, "measuring")
-    for program, seconds, later in (("tritonserver", 20, "[4-9]"), ("perf_analyzer", 5, "([7-9]|[0-9]{2})")):
-        process = place.process(program)
-        process.suspend()
-        time.sleep(seconds)
-        process.resume()
-        place.says(f"pass {later}")
-    place.runs[-1].send_signal(signal.SIGINT)
-    return place.ends()
-
-
 def _hangs(place: Place) -> ProgramResult:
-    reach(place, "evaluating")
+    _reach(place, "evaluating")
     place.process("tritonserver").suspend()
     return place.ends()
 
 
 def _stub_killed(place: Place) -> ProgramResult:
-    reach(place, "evaluating")
+    _reach(place, "evaluating")
     place.process("triton_python_backend_stub").kill()
     return place.ends()
 
 
 def _load_generator_killed(place: Place) -> ProgramResult:
     """The pass is repeated, and the record says so."""
-    reach(place, "measuring")
+    _reach(place, "measuring")
     place.process("perf_analyzer").kill()
     ended = place.ends()
     (load,) = place.record(SLOW).loads
@@ -131,7 +107,7 @@ def tox_program() -> Path | None:
 
 
 def _next_run_cleans(place: Place) -> ProgramResult:
-    reach(place, "evaluating")
+    _reach(place, "evaluating")
     for process in place.household.processes():
         process.kill()  # the guards too
     place.runs[-1].wait()
@@ -160,8 +136,59 @@ def _comparison_killed(place: Place) -> ProgramResult:
     return ended
 
 
+def _bare_environment(place: Place) -> ProgramResult:
+    c_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    return place.run(*PROOF, environment={"PATH": "", "HOME": None, **c_locale})
+
+
+def _needs_own_memory() -> str:
+    return "" if own_machine.enter() else "needs root, and a kernel that lets it mount"
+
+
+def _disk_fills(place: Place) -> ProgramResult:
+    """The disk is full when a record is written again; the record from before stays readable."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place.results)], check=True)
+    try:
+        _reach(place, "measuring")
+        subprocess.run(
+            ["sh", "-c", "cat /dev/zero > full"], cwd=place.results, stderr=subprocess.DEVNULL, check=False
+        )
+        time.sleep(3)
+        place.runs[-1].send_signal(signal.SIGINT)
+        ended = place.ends()
+        assert place.record(SLOW).loads, "what was measured before is gone"
+    finally:
+        subprocess.run(["umount", "--lazy", str(place.results)], check=True)
+    return ended
+
+
+_ANOTHER_USER = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
+"""Runs a command as a user who owns nothing."""
+
+
+def _cannot_become_another() -> str:
+    if os.getuid() != 0 or not shutil.which("setpriv"):
+        return "needs root and the program setpriv"
+    command = [*_ANOTHER_USER, sys.executable, "-c", "import pytest, fixtures"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    return "another user cannot read this environment" if done.returncode else ""
+
+
+def _as_another_user(place: Place) -> ProgramResult:
+    """A user who does not own the environment proves a case."""
+    for path in place.folder.parents:
+        if path.stat().st_uid == os.getuid() and not path.stat().st_mode & stat.S_IXOTH:
+            path.chmod(0o711)
+    for folder in (place.folder, place.household.temporary, place.repos, place.results):
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, 12345, 12345)
+    return place.run(*PROOF, before=_ANOTHER_USER, environment={"HOME": str(place.folder)})
+
+
+_FULL = (ENDED, -signal.SIGINT, INFRASTRUCTURE)
+"""Ended by Ctrl-C, or by the signal itself if it comes between the end of the run and that of its process; or
+failed before it came."""
 SCENARIOS = [
-    Scenario("Ctrl-C while converting", _interrupted, (ENDED,)),
     Scenario(
         "Ctrl-C in the terminal of tox", _tox, (ENDED,), needs=lambda: "" if tox_program() else "needs tox"
     ),
@@ -170,5 +197,7 @@ SCENARIOS = [
     Scenario("SIGKILL to the guards too; the next run cleans up", _next_run_cleans, (PASSED,)),
     Scenario("SIGKILL while comparing with a commit", _comparison_killed, (PASSED, 10)),
     Scenario("the server stops for good while evaluating", _hangs, (INFRASTRUCTURE,)),
-    Scenario("server and load generator stop for a while when measuring", _stopped, (ENDED, INFRASTRUCTURE)),
+    Scenario("an empty PATH, no HOME, and the locale C", _bare_environment, (PASSED,)),
+    Scenario("the disk is full when a record is written", _disk_fills, _FULL, _needs_own_memory),
+    Scenario("a user who does not own the environment", _as_another_user, (PASSED,), _cannot_become_another),
 ]
