@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.host import locks
-from fixtures.host.scratch import remove_unused_segments
+from fixtures.host import guard, locks
 from tests import classifier, own_machine
 from tests.faults.place import GONE_S, OWN, Place, ProgramResult, Scenario, leftovers
 from tests.faults.scenarios import SCENARIOS
@@ -100,8 +99,8 @@ def what_is_wrong(scenario: Scenario, ended: ProgramResult, place: Place) -> str
 
 def what_is_left(new: set[Path], has_own_memory: bool) -> str:
     """The new files in shared memory and in the checkout, except those of other processes."""
-    segments = [path for path in new if path.parent == _MEMORY and path.exists()]
+    segments = [str(path) for path in new if path.parent == _MEMORY and path.exists()]
     if not has_own_memory:
-        segments = remove_unused_segments(path for path in segments if path.name.startswith("tritonproof-"))
+        segments = guard.remove_segments(path for path in segments if "/tritonproof-" in path)
     files = [path for path in new if path.parent == ROOT and not path.name.startswith((".", "__pycache__"))]
-    return f"left: {sorted(map(str, segments + files))}" if segments or files else ""
+    return f"left: {sorted([*segments, *map(str, files)])}" if segments or files else ""

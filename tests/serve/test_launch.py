@@ -15,7 +15,7 @@ import pytest
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
 from fixtures.host import guard
-from fixtures.serve import cleanup, wheels
+from fixtures.serve import wheels
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import check_accepts_models
@@ -36,17 +36,14 @@ HELP = '[ "$*" = --help ] && exit'
 def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path, temporary: Path) -> None:
     built = make_build(tmp_path / "models", "doubling", DOUBLING)
     log = tmp_path / "logs" / "server.log"
-    before = set(cleanup.FOLDERS.glob("python_env_*"))
     with serve(EMBEDDED, tmp_path / "models", log, device="cpu") as server:
         server.load(built, DEPLOYMENT, "online")
         process = process_of(server)
         ports = [port_of(server, service) for service in SERVICES]
-        backend_folders = set(cleanup.FOLDERS.glob("python_env_*")) - before
         assert server.scratch is not None
         segments = f"{server.scratch.name}*"
         assert list(temporary.glob("*/runs/*")) == [server.scratch]
         assert list(SHM.glob(segments))
-        assert backend_folders
     assert not process.is_running()
     for port in ports:
         with socket.socket() as listener:
@@ -54,9 +51,6 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
             listener.bind(("127.0.0.1", port))
     assert "Started GRPCInferenceService" in log.read_text()
     assert list(temporary.glob("*/runs/*")) == list(SHM.glob(segments)) == []
-    # The backend's folder in /tmp stays while an older Triton may have made it; another server may be ending
-    # right now.
-    wait_until(lambda: not backend_folders.intersection(cleanup.orphans()))
 
 
 @pytest.mark.parametrize("auto_complete", [False, True])
@@ -147,16 +141,13 @@ def start(program: Path, tmp_path: Path, **options: Any) -> None:
     ],
 )
 def test_server_ending_at_start_is_an_error_with_output(
-    tmp_path: Path, temporary: Path, text: str, named: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, temporary: Path, text: str, named: list[str]
 ) -> None:
-    """Nothing of it is left, nor of servers that were killed before."""
-    monkeypatch.setattr(cleanup, "COMMAND", ["touch", str(tmp_path / "cleaned up")])
     program = script(tmp_path / "bin" / "tritonserver", text)
     with pytest.raises(ProofError) as caught:
         start(program, tmp_path, variables={"MALLOC_MMAP_MAX_": "0"})
     assert [part for part in named if part not in caught.value.what] == []
     assert list(temporary.glob("*/runs/*")) == []
-    assert (tmp_path / "cleaned up").exists()
 
 
 def test_taken_port_is_recognized_and_retried(models: Path, tmp_path: Path, temporary: Path) -> None:

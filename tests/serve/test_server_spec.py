@@ -198,20 +198,3 @@ def test_local_server_reports_only_libraries_it_has(tmp_path: Path) -> None:
     for name in ("libonnxruntime.so.1", "libonnxruntime.so.1.20.1"):
         (tmp_path / "onnxruntime" / name).touch()
     assert server_spec.libraries("2.51.0", None, None, tmp_path) == of_release | {"onnxruntime": "1.20.1"}
-
-
-@pytest.mark.parametrize(
-    ("release", "driver", "is_doubtful"),
-    [
-        ("24.10", "550.54.15", False),
-        ("24.10", "470.57.02", True),
-        ("25.08", "575.57.08", True),
-        ("25.08", "580.65.06", False),
-        ("25.08", None, False),
-    ],
-)
-def test_driver_older_than_cuda_of_release_is_flagged(
-    release: str, driver: str | None, is_doubtful: bool
-) -> None:
-    (named_release,) = (entry for entry in RELEASES if entry.name == release)
-    assert (server_spec.driver_too_old(named_release, driver) is not None) is is_doubtful
