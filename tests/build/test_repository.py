@@ -49,6 +49,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "another artifact": lambda folder: (folder / "1" / "model.onnx").write_text("conv"),
     "another runtime": lambda folder: (folder / "1" / "runtime.py").write_text("import os"),
     "another version": lambda folder: shutil.copytree(folder / "1", folder / "2"),
+    "an empty folder": lambda folder: (folder / "2").mkdir(),
     "a module that a runtime imports": lambda folder: (folder / "1" / "numpy.py").write_text("import os"),
     "bytecode": lambda folder: bytecode(folder / "1" / "__pycache__"),
     "a link": lambda folder: link(folder / "1" / "runtime.py"),

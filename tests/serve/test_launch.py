@@ -1,10 +1,8 @@
 """Servers start and end with their block or their caller, even under load, and failed starts state the reason."""
 
 import dataclasses
-import random
 import socket
 import tempfile
-import time
 import uuid
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +12,6 @@ import pytest
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
-from fixtures.host import guard
 from fixtures.serve import wheels
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
@@ -22,7 +19,7 @@ from fixtures.serve.remote import check_accepts_models
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import ServerSpec, parse_server
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
-from tests.helpers import ENDED_S, ROOT, Household, command_line, end, start_caller, wait_until
+from tests.helpers import ENDED_S, ROOT, Household, command_line, end, start_caller
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
 
@@ -259,27 +256,3 @@ def test_no_triton_survives_its_caller_under_load(household: Household, serving:
     assert segments_of({serving.model})
     end(caller, how)
     assert_nothing_left(household, serving, servers)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_no_triton_survives_a_kill_at_random_moment(
-    household: Household, serving: Serving, seed: int
-) -> None:
-    caller = start_caller(household, serving.source, b"start")
-    time.sleep(random.Random(seed).uniform(0.02, 2.5))
-    servers = folders(household)
-    end(caller, "kill")
-    assert_nothing_left(household, serving, servers)
-
-
-def test_server_and_load_generator_die_with_their_guards(household: Household, serving: Serving) -> None:
-    """When even the guards are killed, the kernel ends their children; only a stub may remain."""
-    caller = start_caller(household, serving.source, b"under load")
-    guards = [program for program in household.processes() if guard.__file__ in command_line(program)]
-    assert len(guards) == 2, "of the server and of the load generator"
-    for process in guards:
-        process.kill()
-    end(caller, "kill")
-    wait_until(lambda: all("stub" in program for program in household.names()), ENDED_S, household.names)
-    for name in segments_of({serving.model}):
-        (SHM / name).unlink()  # no guard is left to remove it
