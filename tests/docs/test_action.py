@@ -78,32 +78,6 @@ def test_later_steps_use_outputs_of_the_first(tmp_path: Path) -> None:
     assert all(written.values())
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "file"),
-    [
-        ("PROVE_ONNX", "mine=net.onnx", "net.onnx.data"),
-        ("PROVE_ONNX", "mine=export", "export/onnx/net.onnx.data"),
-        ("PROVE_MODELS", "mine.py", "mine.py"),
-    ],
-)
-def test_only_what_decides_a_build_renews_its_cache_key(
-    name: str, value: str, file: str, tmp_path: Path
-) -> None:
-    write(tmp_path / "mine.py", "mine")
-    for network in (tmp_path / "net.onnx", tmp_path / "export" / "onnx" / "net.onnx"):
-        network.parent.mkdir(parents=True, exist_ok=True)
-        network.write_text("network")
-    output = tmp_path / "output"
-    environment = {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path), name: value}
-    for changed in ("results.json", file, "results.json"):
-        with (tmp_path / changed).open("a") as text:
-            text.write("# other\n")
-        prove.prepare(environment)
-
-    first, second, third = re.findall(r"^builds=(.+)$", output.read_text(), re.MULTILINE)
-    assert first != second == third
-
-
 def test_inputs_become_pytest_options_and_paths_resolve_in_workspace(
     tmp_path: Path, collect: Collect
 ) -> None:

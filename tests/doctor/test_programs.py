@@ -11,7 +11,7 @@ from fixtures.doctor import programs
 from fixtures.doctor.__main__ import run_check
 from fixtures.errors import InputError
 from fixtures.host import locks
-from fixtures.serve import backends, container, wheels
+from fixtures.serve import container, wheels
 from fixtures.serve.launch import ServerSpec
 from tests.doctor.conftest import Docker
 from tests.helpers import project_file
@@ -160,17 +160,12 @@ def test_server_is_started_unless_machine_is_locked(private_lock: Path) -> None:
     assert ("ready in" in finding.text, "ready in" in beside.text) == (True, False)
 
 
-def test_failing_server_is_a_problem(
-    private_lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_server_is_a_problem(private_lock: Path, tmp_path: Path) -> None:
     """The embedded server is ready without a model, and ends as it loads the first."""
     program = script(tmp_path / "tritonserver", "echo no licence\nexit 1")
     finding = programs.triton(ServerSpec("local", str(program)), "cpu")
     assert (finding.state, finding.text.endswith("no licence")) == ("problem", True)
     assert programs.triton(ServerSpec("remote", "127.0.0.1:9"), "cpu").state == "problem"
-    monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
-    closed = programs.triton(EMBEDDED, "cpu")
-    assert (closed.state, "chmod 1777" in closed.fix) == ("problem", True)
 
 
 @pytest.mark.parametrize(
