@@ -32,9 +32,8 @@ from fixtures.measure.verifying import ask_once
 from fixtures.serve import connection, launch
 from fixtures.serve.as_found import list_models, load_model
 from fixtures.serve.connection import Access, HangsError, Timeouts, grpc_client, headers_in, wait_while_busy
-from fixtures.serve.launch import serve
+from fixtures.serve.launch import check_accepts_models, connect, serve
 from fixtures.serve.messages import Message, converse
-from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import LoadPoint, Tensor
@@ -347,10 +346,11 @@ def encrypting(
     options += [KEPT] if headers else []
     access = Access(tls=True, ca=file, header_file=headers)
     start = functools.partial(serve, ServerSpec("embedded"), models, log, device="cpu", open_to_all=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
-        with start(options=options) as server:
-            yield dataclasses.replace(server, access=access)
+    with contextlib.ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
+            server = stack.enter_context(start(options=options))
+        yield dataclasses.replace(server, access=access)
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,7 @@ from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
 from fixtures.serve import wheels
 from fixtures.serve.command import Ports, free_ports
-from fixtures.serve.launch import serve
-from fixtures.serve.remote import check_accepts_models
+from fixtures.serve.launch import check_accepts_models, serve
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import ServerSpec, parse_server
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
