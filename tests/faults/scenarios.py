@@ -1,34 +1,201 @@
-"""The scenarios: signals to a run and to each program that it starts, after which the next run removes what
-killed ones leave; an empty environment, a full disk, and another user of the machine."""
+"""The scenarios and the place of one: signals to a run and to each program that it starts, after which the next run
+removes what killed ones leave; an empty environment, and a full disk."""
 
 import os
+import re
 import shlex
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from configparser import ConfigParser
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import psutil
+
+from reports.record import files
+from reports.record.schema import Record
+from reports.run import STATUS
 from tests import own_machine
-from tests.faults.place import (
-    ENDED,
-    INFRASTRUCTURE,
-    ONE_POINT,
-    OWN,
-    OWN_POINT,
-    PASSED,
-    PROOF,
-    SLOW,
-    SLOW_PROOF,
-    Place,
-    ProgramResult,
-    Scenario,
-    folders_of_runs,
-)
-from tests.whole_runs.suite import ROOT
+from tests.helpers import Household, command_line
+from tests.whole_runs.suite import ROOT, command
+
+PASSED, ENDED = 0, 2
+INFRASTRUCTURE = STATUS["infrastructure"]
+HANG_S = 240.0
+"""Bounds a hang: the awaited events take seconds, a minute on a machine where another run measures."""
+GONE_S = 30.0
+"""Seconds for all processes of a run to disappear: servers get time to end before they are killed."""
+REPOSITORY = "the scenario's repository"
+"""Stands for the path of a Triton repository with `doubler`, and `slow`, which takes a fifth of a second."""
+MODEL = "the scenario's model"
+"""Stands for the path of a file of this project's models: tests/classifier.py."""
+_OF_DOUBLER = ("-v", "--triton", "embedded", "--repository", REPOSITORY, "-k")
+PROOF = (*_OF_DOUBLER, "doubler and same_answer_again")
+"""A run that proves one model as it is, without a framework: some three seconds of one core."""
+SLOW_PROOF = (*_OF_DOUBLER, "slow and same_answer_again")
+ONE_POINT = (*_OF_DOUBLER, "slow and b001-c002", "--concurrencies", "2")
+"""A run that measures one point of load."""
+OWN = "cpu-classifier-onnx-fp32"
+"""The converted case."""
+OWN_POINT = ("-v", "--models", MODEL, "-k", f"{OWN} and b001-c002", "--concurrencies", "2")
+"""A run that converts it, and measures one point of its load."""
+SLOW = "cpu-slow-asis"
+
+
+@dataclass(frozen=True)
+class ProgramResult:
+    """The end of a run."""
+
+    status: int
+    """The exit status, or minus the number of the signal that ended it."""
+    text: str
+    """Its output, errors included."""
+
+
+@dataclass
+class Place:
+    """The folders of a scenario, and the runs that it starts. No other scenario uses them."""
+
+    folder: Path
+    household: Household
+    builds: Path
+    """The folder of converted models that all scenarios copy."""
+    repository: Path
+    """A Triton repository that all scenarios share."""
+    model: Path
+    """The file of a model that all scenarios share."""
+    runs: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
+
+    @property
+    def results(self) -> Path:
+        """The folder of records."""
+        return self.folder / "results"
+
+    @property
+    def repos(self) -> Path:
+        """The folder of converted models, at first a copy of the shared one."""
+        repos = self.folder / "repos"
+        if not repos.exists():
+            shutil.copytree(self.builds, repos)
+        return repos
+
+    @property
+    def log(self) -> Path:
+        """The output of the last run."""
+        return self.folder / f"log-{len(self.runs)}"
+
+    def command(self, *options: str) -> list[str]:
+        """The command line of a run with these options, which have the real paths."""
+        paths = {REPOSITORY: str(self.repository), MODEL: str(self.model)}
+        return command(*(paths.get(word, word) for word in options), repos=self.repos, results=self.results)
+
+    def start(
+        self,
+        *options: str,
+        words: Sequence[str] | None = None,
+        environment: Mapping[str, str | None] = {},
+    ) -> "subprocess.Popen[bytes]":
+        """Start a run of the suite with these options, or the command `words`; a variable of None is
+        unset."""
+        merged = {**self.household.environment, **environment}
+        self.runs.append(None)  # type: ignore[arg-type]
+        with self.log.open("wb") as log:
+            self.runs[-1] = subprocess.Popen(
+                words or self.command(*options),
+                cwd=ROOT,
+                env={name: value for name, value in merged.items() if value is not None},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                # nohup, which may run this, makes its children ignore it.
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+            )
+        self.household.callers.append(self.runs[-1])
+        return self.runs[-1]
+
+    def wait_for(self, there: Callable[[], bool], what: str, seconds: float = HANG_S) -> None:
+        """Wait until `there` holds. Raises AssertionError with the log if it does not in time."""
+        deadline = time.monotonic() + seconds
+        while not there():
+            text = self.log.read_text(errors="replace")
+            assert time.monotonic() < deadline, f"{what} does not come:\n{text}"
+            ended = self.runs[-1].poll()
+            assert ended is None or there(), f"ended with {ended} before {what}:\n{text}"
+            time.sleep(0.02)
+
+    def says(self, pattern: str, seconds: float = HANG_S) -> None:
+        """Wait until the run's output matches a pattern."""
+        self.wait_for(
+            lambda: re.search(pattern, self.log.read_text(errors="replace")) is not None, pattern, seconds
+        )
+
+    def ends(self, seconds: float = HANG_S) -> ProgramResult:
+        """Wait for the end of the last run."""
+        try:
+            status = self.runs[-1].wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"hangs:\n{self.log.read_text(errors='replace')}") from None
+        return ProgramResult(status, self.log.read_text(errors="replace"))
+
+    def run(self, *options: str, seconds: float = HANG_S, **how: Any) -> ProgramResult:
+        """Run the suite, or other `words`, to the end."""
+        self.start(*options, **how)
+        return self.ends(seconds)
+
+    def process(self, part: str) -> psutil.Process:
+        """Wait for a process of this scenario with `part` in its command line, and return it."""
+        matching: list[psutil.Process] = []
+
+        def there() -> bool:
+            matching[:] = [
+                process
+                for process in self.household.processes()
+                if any(part in word for word in command_line(process)[:4]) and process.pid != os.getpid()
+            ]
+            return bool(matching)
+
+        self.wait_for(there, part)
+        return matching[0]
+
+    def record(self, case: str) -> Record:
+        """The record of a case."""
+        return files.read(self.results / "cpu" / f"{case}.json")
+
+
+def leftovers(temporary: Path) -> list[str]:
+    """What is left in a temporary folder, except this user's folder with libraries but no runs."""
+    expected = re.compile(r"tritonproof-\d+$|pytest-of-|torchinductor_")
+    others = [path for path in temporary.iterdir() if not expected.match(path.name)]
+    return sorted(path.name for path in (*others, *folders_of_runs(temporary)))
+
+
+def folders_of_runs(temporary: Path) -> list[Path]:
+    """The folders of runs in a temporary folder."""
+    return list(temporary.glob("tritonproof-*/runs/*"))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One fault, or one bad use."""
+
+    name: str
+    """What happens."""
+    act: Callable[[Place], ProgramResult]
+    """Does it, and returns how the run ended. Raises AssertionError if it left something wrong."""
+    statuses: tuple[int, ...]
+    """The right exit statuses."""
+    needs: Callable[[], str] = lambda: ""
+    """Why this machine cannot do it; empty if it can."""
+
+    def __str__(self) -> str:
+        return self.name
+
 
 _STAGES = {
     "evaluating": (SLOW_PROOF, "answers without labels"),
@@ -80,15 +247,15 @@ def _tox(place: Place) -> ProgramResult:
     project.read(ROOT / "tox.ini")
     timeouts = {key: project["testenv"][key] for key in ("interrupt_timeout", "terminate_timeout")}
     words = place.command(*SLOW_PROOF, "--junit-xml", str(place.folder / "junit.xml"))
-    place.file(
-        "tox.ini",
+    config = place.folder / "tox.ini"
+    config.write_text(
         "[testenv]\nskip_install = true\npackage = skip\npass_env = *\nallowlist_externals = *\n"
         f"change_dir = {ROOT}\n"
         + "".join(f"{key} = {value}\n" for key, value in timeouts.items())
         + f"commands = {shlex.join(words)}\n",
     )
-    config = ["--root", str(place.folder), "-c", str(place.folder / "tox.ini")]
-    place.start(words=[str(tox_program()), "run", "-e", "py", *config])
+    options = ["-e", "py", "--root", str(place.folder), "-c", str(config)]
+    place.start(words=[str(tox_program()), "run", *options])
     place.says("answers without labels")
     os.killpg(place.runs[-1].pid, signal.SIGINT)
     place.ends(90)
@@ -162,29 +329,6 @@ def _disk_fills(place: Place) -> ProgramResult:
     return ended
 
 
-_ANOTHER_USER = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
-"""Runs a command as a user who owns nothing."""
-
-
-def _cannot_become_another() -> str:
-    if os.getuid() != 0 or not shutil.which("setpriv"):
-        return "needs root and the program setpriv"
-    command = [*_ANOTHER_USER, sys.executable, "-c", "import pytest, fixtures"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
-    return "another user cannot read this environment" if done.returncode else ""
-
-
-def _as_another_user(place: Place) -> ProgramResult:
-    """A user who does not own the environment proves a case."""
-    for path in place.folder.parents:
-        if path.stat().st_uid == os.getuid() and not path.stat().st_mode & stat.S_IXOTH:
-            path.chmod(0o711)
-    for folder in (place.folder, place.household.temporary, place.repos, place.results):
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, 12345, 12345)
-    return place.run(*PROOF, before=_ANOTHER_USER, environment={"HOME": str(place.folder)})
-
-
 _FULL = (ENDED, -signal.SIGINT, INFRASTRUCTURE)
 """Ended by Ctrl-C, or by the signal itself if it comes between the end of the run and that of its process; or
 failed before it came."""
@@ -199,5 +343,4 @@ SCENARIOS = [
     Scenario("the server stops for good while evaluating", _hangs, (INFRASTRUCTURE,)),
     Scenario("an empty PATH, no HOME, and the locale C", _bare_environment, (PASSED,)),
     Scenario("the disk is full when a record is written", _disk_fills, _FULL, _needs_own_memory),
-    Scenario("a user who does not own the environment", _as_another_user, (PASSED,), _cannot_become_another),
 ]

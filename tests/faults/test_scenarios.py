@@ -13,8 +13,7 @@ import pytest
 
 from fixtures.host import guard, locks
 from tests import classifier, own_machine
-from tests.faults.place import GONE_S, OWN, Place, ProgramResult, Scenario, leftovers
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import GONE_S, OWN, SCENARIOS, Place, ProgramResult, Scenario, leftovers
 from tests.helpers import Household
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import ROOT, suite
