@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,41 +70,15 @@ def options(given: Mapping[str, str]) -> list[str]:
     return arguments + shlex.split(given.get("PROVE_ARGUMENTS", ""))
 
 
-def digest(files: Sequence[Path]) -> str:
-    """A digest of the names and contents of some files."""
-    total = hashlib.sha256()
-    for path in files:
-        content = hashlib.sha256()
-        with path.open("rb") as file:
-            while piece := file.read(2**18):  # a network may be larger than the memory
-                content.update(piece)
-        total.update(f"{path.name}\0".encode() + content.digest())
-    return total.hexdigest()[:16]
-
-
-def deciding(given: Mapping[str, str]) -> Iterator[Path]:
-    """The files that decide what is built: the suite's own code, the models', and the networks."""
-    for place in ("fixtures", "model_repos/runtimes"):
-        yield from sorted((ROOT / place).rglob("*.py"))
-    for text in lines(given, "PROVE_MODELS"):
-        path = workspace(given) / text
-        yield from sorted((path.parent if path.is_file() else path).rglob("*.py"))
-    for text in lines(given, "PROVE_ONNX"):
-        path = workspace(given) / text.partition("=")[2]
-        # Separate files of weights have the name of the graph and an ending: model.onnx.data.
-        networks = path.rglob("*.onnx*") if path.is_dir() else path.parent.glob(f"{path.name}*")
-        yield from sorted(network for network in networks if network.is_file())
-
-
 def prepare(given: Mapping[str, str]) -> int:
-    """Tell the next steps what to cache, under which keys."""
+    """Tell the next steps what to cache, and under which key."""
     python = ".".join(map(str, sys.version_info[:3]))
-    packages = digest([ROOT / "pyproject.toml", ROOT / "tox.ini"])
+    content = b"".join((ROOT / name).read_bytes() for name in ("pyproject.toml", "tox.ini"))
+    packages = hashlib.sha256(content).hexdigest()[:16]
     kind = given.get("PROVE_ENVIRONMENT") or "benchmarks"
     values = {
         "folder": str(cache(given)),
         "environment": f"tritonproof-{kind}-{python}-{packages}",
-        "builds": f"tritonproof-builds-{digest(list(deciding(given)))}",
         "results": str(workspace(given) / "tritonproof-results"),
     }
     with Path(given["GITHUB_OUTPUT"]).open("a") as output:

@@ -66,9 +66,6 @@ MARKERS_OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] 
 }
 """What each marker of one case shows, and the function that makes it."""
 
-OTHER_MARKERS = ("support",)
-"""Regions that do not come from records: `python -m docs.support_table` writes `support`."""
-
 _PLOT = re.compile(
     r"plot (?P<plot>\S+)(?: (?!\S+ms\b)(?P<case>\S+))?(?: (?P<budget>(?=[\d.]*[1-9])\d{1,8}(?:\.\d+)?)ms)?"
 )
@@ -99,14 +96,14 @@ def parse_marker(name: str) -> Marker:
         if not case and plots.PLOTS[plot].of == "one":
             raise ReadmeError(f"plot {plot} needs a case. Write tritonproof:plot {plot} CASE_ID.")
         return Marker("plot", case, plot, float(budget) if budget else None)
-    if name in MARKERS_OF_ALL or name in OTHER_MARKERS:
+    if name in MARKERS_OF_ALL:
         return Marker(name)
     if kind in MARKERS_OF_CASE and case and " " not in case:
         return Marker(kind, case)
     if name in MARKERS_OF_CASE:
         raise ReadmeError(f"tritonproof:{name} needs a case. Write tritonproof:{name} CASE_ID.")
     of_case = [f"{kind_of_case} CASE_ID" for kind_of_case in MARKERS_OF_CASE]
-    forms = ", ".join([*MARKERS_OF_ALL, *OTHER_MARKERS, *of_case, "plot NAME [CASE_ID] [10ms]"])
+    forms = ", ".join([*MARKERS_OF_ALL, *of_case, "plot NAME [CASE_ID] [10ms]"])
     raise ReadmeError(f"unknown marker tritonproof:{_quoted(name)}. There are {forms}.")
 
 
@@ -116,7 +113,6 @@ def overview() -> str:
     lines = [
         *((kind, shows) for kind, (shows, _) in MARKERS_OF_ALL.items()),
         *((f"{kind} CASE_ID", shows) for kind, (shows, _) in MARKERS_OF_CASE.items()),
-        ("support", "what python -m docs.support_table writes"),
         *((f"plot {name}{suffixes[plot.of]}", plot.shows) for name, plot in plots.PLOTS.items()),
     ]
     width = max(len(form) for form, _ in lines)
@@ -249,8 +245,8 @@ def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -
     drifted: list[str] = []
     pictures: dict[Path, PictureFile] = {}
     for part in _split(text):
-        if isinstance(part, str) or part.name in OTHER_MARKERS:
-            parts.append(part if isinstance(part, str) else part.match[0])
+        if isinstance(part, str):
+            parts.append(part)
             continue
         kind, chosen = part.marker.kind, _records(part, records)
         if kind == "plot":

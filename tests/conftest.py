@@ -237,7 +237,6 @@ def _format() -> Format:
         precisions={"cpu": ("fp32",)},
         tolerances={},
         packages=(),
-        source=Path(__file__),
     )
 
 

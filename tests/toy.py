@@ -127,7 +127,6 @@ def case(toy: Model | None = None, precision: str = "fp32", tolerance: Tolerance
             ("fp32", "tf32", "fp16", "bf16", "int8"), tolerance or Tolerance(0.01, 0.95, "chosen")
         ),
         packages=(),
-        source=Path(__file__),
     )
     return Case(Target("cpu", "CPU", "cpu"), toy or model(), format_, None, precision)
 

@@ -1,7 +1,8 @@
-"""Conversations keep a model's limit of concurrent sequences, and undeclared answers are errors."""
+"""Conversations keep a model's limit of concurrent sequences; undeclared answers and small faults are found."""
 
 import dataclasses
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from fixtures.errors import AccuracyError
 from fixtures.models import all_models
 from fixtures.serve.messages import Answers, Message
 from fixtures.serve.server import Server
-from fixtures.spec import Model, Samples, Tensor
+from fixtures.spec import Exchange, Model, Samples, Tensor
 from fixtures.user_models.repository_model import sequences_at_once
 
 MODEL = dataclasses.replace(
@@ -59,3 +60,75 @@ def test_undeclared_conversation_answer_is_an_error(wrong: np.ndarray) -> None:
 
     with pytest.raises(AccuracyError):
         compare_conversations(cast(Any, None), MODEL, SAMPLES, 1, send)
+
+
+# --- simulated models ---------------------------------------------------------------------------------------
+
+Answering = Callable[[int, Message], Answers]
+"""The answers to a message, by its number since the start."""
+SIX = Samples(
+    [f"sample-{number}" for number in range(6)],
+    lambda indices: {"IN": np.array(indices, np.float32)[:, None] + np.array([1, 2, 3], np.float32)},
+)
+
+
+def parts(_number: int, message: Message) -> Answers:
+    """Each number of the message as a separate part."""
+    return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
+
+
+def lacking(number: int, message: Message) -> Answers:
+    """The last part is missing in one of 50 requests."""
+    return parts(number, message)[: 2 if number % 50 == 49 else 3]
+
+
+def off(number: int, message: Message) -> Answers:
+    """The answer is off by a thousandth in one of 30 requests."""
+    factor = np.float32(1.001 if number % 30 == 29 else 1)
+    return [{"OUT": factor * part["OUT"]} for part in parts(number, message)]
+
+
+class Summing:
+    """Sums up each sequence, but starts from a share of an earlier sum: of the same sequence or of any."""
+
+    def __init__(self, share: float, *, of_any: bool = False) -> None:
+        self._share, self._of_any = share, of_any
+        self._sums: dict[int, np.ndarray] = {}
+
+    def __call__(self, _number: int, message: Message) -> Answers:
+        key = 0 if self._of_any else message.sequence
+        previous = self._sums.get(key, np.zeros((1, 3)))
+        own = self._sums.get(message.sequence, previous)
+        before = self._share * previous if message.is_first else own
+        self._sums[message.sequence] = self._sums[key] = before + message.rows["IN"]
+        return [{"OUT": self._sums[message.sequence].astype(np.float32)}]
+
+
+@pytest.mark.parametrize(
+    ("exchange", "right", "fault"),
+    [
+        pytest.param("decoupled", parts, lacking, id="a part is missing"),
+        pytest.param("decoupled", parts, off, id="a wrong part"),
+        pytest.param(
+            "sequence", Summing(0.0), Summing(0.001), id="a leak from the last sequence of its number"
+        ),
+        pytest.param("sequence", Summing(0.0), Summing(0.001, of_any=True), id="a leak from any sequence"),
+    ],
+)
+def test_occasional_or_small_fault_of_a_conversation_is_found(
+    exchange: Exchange, right: Answering, fault: Answering
+) -> None:
+    is_sequence = exchange == "sequence"
+    outputs = (Tensor("OUT", "FP32", (3 if is_sequence else 1,)),)
+    model = dataclasses.replace(MODEL, exchange=exchange, batched=is_sequence, outputs=outputs)
+
+    def passes(answering: Answering) -> bool:
+        numbers = itertools.count()
+
+        def send(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+            return [answering(next(numbers), message) for message in messages]
+
+        return compare_conversations(cast(Any, None), model, SIX, send=send).passed
+
+    assert passes(right)
+    assert not passes(fault)

@@ -1,16 +1,15 @@
 """Links, options, marks and environments in the documentation exist."""
 
-import ast
-import functools
 import re
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from fixtures.formats import variant_name, variants_on
+from fixtures.spec import Device
 from reports.record.schema import MARKS
-from tests.helpers import help_text, project_file
+from tests.helpers import help_text
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -78,35 +77,16 @@ def test_documented_tox_environments_exist(page: Path) -> None:
     assert documented <= environments()
 
 
-@functools.cache
-def own_messages() -> Sequence[tuple[str, str]]:
-    """The texts in code that writes messages to users, each with its file."""
-    return [
-        (name(path), node.value)
-        for folder in ("fixtures", "reports")
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
-
-
-def test_tox_commands_use_the_installed_path_in_a_checkout_alone() -> None:
-    """A fix that a user copies must not end in `tox: command not found`, and an installed suite has no tox."""
-    jobs = re.compile(r"^```yaml\n.*?^```$", re.MULTILINE | re.DOTALL)
-    texts = [*((name(page), jobs.sub("", page.read_text())) for page in PAGES), *own_messages()]
-
-    assert not [where for where, text in texts if re.search(r"(?<![\w./-])tox (run|exec) ", text)]
-    assert {where for where, text in own_messages() if ".venv/bin/tox" in text} == {
-        "fixtures/doctor/__main__.py",
-        "fixtures/fleet/cluster.py",
-        "fixtures/train.py",
-        "reports/record/commands.py",
+def test_support_page_lists_formats_and_precisions() -> None:
+    text = (ROOT / "docs" / "support.md").read_text()
+    rows = re.findall(r"^\| `(.+)` \| .+ \| (.+) \| (.+) \|$", text, re.MULTILINE)
+    listed = {
+        (device, f"{name}-{precision.lower()}")
+        for name, *cells in rows
+        for device, cell in zip(("cpu", "cuda"), cells, strict=True)
+        for precision in re.findall(r"\b[A-Z]+\d+\b", cell)
     }
 
-
-def test_image_of_a_fleet_has_its_packages() -> None:
-    """Ray itself comes with the image, whose Python has what only older ones need."""
-    (command,) = re.findall(r"^RUN pip install (.+)$", (ROOT / "docs" / "fleet.md").read_text(), re.MULTILINE)
-    needed = [line for line in project_file()["dependency-groups"]["fleet"] if ";" not in line]
-
-    assert sorted(shlex.split(command)) == sorted(line for line in needed if not line.startswith("ray["))
+    assert listed == {
+        (device, variant_name(*variant)) for device in get_args(Device) for variant in variants_on(device)
+    }

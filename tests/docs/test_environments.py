@@ -134,23 +134,13 @@ def test_driver_and_docker_variables_pass_through_tox(section: str, variable: st
     assert any(fnmatchcase(variable, pattern) for pattern in patterns)
 
 
-def test_every_test_file_is_collected(pytestconfig: pytest.Config) -> None:
+def test_pytest_leaves_out_no_folder_of_tests(pytestconfig: pytest.Config) -> None:
     """pytest would leave out tests/build, without a word, by its default of `norecursedirs`."""
     left_out = pytestconfig.getini("norecursedirs")
     folders = {
         part for file in (ROOT / "tests").rglob("test_*.py") for part in file.relative_to(ROOT).parts[:-1]
     }
     assert not [name for name in folders if any(fnmatchcase(name, pattern) for pattern in left_out)]
-
-
-@pytest.mark.parametrize("environment", ["tests", "campaign"])
-def test_test_environments_name_no_folder_themselves(environment: str) -> None:
-    """`tox run -e tests -- tests/doctor` extends the command; pytest would also run a folder in it."""
-    (command,) = (
-        line for line in TOX[f"testenv:{environment}"]["commands"].splitlines() if "-m pytest" in line
-    )
-
-    assert not [word for word in command.split() if word.startswith("tests")]
 
 
 def test_proof_environment_needs_no_framework() -> None:

@@ -1,8 +1,9 @@
-"""The workflows for GitHub and GitLab name existing things and valid options."""
+"""The workflows for GitHub and GitLab, and those for many machines in docs/ci.md, name existing things."""
 
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
-from fixtures.serve.backends import DEFAULT_BACKENDS
-from fixtures.serve.server_spec import IMAGE, TRITON_VARIABLE
+from reports.record import files
 from reports.run import STATUS
+from tests import examples
+from tests.docs.test_action import example
 from tests.docs.test_docs import environments
-from tests.helpers import Collect
+from tests.helpers import Collect, records_in
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 GITHUB = {path.stem: yaml.safe_load(path.read_text()) for path in WORKFLOWS}
-NATIVE = GITHUB["native"]["jobs"]["native"]
 GITLAB = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
 GITLAB_JOBS = ("accuracy", "speed")
 
@@ -66,31 +67,6 @@ def test_actions_are_pinned_by_commit_with_release_comment_and_keep_no_token() -
     assert all("persist-credentials: false\n" in options for options in checkouts)
 
 
-def test_main_branch_runs_save_history_even_if_failed() -> None:
-    (saving,) = [step for step in steps() if "cache/save" in step.get("uses", "")]
-    (restoring,) = [step for step in steps() if step.get("with", {}).get("restore-keys") == "history-"]
-    assert saving["with"] == {name: restoring["with"][name] for name in ("path", "key")}
-    assert "github.event_name == 'push'" in saving["if"]
-    assert "!cancelled()" in saving["if"]
-    (of_gitlab,) = [cache for cache in GITLAB["default"]["cache"] if cache["key"] == "history"]
-    assert (of_gitlab["paths"], of_gitlab["when"]) == ([saving["with"]["path"]], "always")
-
-
-def test_native_job_uses_matching_container() -> None:
-    assert NATIVE["container"]["image"] == IMAGE
-    assert Path(GITHUB["native"]["env"][TRITON_VARIABLE]).parents[1] == DEFAULT_BACKENDS.parent
-    (test,) = re.findall(r"tests/\S+", " ".join(step.get("run", "") for step in NATIVE["steps"]))
-    assert (ROOT / test).is_file()
-
-
-def test_caches_are_ignored_by_git() -> None:
-    of_github = [step["with"]["path"] for step in steps() if "cache" in step.get("uses", "")]
-    of_gitlab = [path for cache in GITLAB["default"]["cache"] for path in cache["paths"]]
-    for path in {*of_github, *of_gitlab} - {"~/.cache/pip"}:
-        result = subprocess.run(["git", "check-ignore", "-q", f"{path}/file"], cwd=ROOT, check=False)
-        assert result.returncode == 0, path
-
-
 def selection(words: list[str]) -> tuple[str, ...]:
     """The arguments for pytest, without those that name the runner's commits and files."""
     arguments = ["HEAD" if word.startswith("$") else word for word in words[5:]]
@@ -111,30 +87,50 @@ def test_commands_select_tests_by_existing_options(arguments: tuple[str, ...], c
     assert collected.selected
 
 
-def test_uploaded_paths_are_written_by_commands() -> None:
-    written = {word.partition("=")[2] for words in RUNS for word in words if "=" in word}
-    uploads = [step["with"]["path"].split() for step in steps() if "upload" in step.get("uses", "")]
-    for paths in [*uploads, *(GITLAB[job]["artifacts"]["paths"] for job in GITLAB_JOBS)]:
-        assert set(paths) <= written | {"reports/results", "reports/history", "dist"}
-    assert {GITLAB[job]["artifacts"]["reports"]["junit"] for job in GITLAB_JOBS} <= written
-
-
-def test_gitlab_allows_only_slowdowns_as_warnings() -> None:
-    assert GITLAB["speed"]["allow_failure"] == {"exit_codes": [STATUS["speed"]]}
-    assert "allow_failure" not in GITLAB["accuracy"]
-    assert set(GITLAB) == {"variables", "default", "workflow", *GITLAB_JOBS}
-    assert set(GITLAB["speed"]["needs"]) <= set(GITLAB_JOBS)
-
-
-def test_github_variables_pass_through_tox() -> None:
-    tox = (ROOT / "tox.ini").read_text()
-    of_benchmarks = tox[tox.index("[testenv:benchmarks") : tox.index("[testenv:lint]")]
-    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
-        assert name in of_benchmarks
-        assert tox.count(name) == 1, "the suite's own tests have failing runs that are none"
-
-
 def test_every_exit_status_is_documented() -> None:
     text = (ROOT / "docs" / "ci.md").read_text()
     for kind, status in STATUS.items():
         assert re.search(rf"^\| {status} \| {kind}", text, re.MULTILINE), kind
+
+
+# --- many machines
+
+MANY_MACHINES: dict[str, Any] = example("github")["jobs"]
+
+
+def test_jobs_of_many_machines_cover_all_shards_of_each_target(collect: Collect) -> None:
+    measure = MANY_MACHINES["measure"]
+    (command,) = [step["run"] for step in measure["steps"] if "tox run" in step.get("run", "")]
+    shards: dict[str, list[str]] = {}
+    for entry in measure["strategy"]["matrix"]["include"]:
+        filled = command
+        for name, value in entry.items():
+            filled = filled.replace(f"${{{{ matrix.{name} }}}}", value)
+        *_, environment, _end, on, target, split, shard, _junit_xml = shlex.split(filled)
+        assert environment in environments()
+        collected = collect(on, target, split, shard)
+        assert collected.status == 0, collected.text
+        shards.setdefault(target, []).append(shard)
+    assert shards
+    for group in shards.values():
+        assert sorted(group) == [f"{number}/{len(group)}" for number in range(1, len(group) + 1)]
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_merge_job_joins_records_of_all_jobs(jobs: int, tmp_path: Path) -> None:
+    """GitHub's action makes no folder for a single artifact."""
+    steps = MANY_MACHINES["merge"]["steps"]
+    (downloading,) = [step["with"] for step in steps if "download-artifact" in step.get("uses", "")]
+    (command,) = [step["run"] for step in steps if "report -- merge" in step.get("run", "")]
+    folder = tmp_path / downloading["path"]
+    for number, mnemonic in enumerate(("onnx", "trt", "ts-trace")[:jobs]):
+        record = examples.record(case=examples.Case("a40", "resnet50", mnemonic, None, "fp16"))
+        results = folder if jobs == 1 else folder / f"a40-{number + 1}of{jobs}"
+        files.write(record, files.path_of(record.case, results))
+    (tmp_path / "reports").symlink_to(ROOT / "reports")
+
+    line = command.replace("tox run -e report --", f"{shlex.quote(sys.executable)} -m reports", 1)
+    merged = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert merged.returncode == 0, merged.stderr
+    assert len(records_in(tmp_path / "merged")) == jobs

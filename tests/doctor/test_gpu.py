@@ -149,4 +149,4 @@ def test_container_is_checked_for_backends_and_tensorrt(
     finding = gpu.formats(ServerSpec("docker"), "cuda")
 
     assert {"onnx-trt-fp16", "pt2-fp32", "trt-fp16"} & can_run(finding) == {"onnx-trt-fp16"}
-    assert "tensorrt-cu12==10.5.0.*" in finding.fix
+    assert "install TensorRT 10.5.0.18" in finding.fix

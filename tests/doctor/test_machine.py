@@ -2,13 +2,14 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from fixtures.doctor import machine
+from fixtures.doctor import Finding, machine
 from fixtures.host import machine as host
 from fixtures.host.machine import free_memory_gib
 
@@ -43,35 +44,24 @@ def test_fewer_cores_than_are_visible_are_a_warning(
 
 
 @pytest.mark.parametrize(
-    ("free", "state", "named"), [(2.0, "warning", ""), (9.0, "ok", "nnunet"), (20.0, "ok", "")]
+    ("check", "free_gib", "state"),
+    [
+        (machine.memory, 2, "warning"),
+        (machine.memory, 9, "ok"),  # without the calibration of nnunet
+        (machine.shared_memory, 0.008, "problem"),
+        (machine.shared_memory, 0.06, "warning"),
+        (machine.shared_memory, 2, "ok"),
+        (machine.disks, 0.1, "problem"),
+        (machine.disks, 2, "warning"),
+        (machine.disks, 50, "ok"),
+    ],
 )
-def test_low_memory_names_affected_models(
-    free: float, state: str, named: str, monkeypatch: pytest.MonkeyPatch
+def test_shortage_is_a_warning_or_a_problem(
+    check: Callable[[], Finding], free_gib: float, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "free_memory_gib", lambda: free)
-    finding = machine.memory()
-    assert (finding.state, named in finding.text) == (state, True), "its calibration takes more"
-
-
-@pytest.mark.parametrize(("free", "state"), [(8, "problem"), (64, "warning"), (2048, "ok")])
-def test_low_shared_memory_is_a_warning_or_problem(
-    free: int, state: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=free * 2**20))
-    assert machine.shared_memory().state == state
-
-
-@pytest.mark.parametrize(("free", "state"), [(0.1, "problem"), (2, "warning"), (50, "ok")])
-def test_nearly_full_disk_is_named(
-    free: float, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(machine, "RESULTS", tmp_path / "results")
-    usage = {tmp_path: SimpleNamespace(free=free * GIB)}
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage.get(path, SimpleNamespace(free=99 * GIB)))
-
-    finding = machine.disks()
-
-    assert (finding.state, str(tmp_path) in finding.text) == (state, True)
+    monkeypatch.setattr(host, "free_memory_gib", lambda: free_gib)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=free_gib * GIB))
+    assert check().state == state
 
 
 def test_unwritable_folder_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,16 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.host import locks
-from fixtures.host.scratch import remove_unused_segments
-from tests import own_machine
-from tests.faults import at_once, classifier, signals, surroundings
-from tests.faults.place import GONE_S, OWN, Place, ProgramResult, Scenario, leftovers
+from fixtures.host import guard, locks
+from tests import classifier, own_machine
+from tests.faults.scenarios import GONE_S, OWN, SCENARIOS, Place, ProgramResult, Scenario, leftovers
 from tests.helpers import Household
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import ROOT, suite
 
-SCENARIOS = [*signals.SCENARIOS, *surroundings.SCENARIOS, *at_once.SCENARIOS]
 _MEMORY = Path("/dev/shm")
 _TRACE = r"Traceback \(most recent call last\)|INTERNALERROR|^E   [A-Za-z.]*(Error|Exception)\b"
 """What Python and pytest print of an unhandled error."""
@@ -90,19 +87,19 @@ def what_is_wrong(scenario: Scenario, ended: ProgramResult, place: Place) -> str
     """The first problem; empty if there is none."""
     if ended.status not in scenario.statuses:
         return f"the exit status is {ended.status}, not {' or '.join(map(str, scenario.statuses))}"
-    if not place.quiet and re.search(_TRACE, ended.text, re.MULTILINE):
+    if re.search(_TRACE, ended.text, re.MULTILINE):
         return "there is a traceback"
     if processes := place.household.left(GONE_S):
         return f"processes are left: {processes}"
-    if not scenario.may_leave and (files := leftovers(place.household.temporary)):
+    if files := leftovers(place.household.temporary):
         return f"left in the temporary folder: {files}"
     return ""
 
 
 def what_is_left(new: set[Path], has_own_memory: bool) -> str:
     """The new files in shared memory and in the checkout, except those of other processes."""
-    segments = [path for path in new if path.parent == _MEMORY and path.exists()]
+    segments = [str(path) for path in new if path.parent == _MEMORY and path.exists()]
     if not has_own_memory:
-        segments = remove_unused_segments(path for path in segments if path.name.startswith("tritonproof-"))
+        segments = guard.remove_segments(path for path in segments if "/tritonproof-" in path)
     files = [path for path in new if path.parent == ROOT and not path.name.startswith((".", "__pycache__"))]
-    return f"left: {sorted(map(str, segments + files))}" if segments or files else ""
+    return f"left: {sorted([*segments, *map(str, files)])}" if segments or files else ""

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.host import guard
 from fixtures.host.process import guarded
-from tests.helpers import ENDED_S, ROOT, Household, command_line, end, start_caller, wait_until
+from tests.helpers import ENDED_S, ROOT, Household, command_line, end, start_caller, theirs, wait_until
 
 SHM = Path("/dev/shm")
 
@@ -178,6 +179,23 @@ def test_segment_of_another_process_or_older_than_the_command_stays(
     os.utime(segment, (hour_ago, hour_ago))
     with running(household, python(STUBBORN), segments=[segment.name]):
         pass
+    assert segment.exists()
+
+
+def test_mapped_segment_stays_until_nobody_uses_it(segment: Path) -> None:
+    segment.write_bytes(b"\0" * mmap.PAGESIZE)
+    with segment.open("r+b") as file:
+        memory = mmap.mmap(file.fileno(), 0)
+    assert guard.remove_segments([str(segment)]) == []
+    memory.close()
+    assert guard.remove_segments([str(segment)]) == [str(segment)]
+    assert not segment.exists()
+
+
+def test_segment_of_another_user_stays(segment: Path) -> None:
+    segment.touch()
+    theirs(segment)
+    assert guard.remove_segments([str(segment)]) == []
     assert segment.exists()
 
 

@@ -1,25 +1,15 @@
-"""Compute capability decides whether FP32 uses TF32; limits of memory and files; and a measurement records its
-run, machine and commit."""
+"""Compute capability decides whether FP32 uses TF32, and a measurement records its run, machine and commit."""
 
-import resource
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fixtures.host import machine
-from fixtures.host.machine import (
-    commit_of,
-    fix_of_limits,
-    free_memory_gib,
-    limited_memory,
-    tf32_environment,
-    uses_tf32,
-)
+from fixtures.host.machine import commit_of, tf32_environment, uses_tf32
 from fixtures.host.process import minimal_environment
 from fixtures.plugin import recorder
 from tests.helpers import git
@@ -64,34 +54,6 @@ def test_environment_sets_tf32_of_native_pytorch() -> None:
     assert subprocess.check_output(command, env=environment, text=True).strip() == "True"
     # For cuBLAS, cuDNN and TensorRT this variable takes precedence; it can only turn TF32 off.
     assert tf32_environment(False) == {"NVIDIA_TF32_OVERRIDE": "0"}
-
-
-@pytest.mark.parametrize(
-    ("files", "size", "writable", "named"),
-    [
-        (1024, resource.RLIM_INFINITY, True, None),
-        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, True, None),
-        (64, resource.RLIM_INFINITY, True, "ulimit -n"),
-        (1024, 64, True, "ulimit -f"),
-        (1024, resource.RLIM_INFINITY, False, "/gone"),
-    ],
-)
-def test_limit_too_small_for_a_server_is_named(
-    files: int, size: int, writable: bool, named: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limits = {resource.RLIMIT_NOFILE: files, resource.RLIMIT_FSIZE: size}
-    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limits[kind], limits[kind]))
-    fix = fix_of_limits(tmp_path if writable else Path("/gone"))
-    assert fix is None if named is None else named in str(fix)
-
-
-def test_allocating_more_than_free_memory_raises_memory_error() -> None:
-    free_bytes, before = int(free_memory_gib() * 2**30), resource.getrlimit(resource.RLIMIT_AS)
-    with limited_memory():
-        np.empty(free_bytes // 2, np.uint8)
-        with pytest.raises(MemoryError):  # else it takes no memory either, as nothing writes to it
-            np.empty(int(1.1 * free_bytes) + 2**30, np.uint8)
-    assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
 def test_new_file_makes_checkout_dirty(tmp_path: Path) -> None:

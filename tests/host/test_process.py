@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
+from fixtures import NO_TELEMETRY
 from fixtures.efficiency.in_process import in_process
 from fixtures.errors import ProofError
 from fixtures.host.process import (
@@ -25,7 +27,7 @@ from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import IMAGE, ServerSpec
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
-from tests.helpers import ENDED_S, wait_until
+from tests.helpers import ENDED_S, ROOT, wait_until
 from tests.serve.programs import script
 
 SECRETS = {
@@ -128,6 +130,16 @@ def test_secrets_are_passed_only_if_the_user_names_them(monkeypatch: pytest.Monk
     assert secrets_in(minimal_environment((*DOCKER_VARIABLES, *CHECKOUT_VARIABLES))) == set()
     monkeypatch.setenv(EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
     assert secrets_in(minimal_environment()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}
+
+
+def test_onnx_runtime_leaves_no_telemetry_files(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    inherited = {name: value for name, value in os.environ.items() if name not in (*NO_TELEMETRY, "CI")}
+    environment = inherited | {"TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    command = [sys.executable, "-c", "import fixtures, onnxruntime"]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+    assert list(tmp_path.iterdir()) == []
+    assert NO_TELEMETRY.items() <= minimal_environment().items(), "nor do servers"
 
 
 def python(source: str) -> list[str]:

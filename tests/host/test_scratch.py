@@ -2,13 +2,12 @@
 
 import errno
 import json
-import mmap
 import os
 import signal
 import stat
 import subprocess
-import uuid
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -145,16 +144,25 @@ def test_full_disk_error_names_the_folder(tmp_path: Path, monkeypatch: pytest.Mo
         temporary_arrays({"OUT": np.zeros((2, 3), np.float32)}, 8)
 
 
+@pytest.mark.parametrize(
+    ("name", "days", "stays"),
+    [
+        ("python_env_aB3xYz", 8, False),
+        ("python_env_aB3xYz", 6, True),  # a living backend's may be as old
+        ("python_env_mine", 8, True),
+    ],
+)
+def test_old_empty_folders_of_backends_are_removed(name: str, days: int, stays: bool, tmp_path: Path) -> None:
+    folder, used = tmp_path / name, tmp_path / "python_env_000000"
+    folder.mkdir()
+    (used / "0").mkdir(parents=True)
+    for path in (folder, used):
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+    scratch.remove_backend_folders(tmp_path)
+    assert (folder.exists(), used.exists()) == (stays, True)
+
+
 # --- shared memory -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def segment() -> Iterator[Path]:
-    """An unused segment of 4 KiB."""
-    path = scratch.MEMORY / f"test-{uuid.uuid4().hex}"
-    path.write_bytes(b"\0" * mmap.PAGESIZE)
-    yield path
-    path.unlink(missing_ok=True)
 
 
 def test_only_own_segments_become_private(tmp_path: Path) -> None:
@@ -166,20 +174,3 @@ def test_only_own_segments_become_private(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "triton-abd")
     scratch.hide_segments("triton-ab", tmp_path)
     assert [path.stat().st_mode & 0o777 for path in (own, other, secret)] == [0o600, 0o644, 0o644]
-
-
-def test_mapped_segment_stays_until_nobody_uses_it(segment: Path) -> None:
-    with segment.open("r+b") as file:
-        memory = mmap.mmap(file.fileno(), 0)
-    try:
-        assert scratch.remove_unused_segments([segment]) == []
-    finally:
-        memory.close()
-    assert scratch.remove_unused_segments([segment]) == [segment]
-    assert not segment.exists()
-
-
-def test_segment_of_another_user_stays(segment: Path) -> None:
-    theirs(segment)
-    assert scratch.remove_unused_segments([segment]) == []
-    assert segment.exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.classifier import write_two
+from tests.classifier import write_two
 from tests.helpers import run_pytest
 
 TESTS = """\

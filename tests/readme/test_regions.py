@@ -137,7 +137,6 @@ def test_every_marker_in_help_renders() -> None:
     assert {form.split()[0] for form in forms} == {
         *readme.MARKERS_OF_ALL,
         *readme.MARKERS_OF_CASE,
-        *readme.OTHER_MARKERS,
         "plot",
     }
     for form in forms:

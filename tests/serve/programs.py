@@ -66,7 +66,6 @@ class FakeDocker:
 case "$1" in
     info) cat "{folder}/engine.json" ;;
     image) [ -f "{self.image}" ] && cat "{folder}/about.json" ;;
-    pull) [ ! -f "{folder}/refused" ] && touch "{self.image}" || {{ echo "denied"; exit 1; }} ;;
     run) echo "no such image"; exit 125 ;;
 esac'''
         script(folder / "bin" / "docker", text)
@@ -81,14 +80,14 @@ esac'''
         """The arguments of each call."""
         return [call.splitlines() for call in (self.folder / "calls").read_text().split("END\n")[:-1]]
 
-    def start(self, image: str = IMAGE, **options: Any) -> list[str]:
-        """Start a container that ends at once; returns the reported steps."""
-        steps: list[str] = []
-        given = {"device": "cpu", "report": steps.append, **options}
-        server = serve(ServerSpec("docker", image), self.folder / "models", self.folder / "log", **given)
-        with pytest.raises(ProofError, match="no such image"), server:
+    def start(self, image: str = IMAGE, device: Device = "cpu", **options: Any) -> None:
+        """Start a container that ends at once."""
+        spec, models, log = ServerSpec("docker", image), self.folder / "models", self.folder / "log"
+        with (
+            pytest.raises(ProofError, match="no such image"),
+            serve(spec, models, log, device=device, **options),
+        ):
             pass
-        return steps
 
-    def prepare(self, image: str, device: Device = "cpu", report: Any = lambda _step: None) -> ContainerImage:
-        return prepare_image(ServerSpec("docker", image), device, self.folder / "log", report)
+    def prepare(self, image: str, device: Device = "cpu") -> ContainerImage:
+        return prepare_image(ServerSpec("docker", image), device)

@@ -1,10 +1,8 @@
 """Servers start and end with their block or their caller, even under load, and failed starts state the reason."""
 
 import dataclasses
-import random
 import socket
 import tempfile
-import time
 import uuid
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,15 +12,13 @@ import pytest
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
-from fixtures.host import guard
-from fixtures.serve import cleanup, wheels
+from fixtures.serve import wheels
 from fixtures.serve.command import Ports, free_ports
-from fixtures.serve.launch import serve
-from fixtures.serve.remote import check_accepts_models
+from fixtures.serve.launch import check_accepts_models, serve
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import ServerSpec, parse_server
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
-from tests.helpers import ENDED_S, ROOT, Household, command_line, end, start_caller, wait_until
+from tests.helpers import ENDED_S, ROOT, Household, command_line, end, start_caller
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
 
@@ -36,17 +32,14 @@ HELP = '[ "$*" = --help ] && exit'
 def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path, temporary: Path) -> None:
     built = make_build(tmp_path / "models", "doubling", DOUBLING)
     log = tmp_path / "logs" / "server.log"
-    before = set(cleanup.FOLDERS.glob("python_env_*"))
     with serve(EMBEDDED, tmp_path / "models", log, device="cpu") as server:
         server.load(built, DEPLOYMENT, "online")
         process = process_of(server)
         ports = [port_of(server, service) for service in SERVICES]
-        backend_folders = set(cleanup.FOLDERS.glob("python_env_*")) - before
         assert server.scratch is not None
         segments = f"{server.scratch.name}*"
         assert list(temporary.glob("*/runs/*")) == [server.scratch]
         assert list(SHM.glob(segments))
-        assert backend_folders
     assert not process.is_running()
     for port in ports:
         with socket.socket() as listener:
@@ -54,9 +47,6 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
             listener.bind(("127.0.0.1", port))
     assert "Started GRPCInferenceService" in log.read_text()
     assert list(temporary.glob("*/runs/*")) == list(SHM.glob(segments)) == []
-    # The backend's folder in /tmp stays while an older Triton may have made it; another server may be ending
-    # right now.
-    wait_until(lambda: not backend_folders.intersection(cleanup.orphans()))
 
 
 @pytest.mark.parametrize("auto_complete", [False, True])
@@ -147,16 +137,13 @@ def start(program: Path, tmp_path: Path, **options: Any) -> None:
     ],
 )
 def test_server_ending_at_start_is_an_error_with_output(
-    tmp_path: Path, temporary: Path, text: str, named: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, temporary: Path, text: str, named: list[str]
 ) -> None:
-    """Nothing of it is left, nor of servers that were killed before."""
-    monkeypatch.setattr(cleanup, "COMMAND", ["touch", str(tmp_path / "cleaned up")])
     program = script(tmp_path / "bin" / "tritonserver", text)
     with pytest.raises(ProofError) as caught:
         start(program, tmp_path, variables={"MALLOC_MMAP_MAX_": "0"})
     assert [part for part in named if part not in caught.value.what] == []
     assert list(temporary.glob("*/runs/*")) == []
-    assert (tmp_path / "cleaned up").exists()
 
 
 def test_taken_port_is_recognized_and_retried(models: Path, tmp_path: Path, temporary: Path) -> None:
@@ -268,27 +255,3 @@ def test_no_triton_survives_its_caller_under_load(household: Household, serving:
     assert segments_of({serving.model})
     end(caller, how)
     assert_nothing_left(household, serving, servers)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_no_triton_survives_a_kill_at_random_moment(
-    household: Household, serving: Serving, seed: int
-) -> None:
-    caller = start_caller(household, serving.source, b"start")
-    time.sleep(random.Random(seed).uniform(0.02, 2.5))
-    servers = folders(household)
-    end(caller, "kill")
-    assert_nothing_left(household, serving, servers)
-
-
-def test_server_and_load_generator_die_with_their_guards(household: Household, serving: Serving) -> None:
-    """When even the guards are killed, the kernel ends their children; only a stub may remain."""
-    caller = start_caller(household, serving.source, b"under load")
-    guards = [program for program in household.processes() if guard.__file__ in command_line(program)]
-    assert len(guards) == 2, "of the server and of the load generator"
-    for process in guards:
-        process.kill()
-    end(caller, "kill")
-    wait_until(lambda: all("stub" in program for program in household.names()), ENDED_S, household.names)
-    for name in segments_of({serving.model}):
-        (SHM / name).unlink()  # no guard is left to remove it

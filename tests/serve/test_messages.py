@@ -1,10 +1,6 @@
-"""Tensors of every Triton type have the computed size and round trip; conversations are compared, on a real Triton
-and with simulated faults."""
+"""Tensors of every Triton type have the computed size and round trip; conversations with a real Triton are compared."""
 
-import dataclasses
-import functools
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +11,12 @@ from fixtures.accuracy.conversations import compare_conversations
 from fixtures.errors import ProofError
 from fixtures.serve.as_found import send_first_request
 from fixtures.serve.launch import serve
-from fixtures.serve.messages import Answers, Message, converse, raw_content, values_of
+from fixtures.serve.messages import Message, converse, raw_content, values_of
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import Model, Samples, Tensor
 from fixtures.user_models.repository import link_repository, models_in
 from fixtures.user_models.repository_model import as_model
-from reports.record.schema import Conversation
 from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 
 TYPES = (
@@ -112,69 +107,3 @@ def test_sequence_start_and_end_are_separate_requests_if_needed(models: Models) 
         assert send_first_request(server, by_name[name], None).samples
     with pytest.raises(ProofError, match="the first or the last"):
         converse(server, by_name["picky"], [Message(SAMPLES.load([0]))])
-
-
-# --- simulated models ---------------------------------------------------------------------------------------
-
-Answering = Callable[[int, Message], Answers]
-"""The answers to a message, by its number since the start."""
-
-
-def conversation(models: Models, name: str, answering: Answering) -> Conversation:
-    """The comparison for a model of this name with these answers."""
-    server, by_name = models
-    numbers = itertools.count()
-
-    def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
-        return [answering(next(numbers), message) for message in messages]
-
-    (output,) = by_name[name].outputs
-    model = dataclasses.replace(by_name[name], outputs=(dataclasses.replace(output, dtype="FP32"),))
-    return compare_conversations(server, model, SAMPLES, send=say)
-
-
-def parts(message: Message) -> Answers:
-    """Each number of the message as a separate part."""
-    return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
-
-
-def lacking(every: int, number: int, message: Message) -> Answers:
-    """The last part is missing in one of `every` requests."""
-    return parts(message)[: 2 if number % every == every - 1 else 3]
-
-
-def off(every: int, number: int, message: Message) -> Answers:
-    """The answer is off by a thousandth in one of `every` requests."""
-    factor = np.float32(1.001 if number % every == every - 1 else 1)
-    return [{"OUT": factor * part["OUT"]} for part in parts(message)]
-
-
-@pytest.mark.parametrize(("fault", "every"), [(lacking, 20), (lacking, 50), (off, 30)])
-def test_occasional_missing_or_wrong_part_is_found(
-    models: Models, fault: Callable[[int, int, Message], Answers], every: int
-) -> None:
-    assert conversation(models, "parts", lambda _number, message: parts(message)).passed
-    assert not conversation(models, "parts", functools.partial(fault, every)).passed
-
-
-class Summing:
-    """Sums up each sequence, but starts from a share of an earlier sum: of the same sequence or of any."""
-
-    def __init__(self, share: float, *, of_any: bool = False) -> None:
-        self._share, self._of_any = share, of_any
-        self._sums: dict[int, np.ndarray] = {}
-
-    def __call__(self, _number: int, message: Message) -> Answers:
-        key = 0 if self._of_any else message.sequence
-        previous = self._sums.get(key, np.zeros((1, 3)))
-        own = self._sums.get(message.sequence, previous)
-        before = self._share * previous if message.is_first else own
-        self._sums[message.sequence] = self._sums[key] = before + message.rows["IN"]
-        return [{"OUT": self._sums[message.sequence].astype(np.float32)}]
-
-
-@pytest.mark.parametrize("of_any", [True, False], ids=["any sequence", "its own"])
-@pytest.mark.parametrize("share", [0.01, 0.001])
-def test_small_leak_between_sequences_is_found(models: Models, share: float, of_any: bool) -> None:
-    assert conversation(models, "sums", Summing(0.0, of_any=of_any)).passed
-    assert not conversation(models, "sums", Summing(share, of_any=of_any)).passed

@@ -192,7 +192,7 @@ def test_gpu_reaches_container_as_cdi_device(tmp_path: Path) -> None:
     specification.write_text(
         json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [device]})
     )
-    image = prepare_image(SPEC, "cpu", tmp_path / "log")
+    image = prepare_image(SPEC, "cpu")
     command = docker_command(
         image, tmp_path, free_ports(), gpus=[name], shared_memory="none", name="tritonproof-cdi"
     )

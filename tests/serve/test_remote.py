@@ -21,8 +21,7 @@ from fixtures.build.configuration import config_json, model_config
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
 from fixtures.serve.connection import Timeouts, http_get
-from fixtures.serve.launch import serve
-from fixtures.serve.remote import connect
+from fixtures.serve.launch import connect, serve
 from fixtures.serve.server import Server, lacks_backend
 from fixtures.serve.server_spec import ServerSpec
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild

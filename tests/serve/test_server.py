@@ -3,7 +3,7 @@
 import dataclasses
 import http.client
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -12,17 +12,12 @@ from tritonclient.utils import InferenceServerException
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError
-from fixtures.measure import perf_analyzer
-from fixtures.measure.job import Job
-from fixtures.measure.load_data import input_data
 from fixtures.serve.connection import Timeouts, grpc_client
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server, tail_of, why_not_loaded
 from fixtures.serve.server_spec import EMBEDDED_TRITON, ServerSpec
-from fixtures.spec import LoadPoint
 from tests.conftest import DEPLOYMENT, MakeBuild
-from tests.serve.programs import HANG_S, VALUES, doubled_by, process_of
-from tests.toy import samples_of
+from tests.serve.programs import HANG_S, doubled_by, process_of
 
 
 def test_model_loads_for_both_scenarios_answers_and_unloads(server: Server, doubling: BuiltModel) -> None:
@@ -141,28 +136,6 @@ def test_idle_load_or_request_is_given_up_once(
         use(dataclasses.replace(fresh, timeouts=Timeouts(load_s=HANG_S, idle_s=2.0)))
     with pytest.raises(ProofError):
         fresh.check_running()
-    assert fresh.stop_reasons
-
-
-def a_load_point(server: Server, built: BuiltModel) -> None:
-    model = built.case.model
-    with input_data(model, samples_of({model.inputs[0].name: VALUES}), server.scratch) as data:
-        name = server.name_of(built.case)
-        perf_analyzer.run_pass(Job(server, name, model, LoadPoint("online", 1, 4), "none", data), 0.1)
-
-
-@pytest.mark.parametrize("meet", [doubled_by, a_load_point])
-def test_model_without_its_process_ends_the_server(
-    meet: Callable[[Server, BuiltModel], object], fresh: Server, doubling: BuiltModel
-) -> None:
-    fresh.load(doubling, DEPLOYMENT, "online")
-    for process in process_of(fresh).children(recursive=True):
-        process.kill()
-    with pytest.raises(ProofError) as raised:
-        meet(fresh, doubling)
-    assert "attempts" not in raised.value.what, "each would end alike"
-    assert fresh.process is not None
-    assert fresh.process.poll() is not None
     assert fresh.stop_reasons
 
 

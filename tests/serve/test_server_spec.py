@@ -21,17 +21,10 @@ EMBEDDED = ServerSpec("embedded")
     [
         ("embedded", EMBEDDED),
         ("docker", ServerSpec("docker")),
-        ("docker:my/triton:1", ServerSpec("docker", "my/triton:1")),
-        (
-            "docker:localhost:5000/a/triton:24.10-py3",
-            ServerSpec("docker", "localhost:5000/a/triton:24.10-py3"),
-        ),
         (
             f"docker:nvcr.io/nvidia/t@sha256:{'0' * 64}",
             ServerSpec("docker", f"nvcr.io/nvidia/t@sha256:{'0' * 64}"),
         ),
-        ("localhost:8001", ServerSpec("remote", "localhost:8001")),
-        ("10.0.0.7:65535", ServerSpec("remote", "10.0.0.7:65535")),
         ("gpu-box_2.example.org:8001", ServerSpec("remote", "gpu-box_2.example.org:8001")),
         ("[::1]:8001", ServerSpec("remote", "[::1]:8001")),
     ],
@@ -50,19 +43,11 @@ def test_scheme_sets_encryption() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "embeded", "embedded:1", ":8001", "host", "host:", "host:0", "host:65536", "host:http"),
-        *("docker:", "local:", "local:/nowhere/triton"),
-        *("http://host:8001", "https://host:8001/v2", "grpc://host:8001/", "grpcs://host"),
-        *("h" * 10_000 + ":8001", "[" + ":" * 10_000 + "]:8001"),
+        *("", "embedded:1", ":8001", "host:", "host:0", "host:65536", "host:http"),
+        *("docker:", "local:", "local:/nowhere/triton", "http://host:8001", "grpc://host:8001/"),
+        "h" * 10_000 + ":8001",
         # Docker would read an option, or a shell more than a name.
-        *(
-            "docker:--privileged",
-            "docker:-v/:/host",
-            "docker:a b",
-            "docker:triton;id",
-            "docker:image\n",
-            "docker:$(id)",
-        ),
+        *("docker:--privileged", "docker:triton;id", "docker:image\n", "docker:$(id)"),
     ],
 )
 def test_invalid_server_value_is_refused(text: str) -> None:
@@ -132,8 +117,6 @@ def test_each_release_knows_its_options(release: Release, shared_memory: str) ->
         ("nvcr.io/nvidia/tritonserver:24.10-py3", "24.10"),
         ("nvcr.io/nvidia/tritonserver:26.04-trtllm-python-py3", "26.04"),
         ("mirror.example.org:5000/nvidia/tritonserver:25.02", "25.02"),
-        ("tritonserver:25.02-py3", "25.02"),
-        ("my/triton:1", None),
         ("my/mytritonserver:25.02", None),
         ("nvcr.io/nvidia/tritonserver:99.01-py3", None),
         ("tritonserver:25.021-py3", None),
@@ -156,7 +139,6 @@ def test_default_image_is_embedded_release_unless_gpu_needs_newer(
 @pytest.mark.parametrize(
     ("release", "capability", "runs"),
     [
-        ("24.10", (7, 0), True),
         ("24.11", (7, 0), False),
         ("24.11", (7, 5), True),
         ("24.10", (10, 0), False),
@@ -198,20 +180,3 @@ def test_local_server_reports_only_libraries_it_has(tmp_path: Path) -> None:
     for name in ("libonnxruntime.so.1", "libonnxruntime.so.1.20.1"):
         (tmp_path / "onnxruntime" / name).touch()
     assert server_spec.libraries("2.51.0", None, None, tmp_path) == of_release | {"onnxruntime": "1.20.1"}
-
-
-@pytest.mark.parametrize(
-    ("release", "driver", "is_doubtful"),
-    [
-        ("24.10", "550.54.15", False),
-        ("24.10", "470.57.02", True),
-        ("25.08", "575.57.08", True),
-        ("25.08", "580.65.06", False),
-        ("25.08", None, False),
-    ],
-)
-def test_driver_older_than_cuda_of_release_is_flagged(
-    release: str, driver: str | None, is_doubtful: bool
-) -> None:
-    (named_release,) = (entry for entry in RELEASES if entry.name == release)
-    assert (server_spec.driver_too_old(named_release, driver) is not None) is is_doubtful

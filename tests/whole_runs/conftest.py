@@ -9,7 +9,7 @@ import pytest
 
 from fixtures import new
 from fixtures.build.runtimes import RUNTIMES
-from tests.faults.classifier import write_network
+from tests.classifier import write_network
 from tests.whole_runs.suite import FAST, ROOT, Run, suite
 
 Slowed = Callable[[float], tuple[str, ...]]

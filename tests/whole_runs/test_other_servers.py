@@ -11,7 +11,7 @@ import pytest
 from fixtures.errors import SetupError
 from fixtures.host.process import guarded
 from fixtures.serve.command import free_ports
-from fixtures.serve.remote import connect
+from fixtures.serve.launch import connect
 from tests.helpers import wait_until
 from tests.whole_runs.suite import suite
 

@@ -13,8 +13,8 @@ from reports import history
 from reports.record import schema
 from reports.run import STATUS
 from reports.text.publishable import publishable
-from tests.faults import classifier
-from tests.faults.classifier import write_network
+from tests import classifier
+from tests.classifier import write_network
 from tests.user_models import networks as network_files
 from tests.whole_runs.suite import BIOPSY, FAST, GIVEN, Run, suite
 

@@ -1,4 +1,4 @@
-"""The model of the scenarios: four numbers to two scores, by a network in the ONNX file beside a copy of this
+"""A model for whole runs: four numbers to two scores, by a network in the ONNX file beside a copy of this
 file. It needs no framework, so a run takes a third of one with PyTorch; its samples take time but no CPU."""
 
 import time
@@ -10,7 +10,7 @@ from fixtures.frameworks import onnx_files
 from fixtures.spec import SMALL, Arrays, Limit, Metric, Model, Samples, Split, Tensor, Weights
 
 SAMPLE_S = 0.02
-"""Seconds to read a sample: an evaluation takes two, in which a scenario can act."""
+"""Seconds to read a sample: an evaluation takes two, in which a test can act."""
 NUMBERS = np.random.default_rng(1).normal(size=(100, 4)).astype(np.float32)
 """The samples, [100, 4]."""
 WEIGHTS = np.array([[1, -1], [1, -1], [1, -1], [1, -1]], np.float32)
@@ -79,7 +79,7 @@ MODELS = (
 OWN = """
 import dataclasses
 
-from tests.faults import classifier
+from tests import classifier
 
 classifier.SAMPLE_S = 0.0
 (ONE,) = classifier.MODELS
