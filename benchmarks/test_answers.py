@@ -44,12 +44,6 @@ def test_largest_batch(run: CaseRun, recorder: Recorder) -> None:
 
 
 @pytest.mark.stage("answers")
-def test_malformed_request(run: CaseRun, recorder: Recorder) -> None:
-    """A malformed request is refused, and the next request gets its right answer."""
-    prove_gate(run, recorder, "malformed")
-
-
-@pytest.mark.stage("answers")
 def test_recorded_answers(run: CaseRun, recorder: Recorder, recorded_answers: object) -> None:
     """The answers are those that --record-answers recorded."""
     del recorded_answers  # a parameter, so that the test is left out if there are none

@@ -243,7 +243,6 @@ GATES = {
     "transports": "a request gets the same answer over gRPC and HTTP, with and without shared memory",
     "declared": "answers have the outputs, types and shapes that are declared, and finite numbers",
     "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
-    "malformed": "a malformed request is refused, and the next one gets its answer",
     "recorded": "answers are the recorded ones",
     "reloaded": "a request gets the same answer after the model was loaded anew",
     "other": "answers are those of the other repository, or of the other Triton",

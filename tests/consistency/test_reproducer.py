@@ -1,7 +1,6 @@
 """The reproducer of a wrong answer: for two rows, with strings, and without a batch axis."""
 
 import dataclasses
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from fixtures.accuracy.compare_answers import Answer, AnswerLimits, Mismatch, compare, expect
 from fixtures.consistency import reproducer
 from fixtures.spec import Tensor
-from fixtures.user_models.value_files import read_request_files
 from tests import toy
 
 ROWS = {
@@ -25,17 +23,17 @@ FOUND = Mismatch(["a", "b"], 1, {"OUT": ROWS["IN"][1]}, {"OUT": 2 * ROWS["IN"][1
 
 
 @pytest.fixture
-def of(tmp_path: Path) -> reproducer.ReproducerContext:
-    (tmp_path / "config.pbtxt").write_text("max_batch_size: 4")
-    versions = {"Triton": "2.51.0"}
-    return reproducer.ReproducerContext("toy", "1 differs", tmp_path / "config.pbtxt", versions, "alone")
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "config.pbtxt"
+    path.write_text("max_batch_size: 4")
+    return path
 
 
-def test_reproducer_round_trips_without_pickle(of: reproducer.ReproducerContext, tmp_path: Path) -> None:
+def test_reproducer_round_trips_without_pickle(config: Path, tmp_path: Path) -> None:
     folder = tmp_path / "found"
     folder.mkdir()
     (folder / "of-before").touch()
-    reproducer.write(folder, of, MODEL, ROWS, FOUND)
+    reproducer.write(folder, "toy", config, MODEL, ROWS, FOUND)
 
     names = ("request", "expected", "given")
     arrays = {name: dict(np.load(folder / f"{name}.npz").items()) for name in names}
@@ -46,27 +44,13 @@ def test_reproducer_round_trips_without_pickle(of: reproducer.ReproducerContext,
     assert not (folder / "of-before").exists()
     compile((folder / "show.py").read_text(), "show.py", "exec")
     assert len((folder / "show.py").read_text().splitlines()) <= 25
-    issue = (folder / "issue.md").read_text()
-    assert all(text in issue for text in ("toy: 1 differs", "2.51.0", "`b`", "-b 2"))
 
 
-def test_reproducer_request_is_readable_by_perf_analyzer_and_suite(
-    of: reproducer.ReproducerContext, tmp_path: Path
-) -> None:
-    reproducer.write(tmp_path / "found", of, MODEL, ROWS, FOUND)
-
-    file = tmp_path / "found" / "request.json"
-    first, second = read_request_files(file.parent, [file], MODEL.inputs[:2])
-    np.testing.assert_array_equal(second.read()["IN"], ROWS["IN"][1])
-    assert second.read()["TEXT"].tolist() == [b"\xffthree"]
-    assert list(json.loads(file.read_text())["data"][0]) == ["IN", "TEXT"]
-    assert first.read()["IN"].shape == (4,)
-
-
-def test_reproducer_respects_missing_batch_axis(of: reproducer.ReproducerContext, tmp_path: Path) -> None:
+def test_reproducer_respects_missing_batch_axis(config: Path, tmp_path: Path) -> None:
     rows = {name: values[:1] for name, values in ROWS.items()}
     mismatch = Mismatch(["a"], 0, FOUND.expected, FOUND.given)
-    reproducer.write(tmp_path / "found", of, dataclasses.replace(MODEL, batched=False), rows, mismatch)
+    unbatched = dataclasses.replace(MODEL, batched=False)
+    reproducer.write(tmp_path / "found", "toy", config, unbatched, rows, mismatch)
 
     assert np.load(tmp_path / "found" / "request.npz")["IN"].shape == (4,)
     assert "ROW, TYPES = 'toy', None" in (tmp_path / "found" / "show.py").read_text()

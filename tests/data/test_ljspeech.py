@@ -102,11 +102,11 @@ def test_alignment_takes_best_of_all_paths(rows: int, columns: int) -> None:
 SHORT, TRAINING = ("LJ001-0015", "LJ045-0096"), ("LJ001-0001", "LJ050-0278")
 
 
-def write_sound(path: Path, seed: int = 0, rate: int = 22_050, channels: int = 1, width: int = 2) -> None:
-    samples = np.random.default_rng(seed).integers(-8000, 8000, 4000 * channels)
+def write_sound(path: Path, seed: int = 0, rate: int = 22_050) -> None:
+    samples = np.random.default_rng(seed).integers(-8000, 8000, 4000)
     with wave.open(str(path), "wb") as file:
-        file.setparams((channels, width, rate, 0, "NONE", ""))
-        file.writeframes(samples.astype({1: "u1", 2: "<i2"}[width]).tobytes())
+        file.setparams((1, 2, rate, 0, "NONE", ""))
+        file.writeframes(samples.astype("<i2").tobytes())
 
 
 @pytest.fixture
@@ -159,16 +159,11 @@ def write_list(dataset: Path, change: Callable[[list[str]], list[str]]) -> None:
     path.write_text("\n".join(change(path.read_text().splitlines())))
 
 
-def in_another_encoding(dataset: Path) -> None:
-    path = dataset / "metadata.csv"
-    path.write_bytes(path.read_bytes().replace(b"word", b"w\xf6rd", 1))
-
-
 def without_a_sentence(lines: list[str]) -> list[str]:
     return [line for line in lines if "LJ045-0096" not in line]
 
 
-LINES = ["", "LJ001-0002|only two", "LJ001-0002|a|b|c", "name|a|b", "LJ001-0002|a| ", "LJ001-0015|a|again"]
+LINES = ["LJ001-0002|only two", "name|a|b", "LJ001-0002|a| "]
 SOUND = Path("wavs", f"{SHORT[0]}.wav")
 FAULTS: list[tuple[Callable[[Path], object], str]] = [
     (lambda root: (root / "metadata.csv").unlink(), ""),
@@ -176,16 +171,9 @@ FAULTS: list[tuple[Callable[[Path], object], str]] = [
         (lambda root, more=line: write_list(root, lambda all_: [*all_[:20], more, *all_[20:]]), ", line 21")
         for line in LINES
     ),
-    (in_another_encoding, "metadata.csv"),
     (lambda root: write_list(root, without_a_sentence), "metadata.csv"),
-    *(
-        (lambda root, how=how: write_sound(root / SOUND, **how), SOUND.name)
-        for how in ({"rate": 16_000}, {"channels": 2}, {"width": 1})
-    ),
-    *(
-        (lambda root, left=left: (root / SOUND).write_bytes((root / SOUND).read_bytes()[:left]), SOUND.name)
-        for left in (0, 30, 44, 1000, 8043)
-    ),
+    (lambda root: write_sound(root / SOUND, rate=16_000), SOUND.name),
+    (lambda root: (root / SOUND).write_bytes((root / SOUND).read_bytes()[:1000]), SOUND.name),
 ]
 """Each fault, and what the error's place names besides the data set's folder."""
 

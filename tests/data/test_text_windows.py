@@ -1,6 +1,8 @@
-"""SQuAD preprocessing and answers of BERT, against an independent implementation."""
+"""SQuAD preprocessing and answers of BERT, held to those of an implementation written apart from the product."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,43 +10,54 @@ import pytest
 from fixtures.data import text_windows
 from fixtures.data.text_windows import WindowSizes, prepare
 from fixtures.errors import InputError
-from tests.data.original_bert import VOCABULARY, answers, articles, windows
 
+RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("hard_paragraphs.json").read_text())
+"""Six paragraphs of hard words, the vocabulary, and what the other implementation gave for them: the windows of
+each size (sequence, stride, query), and the answers to the windows of SMALL by `logits`. A window is its
+question, its tokens, the place of its paragraph's first token, then for each of that paragraph's tokens the
+number of its word, and whether the window is the one where it has the most context."""
+VOCABULARY, ARTICLES = tuple(RECORDED["vocabulary"]), RECORDED["articles"]
 SMALL = WindowSizes(sequence=96, stride=20, query=24)
 
 
-@pytest.mark.parametrize("sizes", [SMALL, WindowSizes(), WindowSizes(sequence=64, stride=50, query=24)])
-def test_windows_match_the_original(sizes: WindowSizes) -> None:
-    data = articles(1)
-    reading = prepare(data, VOCABULARY, sizes)
-    expected = windows(data, VOCABULARY, sizes)
+@pytest.mark.parametrize("size", RECORDED["windows"])
+def test_windows_match_the_original(size: str) -> None:
+    sizes = WindowSizes(*map(int, size.split(",")))
+    reading = prepare(ARTICLES, VOCABULARY, sizes)
+    expected = RECORDED["windows"][size]
     assert len(reading.windows) == len(expected)
     ids, segments, mask = reading.inputs(range(len(expected)))
     for window, row, *arrays in zip(reading.windows, expected, ids, segments, mask, strict=True):
-        padding = [0] * (sizes.sequence - len(row["tokens"]))
-        assert reading.questions[window.question].id == row["id"]
-        assert list(window.tokens) == row["tokens"]
-        assert {window.first + i: word for i, word in enumerate(window.words)} == row["word"]
-        assert {window.first + i: bool(flag) for i, flag in enumerate(window.central)} == row["central"]
-        wanted = ([*row["ids"], *padding], [*row["segments"], *padding], [1] * len(row["ids"]) + padding)
+        question, text, first, words, central = row
+        tokens = text.split(" ")
+        assert reading.questions[window.question].id == question
+        assert (list(window.tokens), window.first, list(window.words)) == (tokens, first, words)
+        assert "".join("01"[bool(flag)] for flag in window.central) == central
+        behind = [0] * (sizes.sequence - len(tokens))
+        wanted = (
+            [*(VOCABULARY.index(token) for token in tokens), *behind],
+            [*[0] * first, *[1] * (len(tokens) - first), *behind],
+            [*[1] * len(tokens), *behind],
+        )
         for array, values in zip(arrays, wanted, strict=True):
             assert array.tolist() == values
             assert array.dtype == np.int32
 
 
-@pytest.mark.parametrize("kind", ["smooth", "ties"])
+def logits(kind: str, rows: int) -> np.ndarray:
+    """Logits of starts and ends for windows of SMALL: numbers that all differ, or few numbers, so that the
+    order among equals decides; `kind` ends with the number of the series."""
+    name, number = kind.split()
+    mixed = np.arange(2 * rows * SMALL.sequence) * (7919 + 2 * int(number)) % 100_003
+    values = mixed / 10_000 if name == "smooth" else mixed % 5
+    return values.reshape(2, rows, SMALL.sequence).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", RECORDED["answers"])
 def test_answers_match_the_original_for_any_logits(kind: str) -> None:
-    data = articles(3)
-    reading = prepare(data, VOCABULARY, SMALL)
-    rows = windows(data, VOCABULARY, SMALL)
-    generator = np.random.default_rng(0)
-    for _repeat in range(2):
-        shape = (2, len(rows), SMALL.sequence)
-        logits = generator.normal(0, 3, shape).astype(np.float32)
-        if kind == "ties":  # few values, so that the order among equals decides
-            logits = logits.round()
-        kept = text_windows.best_positions(*logits)
-        assert text_windows.predictions(kept, reading) == answers(rows, *logits)
+    reading = prepare(ARTICLES, VOCABULARY, SMALL)
+    kept = text_windows.best_positions(*logits(kind, len(reading.windows)))
+    assert text_windows.predictions(kept, reading) == RECORDED["answers"][kind]
 
 
 def test_answer_keeps_spelling_of_paragraph() -> None:
@@ -62,7 +75,7 @@ def test_answer_keeps_spelling_of_paragraph() -> None:
 
 
 def test_question_without_valid_span_is_answered_as_in_original() -> None:
-    reading = prepare(articles(4, 1), VOCABULARY, SMALL)
+    reading = prepare(ARTICLES, VOCABULARY, SMALL)
     logits = np.zeros((2, len(reading.windows), SMALL.sequence), np.float32)
     logits[:, :, :20] = 9  # the best 20 are all in the question
     kept = text_windows.best_positions(*logits)

@@ -14,7 +14,7 @@ from fixtures.host import machine
 from fixtures.host.targets import TARGETS
 from fixtures.serve import server_spec
 from tests.docs.test_docs import environments
-from tests.frameworks.gpu_packages import SETS, admitted, code_of, requirements
+from tests.frameworks.gpu_packages import SETS, admitted, requirements, runs_on
 from tests.helpers import project_file
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +60,7 @@ def test_row_matches_libraries_tensorrt_and_containers(
             distribution
             for distribution in ("onnxruntime-gpu", "torch")
             for facts in admitted(extra, distribution).values()
-            if not code_of(facts).runs_on(capability)
+            if not runs_on(facts, capability)
         }
         assert row[environment].startswith("no" if lack else "yes"), lack
     for version in ("10.16.1.11", "11.4.0.106"):

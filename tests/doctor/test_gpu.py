@@ -11,20 +11,14 @@ from fixtures.doctor.gpu import GpuSetup
 from fixtures.formats import all_formats
 from fixtures.frameworks import cuda_libraries as libraries
 from fixtures.frameworks import tensorrt
-from fixtures.frameworks.cuda_libraries import GpuCode
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.serve.server_spec import ServerSpec
 from tests.doctor.conftest import Docker
 from tests.host.fake_nvml import Nvml
 from tests.host.libraries import write_library
 
-V100, B200 = (7, 0), (10, 0)
-CODE = GpuCode(frozenset({75, 80, 90, 100}), frozenset())
-OLD_CODE = GpuCode(frozenset({75, 90}), frozenset())
-ALL_CODE = GpuCode(frozenset({70, 80, 100}), frozenset())
-CUDA_13 = GpuSetup(
-    ("NVIDIA A100",), (8, 0), 13, "13.0", 13, 10, TensorRT("tensorrt-cu13", "10.16.1.11"), CODE, CODE
-)
+V100 = (7, 0)
+CUDA_13 = GpuSetup(("NVIDIA A100",), (8, 0), 13, "13.0", 13, 10, TensorRT("tensorrt-cu13", "10.16.1.11"))
 RUN = ".venv/bin/tox run -r -e benchmarks-gpu"
 
 
@@ -36,8 +30,6 @@ def look(**changes: Any) -> Finding:
     "changes",
     [
         {},
-        {"capability": B200},
-        {"capability": V100, "torch_code": ALL_CODE, "onnx_runtime_code": ALL_CODE},
         {"driver_cuda": None},
         {"torch_cuda": "12.8", "onnx_runtime_cuda": 12, "tensorrt": None},
     ],
@@ -55,9 +47,6 @@ def test_matching_packages_for_one_cuda_are_ok(changes: dict[str, Any]) -> None:
         ({"driver_cuda": 11}, "install a driver for CUDA 13.0"),
         ({"onnx_runtime_cuda": 12}, RUN),
         ({"torch_cuda": "12.6", "driver_cuda": 12, "tensorrt": None}, f"{RUN}-cuda12"),
-        ({"capability": V100}, f"{RUN}-cuda12;"),
-        ({"capability": B200, "torch_code": OLD_CODE}, f"{RUN};"),
-        ({"capability": B200, "onnx_runtime_code": OLD_CODE}, f"{RUN};"),
     ],
 )
 def test_unusable_gpu_packages_are_a_problem(changes: dict[str, Any], fix: str) -> None:
@@ -79,7 +68,7 @@ def test_gpu_setup_is_read_from_package_files(
 ) -> None:
     folders = {"torch": tmp_path / "torch", "onnxruntime": tmp_path / "onnxruntime"}
     capi = folders["onnxruntime"] / "capi"
-    write_library(capi / "libonnxruntime_providers_cuda.so", ["libcudart.so.12"], [80])
+    write_library(capi / "libonnxruntime_providers_cuda.so", ["libcudart.so.12"])
     write_library(capi / "libonnxruntime_providers_tensorrt.so", ["libnvinfer.so.10"])
     folders["torch"].mkdir()
     (folders["torch"] / "version.py").write_text("cuda: Optional[str] = '13.0'\n")
@@ -88,7 +77,6 @@ def test_gpu_setup_is_read_from_package_files(
 
     assert (setup.gpus, setup.capability, setup.driver_cuda) == (("NVIDIA A100-SXM4-80GB",), (8, 0), 12)
     assert (setup.torch_cuda, setup.onnx_runtime_cuda, setup.onnx_runtime_tensorrt) == ("13.0", 12, 10)
-    assert setup.onnx_runtime_code == GpuCode(frozenset({80}), frozenset())
 
 
 # --- which cases run ---------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
-"""The names in TensorRT's Python bindings, of the classes that the suite uses.
+"""The names in TensorRT's Python bindings, of the classes that the suite uses, and a stand-in that has them.
 
 The bindings are packages on PyPI without TensorRT's libraries, a megabyte each; empty libraries of the same
-names are enough to import them. `python -m tests.formats.tensorrt_bindings` reads the names of VERSIONS there
-and writes them to NAMES.
+names are enough to import them.
 """
 
 import json
@@ -11,14 +10,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.frameworks.gpu_packages import unpack_from_pypi
 
-NAMES = Path(__file__).with_name("tensorrt_names.json")
 VERSIONS = (
     ("tensorrt-cu12-bindings", "10.4.0"),  # the last with code for V100
     ("tensorrt-cu12-bindings", "10.16.1.11"),
@@ -46,6 +43,51 @@ CLASSES = (
 Names = Mapping[str, Mapping[str, str]]
 """The members of the module and of its classes, by class; each with its class, or the class that it returns
 when called, if that is one of TensorRT's."""
+
+LISTED: Mapping[str, Names] = json.loads(Path(__file__).with_name("tensorrt_names.json").read_text())
+"""The names of each of VERSIONS, as `names_of` reads them."""
+_NEWEST = " ".join(VERSIONS[-1])
+_ENUMERATIONS = ("Logger", "NetworkDefinitionCreationFlag", "BuilderFlag", "MemoryPoolType", "TensorIOMode")
+"""Classes whose members the suite uses without a call that returns them."""
+
+
+class Player:
+    """A stand-in for TensorRT's module or one of its objects: records its calls, and returns what the bindings
+    would, or the `answers` by name."""
+
+    used: ClassVar[set[tuple[str, str]]] = set()
+    """The members used, each with its class."""
+
+    def __init__(self, calls: dict[str, Any], kind: str, **answers: Any) -> None:
+        self.calls, self.kind, self.answers = calls, kind, answers
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name not in self.answers:  # PyTorch looks through all modules
+            raise AttributeError(name)
+        self.used.add((self.kind, name))
+        if name in self.answers:
+            return self.answers[name]
+        returned = LISTED[_NEWEST].get(self.kind, {}).get(name, "")
+
+        def call(*arguments: Any) -> Any:
+            self.calls.setdefault(name, []).append(arguments)
+            return Player(self.calls, returned, **self.answers)
+
+        return Player(self.calls, returned, **self.answers) if returned in _ENUMERATIONS else call
+
+    def __call__(self, *_arguments: Any) -> "Player":
+        return self
+
+
+def missing_names(used: Iterable[tuple[str, str]]) -> dict[str, set[tuple[str, str]]]:
+    """The members, each with its class, that a version of the bindings lacks, by version."""
+    members = {member for member in used if member[1] != "__spec__"}
+    lacking = {
+        version: {member for member in members if member[1] not in names.get(member[0], {})}
+        for version, names in LISTED.items()
+    }
+    return {version: names for version, names in lacking.items() if names}
+
 
 _LIST = r"""
 import json, re, sys
@@ -100,29 +142,3 @@ def _functions_of_nvinfer(library: Path) -> list[str]:
             )
         }
     )
-
-
-def main() -> None:
-    """Read the names of every version from PyPI, and write the file."""
-    names_by_version: dict[str, Any] = {}
-    for distribution, version in VERSIONS:
-        with tempfile.TemporaryDirectory() as folder:
-            names_by_version[f"{distribution} {version}"] = names_of(distribution, version, Path(folder))
-    write(names_by_version)
-
-
-def write(listed: Mapping[str, Names]) -> None:
-    """Write the names, a line for each class."""
-    versions = [
-        f"{json.dumps(version)}: {{\n"
-        + ",\n".join(
-            f"{json.dumps(name)}: {json.dumps(members, sort_keys=True)}" for name, members in names.items()
-        )
-        + "\n}"
-        for version, names in listed.items()
-    ]
-    NAMES.write_text("{\n" + ",\n".join(versions) + "\n}\n")
-
-
-if __name__ == "__main__":
-    main()

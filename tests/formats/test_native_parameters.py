@@ -8,9 +8,6 @@ unknown names, so a wrong name silently sets nothing.
 import dataclasses
 import itertools
 import json
-import re
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +20,6 @@ from fixtures.host.targets import CPU, recognise
 from fixtures.models import all_models
 from fixtures.spec import Case, Format, Model
 from tests.build.conversions import DEPLOYMENT
-
-_READ = re.compile(
-    r'(?:ParseParameter|TryParseModelStringParameter|ReadParameter)\(\s*params,\s*"([^"]+)"'
-    r'|Parse(?:Bool|String)?Parameter\(\s*"([^"]+)",\s*params'
-    r'|params\.Find\(\s*"([^"]+)"|_key\s*=\s*"([^"]+)"'
-)
-"""How the C++ sources read a parameter: by a function, by `Find`, or by `Find` with a variable."""
 
 
 @dataclass(frozen=True)
@@ -106,26 +96,3 @@ def test_large_models_on_cpu_disable_memory_arena() -> None:
     assert off.items() <= parameters(onnx, BY_NAME["nnunet"]).items()
     assert not off.keys() & parameters(onnx, BY_NAME["resnet50"]).keys()
     assert not off.keys() & parameters(onnx, BY_NAME["nnunet"], "NVIDIA A100").keys()
-
-
-@pytest.mark.contract
-@pytest.mark.parametrize("place", ["first_release", "last_release"])
-@pytest.mark.parametrize("releases", RELEASES, ids=str)
-def test_parameter_table_matches_sources(releases: Releases, place: str) -> None:
-    source = source_of(releases, getattr(releases, place))
-    assert {name for groups in _READ.findall(source) for name in groups if name} == releases.reads
-    # PyTorch throws at a second call; later releases call it once.
-    throws = "set_num_interop_threads" in source and "call_once" not in source
-    assert releases.ends_the_server == ({"INTER_OP_THREAD_COUNT"} if throws else set())
-
-
-def source_of(releases: Releases, release: str) -> str:
-    repository = f"triton-inference-server/{releases.backend}_backend"
-    address = f"https://raw.githubusercontent.com/{repository}/r{release}/{releases.file}"
-    try:
-        with urllib.request.urlopen(address, timeout=20) as answer:
-            return str(answer.read().decode())
-    except urllib.error.HTTPError:
-        raise  # GitHub answers, and the file is not there
-    except OSError as error:
-        pytest.skip(f"needs raw.githubusercontent.com, which does not answer: {error}")

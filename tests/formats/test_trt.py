@@ -1,29 +1,24 @@
 """Conversion to TensorRT uses names that the bindings of 10 and 11 have, and the types of its export."""
 
 import dataclasses
-import json
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
 from fixtures.errors import ProofError
+from fixtures.formats import onnx as format_onnx
 from fixtures.formats import trt
 from fixtures.models import all_models
 from fixtures.spec import ConversionJob, Model
 from tests.formats import tensorrt_bindings
 from tests.formats.conftest import job_of
-from tests.formats.tensorrt_bindings import MODULE, NAMES, VERSIONS
-
-LISTED = json.loads(NAMES.read_text())
-NEWEST = " ".join(VERSIONS[-1])
-ENUMERATIONS = ("Logger", "NetworkDefinitionCreationFlag", "BuilderFlag", "MemoryPoolType")
-"""Classes whose members the suite uses without a call that returns them."""
+from tests.formats.tensorrt_bindings import LISTED, MODULE, VERSIONS, Player
 
 
 @pytest.mark.contract
@@ -50,31 +45,24 @@ def test_nvidia_parser_builds_engine_of_every_micro_model(
     assert (tmp_path / "model.plan").stat().st_size > 1 << 20
 
 
-class Player:
-    """A stand-in for an object of TensorRT: records its calls, and returns what the bindings would."""
-
-    used: ClassVar[set[tuple[str, str]]] = set()
-    """The members used, each with its class."""
-
-    def __init__(self, calls: dict[str, Any], kind: str, **answers: Any) -> None:
-        self.calls, self.kind, self.answers = calls, kind, answers
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name not in self.answers:  # PyTorch looks through all modules
-            raise AttributeError(name)
-        self.used.add((self.kind, name))
-        if name in self.answers:
-            return self.answers[name]
-        returned = LISTED[NEWEST].get(self.kind, {}).get(name, "")
-
-        def call(*arguments: Any) -> Any:
-            self.calls.setdefault(name, []).append(arguments)
-            return Player(self.calls, returned, **self.answers)
-
-        return Player(self.calls, returned, **self.answers) if returned in ENUMERATIONS else call
-
-    def __call__(self, *_arguments: Any) -> "Player":
-        return self
+@pytest.mark.contract
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize(
+    "model",
+    [model for model in all_models() if not model.micro and "onnx" not in model.excluded],
+    ids=lambda model: model.name,
+)
+def test_nvidia_parser_takes_whole_export(
+    model: Model, precision: str, rtx: ModuleType, tmp_path: Path
+) -> None:
+    """As one graph: ONNX Runtime computes any other nodes itself, with copies between."""
+    format_onnx.export(job_of(model, precision=precision), tmp_path / "model.onnx")
+    path = format_onnx.onnx_files.graph_file(tmp_path / "model.onnx")
+    logger = rtx.Logger(rtx.Logger.ERROR)
+    network = rtx.Builder(logger).create_network(1 << int(rtx.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    parser = rtx.OnnxParser(network, logger)
+    parser.supports_model_v2(path.read_bytes(), str(path))
+    assert [parser.is_subgraph_supported(entry) for entry in range(parser.num_subgraphs)] == [True]
 
 
 def play(
@@ -142,7 +130,5 @@ def test_failure_leaves_no_file_and_bindings_have_every_name_used(
         with pytest.raises(ProofError, check=lambda error: error.where == job.model.name):
             trt.convert(dataclasses.replace(job, tf32=False), tmp_path / "model.plan")
         assert not list(tmp_path.iterdir())
-    used = {member for member in Player.used if member[1] != "__spec__"}
-    assert ("IBuilderConfig", "clear_flag") in used
-    for version, names in LISTED.items():
-        assert {member for member in used if member[1] not in names.get(member[0], {})} == set(), version
+    assert ("IBuilderConfig", "clear_flag") in Player.used
+    assert tensorrt_bindings.missing_names(Player.used) == {}

@@ -5,17 +5,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 
-from fixtures.frameworks.cuda_libraries import GpuCode
 from tests.helpers import project_file
 
-ROOT = Path(__file__).parents[2]
 TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = json.loads(
     Path(__file__).with_suffix(".json").read_text()
 )
@@ -44,15 +42,14 @@ def admitted(extra: str, distribution: str) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def code_of(facts: Mapping[str, Any]) -> GpuCode:
-    """The GPUs that a version has code for."""
-    return GpuCode(frozenset(facts["binaries"]), frozenset(facts["sources"]))
-
-
-def minor_versions(extra: str, distribution: str) -> Iterator[str]:
-    """The versions 1.0, 1.1, ... 1.99 that an extra admits, whether they exist or not."""
-    specifiers = [entry.specifier for entry in requirements(extra) if entry.name == distribution]
-    return (f"1.{minor}" for minor in range(100) if all(f"1.{minor}.0" in entry for entry in specifiers))
+def runs_on(facts: Mapping[str, Any], capability: tuple[int, int]) -> bool:
+    """Whether a version has code for a GPU: machine code runs on later GPUs of the same major compute
+    capability, PTX on all later ones."""
+    major, minor = capability
+    architecture = 10 * major + minor
+    return any(built_for <= architecture for built_for in facts["sources"]) or any(
+        built_for // 10 == major and built_for <= architecture for built_for in facts["binaries"]
+    )
 
 
 def wheel_from_pypi(requirement: str, folder: Path, *options: str) -> Path:

@@ -3,6 +3,7 @@ has lists read from that code; each list begins with its repository, commit and 
 
 import argparse
 import collections
+import json
 import math
 import sys
 import types
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 
@@ -71,6 +73,16 @@ def drawn(entries: Layout, gain: float = 1.0) -> State:
         key: values(key, shape) if dtype.is_floating_point else torch.full(shape, 7, dtype=dtype)
         for key, (dtype, shape) in entries.items()
     }
+
+
+RECORDED: Mapping[str, Any] = json.loads(Path(__file__).with_name("outputs.json").read_text())
+"""A few outputs of networks with weights that are `drawn`, by an implementation apart from the product's."""
+
+
+def assert_recorded(outputs: Any, name: str, share: float = 1e-3) -> None:
+    """Outputs are the recorded ones, within a share of their standard deviation."""
+    expected = np.asarray(RECORDED[name])
+    np.testing.assert_allclose(np.asarray(outputs), expected, rtol=0, atol=share * expected.std())
 
 
 def saved(value: object, path: Path) -> Path:

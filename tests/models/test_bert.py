@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,55 +14,13 @@ from fixtures.data import invented, squad_v1
 from fixtures.errors import InputError, NotAvailableError
 from fixtures.models import all_models, bert
 from fixtures.spec import Arrays, Model, Samples
+from tests.models import published
 from tests.models.bert_folder import CONFIG, WORDS, small_state, write_folder
 from tests.models.published import State
 
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-
-
-def tanh_gelu(x: torch.Tensor) -> torch.Tensor:
-    return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
-def exact_gelu(x: torch.Tensor) -> torch.Tensor:
-    return x / 2 * (1 + torch.erf(x / math.sqrt(2)))
-
-
-def reference(
-    state: State, batch: Batch, gelu: Callable[[torch.Tensor], torch.Tensor] = tanh_gelu
-) -> torch.Tensor:
-    """NVIDIA's BERT written apart from the product, as a function of its state dictionary: [2, N, L]."""
-
-    ids, segments, mask = batch
-
-    def linear(x: torch.Tensor, name: str) -> torch.Tensor:
-        return x @ state[f"{name}.weight"].T + state[f"{name}.bias"]
-
-    def norm(x: torch.Tensor, name: str) -> torch.Tensor:
-        centred = x - x.mean(-1, keepdim=True)
-        scale = (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
-        return state[f"{name}.weight"] * centred / scale + state[f"{name}.bias"]
-
-    def heads(x: torch.Tensor) -> torch.Tensor:
-        return x.unflatten(-1, (CONFIG["num_attention_heads"], -1)).transpose(1, 2)
-
-    def table(name: str, rows: torch.Tensor) -> torch.Tensor:
-        return state[f"bert.embeddings.{name}_embeddings.weight"][rows.long()]
-
-    x = table("word", ids) + table("position", torch.arange(ids.shape[1])) + table("token_type", segments)
-    x = norm(x, "bert.embeddings.LayerNorm")
-    for number in range(CONFIG["num_hidden_layers"]):
-        at = f"bert.encoder.layer.{number}"
-        query, key, value = (
-            heads(linear(x, f"{at}.attention.self.{name}")) for name in ("query", "key", "value")
-        )
-        scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
-        scores = scores + (1 - mask[:, None, None].float()) * -10000
-        read = (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
-        x = norm(linear(read, f"{at}.attention.output.dense") + x, f"{at}.attention.output.LayerNorm")
-        inner = gelu(linear(x, f"{at}.intermediate.dense_act"))
-        x = norm(linear(inner, f"{at}.output.dense") + x, f"{at}.output.LayerNorm")
-    return linear(x, "qa_outputs").permute(2, 0, 1)
+GELU = 2e-4
+"""The share of the standard deviation by which logits may differ; both forms of GELU differ by 1e-3."""
 
 
 @pytest.fixture(scope="module")
@@ -107,15 +64,19 @@ def layouts(state: State) -> dict[str, object]:
     }
 
 
-def test_network_matches_reference_logits(state: State, folder: Path, batch: Batch) -> None:
+def outputs_of(network: Any, batch: Batch) -> torch.Tensor:
+    """Some of the logits of starts and ends for each row."""
+    with torch.inference_mode():
+        return torch.stack(network(*batch))[:, :, ::48]
+
+
+def test_network_matches_recorded_logits(folder: Path, batch: Batch) -> None:
     weights = bert.load_full(folder)
     digest = hashlib.sha256((folder / "pytorch_model.bin").read_bytes()).hexdigest()
     assert weights.origin == f"dist-4l-qa/pytorch_model.bin, sha256 {digest[:12]}"
     assert weights.trained
     assert not weights.network.training
-    with torch.inference_mode():
-        outputs = torch.stack(weights.network(*batch))
-    torch.testing.assert_close(outputs, reference(state, batch), rtol=1e-4, atol=1e-4)
+    published.assert_recorded(outputs_of(weights.network, batch), "bert, tanh", GELU)
 
 
 @pytest.mark.parametrize("layout", layouts({}))
@@ -134,11 +95,10 @@ def test_weights_and_activation_match_in_every_published_layout(
 def test_transformers_checkpoint_uses_exact_gelu(state: State, folder: Path, batch: Batch) -> None:
     theirs = {key.replace("dense_act", "dense"): value for key, value in state.items()}
     torch.save(theirs, folder / "pytorch_model.bin")
-    with torch.inference_mode():
-        outputs = torch.stack(bert.load_full(folder).network(*batch))
-    expected = reference(state, batch, gelu=exact_gelu)
-    torch.testing.assert_close(outputs, expected, rtol=1e-4, atol=1e-4)
-    assert not torch.allclose(expected, reference(state, batch), rtol=1e-4, atol=1e-4)
+    outputs = outputs_of(bert.load_full(folder).network, batch)
+    published.assert_recorded(outputs, "bert, erf", GELU)
+    with pytest.raises(AssertionError):
+        published.assert_recorded(outputs, "bert, tanh", GELU)
 
 
 # --- refusals -----------------------------------------------------------------------------------------------
@@ -161,14 +121,9 @@ def with_tensor_twice(other: str, own: str) -> Callable[[Path], object]:
 
 
 REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
-    *(
-        (lambda folder, name=name: (folder / name).unlink(), name, "")
-        for name in ("config.json", "pytorch_model.bin", "vocab.txt")
-    ),
-    (lambda folder: (folder / "vocab.txt").write_text("\n".join(WORDS[:700])), "vocab.txt", "704"),
+    (lambda folder: (folder / "vocab.txt").unlink(), "vocab.txt", ""),
     (with_config(hidden_size=50), "config.json", "hidden_size"),
     (with_config(max_position_embeddings=128), "config.json", "max_position_embeddings"),
-    (with_config(num_hidden_layers=0), "config.json", "num_hidden_layers"),
     (with_config(hidden_act="mish"), "config.json", "hidden_act"),
     (
         with_tensor_twice(

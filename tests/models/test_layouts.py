@@ -44,13 +44,6 @@ def file(content: Callable[[State], object]) -> Callable[[State, Path], Path]:
     return lambda state, path: published.saved(content(state), path / "checkpoint.pt")
 
 
-def speech(state: State) -> object:
-    """FastPitch's file; its frequencies are constants of the code, whose values are checked."""
-    for name in ("encoder", "decoder"):
-        state[f"{name}.pos_emb.inv_freq"] = 1 / (10000 ** (torch.arange(0.0, 384, 2.0) / 384))
-    return published.of_speech(state)
-
-
 def later(state: State) -> State:
     """The keys of NVIDIA's code since 4f2c6922 of November 2021: stages called layers.0 to layers.3."""
     return {re.sub(r"^layer(\d)", lambda m: f"layers.{int(m[1]) - 1}", key): v for key, v in state.items()}
@@ -72,7 +65,7 @@ FILES: dict[str, tuple[str, Callable[[State, Path], Path]]] = {
     "nnunet": ("nnunet", lambda state, path: published.lightning(state, path / "fold2.ckpt")),
     "bert-dist4l, of distillation": ("bert-dist4l", folder(lambda state: state)),
     "bert-dist4l, of run_squad.py": ("bert-dist4l", folder(lambda state: {"model": state})),
-    "fastpitch": ("fastpitch", file(speech)),
+    "fastpitch": ("fastpitch", file(published.of_speech)),
 }
 
 

@@ -61,7 +61,6 @@ GATE_OF = {
     "test_same_answer_over_every_way": "transports",
     "test_declared_output": "declared",
     "test_largest_batch": "largest-batch",
-    "test_malformed_request": "malformed",
     "test_recorded_answers": "recorded",
     "test_same_answer_after_a_reload": "reloaded",
 }

@@ -69,10 +69,10 @@ def test_result_joins_record_and_replaces_same_point(tmp_path: Path, path: Path)
 
 
 def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
-    for gate in (examples.gate("malformed"), examples.gate("batches", "wrong"), examples.gate("batches")):
+    for gate in (examples.gate("declared"), examples.gate("batches", "wrong"), examples.gate("batches")):
         add(FRESH, tmp_path, gates=(gate,))
 
-    assert files.read(path).gates == (examples.gate("batches"), examples.gate("malformed"))
+    assert files.read(path).gates == (examples.gate("batches"), examples.gate("declared"))
     assert files.read(path).loads == WHOLE.loads
 
 

@@ -39,18 +39,14 @@ class Part:
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """An instance of the model on the CPU, with a runtime that doubles its input and sums it."""
     monkeypatch.setattr(torch, "from_dlpack", lambda part: part.values)
-    return instance(tmp_path, monkeypatch, "CPU")
-
-
-def instance(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> Any:
     pb_utils: Any = ModuleType("triton_python_backend_utils")
     pb_utils.get_input_tensor_by_name = lambda request, _name: request
     pb_utils.Tensor = SimpleNamespace(from_dlpack=lambda _name, rows: rows)
     pb_utils.InferenceResponse = list
     monkeypatch.setitem(sys.modules, pb_utils.__name__, pb_utils)
-    shutil.copyfile(runtimes.RUNTIMES / "model.py", folder / "model.py")
-    (folder / "runtime.py").write_text(RUNTIME)
-    spec = importlib.util.spec_from_file_location("model", folder / "model.py")
+    shutil.copyfile(runtimes.RUNTIMES / "model.py", tmp_path / "model.py")
+    (tmp_path / "runtime.py").write_text(RUNTIME)
+    spec = importlib.util.spec_from_file_location("model", tmp_path / "model.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -63,7 +59,7 @@ def instance(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> Any:
         "output": [{"name": "y"}, {"name": "sum"}],
     }
     loaded.initialize(
-        {"model_config": json.dumps(config), "model_instance_kind": kind, "model_instance_device_id": "1"}
+        {"model_config": json.dumps(config), "model_instance_kind": "CPU", "model_instance_device_id": "0"}
     )
     return loaded
 
@@ -134,51 +130,4 @@ def test_answers_for_gpu_inputs_stay_on_device(model: Any) -> None:
     answers = model.execute([REQUESTS[0], Part([[5, 6]], on_gpu=True)])
     assert {tensor.untyped_storage().data_ptr() for answer in answers for tensor in answer} == {
         result.untyped_storage().data_ptr() for result in results
-    }
-
-
-def test_instance_gathers_in_pinned_memory_and_uses_its_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With several GPUs, inputs in the host's memory go to the instance's own, the current one."""
-    calls: dict[str, Any] = {}
-
-    class Batch:
-        def view(self, _shape: Any) -> Any:
-            return self
-
-        def __getitem__(self, _rows: slice) -> Any:
-            return self
-
-        def copy_(self, _tensor: Any, *, non_blocking: bool = False) -> Any:
-            if non_blocking:
-                calls["answers"] = "on their way"
-            return self
-
-        def contiguous(self) -> Any:
-            return calls["answers"]
-
-        def to(self, device: Any, *, non_blocking: bool) -> torch.Tensor:
-            calls.update(inputs=str(device), waits=not non_blocking)
-            return torch.ones(1, 2)
-
-    def empty(_count: int, *, dtype: Any, pin_memory: bool) -> Any:
-        calls.update(dtype=dtype, pinned=pin_memory)
-        return Batch()
-
-    monkeypatch.setattr(torch, "from_dlpack", lambda part: part.values)
-    monkeypatch.setattr(torch, "empty", empty)
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: calls.update(current=str(device)))
-    model = instance(tmp_path, monkeypatch, "GPU")
-    stream = SimpleNamespace(synchronize=lambda: calls.update(answers="in the host's memory"))
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: stream)
-    ((answer, _sums),) = model.execute([Part([[1, 2]])])
-    assert answer == "in the host's memory", "as its inputs were"
-    assert calls == {
-        "answers": answer,
-        "current": "cuda:1",
-        "inputs": "cuda:1",
-        "waits": False,
-        "pinned": True,
-        "dtype": torch.float32,
     }

@@ -41,7 +41,7 @@ def test_missing_latency_is_an_empty_cell() -> None:
 
 def test_gates_have_ordered_rows() -> None:
     gates = [examples.gate(name) for name in reversed(GATES)]
-    record = seen(gates=(*gates, examples.gate("malformed", "answered")))
+    record = seen(gates=(*gates, examples.gate("declared", "an output is missing")))
     *_, table = accuracy_blocks(record)
     assert isinstance(table, Table)
     rows = table.texts

@@ -12,27 +12,23 @@ from fixtures.build.repository import build_inputs
 from fixtures.errors import InputError
 from fixtures.models import all_models
 from fixtures.spec import Model
-from fixtures.user_models.model_files import imported_files, loaded_models
+from fixtures.user_models import model_files
+from fixtures.user_models.model_files import loaded_models
 from tests import toy
 from tests.conftest import DEPLOYMENT
 from tests.user_models.written_files import write
 
 SOURCES = {
-    "mine.py": "import numpy\nimport plain\nfrom folder import inside\n\ndef late():\n    import used_late\n"
-    "try:\n    pass\nexcept ImportError:\n    import in_a_handler\n"
-    "class Kept:\n    match 1:\n        case 1:\n            import in_a_case\n",
-    "plain.py": "from . import relative\nimport deep.er.still\n",
-    "relative.py": "import mine\n",
-    "used_late.py": "",
-    "in_a_handler.py": "",
-    "in_a_case.py": "",
-    "folder/inside.py": "",
+    "mine.py": "",
+    "beside.py": "",
     "deep/__init__.py": "",
-    "deep/er/still.py": "from ..beside import word\n",
-    "deep/beside.py": "",
-    "not_imported.py": "",
-    "numpy_notes.py": "",
+    "deep/er/still.py": "",
+    "plain_folder/inside.py": "",
+    "no-package/tool.py": "",
+    "data/list.csv": "",
+    ".#mine.py": "an editor's lock",
 }
+IMPORTABLE = set(SOURCES) - {"no-package/tool.py", "data/list.csv", ".#mine.py"}
 
 
 @pytest.fixture
@@ -43,23 +39,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_code_beside_file_is_only_what_it_imports(folder: Path) -> None:
-    names = {str(path.relative_to(folder)) for path in imported_files(folder / "mine.py")}
-
-    assert names == set(SOURCES) - {"mine.py", "not_imported.py", "numpy_notes.py"}
-
-
-@pytest.mark.parametrize(
-    ("name", "is_built_anew"), [("mine.py", True), ("deep/beside.py", True), ("not_imported.py", False)]
-)
-def test_imported_code_changes_the_build(folder: Path, name: str, is_built_anew: bool) -> None:
+@pytest.mark.parametrize("name", SOURCES)
+def test_code_that_can_be_imported_changes_the_build(folder: Path, name: str) -> None:
     plain = toy.case(toy.model(source=folder / "mine.py"))
     case = dataclasses.replace(plain, format=dataclasses.replace(plain.format, runtime="onnx.py"))
     before = build_inputs(case, toy.weights().digest, DEPLOYMENT)
 
-    (folder / name).write_text(SOURCES[name] + "# other\n")
+    (folder / name).write_text("# other\n")
 
-    assert (build_inputs(case, toy.weights().digest, DEPLOYMENT) != before) is is_built_anew
+    assert (build_inputs(case, toy.weights().digest, DEPLOYMENT) != before) is (name in IMPORTABLE)
 
 
 Add = Callable[..., dict[str, Model]]
@@ -202,11 +190,9 @@ def test_field_of_wrong_type_is_named(tmp_path: Path, field: str, value: str) ->
     assert "\x1b" not in text
 
 
-def test_ambiguous_neighbour_import_is_refused(tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        write(tmp_path / folder / "mine.py", folder, "import layers")
-        (tmp_path / folder / "layers.py").touch()
-    assert str(tmp_path / "a" / "layers.py") in str(refusal(tmp_path / "a", tmp_path / "b"))
-    (tmp_path / "c").mkdir()
-    (tmp_path / "c" / "reports.py").touch()
-    refusal(write(tmp_path / "c" / "mine.py", "c", "import reports"))
+def test_file_beside_too_many_others_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_files, "_MOST_FILES", 3)
+    file = write(tmp_path / "mine.py", "mine")
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.py").touch()
+    assert str(file) in refusal(file).where
