@@ -868,8 +868,6 @@ class Record(Struct, frozen=True):
     """Tests that failed before they had a result; a run that gets through the test removes its entry."""
     price_per_hour: Number | None = None
     """In any currency."""
-    stage_seconds: ByName[Number] = field(default_factory=dict)
-    """Mean seconds of a stage's tests in their last run, with the server's start, without conversion."""
     updated: Text = ""
     """The time of the last change, in UTC, ISO 8601."""
     schema: Literal[1] = SCHEMA

@@ -87,7 +87,7 @@ NODES = [Node(name, "host", 8, 1, ("T4",)) for name in ("one", "two")]
 @pytest.fixture
 def progress() -> Progress:
     """A group of three tests on a node."""
-    state = Progress(Group("t4", "bert", TESTS, 3.0))
+    state = Progress(Group("t4", "bert", TESTS))
     state.begin(NODES[0])
     return state
 

@@ -135,7 +135,6 @@ def test_option_values_are_parsed(
             ({"shard": text}, f"--shard {text}")
             for text in ("0/2", "2", "2/", "/2", "a/b", "1/0", "-1/2", "1/2/3", "1/1001", "", "²/3")
         ),
-        ({"shard_records": __file__}, "--shard-records"),
         ({"against": ""}, "--against"),
         ({"results": ""}, "--results"),
         ({"results": "~no-such-user-here/x"}, "--results"),
