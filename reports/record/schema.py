@@ -493,7 +493,6 @@ MARKS = {
     "unfinished": "the run ended before all passes were measured",
     "few-requests": "fewer than 100 requests: p99 is the largest latency",
     "wide-interval": "the budget was spent before the interval was as narrow as asked",
-    "not-certified": "the budget was spent before the percentile asked for was certified",
     "not-warm": "latencies were not shown to be stationary before the measurement",
     "damaged-passes": "passes repeated because the load generator left nothing usable",
     "client-bound": "the load generator, not the server, limits the throughput",
@@ -505,7 +504,6 @@ MARKS = {
     "cached-answers": "one sample repeated was answered faster than samples that were never sent before",
     "not-repeated": "measured again for the ratios, the throughput differed by more than 10 %",
     "faster-than-in-process": "served throughput exceeded in-process throughput, so one of the two is wrong",
-    "replanned-convolutions": "ONNX Runtime planned the convolutions again whenever the batch size changed",
     "gpu-throttled": "the GPU lowered its clocks",
     "gpu-shared": "other programs used the GPU",
 }
@@ -708,10 +706,6 @@ class Efficiency(Struct, frozen=True):
     """Whether idle ONNX Runtime threads spun in process, as in Triton's own backend."""
     beside: FormatComparison | None = None
     """None if it is not the case's best point, or the reference format is not proven."""
-    serial_per_s: Estimate | None = None
-    """In process with copies to the GPU, computation and copies back one after the other; None on a CPU."""
-    resident_per_s: Estimate | None = None
-    """In process on data in GPU memory; None on a CPU, and where `in_process_per_s` is that."""
     origin: Origin | None = None
     marks: tuple[Mark, ...] = ()
 

@@ -13,7 +13,6 @@ from fixtures.build.repository import BuiltModel
 from fixtures.cases import cases_of, reference_of
 from fixtures.efficiency import interleaved
 from fixtures.efficiency.in_process import in_process
-from fixtures.efficiency.in_process_worker import WAYS
 from fixtures.efficiency.interleaved import (
     Turns,
     batch_in_process,
@@ -93,19 +92,17 @@ def test_ratio_interval_has_stated_coverage() -> None:
 
 
 class Process:
-    """A worker that runs 25 batches a second, at once or only after it has compiled."""
+    """A worker that runs 25 batches a second, once it has compiled in its first run."""
 
-    def __init__(self, compiled_after: int = 0, ways: tuple[str, ...] = WAYS[:1]) -> None:
-        self.runs, self.compiled_after, self.ways = dict.fromkeys(ways, 0), compiled_after, ways
+    is_compiled = False
 
-    def batches_per_s(self, _batch: int, _least_s: float, least: int, way: str) -> float:
-        is_compiled = self.runs[way] >= self.compiled_after
-        self.runs[way] += least
-        return (25.0 - 5 * self.ways.index(way)) if is_compiled else 0.1
+    def batches_per_s(self, _batch: int, _least_s: float, _least: int) -> float:
+        rate_per_s, self.is_compiled = 25.0 if self.is_compiled else 0.1, True
+        return rate_per_s
 
 
 def measure(
-    request_s: float = 0.01, worker: Any = None, generator: toy.LoadGenerator | None = None, **options: Any
+    request_s: float = 0.01, generator: toy.LoadGenerator | None = None, **options: Any
 ) -> tuple[Turns, int]:
     """Measure a point in turns with a worker; returns the number of runs of the load generator too."""
     job = toy.job(POINT, request_s=request_s)
@@ -116,7 +113,7 @@ def measure(
 
     if options.pop("is_cold", False):
         options["cold"] = [job]
-    process: Any = worker or Process()
+    process: Any = Process()
     turns = interleaved.measure(job, process, 1, QUICK, run_pass=run_pass, **options)
     return turns, len(generator.calls)
 
@@ -127,21 +124,10 @@ def test_two_gpus_are_compared_with_twice_one_in_process() -> None:
     assert double.ratio().value == pytest.approx(single.ratio().value / 2, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("ways", "figures"),
-    [
-        (WAYS[:1], (25.0, None, None)),
-        (("overlapped", "serial", "resident"), (25.0, 20.0, 15.0)),
-        (("resident", "serial"), (25.0, 20.0, None)),
-    ],
-)
-def test_every_in_process_mode_is_warmed_and_recorded(
-    ways: tuple[str, ...], figures: tuple[float | None, ...]
-) -> None:
-    turns, _runs = measure(worker=Process(compiled_after=1, ways=ways))
+def test_uncounted_first_run_in_process_compiles() -> None:
+    turns, _runs = measure()
     entry = interleaved.efficiency_entry(turns, examples.load("offline", 1, 1.0), 2, 1, None)
-    speeds = (entry.in_process_per_s, entry.serial_per_s, entry.resident_per_s)
-    assert tuple(speed and pytest.approx(speed.value) for speed in speeds) == figures
+    assert entry.in_process_per_s.value == pytest.approx(25.0)
 
 
 @pytest.mark.parametrize(
