@@ -594,7 +594,7 @@ class Comparison(Struct, frozen=True):
     passes: Count
     """The passes of each build in the ratio."""
     seconds_to_settle: Annotated[Number | None, SPEED]
-    """Estimated further measuring time until the verdict is settled; None if it is."""
+    """Estimated further measuring time until the interval is off the limit; None if it is."""
     chance: Annotated[Share, SPEED]
     """The chance of a ratio this low or lower for a build just as slow as allowed, over all looks here."""
     points: Counted
@@ -727,7 +727,7 @@ class Search(Struct, frozen=True):
     """passed: the whole interval of the percentile keeps the budget; not shown: only its value does; failed:
     no configuration keeps it, and this one is nearest."""
     lead: Annotated[Estimate | None, SPEED]
-    """The winner's throughput (at rates, goodput) over the runner-up's; None without a runner-up."""
+    """The winner's throughput over the runner-up's; None without a runner-up."""
     configurations: Count
     passes: Count
     duration_s: NotNegative
@@ -735,10 +735,6 @@ class Search(Struct, frozen=True):
     accuracy: Accuracy | None = None
     """The winner's ledger; None until it is proven."""
     origin: Origin | None = None
-    goodput_per_s: Annotated[Estimate | None, SPEED] = None
-    """Answers per second within the budget, from when each was due; None for a search of throughput."""
-    rates: Count | None = None
-    """Request rates that were measured, over all configurations; None for a search of throughput."""
     varied: Text = ""
     """The repository's model whose configuration was varied: the case's or one that it calls; else empty."""
     diff: Text = ""

@@ -1,6 +1,5 @@
 """Served throughput against in-process throughput and another format: turns, points, records."""
 
-import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from fixtures.efficiency.interleaved import (
     take_turns,
 )
 from fixtures.errors import NotAvailableError
-from fixtures.host.activity import CpuTime
 from fixtures.host.targets import EVERY_TARGET
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.load_data import input_data
@@ -254,36 +252,25 @@ def test_turns_are_summarized_by_geometric_means() -> None:
     assert (entry.pairs, entry.in_process_batch, entry.threads, entry.spinning) == (2, 8, 2, True)
 
 
-NICE = CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=5)
-
-
 @pytest.mark.parametrize(
-    ("served_per_s", "in_process", "cpu", "codes"),
+    ("served_per_s", "in_process", "codes"),
     [
-        ((104.0, 104.0), 100.0, NICE, ["niced"]),
-        ((104.0, 104.0), 100.0, dataclasses.replace(NICE, nice=0), []),
-        ((106.0, 106.0), 100.0, None, ["faster-than-in-process"]),
-        ((127.0, 128.0, 126.0), 200.0, None, ["not-repeated"]),
-        ((73.0, 72.0, 74.0), 200.0, None, ["not-repeated"]),
-        ((108.0, 109.0, 107.0), 200.0, None, []),  # two figures known within 5 % may differ so much
-        ((80.0, 200.0, 120.0), 200.0, None, []),  # too much spread to show a change
+        ((104.0, 104.0), 100.0, []),
+        ((106.0, 106.0), 100.0, ["faster-than-in-process"]),
+        ((127.0, 128.0, 126.0), 200.0, ["not-repeated"]),
+        ((73.0, 72.0, 74.0), 200.0, ["not-repeated"]),
+        ((108.0, 109.0, 107.0), 200.0, []),  # two figures known within 5 % may differ so much
+        ((80.0, 200.0, 120.0), 200.0, []),  # too much spread to show a change
     ],
 )
 def test_doubtful_ratio_is_marked(
-    served_per_s: tuple[float, ...], in_process: float, cpu: CpuTime | None, codes: list[str]
+    served_per_s: tuple[float, ...], in_process: float, codes: list[str]
 ) -> None:
     """The load point was measured with 100 inferences per second before."""
     turns = turns_of(served_per_s, [in_process] * len(served_per_s))
-    turns = dataclasses.replace(turns, cpu=(cpu,) if cpu else ())
     entry = interleaved.efficiency_entry(turns, examples.load("offline", 1, 100.0), 2, 1, None)
     (published,) = publishable(structs.replace(RECORD, efficiency=(entry,))).efficiency
     assert [mark.code for mark in published.marks] == codes
-
-
-def test_use_of_the_cores_is_noted_in_each_turn() -> None:
-    slow = toy.LoadGenerator(lambda _job, _number: 50.0, changes=lambda _job, _number: {"cpu": NICE})
-    turns, runs = measure(generator=slow)
-    assert turns.cpu == (NICE,) * runs
 
 
 def test_serving_cost_is_per_request() -> None:
