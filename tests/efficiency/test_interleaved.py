@@ -1,17 +1,14 @@
 """Served throughput against in-process throughput and another format: turns, points, records."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.build.repository import BuiltModel
 from fixtures.cases import cases_of, reference_of
 from fixtures.efficiency import interleaved
-from fixtures.efficiency.in_process import in_process
 from fixtures.efficiency.interleaved import (
     Turns,
     batch_in_process,
@@ -25,16 +22,13 @@ from fixtures.efficiency.interleaved import (
 from fixtures.errors import NotAvailableError
 from fixtures.host.targets import EVERY_TARGET
 from fixtures.measure.job import GeneratorRun, Job
-from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import LoadPoint
 from reports.record.figures import best_of
 from reports.record.schema import Estimate, Load
 from reports.text.publishable import publishable
 from tests import examples, toy
-from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.conftest import DEPLOYMENT
 
 POINT = LoadPoint("offline", 1, 1)
 QUICK = MeasuringPlan(budget_s=0.1)
@@ -134,33 +128,6 @@ def test_uncounted_first_run_in_process_compiles() -> None:
 def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, uncounted: int) -> None:
     turns, runs = measure(request_s, is_cold=is_cold)
     assert runs - len(turns.per_s["served"]) == uncounted
-
-
-SLOWER_SERVED = """
-import sys, time
-SECONDS = 0.060 if "triton_python_backend_utils" in sys.modules else 0.005
-def load(artifact, settings):
-    return lambda arrays: time.sleep(SECONDS) or [2 * arrays[0]]
-"""
-
-
-def test_slower_served_model_is_measured_slower(make_build: MakeBuild, tmp_path: Path) -> None:
-    """A real Triton and a real worker; twelve times as slow stays slower on any busy machine."""
-    build: BuiltModel = make_build(tmp_path, "slower", SLOWER_SERVED)
-    model = build.case.model
-    sample = {model.inputs[0].name: np.array([[1, 2, 3, 4]], np.float32)}
-    with (
-        serve(ServerSpec("embedded"), tmp_path, tmp_path / "server.log", device="cpu") as server,
-        input_data(model, toy.samples_of(sample), server.scratch) as data,
-        in_process(build, DEPLOYMENT, sample) as worker,
-    ):
-        server.load(build, DEPLOYMENT, "offline")
-        worker.wait_ready()
-        job = Job(server, str(build.case), model, POINT, "system", data.below(server.scratch), 0.06)
-        turns = interleaved.measure(job, worker, 1, MeasuringPlan(budget_s=1.0))
-    assert len(turns.per_s["served"]) == len(turns.per_s["in_process"]) >= 5
-    assert max(turns.per_s["served"]) < 1 / 0.06 * 1.05
-    assert turns.ratio().low <= turns.ratio().value < 0.5
 
 
 # --- which point, which batch -------------------------------------------------------------------------------
