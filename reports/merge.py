@@ -156,7 +156,6 @@ def join_records(earlier: Record, later: Record) -> Record:
         serving=later.serving or earlier.serving,
         accuracy_missing=ledger.accuracy_missing,
         price_per_hour=earlier.price_per_hour if later.price_per_hour is None else later.price_per_hour,
-        stage_seconds={**earlier.stage_seconds, **later.stage_seconds},
         **changes,
     )
 

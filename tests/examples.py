@@ -309,8 +309,6 @@ def complete(**changes: Any) -> Record:
                 peak_flops_per_s=estimate(2e13),
                 spinning=True,
                 beside=FormatComparison("a40-resnet50-trt-fp16", Estimate(1.5, 1.4, 1.6)),
-                serial_per_s=estimate(1650.0),
-                resident_per_s=estimate(2100.0),
                 marks=marks("a pass was repeated: 2"),
             ),
             efficiency("online", 32),

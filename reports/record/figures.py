@@ -132,7 +132,6 @@ def search_figures(search: schema.Search) -> Figures:
         **_plain(search.deployment),
         "preferred_batch_sizes": batches,
         **load_figures(search.load),
-        **(bounds("goodput", "_per_s", search.goodput_per_s) if search.goodput_per_s else {}),
         **(accuracy_figures(search.accuracy) if search.accuracy else {}),
     }
 

@@ -492,7 +492,6 @@ MARKS = {
     "unfinished": "the run ended before all passes were measured",
     "few-requests": "fewer than 100 requests: p99 is the largest latency",
     "wide-interval": "the budget was spent before the interval was as narrow as asked",
-    "not-certified": "the budget was spent before the percentile asked for was certified",
     "not-warm": "latencies were not shown to be stationary before the measurement",
     "damaged-passes": "passes repeated because the load generator left nothing usable",
     "client-bound": "the load generator, not the server, limits the throughput",
@@ -504,7 +503,6 @@ MARKS = {
     "cached-answers": "one sample repeated was answered faster than samples that were never sent before",
     "not-repeated": "measured again for the ratios, the throughput differed by more than 10 %",
     "faster-than-in-process": "served throughput exceeded in-process throughput, so one of the two is wrong",
-    "replanned-convolutions": "ONNX Runtime planned the convolutions again whenever the batch size changed",
     "gpu-throttled": "the GPU lowered its clocks",
     "gpu-shared": "other programs used the GPU",
 }
@@ -595,7 +593,7 @@ class Comparison(Struct, frozen=True):
     passes: Count
     """The passes of each build in the ratio."""
     seconds_to_settle: Annotated[Number | None, SPEED]
-    """Estimated further measuring time until the verdict is settled; None if it is."""
+    """Estimated further measuring time until the interval is off the limit; None if it is."""
     chance: Annotated[Share, SPEED]
     """The chance of a ratio this low or lower for a build just as slow as allowed, over all looks here."""
     points: Counted
@@ -707,10 +705,6 @@ class Efficiency(Struct, frozen=True):
     """Whether idle ONNX Runtime threads spun in process, as in Triton's own backend."""
     beside: FormatComparison | None = None
     """None if it is not the case's best point, or the reference format is not proven."""
-    serial_per_s: Estimate | None = None
-    """In process with copies to the GPU, computation and copies back one after the other; None on a CPU."""
-    resident_per_s: Estimate | None = None
-    """In process on data in GPU memory; None on a CPU, and where `in_process_per_s` is that."""
     origin: Origin | None = None
     marks: tuple[Mark, ...] = ()
 
@@ -732,7 +726,7 @@ class Search(Struct, frozen=True):
     """passed: the whole interval of the percentile keeps the budget; not shown: only its value does; failed:
     no configuration keeps it, and this one is nearest."""
     lead: Annotated[Estimate | None, SPEED]
-    """The winner's throughput (at rates, goodput) over the runner-up's; None without a runner-up."""
+    """The winner's throughput over the runner-up's; None without a runner-up."""
     configurations: Count
     passes: Count
     duration_s: NotNegative
@@ -740,10 +734,6 @@ class Search(Struct, frozen=True):
     accuracy: Accuracy | None = None
     """The winner's ledger; None until it is proven."""
     origin: Origin | None = None
-    goodput_per_s: Annotated[Estimate | None, SPEED] = None
-    """Answers per second within the budget, from when each was due; None for a search of throughput."""
-    rates: Count | None = None
-    """Request rates that were measured, over all configurations; None for a search of throughput."""
     varied: Text = ""
     """The repository's model whose configuration was varied: the case's or one that it calls; else empty."""
     diff: Text = ""
@@ -867,8 +857,6 @@ class Record(Struct, frozen=True):
     """Tests that failed before they had a result; a run that gets through the test removes its entry."""
     price_per_hour: Number | None = None
     """In any currency."""
-    stage_seconds: ByName[Number] = field(default_factory=dict)
-    """Mean seconds of a stage's tests in their last run, with the server's start, without conversion."""
     updated: Text = ""
     """The time of the last change, in UTC, ISO 8601."""
     schema: Literal[1] = SCHEMA

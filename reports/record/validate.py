@@ -91,14 +91,10 @@ def _load_problems(load: schema.Load, key: str) -> Problems:
         yield f"{key}.arrivals", "missing beside a request rate"
 
 
-_MAY_BE_NONE = (".slope", ".goodput_per_s")
-"""Memory may shrink, and no answer may come in time; all other estimates are speeds, latencies or ratios."""
-
-
 def _estimate_problems(estimate: schema.Estimate, key: str) -> Problems:
-    """A speed, latency or ratio has to be above zero and within its interval."""
+    """A speed, latency or ratio has to be above zero and within its interval. Memory may shrink."""
     text = f"{estimate.value:g} ({estimate.low:g} to {estimate.high:g})"
-    if estimate.value <= 0 and not key.endswith(_MAY_BE_NONE):
+    if estimate.value <= 0 and not key.endswith(".slope"):
         yield key, f"{text} is no measured quantity above zero"
     slack = _ROUNDING * abs(estimate.value)  # for rounding
     if not estimate.low - slack <= estimate.value <= estimate.high + slack:

@@ -304,8 +304,6 @@ _EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
     Column("At", full_point_text),
     Column("Inferences/second, served", lambda row: row.served_per_s, THROUGHPUT, is_starred=True),
     Column("In process", lambda row: row.in_process_per_s, THROUGHPUT),
-    Column("In process, serial", lambda row: row.serial_per_s, THROUGHPUT, is_optional=True),
-    Column("In process, resident", lambda row: row.resident_per_s, THROUGHPUT, is_optional=True),
     Column("In-process batch", lambda row: row.in_process_batch, COUNT),
     Column("Served / in process", lambda row: row.ratio, SHARE_OF_SPEED, "interval", with_unit=True),
     Column("Cost of serving (ms per request)", lambda row: row.serving_cost_ms, LATENCY),
@@ -338,11 +336,6 @@ def efficiency_section(record: Publishable) -> list[Block]:
         f"fastest large {product} on the same threads; a multiplication and an addition count as "
         "two. In brackets 95 % intervals."
     )
-    if any(measurement.serial_per_s for measurement in record.efficiency):
-        meaning += (
-            " On the GPU the next batch is copied while one is computed; serial, batch by batch; resident, "
-            "on data that lie in the GPU's memory."
-        )
     if any(measurement.spinning for measurement in record.efficiency):
         # Both sides have spinning threads, as Triton's backend cannot stop them.
         meaning += (

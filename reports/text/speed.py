@@ -211,7 +211,8 @@ def search_paragraph(record: Publishable) -> str:
     if record.no_winner:
         return record.no_winner
     proven = "with which no answer changes" if search.varied else "for which conversion and accuracy hold"
-    tried = f"{search.passes} passes of {_tried_text(search)}, {DURATION.text(search.duration_s)}"
+    configurations = counted(search.configurations, "configuration")
+    tried = f"{search.passes} passes of {configurations}, {DURATION.text(search.duration_s)}"
     return f"{search_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
 
 
@@ -229,22 +230,15 @@ def proposal_text(search: schema.Search) -> str:
 
 
 def search_text(search: schema.Search) -> str:
-    """The winner: its throughput, or its rate with the percentile from the schedule and the goodput."""
+    """The winner: its throughput, or its rate with the percentile from the schedule."""
     lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
     load = search.load
     if load.request_rate_per_s is not None:
         rate = f"{REQUEST_RATE.cell(load.request_rate_per_s)} requests/s, {load.arrivals}"
         text = f"{rate}, with {budget_text(search)} from when each was due"
-        if search.goodput_per_s is not None:
-            text += f", goodput {THROUGHPUT.text_with_interval(search.goodput_per_s)}"
         return f"{text}: {load.scenario}, {settings_text(load.scenario, search.deployment)}; {lead}"
     throughput = THROUGHPUT.text(load.throughput_per_s.value)
     return f"{throughput} with {budget_text(search)}: {configuration_text(search)}; {lead}"
-
-
-def _tried_text(search: schema.Search) -> str:
-    configurations = counted(search.configurations, "configuration")
-    return configurations if not search.rates else f"{configurations} at {counted(search.rates, 'rate')}"
 
 
 def no_winner_text(search: schema.Search) -> str:
@@ -252,7 +246,7 @@ def no_winner_text(search: schema.Search) -> str:
     latency = search.load.latency_ms[search.percentile]
     budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.budget_ms)}"
     lowest = f"the lowest reached is {LATENCY.text_with_interval(latency)}: {configuration_text(search)}"
-    return f"none of {_tried_text(search)} keeps {budget}; {lowest}"
+    return f"none of {counted(search.configurations, 'configuration')} keeps {budget}; {lowest}"
 
 
 def budget_text(search: schema.Search) -> str:

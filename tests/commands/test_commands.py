@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.fleet.groups import earlier_durations
 from reports.record import disk, files
 from reports.record.commands import INPUT, UNREADABLE
 from reports.record.schema import case_id
@@ -142,11 +141,6 @@ def test_linked_folder_given_directly_is_read(results: Path, printed: Callable[.
     printed("tables", "--results", results.parent / "link")
     printed("merge", results.parent / "link" / "a40", "--output", results.parent / "out")
     assert len(files.record_paths(results.parent / "out")) == 1
-
-
-def test_test_durations_are_not_read_from_linked_folder(results: Path) -> None:
-    (results / "t4").symlink_to(results.parent / "other" / "a40")
-    assert earlier_durations(results) == {}
 
 
 def test_non_record_files_are_skipped(results: Path, printed: Callable[..., str]) -> None:

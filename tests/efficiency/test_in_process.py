@@ -26,7 +26,6 @@ from fixtures.errors import ProofError
 from fixtures.frameworks.pytorch import tf32_products
 from fixtures.host import machine, scratch
 from fixtures.host.targets import CPU
-from fixtures.spec import Device
 from tests.conftest import DEPLOYMENT, SLEEPING, MakeBuild
 
 SAMPLE = np.array([[1, 2, 3, 4]], np.float32)
@@ -122,58 +121,42 @@ BACK = ["compute", "copy out", "wait"]
 
 
 @pytest.mark.parametrize(
-    ("way", "expected"),
+    ("is_resident", "expected"),
     [
-        ("serial", ["copy in", *BACK] * 2),
-        (
-            "overlapped",
-            ["copy in", *("copy in", "wait for copy 1", *BACK), *("copy in", "wait for copy 2", *BACK)],
-        ),
-        ("resident", ["lay on the GPU", "compute", "compute"]),
+        (False, ["copy in", *("copy in", "wait for copy 1", *BACK), *("copy in", "wait for copy 2", *BACK)]),
+        (True, ["lay on the GPU", "compute", "compute"]),
     ],
 )
-def test_gpu_copy_modes_serial_overlapped_resident(way: str, expected: list[str], cuda: list[str]) -> None:
+def test_gpu_copies_overlap_unless_data_is_resident(
+    *, is_resident: bool, expected: list[str], cuda: list[str]
+) -> None:
     def predict(_tensors: Any) -> list[torch.Tensor]:
         cuda.append("compute")
         return [torch.ones(2, 3)]
 
-    timed, batch_of = in_process_worker.on_tensors(predict, "cuda")[way]
+    timed, batch_of = in_process_worker.on_tensors(predict, "cuda", is_resident=is_resident)
     assert len(in_process_worker.run(timed, batch_of(iter(SAMPLES)), 0, 2)) == 2
     assert cuda == expected
 
 
 def test_overlapped_copy_skips_batch_of_another_run(cuda: list[str]) -> None:
-    timed, batch_of = in_process_worker.on_tensors(lambda _tensors: [], "cuda")["overlapped"]
+    timed, batch_of = in_process_worker.on_tensors(lambda _tensors: [], "cuda", is_resident=False)
     for _batch in range(2):
         in_process_worker.run(timed, batch_of(iter(SAMPLES)), 0, 1)
     assert [call for call in cuda if "wait for" in call] == ["wait for copy 1", "wait for copy 3"]
 
 
-@pytest.mark.parametrize("way", in_process_worker.WAYS)
-def test_on_cpu_every_mode_runs_the_runtime(way: str) -> None:
-    timed, batch_of = in_process_worker.on_tensors(lambda tensors: tensors, "cpu")[way]
+def test_resident_batch_on_cpu_is_the_samples() -> None:
+    timed, batch_of = in_process_worker.on_tensors(lambda tensors: tensors, "cpu", is_resident=True)
     (answer,) = timed(batch_of(iter(SAMPLES)))
     np.testing.assert_array_equal(answer.numpy(), SAMPLES[0])
 
 
-@pytest.mark.parametrize(
-    ("device", "resident", "ways"),
-    [
-        ("cpu", False, ("overlapped",)),
-        ("cuda", False, ("overlapped", "serial", "resident")),
-        ("cuda", True, ("resident", "serial")),
-    ],
-)
-def test_gpu_worker_runs_in_all_modes(
-    device: Device, resident: bool, ways: tuple[str, ...], make_build: MakeBuild, tmp_path: Path
-) -> None:
-    build = make_build(tmp_path, "ways", SIZES)
-    target = dataclasses.replace(build.case.target, device=device)
-    format_ = dataclasses.replace(build.case.format, gpu_arrays="torch")
-    case = dataclasses.replace(build.case, target=target, format=format_)
-    build = dataclasses.replace(build, case=case)
+@pytest.mark.parametrize("resident", [False, True])
+def test_worker_is_told_where_data_lies(*, resident: bool, make_build: MakeBuild, tmp_path: Path) -> None:
+    build = make_build(tmp_path, "resident", SIZES)
     with in_process(build, DEPLOYMENT, sample_of(build), resident=resident) as worker:
-        assert tuple(worker.ways) == ways
+        assert json.loads((worker.folder / "job.json").read_text())["resident"] is resident
 
 
 def test_accelerator_builds_engines_for_all_sizes_first(

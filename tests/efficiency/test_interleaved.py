@@ -1,19 +1,14 @@
 """Served throughput against in-process throughput and another format: turns, points, records."""
 
-import dataclasses
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.build.repository import BuiltModel
 from fixtures.cases import cases_of, reference_of
 from fixtures.efficiency import interleaved
-from fixtures.efficiency.in_process import in_process
-from fixtures.efficiency.in_process_worker import WAYS
 from fixtures.efficiency.interleaved import (
     Turns,
     batch_in_process,
@@ -25,19 +20,15 @@ from fixtures.efficiency.interleaved import (
     take_turns,
 )
 from fixtures.errors import NotAvailableError
-from fixtures.host.activity import CpuTime
 from fixtures.host.targets import EVERY_TARGET
 from fixtures.measure.job import GeneratorRun, Job
-from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import LoadPoint
 from reports.record.figures import best_of
 from reports.record.schema import Estimate, Load
 from reports.text.publishable import publishable
 from tests import examples, toy
-from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.conftest import DEPLOYMENT
 
 POINT = LoadPoint("offline", 1, 1)
 QUICK = MeasuringPlan(budget_s=0.1)
@@ -93,19 +84,17 @@ def test_ratio_interval_has_stated_coverage() -> None:
 
 
 class Process:
-    """A worker that runs 25 batches a second, at once or only after it has compiled."""
+    """A worker that runs 25 batches a second, once it has compiled in its first run."""
 
-    def __init__(self, compiled_after: int = 0, ways: tuple[str, ...] = WAYS[:1]) -> None:
-        self.runs, self.compiled_after, self.ways = dict.fromkeys(ways, 0), compiled_after, ways
+    is_compiled = False
 
-    def batches_per_s(self, _batch: int, _least_s: float, least: int, way: str) -> float:
-        is_compiled = self.runs[way] >= self.compiled_after
-        self.runs[way] += least
-        return (25.0 - 5 * self.ways.index(way)) if is_compiled else 0.1
+    def batches_per_s(self, _batch: int, _least_s: float, _least: int) -> float:
+        rate_per_s, self.is_compiled = 25.0 if self.is_compiled else 0.1, True
+        return rate_per_s
 
 
 def measure(
-    request_s: float = 0.01, worker: Any = None, generator: toy.LoadGenerator | None = None, **options: Any
+    request_s: float = 0.01, generator: toy.LoadGenerator | None = None, **options: Any
 ) -> tuple[Turns, int]:
     """Measure a point in turns with a worker; returns the number of runs of the load generator too."""
     job = toy.job(POINT, request_s=request_s)
@@ -116,7 +105,7 @@ def measure(
 
     if options.pop("is_cold", False):
         options["cold"] = [job]
-    process: Any = worker or Process()
+    process: Any = Process()
     turns = interleaved.measure(job, process, 1, QUICK, run_pass=run_pass, **options)
     return turns, len(generator.calls)
 
@@ -127,21 +116,10 @@ def test_two_gpus_are_compared_with_twice_one_in_process() -> None:
     assert double.ratio().value == pytest.approx(single.ratio().value / 2, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("ways", "figures"),
-    [
-        (WAYS[:1], (25.0, None, None)),
-        (("overlapped", "serial", "resident"), (25.0, 20.0, 15.0)),
-        (("resident", "serial"), (25.0, 20.0, None)),
-    ],
-)
-def test_every_in_process_mode_is_warmed_and_recorded(
-    ways: tuple[str, ...], figures: tuple[float | None, ...]
-) -> None:
-    turns, _runs = measure(worker=Process(compiled_after=1, ways=ways))
+def test_uncounted_first_run_in_process_compiles() -> None:
+    turns, _runs = measure()
     entry = interleaved.efficiency_entry(turns, examples.load("offline", 1, 1.0), 2, 1, None)
-    speeds = (entry.in_process_per_s, entry.serial_per_s, entry.resident_per_s)
-    assert tuple(speed and pytest.approx(speed.value) for speed in speeds) == figures
+    assert entry.in_process_per_s.value == pytest.approx(25.0)
 
 
 @pytest.mark.parametrize(
@@ -150,33 +128,6 @@ def test_every_in_process_mode_is_warmed_and_recorded(
 def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, uncounted: int) -> None:
     turns, runs = measure(request_s, is_cold=is_cold)
     assert runs - len(turns.per_s["served"]) == uncounted
-
-
-SLOWER_SERVED = """
-import sys, time
-SECONDS = 0.060 if "triton_python_backend_utils" in sys.modules else 0.005
-def load(artifact, settings):
-    return lambda arrays: time.sleep(SECONDS) or [2 * arrays[0]]
-"""
-
-
-def test_slower_served_model_is_measured_slower(make_build: MakeBuild, tmp_path: Path) -> None:
-    """A real Triton and a real worker; twelve times as slow stays slower on any busy machine."""
-    build: BuiltModel = make_build(tmp_path, "slower", SLOWER_SERVED)
-    model = build.case.model
-    sample = {model.inputs[0].name: np.array([[1, 2, 3, 4]], np.float32)}
-    with (
-        serve(ServerSpec("embedded"), tmp_path, tmp_path / "server.log", device="cpu") as server,
-        input_data(model, toy.samples_of(sample), server.scratch) as data,
-        in_process(build, DEPLOYMENT, sample) as worker,
-    ):
-        server.load(build, DEPLOYMENT, "offline")
-        worker.wait_ready()
-        job = Job(server, str(build.case), model, POINT, "system", data.below(server.scratch), 0.06)
-        turns = interleaved.measure(job, worker, 1, MeasuringPlan(budget_s=1.0))
-    assert len(turns.per_s["served"]) == len(turns.per_s["in_process"]) >= 5
-    assert max(turns.per_s["served"]) < 1 / 0.06 * 1.05
-    assert turns.ratio().low <= turns.ratio().value < 0.5
 
 
 # --- which point, which batch -------------------------------------------------------------------------------
@@ -268,36 +219,25 @@ def test_turns_are_summarized_by_geometric_means() -> None:
     assert (entry.pairs, entry.in_process_batch, entry.threads, entry.spinning) == (2, 8, 2, True)
 
 
-NICE = CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=5)
-
-
 @pytest.mark.parametrize(
-    ("served_per_s", "in_process", "cpu", "codes"),
+    ("served_per_s", "in_process", "codes"),
     [
-        ((104.0, 104.0), 100.0, NICE, ["niced"]),
-        ((104.0, 104.0), 100.0, dataclasses.replace(NICE, nice=0), []),
-        ((106.0, 106.0), 100.0, None, ["faster-than-in-process"]),
-        ((127.0, 128.0, 126.0), 200.0, None, ["not-repeated"]),
-        ((73.0, 72.0, 74.0), 200.0, None, ["not-repeated"]),
-        ((108.0, 109.0, 107.0), 200.0, None, []),  # two figures known within 5 % may differ so much
-        ((80.0, 200.0, 120.0), 200.0, None, []),  # too much spread to show a change
+        ((104.0, 104.0), 100.0, []),
+        ((106.0, 106.0), 100.0, ["faster-than-in-process"]),
+        ((127.0, 128.0, 126.0), 200.0, ["not-repeated"]),
+        ((73.0, 72.0, 74.0), 200.0, ["not-repeated"]),
+        ((108.0, 109.0, 107.0), 200.0, []),  # two figures known within 5 % may differ so much
+        ((80.0, 200.0, 120.0), 200.0, []),  # too much spread to show a change
     ],
 )
 def test_doubtful_ratio_is_marked(
-    served_per_s: tuple[float, ...], in_process: float, cpu: CpuTime | None, codes: list[str]
+    served_per_s: tuple[float, ...], in_process: float, codes: list[str]
 ) -> None:
     """The load point was measured with 100 inferences per second before."""
     turns = turns_of(served_per_s, [in_process] * len(served_per_s))
-    turns = dataclasses.replace(turns, cpu=(cpu,) if cpu else ())
     entry = interleaved.efficiency_entry(turns, examples.load("offline", 1, 100.0), 2, 1, None)
     (published,) = publishable(structs.replace(RECORD, efficiency=(entry,))).efficiency
     assert [mark.code for mark in published.marks] == codes
-
-
-def test_use_of_the_cores_is_noted_in_each_turn() -> None:
-    slow = toy.LoadGenerator(lambda _job, _number: 50.0, changes=lambda _job, _number: {"cpu": NICE})
-    turns, runs = measure(generator=slow)
-    assert turns.cpu == (NICE,) * runs
 
 
 def test_serving_cost_is_per_request() -> None:

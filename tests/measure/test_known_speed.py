@@ -1,13 +1,10 @@
 """Real servers of known speed under the real load generator. All tests hold on a busy machine too."""
 
 import os
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from fixtures.measure.stopping import MeasuringPlan
@@ -64,39 +61,6 @@ def test_excessive_rate_raises_latency_and_mark(timed: Timed) -> None:
     assert load.throughput_per_s.value < 205
     # A generator that waits would show one service time.
     assert load.latency_ms["p99"].value > 10 * SERVICE_MS
-
-
-def stand_still(timed: Timed, seconds: float) -> None:
-    """Suspend the server's models, not Triton itself, which still answers the load generator's requests for
-    statistics. Triton 2.51 crashes if its Python backend waits a whole second for a suspended model:
-    boost::interprocess::lock_exception."""
-    children = psutil.Process(timed.server.pid).children(recursive=True)
-    stubs = [process for process in children if "python_backend_stub" in " ".join(process.cmdline())]
-    for process in stubs:
-        process.suspend()
-    time.sleep(seconds)
-    for process in stubs:
-        process.resume()
-
-
-@pytest.mark.campaign
-def test_standstill_moves_percentiles_as_computed(timed: Timed) -> None:
-    """The eight requests in flight take 0.8 s longer, and no others do."""
-    stops: list[threading.Timer] = []
-
-    def report(_point: LoadPoint, now: str) -> None:
-        if now.startswith("pass 3,") and not stops:
-            stops.append(threading.Timer(1.2, stand_still, [timed, 0.8]))
-            stops[0].start()
-
-    # Six passes of three seconds, so that the standstill lies inside one.
-    outcome = timed.run("fixed", ONLINE, MeasuringPlan(budget_s=100.0, precision_target=1.0), report)
-    stops[0].join()
-    latencies_s = np.array(outcome.latencies_s)
-    assert (latencies_s > 0.7).sum() == ONLINE.concurrency
-    p99_ms, p999_ms = outcome.load.latency_ms["p99"].value, outcome.load.certified["p99.9"].value_ms
-    assert len(latencies_s) > 900, "eight are fewer than one in a hundred, and more than one in a thousand"
-    assert p99_ms < 700 < p999_ms
 
 
 @pytest.mark.campaign

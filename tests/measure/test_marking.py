@@ -1,22 +1,16 @@
 """Marks of disturbances: each appears with its cause, and only then."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.formats import all_formats
 from fixtures.host.activity import CpuTime
-from fixtures.host.targets import CPU, recognise
 from fixtures.measure import estimates, marking, measurement
 from fixtures.measure.estimates import Steady
-from fixtures.models import all_models
-from fixtures.spec import Case
-from reports.record.schema import COMPONENTS, CpuUse, Serving
+from reports.record.schema import COMPONENTS, CpuUse
 from tests import examples
-from tests.user_models import networks
 
 WELL = CpuUse(cores=4, load_generator=0.3, server=2.5, others=0.1, stolen=0.0)
 OUTSIDE = {"server_queue": 0.1, "server_compute_infer": 1.0, "network_server_send_recv": 3.0}
@@ -135,33 +129,3 @@ def test_server_keeps_up_with_95_percent_answered() -> None:
     assert estimates.keeps_up([part(96), part(95)])
     assert not estimates.keeps_up([part(94), part(95)])
     assert estimates.keeps_up([part(5, due=None)]), "without a schedule nothing is due"
-
-
-A100 = recognise("NVIDIA A100")
-ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
-MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
-
-
-@pytest.mark.parametrize(
-    ("changes", "marked"),
-    [
-        ({}, True),
-        ({"version": "1.19.2"}, False),
-        ({"backend": "python"}, False),
-        ({"scenario": "offline"}, False),
-        ({"target": CPU}, False),
-        ({"accelerator": "trt"}, False),
-        ({"network": networks.linear}, False),
-    ],
-)
-def test_convolution_planning_during_online_load_is_marked(
-    changes: dict[str, Any], marked: bool, tmp_path: Path
-) -> None:
-    usual = {"version": "1.20.1", "backend": "onnxruntime", "scenario": "online", "target": A100}
-    setup: dict[str, Any] = {**usual, "accelerator": None, "network": networks.convolution} | changes
-    case = Case(setup["target"], MICRO, ONNX, setup["accelerator"], "fp32")
-    versions = {"onnxruntime": setup["version"]}
-    serving = Serving("docker", "2.53.0", setup["backend"], "system", versions=versions)
-    artifact = setup["network"](tmp_path / "model.onnx")
-    marks = marking.marks_of_replanning(case, setup["scenario"], serving, artifact)
-    assert [mark.code for mark in marks] == (["replanned-convolutions"] if marked else [])

@@ -1,31 +1,18 @@
-"""Checks of answers under load against those in process, also between passes on a real server."""
+"""Checks of answers under load against those in process."""
 
 import dataclasses
-import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from msgspec import structs
 
 from fixtures.accuracy.compare_answers import Answer, AnswerLimits, expect
-from fixtures.measure import perf_analyzer, sweep
-from fixtures.measure.job import ExpectedAnswers, Job
-from fixtures.measure.load_data import input_data
-from fixtures.measure.measurement import load_entry
-from fixtures.measure.point_state import PointState, Side
-from fixtures.measure.stopping import MeasuringPlan
+from fixtures.measure.job import ExpectedAnswers
 from fixtures.measure.verifying import summed, verify, verifying
-from fixtures.serve.server import Server
 from fixtures.spec import Arrays, LoadPoint
-from reports.text.publishable import publishable
-from tests import examples, toy
-from tests.conftest import DEPLOYMENT, MakeBuild
+from tests import toy
 from tests.consistency.stand_in import FAULTS, Fault
 from tests.consistency.stand_in import LIMITS as WIDE
-from tests.toy import samples_of
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
 LIMITS = AnswerLimits(0.01, 0.02, 0.9)
@@ -200,41 +187,3 @@ def test_slow_requests_are_checked_less_often_and_none_without_a_reference() -> 
     assert len(asked.seconds) == 1
     assert [run.answers for run in runs_of(asked, 2, expected=None)] == [None, None]
     assert len(asked.seconds) == 1
-
-
-_HALF_WRONG = """
-def load(artifact, settings):
-    def predict(arrays):
-        out = 2 * arrays[0]
-        out[arrays[0][:, 0] < 0] += 1
-        return [out]
-    return predict
-"""
-PLAN = MeasuringPlan(budget_s=0.5)
-
-
-@pytest.fixture(scope="module")
-def job(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[Job]:
-    """A load point of a server that answers some samples wrongly."""
-    server, folder = server_of_models
-    built = make_build(folder, f"V{os.getpid()}", _HALF_WRONG)
-    model = built.case.model
-    rows = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
-    with input_data(model, samples_of({model.inputs[0].name: rows}), server.scratch) as data:
-        server.load(built, DEPLOYMENT, "online")
-        right = ExpectedAnswers(
-            expect(data.ids, {model.outputs[0].name: 2 * rows}), AnswerLimits(0.01, 0.01, 1.0)
-        )
-        yield Job(server, str(built.case), model, LoadPoint("online", 1, 4), "system", data, expected=right)
-
-
-def test_wrong_answer_under_load_hides_speed(job: Job) -> None:
-    (state,) = sweep.measure([PointState(Side(job))], PLAN, run_pass=verifying(perf_analyzer.run_pass))
-    load = load_entry(state, PLAN).load
-
-    assert load.samples == 20
-    assert load.answers is not None
-    assert 0 < load.answers.wrong < load.answers.verified, "some samples have the right answer"
-    assert publishable(examples.record(loads=(load,))).loads == ()
-    right = structs.replace(load, answers=structs.replace(load.answers, wrong=0, first_wrong=None))
-    assert publishable(examples.record(loads=(right,))).loads == (right,)

@@ -24,7 +24,6 @@ WHOLE = examples.measured_at(
         starts=(Start("offline", 1.0, 2.0, 3.0), Start("online", 1.5, 2.5, 3.5)),
         search=examples.search(accuracy=examples.accuracy()),
         price_per_hour=2.5,
-        stage_seconds={"offline": 3.0, "online": 4.0},
     ),
 )
 LOGS, SAMPLES, CONFIG = f"{CASE}.server.log", f"{CASE}.samples.json", f"{CASE}.search/config.pbtxt"
@@ -80,14 +79,14 @@ def test_records_of_three_machines_arrive_with_their_files(tmp_path: Path) -> No
 def test_parts_of_a_case_merge_in_any_order(tmp_path: Path) -> None:
     empty: dict[str, Any] = {
         "conversion": None, "accuracy": None, "search": None, "gates": (), "loads": (), "starts": (), "efficiency": (),
-        "stage_seconds": {}, "price_per_hour": None,
+        "price_per_hour": None,
     }  # fmt: skip
     parts = shards(
         tmp_path,
-        empty | {"loads": WHOLE.loads[:1], "conversion": WHOLE.conversion, "stage_seconds": {"offline": 3.0}},
+        empty | {"loads": WHOLE.loads[:1], "conversion": WHOLE.conversion},
         empty | {"loads": WHOLE.loads[1:3], "accuracy": WHOLE.accuracy, "starts": WHOLE.starts[:1]},
         empty | {"loads": WHOLE.loads[3:], "search": WHOLE.search, "starts": WHOLE.starts[1:]},
-        empty | {"gates": WHOLE.gates, "serving": None, "stage_seconds": {"online": 4.0}},
+        empty | {"gates": WHOLE.gates, "serving": None},
         {"loads": WHOLE.loads[:2]},
     )
     outputs = []

@@ -153,7 +153,8 @@ def test_load_point_names_sort_numerically() -> None:
 
 def test_collection_imports_no_heavy_packages() -> None:
     heavy = "torch onnx onnxruntime onnxscript tensorrt tensorflow tritonclient sklearn pandas scipy PIL "
-    heavy += "transformers tokenizers monai torchmetrics nibabel keras tf2onnx"
+    heavy += "transformers tokenizers monai torchmetrics nibabel keras tf2onnx google.protobuf grpc rich "
+    heavy += "markdown_it matplotlib ruptures yaml"
     code = (
         "import sys, pytest; pytest.main(['benchmarks', '--collect-only', '-q']); "
         f"print('LOADED', [name for name in {heavy.split()!r} if name in sys.modules])"

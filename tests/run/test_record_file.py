@@ -189,17 +189,6 @@ def test_concurrent_writers_keep_all_results(tmp_path: Path) -> None:
     assert [file for file in tmp_path.glob("*/*") if file.suffix != ".lock"] == [path]
 
 
-def test_stage_time_changes_nothing_else_and_creates_no_record(tmp_path: Path, path: Path) -> None:
-    for stage, seconds in (("online", 12.5), ("accuracy", 3.25), ("online", 11.0)):
-        record_file.keep_stage_seconds(path, stage, seconds)
-    record_file.keep_stage_seconds(tmp_path / "a40.json", "online", 12.5)
-
-    took = {"online": 11.0, "accuracy": 3.25}
-    assert files.read(path) == structs.replace(WHOLE, stage_seconds=took)
-    assert add(FRESH, tmp_path).stage_seconds == took, "it stays when a result joins"
-    assert not (tmp_path / "a40.json").exists()
-
-
 def test_file_beside_record_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "case.pbtxt").write_bytes(b"\xff\xfe not UTF-8")
 

@@ -81,7 +81,7 @@ def test_header_lists_given_options(collect: Collect) -> None:
         (
             {"certify": "99", "point_budget_s": "0.5", "precision_target": "2.5%"},
             "plan",
-            MeasuringPlan(precision_target=0.025, budget_s=0.5, certify=99, beyond_budget=False),
+            MeasuringPlan(precision_target=0.025, budget_s=0.5, certify=99),
         ),
         (
             {"deployment": "instances=2, max_queue_delay_us=0,preferred_batch_sizes=16+32,warmup=false"},
@@ -135,7 +135,6 @@ def test_option_values_are_parsed(
             ({"shard": text}, f"--shard {text}")
             for text in ("0/2", "2", "2/", "/2", "a/b", "1/0", "-1/2", "1/2/3", "1/1001", "", "²/3")
         ),
-        ({"shard_records": __file__}, "--shard-records"),
         ({"against": ""}, "--against"),
         ({"results": ""}, "--results"),
         ({"results": "~no-such-user-here/x"}, "--results"),

@@ -92,19 +92,13 @@ def test_faster_configuration_wins_with_scheduled_load() -> None:
     assert winner.candidate.deployment.instances == 1
     assert (winner.point.concurrency, winner.point.batch, winner.point.arrivals) == (0, 1, "poisson")
     assert result.configurations == 7
-    points = {point for _, point, _ in server.calls if point.request_rate_per_s is not None}
-    assert result.rates is not None
-    assert len(points) <= result.rates <= 60
+    assert len({point for _, point, _ in server.calls if point.request_rate_per_s is not None}) <= 60
 
 
-def test_result_uses_fresh_passes_and_goodput_counts_timely_answers() -> None:
+def test_result_uses_fresh_passes() -> None:
     server = QueueingServer(service_s=0.001)
     winner = server.search(Goal(10, 90, "poisson"), 5.0, ALONE).winner
 
-    assert winner.goodput_per_s is not None
-    in_time = np.concatenate([run.steady.latencies_ms for run in winner.state.current.passes]) <= 10
-    assert winner.goodput_per_s.value == pytest.approx(winner.throughput_per_s.value * in_time.mean())
-    assert winner.goodput_per_s.low < winner.goodput_per_s.value < winner.goodput_per_s.high
     last = server.runs[-len(winner.state.current.passes) :]
     assert all(map(operator.is_, winner.state.current.passes, last))
 
@@ -115,7 +109,6 @@ def test_budget_below_service_time_fails_without_search() -> None:
 
     assert result.winner.verdict == "failed"
     assert result.winner.operating_point.point == LoadPoint("online", 1, 1)
-    assert result.rates == 0
     assert result.winner.latency_ms.value == pytest.approx(12)
     assert all(point.request_rate_per_s is None for _, point, _ in server.calls)
 

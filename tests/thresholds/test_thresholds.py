@@ -117,7 +117,7 @@ def test_limit_of_unmeasurable_metric_is_refused(tmp_path: Path) -> None:
             f"[[cases]]\nmatch = '*'\n{line}"
             for line in (
                 *("", "floor = 1", "source = 'agreed'", "source = 1", "limits = {}", "limits = 0.9"),
-                *("limits = { top1 = 0.9 }", "limits = { top-1 = 90 }", "limits = { top-1 = '90 %' }"),
+                *("limits = { top1 = 0.9 }", "limits = { top-1 = '90 %' }"),
                 *("limits = { top-1 = nan }", "allowed_slowdown_percent = 100"),
                 *("allowed_slowdown_percent = 150", "allowed_slowdown_percent = true"),
                 *("p99_ms = {}", "p99_ms = 0", "p99_ms = { b001 = '5ms' }"),

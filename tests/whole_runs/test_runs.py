@@ -36,8 +36,6 @@ def test_run_converts_serves_and_measures(first: Run) -> None:
         ("offline", 8, 1),
         ("online", 1, 4),
     ]
-    stages = {"conversion", "accuracy", "answers", "online", "offline", "reload", "efficiency"}
-    assert set(record.stage_seconds) == stages
 
 
 def test_each_measurement_is_in_history(first: Run) -> None:
