@@ -745,10 +745,8 @@ class Search(Struct, frozen=True):
     """Answers per second within the budget, from when each was due; None for a search of throughput."""
     rates: Count | None = None
     """Request rates that were measured, over all configurations; None for a search of throughput."""
-    varied: Text = ""
-    """The repository's model whose configuration was varied: the case's or one that it calls; else empty."""
     diff: Text = ""
-    """The winner's changes to that model's config.pbtxt; empty if nothing is better."""
+    """The winner's changes to a repository model's own config.pbtxt; empty if nothing is better."""
 
 
 class PointKey(NamedTuple):

@@ -210,7 +210,9 @@ def search_paragraph(record: Publishable) -> str:
         return sentence(no_winner_text(search))
     if record.no_winner:
         return record.no_winner
-    proven = "with which no answer changes" if search.varied else "for which conversion and accuracy hold"
+    proven = (
+        "with which no answer changes" if record.build.as_found else "for which conversion and accuracy hold"
+    )
     tried = f"{search.passes} passes of {_tried_text(search)}, {DURATION.text(search.duration_s)}"
     return f"{search_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
 
@@ -223,7 +225,7 @@ def proposal_text(search: schema.Search) -> str:
         for called in search.load.composing
     ]
     if not search.diff:
-        return "\n".join([*times, f"no other settings of {search.varied} are shown to be faster"])
+        return "\n".join([*times, "no other settings are shown to be faster"])
     change = f"a change of its config.pbtxt, by which no answer changes ({search.config}):"
     return "\n".join([*times, change, search.diff.rstrip()])
 

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -127,8 +126,6 @@ class Place:
                 stdout=log if stdout is None else stdout,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                # nohup, which may run this, makes its children ignore it.
-                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
             )
         self.household.callers.append(self.runs[-1])
         return self.runs[-1]

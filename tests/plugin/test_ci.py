@@ -210,9 +210,9 @@ def test_failures_are_annotated_at_their_tests_worst_first(either: Run) -> None:
 
 
 def test_annotation_is_escaped_and_names_only_repository_files() -> None:
-    failure = Failure("speed", "test_online[a,b:c]", "50 %\r\n::stop", "benchmarks/test_online.py", 7)
+    failure = Failure("speed", "test_online[a,b:c]", "50 %\r\n::stop", "benchmarks/test_load.py", 7)
     assert annotation(failure, Path("/repo/sub"), Path("/repo")) == (
-        "::error file=sub/benchmarks/test_online.py,line=7,title=speed%3A test_online[a%2Cb%3Ac]"
+        "::error file=sub/benchmarks/test_load.py,line=7,title=speed%3A test_online[a%2Cb%3Ac]"
         "::50 %25%0A::stop"
     )
     assert "file=" not in annotation(failure, Path("/actions/suite"), Path("/checkouts/mine"))
