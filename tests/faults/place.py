@@ -15,8 +15,8 @@ import psutil
 from reports.record import files
 from reports.record.schema import Record
 from reports.run import STATUS
-from tests.helpers import Household, command_line
-from tests.whole_runs.suite import ROOT, command
+from tests.helpers import ROOT, Household, command_line
+from tests.whole_runs.suite import command
 
 PASSED, ENDED, REFUSED = 0, 2, 4
 INFRASTRUCTURE = STATUS["infrastructure"]
@@ -91,7 +91,10 @@ class Place:
     @property
     def log(self) -> Path:
         """The output of the last run."""
-        return self.folder / f"log-{len(self.runs)}"
+        return self._log(len(self.runs))
+
+    def _log(self, number: int) -> Path:
+        return self.folder / f"log-{number}"
 
     def file(self, name: str, content: str) -> Path:
         """Write a file of the scenario, and return its path."""
@@ -115,20 +118,16 @@ class Place:
     ) -> "subprocess.Popen[bytes]":
         """Start a run of the suite with these options, or the command `words`, by the program `before`; a
         variable of None is unset."""
-        merged = {**self.household.environment, **environment}
-        self.runs.append(None)  # type: ignore[arg-type]
-        with self.log.open("wb") as log:
-            self.runs[-1] = subprocess.Popen(
-                [*before, *(words or self.command(*options))],
-                cwd=folder,
-                env={name: value for name, value in merged.items() if value is not None},
-                stdin=subprocess.DEVNULL,
-                stdout=log if stdout is None else stdout,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.household.callers.append(self.runs[-1])
-        return self.runs[-1]
+        number = len(self.runs) + 1
+        run = self.household.start(
+            [*before, *(words or self.command(*options))],
+            self._log(number),
+            cwd=folder,
+            stdout=stdout,
+            **environment,
+        )
+        self.runs.append(run)
+        return run
 
     def wait_for(self, there: Callable[[], bool], what: str, seconds: float = HANG_S) -> None:
         """Wait until `there` holds. Raises AssertionError with the log if it does not in time."""

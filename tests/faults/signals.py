@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from configparser import ConfigParser
+from functools import partial
 from pathlib import Path
 
 from tests.faults.place import (
@@ -25,7 +26,8 @@ from tests.faults.place import (
     Scenario,
     folders_of_runs,
 )
-from tests.whole_runs.suite import ROOT, TRACE
+from tests.helpers import ROOT
+from tests.whole_runs.suite import TRACE
 
 _STAGES = {
     "converting": (("-v", "-k", f"{TRACE} and conversion"), "convert"),
@@ -82,9 +84,9 @@ def _hangs(place: Place) -> ProgramResult:
     return place.ends()
 
 
-def _stub_killed(place: Place) -> ProgramResult:
+def _killed(place: Place, program: str) -> ProgramResult:
     reach(place, "evaluating")
-    place.process("triton_python_backend_stub").kill()
+    place.process(program).kill()
     return place.ends()
 
 
@@ -165,7 +167,10 @@ SCENARIOS = [
     Scenario(
         "Ctrl-C in the terminal of tox", _tox, (ENDED,), needs=lambda: "" if tox_program() else "needs tox"
     ),
-    Scenario("SIGKILL to the stub of Triton's Python backend", _stub_killed, (INFRASTRUCTURE,)),
+    *(
+        Scenario(f"SIGKILL to {program}", partial(_killed, program=program), (INFRASTRUCTURE,))
+        for program in ("tritonserver", "triton_python_backend_stub")
+    ),
     Scenario("SIGKILL to the load generator while measuring", _load_generator_killed, (PASSED,)),
     Scenario("SIGKILL to the guards too; the next run cleans up", _next_run_cleans, (PASSED,)),
     Scenario("SIGKILL while comparing with a commit", _comparison_killed, (PASSED, 10)),

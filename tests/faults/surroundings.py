@@ -27,7 +27,7 @@ from tests.faults.place import (
     Scenario,
 )
 from tests.faults.signals import reach
-from tests.whole_runs.suite import ROOT
+from tests.helpers import ROOT
 
 _ODD = "a blank, a 'quote' and an ümlaut"
 _FAILED = (INFRASTRUCTURE, REFUSED)

@@ -16,9 +16,9 @@ from fixtures.host.scratch import remove_unused_segments
 from tests import own_machine
 from tests.faults import at_once, classifier, signals, surroundings
 from tests.faults.place import GONE_S, OWN, Place, ProgramResult, Scenario, leftovers
-from tests.helpers import Household
+from tests.helpers import ROOT, Household
 from tests.user_models.repositories import code, config, write_model
-from tests.whole_runs.suite import ROOT, suite
+from tests.whole_runs.suite import suite
 
 SCENARIOS = [*signals.SCENARIOS, *surroundings.SCENARIOS, *at_once.SCENARIOS]
 _MEMORY = Path("/dev/shm")

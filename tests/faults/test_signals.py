@@ -5,13 +5,11 @@ import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
-from tests.helpers import Household, wait_until
-from tests.whole_runs.suite import ROOT
+from tests.helpers import ROOT, Household, junit, pytest_command, wait_until
 
 HANG_S = 60.0
 """Bounds a hang; the awaited events take one to three seconds."""
@@ -47,31 +45,20 @@ sys.exit(run.wait())
 def command(folder: Path) -> list[str]:
     """The command of a run of two tests, the second of which waits for a signal."""
     (folder / "test_it.py").write_text(TESTS)
-    options = ("--noconftest", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider")
-    plugin = ("-p", "fixtures.plugin.interrupts", "--junit-xml", "junit.xml")
-    return [sys.executable, "-m", "pytest", "-v", *options, *plugin, "test_it.py"]
+    options = ("--noconftest", "-c", os.devnull, "--rootdir", ".", "--junit-xml", "junit.xml")
+    return pytest_command("-v", *options, "-p", "fixtures.plugin.interrupts", "test_it.py")
 
 
 def start(words: list[str], household: Household, folder: Path) -> "subprocess.Popen[bytes]":
     """Start a run outside of tox, which writes to `folder`/log."""
-    environment = {key: value for key, value in household.environment.items() if not key.startswith("TOX_")}
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            words,
-            cwd=folder,
-            env=environment | {"PYTHONPATH": str(ROOT)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    household.callers.append(process)
-    return process
+    without_tox = dict.fromkeys([name for name in household.environment if name.startswith("TOX_")])
+    return household.start(words, folder / "log", cwd=folder, PYTHONPATH=str(ROOT), **without_tox)
 
 
 def has_told_and_cleaned_up(folder: Path) -> bool:
     """Whether a run that ended in its second test wrote JUnit's file and cleaned up."""
-    (suite,) = ElementTree.parse(folder / "junit.xml").getroot().iter("testsuite")
-    return (folder / "cleaned-up").exists() and suite.get("tests") == "1" and suite.get("errors") == "0"
+    outcomes = {test.outcome for test in junit(folder / "junit.xml").values()}
+    return (folder / "cleaned-up").exists() and outcomes == {"passed"}
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=lambda value: value.name)

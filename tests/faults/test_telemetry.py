@@ -10,7 +10,7 @@ import pytest
 from fixtures.host.process import minimal_environment
 from fixtures.serve.command import Ports, docker_command
 from fixtures.serve.server_spec import ContainerImage
-from tests.whole_runs.suite import ROOT
+from tests.helpers import ROOT
 
 SWITCH = "ORT_DISABLE_TELEMETRY"
 
