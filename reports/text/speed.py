@@ -218,16 +218,11 @@ def search_paragraph(record: Publishable) -> str:
 
 
 def proposal_text(search: schema.Search) -> str:
-    """The change to a repository model's config.pbtxt, and where the time of its requests goes then."""
-    times = [
-        f"{called.model}: {LATENCY.text(called.queue_ms)} queued and "
-        f"{LATENCY.text(called.compute_ms)} computed in a request"
-        for called in search.load.composing
-    ]
+    """The change to a repository model's config.pbtxt."""
     if not search.diff:
-        return "\n".join([*times, "no other settings are shown to be faster"])
+        return "no other settings are shown to be faster"
     change = f"a change of its config.pbtxt, by which no answer changes ({search.config}):"
-    return "\n".join([*times, change, search.diff.rstrip()])
+    return f"{change}\n{search.diff.rstrip()}"
 
 
 def search_text(search: schema.Search) -> str:

@@ -87,18 +87,6 @@ def test_fixed_batch_network_is_measured_at_that_batch(tmp_path: Path, collect: 
     }
 
 
-def test_missing_onnx_package_is_an_error_of_the_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """This happens on a fleet's controller, which collects tests without any framework."""
-    monkeypatch.setattr("fixtures.run.models.find_spec", lambda _name: None)
-    run_settings = settings(onnx=[f"net={networks.linear(tmp_path / 'net.onnx')}"])
-
-    with pytest.raises(InputError) as raised, models_of(run_settings):
-        pass
-    assert raised.value.where == "--onnx net"
-
-
 @pytest.mark.parametrize("name", ["a b", "resnet50"])
 def test_invalid_network_name_is_refused(name: str, tmp_path: Path) -> None:
     run_settings = settings(onnx=[f"{name}={networks.linear(tmp_path / 'net.onnx')}"])
