@@ -2,17 +2,12 @@
 
 from typing import Any
 
-from fixtures.errors import AccuracyError, SpeedError
+from fixtures.errors import SpeedError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
 from fixtures.spec import LoadPoint
 from reports.record.verdicts import speed_failures
 from reports.text.correctness import gate_text, wrong_answers_text
-
-_KERNELS_DIFFER = ("in-flight", "batches")
-"""The gates in which samples share batches."""
-_FP16_DIFFERENCE = 0.01
-"""The largest difference there that FP16 arithmetic explains, as a share of the spread: ten ulps."""
 
 
 def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
@@ -32,14 +27,5 @@ def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
     recorder.keep(deployed.serving, gates=(gate_result,))
     recorder.show_figure(gate_text(gate_result))
     shown = run.reproduce(gate_result)
-    if not gate_result.wrong:
-        return
-    apart = None if gate_result.same is None else gate_result.same.relative_difference
-    if run.as_found and gate in _KERNELS_DIFFER and apart is not None and apart <= _FP16_DIFFERENCE:
-        fix = (
-            "either a row's answer depends on the rows batched with it, which is a fault, or the model "
-            "computes in FP16 and returns FP32; in that case allow it: --tolerance "
-            f"{run.case.model.name}={_FP16_DIFFERENCE:g}"
-        )
-        raise AccuracyError(gate_result.wrong, where=shown or None, fix=fix)
-    raise run.accuracy_error(gate_result.wrong, where=shown or None)
+    if gate_result.wrong:
+        raise run.accuracy_error(gate_result.wrong, where=shown or None)

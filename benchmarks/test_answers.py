@@ -1,10 +1,13 @@
-"""The served model is right, as far as this can be checked without labels."""
+"""The served model is right, as far as this can be checked without labels. A model of sequences, or with any
+number of answers, has a conversation in place of the other tests."""
 
 import pytest
 
 from benchmarks.assertions import prove_gate
+from fixtures.errors import AccuracyError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
+from reports.text.correctness import conversation_failure, conversation_text
 
 
 @pytest.mark.stage("answers")
@@ -43,10 +46,9 @@ def test_largest_batch(run: CaseRun, recorder: Recorder) -> None:
     prove_gate(run, recorder, "largest-batch")
 
 
-@pytest.mark.stage("answers")
-def test_recorded_answers(run: CaseRun, recorder: Recorder, recorded_answers: object) -> None:
+@pytest.mark.stage("recorded")
+def test_recorded_answers(run: CaseRun, recorder: Recorder) -> None:
     """The answers are those that --record-answers recorded."""
-    del recorded_answers  # a parameter, so that the test is left out if there are none
     prove_gate(run, recorder, "recorded")
 
 
@@ -54,3 +56,13 @@ def test_recorded_answers(run: CaseRun, recorder: Recorder, recorded_answers: ob
 def test_same_answer_after_a_reload(run: CaseRun, recorder: Recorder) -> None:
     """A request gets the same answer after the model was loaded again."""
     prove_gate(run, recorder, "reloaded")
+
+
+@pytest.mark.stage("conversation")
+def test_conversation(run: CaseRun, recorder: Recorder) -> None:
+    """The same messages get the same answers again, also in turns with another sequence's messages."""
+    serving, conversation = run.converse()
+    recorder.keep(serving, conversation=conversation)
+    recorder.show_figure(conversation_text(conversation))
+    if failure := conversation_failure(conversation):
+        raise AccuracyError(failure)

@@ -1,4 +1,5 @@
-"""The converted model computes in process what the framework's model computes."""
+"""The converted model computes in process what the framework's model computes; or, for --convert-only, is
+converted, so that a later run finds it."""
 
 import pytest
 
@@ -28,3 +29,9 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
         if case.model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"
         raise run.accuracy_error(failure, where=where)
+
+
+@pytest.mark.stage("build")
+def test_build(run: CaseRun) -> None:
+    """The model is in the model repository; the output says whether it was converted now or unchanged."""
+    assert run.build.artifact.exists()

@@ -6,7 +6,7 @@ from msgspec import structs
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.searching import search
+from fixtures.run.tuning import search
 from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers_text
 from reports.text.speed import no_winner_text, proposal_text, search_text
 
@@ -34,5 +34,5 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     failures += filter(None, [wrong_answers_text(result.load)])
     if failures:
         raise AccuracyError("; ".join(failures))
-    if result.varied:
+    if not is_converted:
         run.narrator.note(proposal_text(result))

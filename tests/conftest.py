@@ -4,11 +4,9 @@ import collections.abc
 import contextlib
 import dataclasses
 import functools
-import gc
 import os
 import shutil
 import signal
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -121,32 +119,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return next((number for number, is_there in enumerate(starts) if is_there), len(_SLOWEST))
 
     items.sort(key=lambda item: (place(item), item.path))
-
-
-_left_out = 0
-"""How many modules are loaded whose objects searches for garbage leave out."""
-_MANY = 300
-"""So many further modules make searches slow again: a framework, not a helper."""
-
-
-def pytest_collection_finish() -> None:
-    """Leave what collecting has made out of later searches for garbage: they go through 600,000 objects in
-    0.3 s, and code that frees a GPU's memory asks for one each time."""
-    global _left_out
-    gc.collect()
-    gc.freeze()
-    _left_out = len(sys.modules)
-
-
-def pytest_runtest_logfinish() -> None:
-    """Leave out the frameworks, too, that a test has imported."""
-    if len(sys.modules) > _left_out + _MANY:
-        pytest_collection_finish()
-
-
-def pytest_unconfigure() -> None:
-    """Undo it, so that the last search still finds connections before Python takes gRPC's modules away."""
-    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,6 +80,24 @@ class Household:
     temporary: Path
     callers: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
     """Direct children of the test, reaped at its end."""
+
+    def start(
+        self, words: Sequence[str], log: Path, *, cwd: Path = ROOT, **variables: str | None
+    ) -> "subprocess.Popen[bytes]":
+        """Start a program in a session of its own, with its output in the log; a variable of None is unset."""
+        environment = self.environment | variables
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                words,
+                cwd=cwd,
+                env={name: value for name, value in environment.items() if value is not None},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.callers.append(process)
+        return process
 
     def processes(self) -> list[psutil.Process]:
         """All living processes with the mark, including grandchildren and orphans."""
@@ -212,15 +231,20 @@ def collect(
     return collected
 
 
+def pytest_command(*arguments: str) -> list[str]:
+    """The command line of pytest with these arguments."""
+    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+
+
 def run_pytest(*arguments: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run pytest in a separate process, with these additional environment variables."""
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        pytest_command(*arguments),
         cwd=cwd,
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,  # bounds a hang, on a busy machine too
         check=False,
     )
 
@@ -318,7 +342,30 @@ def _held_to_modes() -> Iterator[None]:
         assert library.capset(_CAPABILITIES, rights) == 0, os.strerror(ctypes.get_errno())
 
 
-# --- printed output
+# --- output
+
+
+@dataclass(frozen=True)
+class JunitTest:
+    """A test in JUnit's XML."""
+
+    outcome: str
+    """passed, skipped, failure or error."""
+    message: str
+    file: str
+    properties: dict[str, str]
+
+
+def junit(path: Path) -> dict[str, JunitTest]:
+    """The tests in JUnit's XML, by their names."""
+    tests = {}
+    for case in ElementTree.parse(path).iter("testcase"):
+        ended = next((child for child in case if child.tag in ("skipped", "failure", "error")), None)
+        outcome, message = ("passed", "") if ended is None else (ended.tag, str(ended.get("message")))
+        pairs = [(str(entry.get("name")), str(entry.get("value"))) for entry in case.iter("property")]
+        assert len(pairs) == len(dict(pairs)), "each property has one value"
+        tests[str(case.get("name"))] = JunitTest(outcome, message, str(case.get("file")), dict(pairs))
+    return tests
 
 
 def records_in(results: Path) -> list[Record]:

@@ -734,10 +734,8 @@ class Search(Struct, frozen=True):
     accuracy: Accuracy | None = None
     """The winner's ledger; None until it is proven."""
     origin: Origin | None = None
-    varied: Text = ""
-    """The repository's model whose configuration was varied: the case's or one that it calls; else empty."""
     diff: Text = ""
-    """The winner's changes to that model's config.pbtxt; empty if nothing is better."""
+    """The winner's changes to a repository model's own config.pbtxt; empty if nothing is better."""
 
 
 class PointKey(NamedTuple):

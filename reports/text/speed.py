@@ -210,23 +210,20 @@ def search_paragraph(record: Publishable) -> str:
         return sentence(no_winner_text(search))
     if record.no_winner:
         return record.no_winner
-    proven = "with which no answer changes" if search.varied else "for which conversion and accuracy hold"
+    proven = (
+        "with which no answer changes" if record.build.as_found else "for which conversion and accuracy hold"
+    )
     configurations = counted(search.configurations, "configuration")
     tried = f"{search.passes} passes of {configurations}, {DURATION.text(search.duration_s)}"
     return f"{search_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
 
 
 def proposal_text(search: schema.Search) -> str:
-    """The change to a repository model's config.pbtxt, and where the time of its requests goes then."""
-    times = [
-        f"{called.model}: {LATENCY.text(called.queue_ms)} queued and "
-        f"{LATENCY.text(called.compute_ms)} computed in a request"
-        for called in search.load.composing
-    ]
+    """The change to a repository model's config.pbtxt."""
     if not search.diff:
-        return "\n".join([*times, f"no other settings of {search.varied} are shown to be faster"])
+        return "no other settings are shown to be faster"
     change = f"a change of its config.pbtxt, by which no answer changes ({search.config}):"
-    return "\n".join([*times, change, search.diff.rstrip()])
+    return f"{change}\n{search.diff.rstrip()}"
 
 
 def search_text(search: schema.Search) -> str:

@@ -65,14 +65,9 @@ def test_invalid_configuration_error_names_its_file(built: BuiltModel) -> None:
     assert "config.pbtxt" in raised.value.where
 
 
-def test_each_build_keeps_own_settings_and_differences_are_named(built: BuiltModel) -> None:
-    own = baseline_build.config_of(built.folder)
-    other = type(own)()
-    other.CopyFrom(own)
-    assert baseline_build.config_differences(other, own) == []
+def test_each_build_keeps_own_settings(built: BuiltModel) -> None:
+    other = baseline_build.config_of(built.folder)
     other.instance_group[0].count = 2
-    other.parameters["threads"].string_value = "7"
-    assert baseline_build.config_differences(other, own) == ["instance_group", "parameters"]
     assert baseline_build.for_scenario(other, built.case, "online").instance_group[0].count == 2
     assert not baseline_build.for_scenario(other, built.case, "offline").HasField("dynamic_batching")
 

@@ -2,9 +2,6 @@
 deserves."""
 
 import contextlib
-import subprocess
-import sys
-import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +11,9 @@ import pytest
 from reports.record import files
 from reports.record.files import RecordError
 from reports.record.schema import Record
+from tests.helpers import JunitTest, junit
+from tests.whole_runs.suite import suite
 
-ROOT = Path(__file__).parents[2]
 ACCURACY, INPUT, INFRASTRUCTURE = "accuracy", "input", "infrastructure"
 
 
@@ -96,55 +94,46 @@ def selected(request: pytest.FixtureRequest) -> set[str]:
 
 def refused(options: Sequence[str]) -> Found:
     """A failure if the suite refuses these options before anything runs."""
-    done = _pytest(["--collect-only", "-q", *options])
-    if done.returncode == 0:
+    done = suite("--collect-only", "-q", *options)
+    if done.status == 0:
         return Found()
-    kind = INPUT if done.returncode == pytest.ExitCode.USAGE_ERROR else INFRASTRUCTURE
-    return Found(failed={"collect": (kind, done.stdout.strip()[-1000:])})
-
-
-def _pytest(words: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    """A run of the suite, with its errors in its output."""
-    command = [sys.executable, "-m", "pytest", "benchmarks", "-p", "no:cacheprovider", *words]
-    pipe, both = subprocess.PIPE, subprocess.STDOUT
-    return subprocess.run(command, cwd=ROOT, stdout=pipe, stderr=both, text=True, check=False)
+    kind = INPUT if done.status == pytest.ExitCode.USAGE_ERROR else INFRASTRUCTURE
+    return Found(failed={"collect": (kind, done.text.strip()[-1000:])})
 
 
 def run(folder: Path, options: Sequence[str], format_: str = "asis") -> Run:
     """Run the suite as a user does, with its records in a folder, and read its findings of the cases of a
     format."""
     xml = folder / "junit.xml"
-    places = ["--results", str(folder / "results"), "--model-repos", str(folder / "built")]
-    done = _pytest(["-v", *places, "--junit-xml", str(xml), *options])
-    (folder / "output.txt").write_text(done.stdout)
-    assert xml.exists(), done.stdout
-    return Run(done.returncode, done.stdout, found_in(folder, format_))
+    words = ("-v", "--junit-xml", str(xml), *options)
+    done = suite(*words, repos=folder / "built", results=folder / "results")
+    (folder / "output.txt").write_text(done.text)
+    assert xml.exists(), done.text
+    return Run(done.status, done.text, found_in(folder, format_))
 
 
 def found_in(folder: Path, format_: str) -> dict[str, Found]:
     """The findings of each model of the run whose records are in this folder."""
     findings: dict[str, Found] = {}
-    for case in ET.parse(folder / "junit.xml").iter("testcase"):
-        name, _, cell = str(case.get("name")).removesuffix("]").partition("[")
+    for full_name, test in junit(folder / "junit.xml").items():
+        name, _, cell = full_name.removesuffix("]").partition("[")
         if f"-{format_}" not in cell:
             continue
         model = cell.removeprefix("cpu-").partition(f"-{format_}")[0]
-        _note(findings.setdefault(model, Found()), name.removeprefix("test_"), case)
+        _note(findings.setdefault(model, Found()), name.removeprefix("test_"), test)
     for model, finding in findings.items():
         with contextlib.suppress(FileNotFoundError, RecordError):
             finding.record = files.read(folder / "results" / "cpu" / f"cpu-{model}-{format_}.json")
     return findings
 
 
-def _note(finding: Found, test: str, case: ET.Element) -> None:
-    properties = {element.get("name"): str(element.get("value")) for element in case.iter("property")}
-    failure = next((element for tag in ("failure", "error") for element in case.iter(tag)), None)
-    if failure is not None:
-        sentence = str(failure.get("message")).partition("\n")[0]
-        finding.failed[test] = properties.get("failure", INFRASTRUCTURE), sentence
-    elif (skipped := next(case.iter("skipped"), None)) is not None:
-        finding.skipped[test] = str(skipped.get("message"))
+def _note(finding: Found, name: str, test: JunitTest) -> None:
+    if test.outcome == "passed":
+        finding.passed.add(name)
+        if "figure" in test.properties:
+            finding.figures[name] = test.properties["figure"]
+    elif test.outcome == "skipped":
+        finding.skipped[name] = test.message
     else:
-        finding.passed.add(test)
-        if "figure" in properties:
-            finding.figures[test] = properties["figure"]
+        kind = test.properties.get("failure", INFRASTRUCTURE)
+        finding.failed[name] = kind, test.message.partition("\n")[0]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from configparser import ConfigParser
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from reports.record import files
 from reports.record.schema import Record
 from reports.run import STATUS
 from tests import own_machine
-from tests.helpers import Household, command_line
-from tests.whole_runs.suite import ROOT, command
+from tests.helpers import ROOT, Household, command_line
+from tests.whole_runs.suite import command
 
 PASSED, ENDED = 0, 2
 INFRASTRUCTURE = STATUS["infrastructure"]
@@ -87,7 +88,10 @@ class Place:
     @property
     def log(self) -> Path:
         """The output of the last run."""
-        return self.folder / f"log-{len(self.runs)}"
+        return self._log(len(self.runs))
+
+    def _log(self, number: int) -> Path:
+        return self.folder / f"log-{number}"
 
     def command(self, *options: str) -> list[str]:
         """The command line of a run with these options, which have the real paths."""
@@ -102,22 +106,12 @@ class Place:
     ) -> "subprocess.Popen[bytes]":
         """Start a run of the suite with these options, or the command `words`; a variable of None is
         unset."""
-        merged = {**self.household.environment, **environment}
-        self.runs.append(None)  # type: ignore[arg-type]
-        with self.log.open("wb") as log:
-            self.runs[-1] = subprocess.Popen(
-                words or self.command(*options),
-                cwd=ROOT,
-                env={name: value for name, value in merged.items() if value is not None},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                # nohup, which may run this, makes its children ignore it.
-                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
-            )
-        self.household.callers.append(self.runs[-1])
-        return self.runs[-1]
+        number = len(self.runs) + 1
+        run = self.household.start(
+            words or self.command(*options), self._log(number), cwd=ROOT, **environment
+        )
+        self.runs.append(run)
+        return run
 
     def wait_for(self, there: Callable[[], bool], what: str, seconds: float = HANG_S) -> None:
         """Wait until `there` holds. Raises AssertionError with the log if it does not in time."""
@@ -225,9 +219,9 @@ def _hangs(place: Place) -> ProgramResult:
     return place.ends()
 
 
-def _stub_killed(place: Place) -> ProgramResult:
+def _killed(place: Place, program: str) -> ProgramResult:
     _reach(place, "evaluating")
-    place.process("triton_python_backend_stub").kill()
+    place.process(program).kill()
     return place.ends()
 
 
@@ -336,7 +330,10 @@ SCENARIOS = [
     Scenario(
         "Ctrl-C in the terminal of tox", _tox, (ENDED,), needs=lambda: "" if tox_program() else "needs tox"
     ),
-    Scenario("SIGKILL to the stub of Triton's Python backend", _stub_killed, (INFRASTRUCTURE,)),
+    *(
+        Scenario(f"SIGKILL to {program}", partial(_killed, program=program), (INFRASTRUCTURE,))
+        for program in ("tritonserver", "triton_python_backend_stub")
+    ),
     Scenario("SIGKILL to the load generator while measuring", _load_generator_killed, (PASSED,)),
     Scenario("SIGKILL to the guards too; the next run cleans up", _next_run_cleans, (PASSED,)),
     Scenario("SIGKILL while comparing with a commit", _comparison_killed, (PASSED, 10)),

@@ -14,9 +14,9 @@ import pytest
 from fixtures.host import guard, locks
 from tests import classifier, own_machine
 from tests.faults.scenarios import GONE_S, OWN, SCENARIOS, Place, ProgramResult, Scenario, leftovers
-from tests.helpers import Household
+from tests.helpers import ROOT, Household
 from tests.user_models.repositories import code, config, write_model
-from tests.whole_runs.suite import ROOT, suite
+from tests.whole_runs.suite import suite
 
 _MEMORY = Path("/dev/shm")
 _TRACE = r"Traceback \(most recent call last\)|INTERNALERROR|^E   [A-Za-z.]*(Error|Exception)\b"

@@ -5,13 +5,11 @@ import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
-from tests.helpers import Household, wait_until
-from tests.whole_runs.suite import ROOT
+from tests.helpers import ROOT, Household, junit, pytest_command, wait_until
 
 HANG_S = 60.0
 """Bounds a hang; the awaited events take one to three seconds."""
@@ -30,7 +28,7 @@ def test_first(server):
 
 def test_second(server):
     pathlib.Path("begun").touch()
-    time.sleep({seconds})
+    time.sleep(600)
 """
 TOX = """
 import os, subprocess, sys
@@ -44,39 +42,26 @@ sys.exit(run.wait())
 """Starts a command and prints its output, as tox does."""
 
 
-def command(folder: Path, seconds: float = 600, tests: str = TESTS) -> list[str]:
-    """The command of a run of two tests, the second of which takes `seconds`."""
-    (folder / "test_it.py").write_text(tests.format(seconds=seconds))
-    options = ("--noconftest", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider")
-    plugin = ("-p", "fixtures.plugin.interrupts", "--junit-xml", "junit.xml")
-    return [sys.executable, "-m", "pytest", "-v", *options, *plugin, "test_it.py"]
+def command(folder: Path) -> list[str]:
+    """The command of a run of two tests, the second of which waits for a signal."""
+    (folder / "test_it.py").write_text(TESTS)
+    options = ("--noconftest", "-c", os.devnull, "--rootdir", ".", "--junit-xml", "junit.xml")
+    return pytest_command("-v", *options, "-p", "fixtures.plugin.interrupts", "test_it.py")
 
 
 def start(words: list[str], household: Household, folder: Path) -> "subprocess.Popen[bytes]":
     """Start a run outside of tox, which writes to `folder`/log."""
-    environment = {key: value for key, value in household.environment.items() if not key.startswith("TOX_")}
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            words,
-            cwd=folder,
-            env=environment | {"PYTHONPATH": str(ROOT)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            # nohup, which may run this, makes its children ignore it.
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
-        )
-    household.callers.append(process)
-    return process
+    without_tox = dict.fromkeys([name for name in household.environment if name.startswith("TOX_")])
+    return household.start(words, folder / "log", cwd=folder, PYTHONPATH=str(ROOT), **without_tox)
 
 
 def has_told_and_cleaned_up(folder: Path) -> bool:
     """Whether a run that ended in its second test wrote JUnit's file and cleaned up."""
-    (suite,) = ElementTree.parse(folder / "junit.xml").getroot().iter("testsuite")
-    return (folder / "cleaned-up").exists() and suite.get("tests") == "1" and suite.get("errors") == "0"
+    outcomes = {test.outcome for test in junit(folder / "junit.xml").values()}
+    return (folder / "cleaned-up").exists() and outcomes == {"passed"}
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda value: value.name)
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=lambda value: value.name)
 def test_signal_ends_run_with_summary(sign: signal.Signals, household: Household, tmp_path: Path) -> None:
     """A second signal does no harm."""
     run = start(command(tmp_path), household, tmp_path)
@@ -93,20 +78,6 @@ def test_signal_ends_run_with_summary(sign: signal.Signals, household: Household
     assert has_told_and_cleaned_up(tmp_path)
 
 
-@pytest.mark.campaign
-def test_run_ends_although_interrupted_code_continues(household: Household, tmp_path: Path) -> None:
-    deaf = TESTS.replace(
-        "    time.sleep({seconds})",
-        "    try:\n        time.sleep(600)\n    except BaseException:\n        time.sleep(600)",
-    )
-    run = start(command(tmp_path, tests=deaf), household, tmp_path)
-    wait_until((tmp_path / "begun").exists, HANG_S, (tmp_path / "log").read_text)
-    run.send_signal(signal.SIGINT)
-
-    assert run.wait(HANG_S) == pytest.ExitCode.INTERRUPTED
-    assert has_told_and_cleaned_up(tmp_path)
-
-
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL], ids=lambda value: value.name)
 def test_run_ends_with_its_tox(sign: signal.Signals, household: Household, tmp_path: Path) -> None:
     through_a_shell = ["sh", "-c", '"$@"; exit $?', "sh", *command(tmp_path)]
@@ -117,13 +88,3 @@ def test_run_ends_with_its_tox(sign: signal.Signals, household: Household, tmp_p
 
     assert household.left(HANG_S) == []
     assert has_told_and_cleaned_up(tmp_path)
-
-
-def test_run_outlives_its_starter_and_closed_terminal(household: Household, tmp_path: Path) -> None:
-    in_background = ["sh", "-c", 'nohup "$@" & sleep 600', "sh", *command(tmp_path, seconds=1)]
-    shell = start(in_background, household, tmp_path)
-    wait_until((tmp_path / "begun").exists, HANG_S, (tmp_path / "log").read_text)
-    os.killpg(shell.pid, signal.SIGHUP)
-    shell.wait(HANG_S)
-    log = tmp_path / "log"
-    wait_until(lambda: "2 passed" in log.read_text(), HANG_S, log.read_text)

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import ROOT, records_in
+from tests.helpers import ROOT, junit, records_in
+from tests.whole_runs.suite import command
 
 _HANG_S = 90.0
 """Bounds a hang; a run takes a minute, and many on a busy machine."""
@@ -49,12 +49,11 @@ class StandIn:
 
     def start(self, *options: str, address: str | None = None) -> "subprocess.Popen[str]":
         """Start a run on the cluster."""
-        command = [sys.executable, "-m", "pytest", "benchmarks", "-v", "-p", "no:cacheprovider"]
-        command += ["--fleet", address or self.cluster.address, "--results", str(self.folder / "results")]
-        command += ["--junit-xml", str(self.folder / "junit.xml"), *options]
+        words = ["-v", "--fleet", address or self.cluster.address, *options]
+        words += ["--junit-xml", str(self.folder / "junit.xml")]
         environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
         return subprocess.Popen(
-            command,
+            command(*words, results=self.folder / "results"),
             cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,
@@ -83,13 +82,8 @@ class StandIn:
         )
 
     def outcomes(self) -> dict[str, str]:
-        """The outcome of each test in JUnit's XML: passed, skipped or failure."""
-        return {
-            str(case.get("name")): next(
-                (child.tag for child in case if child.tag in ("skipped", "failure", "error")), "passed"
-            )
-            for case in ElementTree.parse(self.folder / "junit.xml").iter("testcase")
-        }
+        """The outcome of each test: passed, skipped, failure or error."""
+        return {name: test.outcome for name, test in junit(self.folder / "junit.xml").items()}
 
     def collected(self, *options: str) -> list[str]:
         """The names of the tests that a run collects."""

@@ -28,7 +28,7 @@ from reports.record.schema import (
     VerifiedAnswers,
 )
 from tests import examples
-from tests.text.outputs import Reporter
+from tests.text.every_output import Reporter
 
 FOLDER = Path(__file__).parent
 _RESULTS = FOLDER.parents[1] / "reports"

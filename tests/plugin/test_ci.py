@@ -2,8 +2,6 @@
 
 import json
 import re
-import xml.etree.ElementTree as ElementTree
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reports.run import STATUS, Failure, annotation, fit_summary
-from tests.helpers import run_pytest, run_pytest_here, write_benchmarks
+from tests.helpers import JunitTest, junit, run_pytest, run_pytest_here, write_benchmarks
 
 LOAD = "test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
 KINDS = "not given and (not online or (cpu-resnet50-micro-onnx-fp32 and c032))"
@@ -79,16 +77,11 @@ class Run:
     folder: Path
 
     @property
-    def testcases(self) -> dict[str, ElementTree.Element]:
-        root = ElementTree.parse(self.folder / "junit.xml").getroot()
-        return {str(element.get("name")): element for element in root.iter("testcase")}
+    def tests(self) -> dict[str, JunitTest]:
+        return junit(self.folder / "junit.xml")
 
     def properties(self, test: str) -> dict[str, str]:
-        pairs = [
-            (element.get("name"), element.get("value")) for element in self.testcases[test].iter("property")
-        ]
-        assert max(Counter(name for name, _ in pairs).values()) == 1, "each has one value"
-        return {str(name): str(value) for name, value in pairs}
+        return self.tests[test].properties
 
 
 def prepare(folder: Path) -> tuple[list[str], dict[str, str]]:
@@ -144,8 +137,8 @@ def either(request: pytest.FixtureRequest, whole: Run, tmp_path_factory: pytest.
 
 def test_failures_reach_exit_status_and_junit(either: Run) -> None:
     assert either.status == STATUS["accuracy"], either.text
-    kinds = {name: element.find(".//property[@name='failure']") for name, element in either.testcases.items()}
-    assert {name: element.get("value") for name, element in kinds.items() if element is not None} == {
+    kinds = {name: test.properties.get("failure") for name, test in either.tests.items()}
+    assert {name: kind for name, kind in kinds.items() if kind is not None} == {
         "test_accuracy": "accuracy",
         "test_slower": "speed",
         "test_without_a_server": "infrastructure",
@@ -181,11 +174,11 @@ def test_junit_has_figures_with_units(either: Run) -> None:
 
 
 def test_junit_names_files_relative_to_repository(either: Run) -> None:
-    assert either.testcases["test_conversion"].get("file") == "benchmarks/test_all.py"
+    assert either.tests["test_conversion"].file == "benchmarks/test_all.py"
     record = either.properties("test_conversion")["record"]
     assert (either.folder / "results" / record).is_file()
-    values = [value for name in either.testcases for value in either.testcases[name].iter("property")]
-    assert not [element for element in values if str(either.folder) in str(element.get("value"))]
+    values = [value for test in either.tests.values() for value in test.properties.values()]
+    assert not [value for value in values if str(either.folder) in value]
 
 
 # --- the job summary and annotations -----------------------------------------------------------------------
@@ -210,9 +203,9 @@ def test_failures_are_annotated_at_their_tests_worst_first(either: Run) -> None:
 
 
 def test_annotation_is_escaped_and_names_only_repository_files() -> None:
-    failure = Failure("speed", "test_online[a,b:c]", "50 %\r\n::stop", "benchmarks/test_online.py", 7)
+    failure = Failure("speed", "test_online[a,b:c]", "50 %\r\n::stop", "benchmarks/test_load.py", 7)
     assert annotation(failure, Path("/repo/sub"), Path("/repo")) == (
-        "::error file=sub/benchmarks/test_online.py,line=7,title=speed%3A test_online[a%2Cb%3Ac]"
+        "::error file=sub/benchmarks/test_load.py,line=7,title=speed%3A test_online[a%2Cb%3Ac]"
         "::50 %25%0A::stop"
     )
     assert "file=" not in annotation(failure, Path("/actions/suite"), Path("/checkouts/mine"))

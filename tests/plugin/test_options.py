@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.plugin.options import as_usage_errors, check_file, check_folder, has_answers
+from fixtures.plugin.options import as_usage_errors, check_file, check_folder
 from tests.helpers import WITHOUT, closed
 
 Capture = pytest.CaptureFixture[str]
@@ -83,8 +83,3 @@ def test_unreadable_or_looping_path_is_a_usage_error(given: Path, tmp_path: Path
     for path in (given, tmp_path / "self"):
         with pytest.raises(pytest.UsageError, match=f"where: {path}"), as_usage_errors():
             path.read_text()
-
-
-def test_unreadable_answers_folder_is_an_error(given: Path) -> None:
-    with pytest.raises(PermissionError):
-        has_answers(given.parent)

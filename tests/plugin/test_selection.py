@@ -1,12 +1,9 @@
 """Cases by hardware, default selection and order."""
 
-import importlib.metadata
 import re
 import subprocess
 import sys
 from itertools import groupby
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -22,9 +19,9 @@ from fixtures.models import all_models
 from fixtures.plugin import selection
 from fixtures.plugin.selection import is_selected, positive_words
 from fixtures.plugin.stages import stage_of
-from fixtures.spec import Case, LoadPoint, Target
+from fixtures.spec import Case, Target
 from reports import published
-from tests.helpers import ROOT, WITHOUT, Collect, run_pytest
+from tests.helpers import ROOT, WITHOUT, Collect
 
 
 @pytest.mark.parametrize(
@@ -117,20 +114,6 @@ def test_published_target_selects_what_was_published(name: str) -> None:
         assert set(own.preferred_batch_sizes.dropna()) <= {sizes}, case
 
 
-@pytest.mark.parametrize("name", ["h100", "h200", "l4", "l40s", "b200", "gpu"])
-def test_newer_hardware_has_every_case_and_widest_matrix(name: str) -> None:
-    target = next(target for target in EVERY_TARGET if target.name == name)
-    a100 = targets.recognise("NVIDIA A100")
-    own = list(cases.cases_of(target))
-
-    assert all(is_selected(case, positive_words(name), ()) for case in own)
-    assert len(own) == len(list(cases.cases_of(a100)))
-    for case in own:
-        wide, narrow = matrix_of(case.model, target), matrix_of(case.model, a100)
-        assert set(wide.batches) >= set(narrow.batches)
-        assert set(wide.concurrencies) >= set(narrow.concurrencies)
-
-
 def test_case_names_are_unique_and_valid_file_names() -> None:
     names = [str(case) for target in EVERY_TARGET for case in cases.cases_of(target)]
     assert len(names) == len(set(names))
@@ -144,11 +127,6 @@ def test_every_case_has_tolerance_floor_and_matrix() -> None:
             assert case.model.metrics[0].limits[case.precision].source, case
             matrix = matrix_of(case.model, target)
             assert max(matrix.batches) <= matrix.deployment.max_batch_size, case
-
-
-def test_load_point_names_sort_numerically() -> None:
-    assert str(LoadPoint("offline", 8, 1)) == "b008-c001"
-    assert str(LoadPoint("online", 1, 256)) == "b001-c256"
 
 
 def test_collection_imports_no_heavy_packages() -> None:
@@ -219,14 +197,6 @@ def test_cpu_packages_skip_every_gpu_case_with_a_fix(monkeypatch: pytest.MonkeyP
         assert fix in str(selection.why_unavailable(case, ())), case
 
 
-def test_workers_run_cases_selected_by_keywords() -> None:
-    words = "(not not t4 or not (a30 or t4)) and resnet50 and trt and conversion"
-    done = run_pytest("benchmarks", "-n", "2", "-v", "-k", words)
-    ids = re.findall(r"SKIPPED .*?(test_\w+\[\S+\])", done.stdout)
-    assert ids
-    assert all("[t4-" in name and "trt" in name and "resnet50" in name for name in ids)
-
-
 def test_omitted_full_size_models_are_listed(collect: Collect) -> None:
     def left_out(*arguments: str) -> str:
         lines = collect(*arguments).text.splitlines()
@@ -243,7 +213,9 @@ def test_omitted_full_size_models_are_listed(collect: Collect) -> None:
         (("benchmarks",), ("-k", "cpu-resnet50-micro-onnx-fp32 and search"), "--latency-budget-ms"),
         (("benchmarks",), ("-k", "soak"), "--soak"),
         (("benchmarks/test_search.py",), (), "--latency-budget-ms"),
-        (("benchmarks/test_build.py",), (), "--convert-only"),
+        (("benchmarks",), ("-k", "test_build"), "--convert-only"),
+        (("benchmarks",), ("-k", "recorded"), "--answers"),
+        (("benchmarks/test_conversion.py", "benchmarks/test_answers.py"), (), None),
         (("benchmarks",), ("-k", "not test_search"), None),
         (("benchmarks",), ("-k", "search", "--latency-budget-ms", "5"), None),
         (("benchmarks",), ("-k", "known"), None),
@@ -264,18 +236,6 @@ def test_convert_only_has_one_test_per_case(collect: Collect) -> None:
     assert alone.cases("test_build") == usual.cases("test_conversion")
     assert len(alone.names) == len(alone.cases("test_build"))
     assert not usual.cases("test_build")
-
-
-def test_recorded_answers_test_needs_recorded_answers_or_option(tmp_path: Path, collect: Collect) -> None:
-    def is_there(*arguments: str) -> bool:
-        collected = collect("--results", str(tmp_path), *arguments, paths=("benchmarks/test_answers.py",))
-        return bool(collected.cases("test_recorded_answers"))
-
-    assert not is_there()
-    assert is_there("--record-answers")
-    (tmp_path / "answers").mkdir()
-    (tmp_path / "answers" / "resnet50-micro.answers").touch()
-    assert is_there()
 
 
 @pytest.mark.parametrize(
@@ -306,20 +266,3 @@ def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:
 
     assert len(tests) > 8
     assert not [(test, word) for test in tests for word in words if word in test]
-
-
-def test_collection_rarely_searches_installed_packages(
-    monkeypatch: pytest.MonkeyPatch, collect: Collect
-) -> None:
-    """A search reads a file of each of some hundred packages."""
-    searches = 0
-    original = importlib.metadata.distributions
-
-    def counted(**options: Any) -> Any:
-        nonlocal searches
-        searches += 1
-        return original(**options)
-
-    monkeypatch.setattr(importlib.metadata, "distributions", counted)
-    assert collect().selected
-    assert searches < 5

@@ -20,8 +20,7 @@ from fixtures.host.targets import CPU
 from fixtures.paths import SUITE
 from fixtures.run import models, serving
 from fixtures.run.case_run import CaseRun
-from fixtures.run.models import ModelRun
-from fixtures.run.once import once, peek
+from fixtures.run.models import ModelRun, once, peek
 from tests.helpers import ROOT, settings
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.host import machine
 from fixtures.models import all_models
 from fixtures.run.models import models_of
 from tests.helpers import Collect, settings
@@ -40,22 +39,6 @@ def test_large_given_models_run_on_cpu_and_gpu_targets(tmp_path: Path, collect: 
     assert any("a100-mine-onnx-fp32" in name for name in collected.names)
 
 
-@pytest.mark.parametrize(
-    ("option", "name"), [("--models", "cpu"), ("--models", "mine-a100"), ("--onnx", "my-a100")]
-)
-def test_name_that_selects_hardware_is_refused(
-    option: str, name: str, tmp_path: Path, collect: Collect
-) -> None:
-    network = networks.linear(tmp_path / "net.onnx")
-    value = f"{name}={network}" if option == "--onnx" else str(write(tmp_path / "mine.py", name))
-
-    collected = collect(option, value)
-
-    assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert f"where: {option} " in collected.text
-    assert name not in {model.name for model in all_models()}
-
-
 def test_broken_model_file_is_a_usage_error(tmp_path: Path, collect: Collect) -> None:
     (tmp_path / "mine.py").write_text("\n\n1 / 0\n")
 
@@ -84,19 +67,13 @@ def test_onnx_option_runs_only_its_networks_in_every_format(tmp_path: Path, coll
     assert not [name for name in collect("--target", "cpu").names if "mine" in name]
 
 
-def test_int8_and_missing_formats_run_only_if_named(
-    tmp_path: Path, collect: Collect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    version_of = machine.version_of
-    monkeypatch.setattr(machine, "version_of", lambda name: None if name == "openvino" else version_of(name))
+def test_int8_runs_only_if_named(tmp_path: Path, collect: Collect) -> None:
     path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 12)
     options = ("--onnx", f"mine={path}", "--samples", str(samples), "--target", "cpu")
     collected = collect(*options)
-    assert collected.cases("test_conversion") == {"cpu-mine-onnx-fp32"}
-    assert "needs OpenVINO: " in collected.text
+    assert collected.cases("test_conversion") == {"cpu-mine-onnx-fp32", "cpu-mine-openvino-fp32"}
     assert "INT8 is left out" in collected.text
     assert collect(*options, "-k", "mine and int8").cases("test_conversion") == {"cpu-mine-onnx-int8"}
-    assert collect(*options, "-k", "openvino").cases("test_conversion") == {"cpu-mine-openvino-fp32"}
 
 
 def test_fixed_batch_network_is_measured_at_that_batch(tmp_path: Path, collect: Collect) -> None:
@@ -108,18 +85,6 @@ def test_fixed_batch_network_is_measured_at_that_batch(tmp_path: Path, collect: 
         "cpu-any-onnx-fp32-b064-c001",
         "cpu-one-onnx-fp32-b001-c001",
     }
-
-
-def test_missing_onnx_package_is_an_error_of_the_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """This happens on a fleet's controller, which collects tests without any framework."""
-    monkeypatch.setattr("fixtures.run.models.find_spec", lambda _name: None)
-    run_settings = settings(onnx=[f"net={networks.linear(tmp_path / 'net.onnx')}"])
-
-    with pytest.raises(InputError) as raised, models_of(run_settings):
-        pass
-    assert raised.value.where == "--onnx net"
 
 
 @pytest.mark.parametrize("name", ["a b", "resnet50"])
@@ -164,21 +129,6 @@ def test_repository_models_replace_own_models(repository: Path, collect: Collect
     afterwards = collect("--target", "cpu")
     assert afterwards.cases("test_accuracy")
     assert not afterwards.cases("test_conversation")
-
-
-@pytest.mark.parametrize(
-    ("name", "test"), [("resnet50", "test_conversation"), ("parts", "test_largest_batch")]
-)
-def test_inapplicable_test_is_left_out(
-    repository: Path, collect: Collect, tmp_path: Path, name: str, test: str
-) -> None:
-    (tmp_path / "alone").mkdir()
-    (repository / name).rename(tmp_path / "alone" / name)
-
-    collected = collect("--repository", str(tmp_path / "alone"), "--target", "cpu")
-
-    assert collected.cases("test_offline")
-    assert not collected.cases(test)
 
 
 @pytest.fixture

@@ -88,7 +88,6 @@ def test_header_lists_given_options(collect: Collect) -> None:
             "deployment",
             {"instances": 2, "max_queue_delay_us": 0, "preferred_batch_sizes": (16, 32), "warmup": False},
         ),
-        ({"results": "/r"}, "answers", Path("/r/answers")),
     ],
 )
 def test_option_values_are_parsed(
@@ -144,6 +143,7 @@ def test_option_values_are_parsed(
         # options that contradict each other
         ({"latency_budget_ms": "7", "request_rates": "50", "arrivals": "poisson"}, "--arrivals"),
         ({"arrivals": "constant"}, "--arrivals"),
+        ({"record_answers": True}, "--record-answers"),
         ({"against": ".", "against_triton": "embedded"}, "--against --against-triton"),
         ({"convert_only": True, "fleet": "auto"}, "--fleet --convert-only"),
         ({"against": ".", "fleet": "auto"}, "--fleet --against"),

@@ -22,7 +22,7 @@ from reports.text.publishable import publishable
 from tests import examples
 from tests.conftest import Reports
 from tests.helpers import as_markdown
-from tests.text.outputs import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
+from tests.text.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
 
 
 def missed_floor() -> Record:

@@ -10,7 +10,8 @@ import pytest
 from fixtures import new
 from fixtures.build.runtimes import RUNTIMES
 from tests.classifier import write_network
-from tests.whole_runs.suite import FAST, ROOT, Run, suite
+from tests.helpers import ROOT
+from tests.whole_runs.suite import FAST, Run, suite
 
 Slowed = Callable[[float], tuple[str, ...]]
 PAGE = ROOT / "docs" / "own-model.md"

@@ -1,14 +1,12 @@
 """Whole runs of the suite, as its users start them."""
 
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from reports.record import files
 from reports.record.schema import Record
+from tests.helpers import ROOT, pytest_command, run_pytest
 
-ROOT = Path(__file__).parents[2]
 ONNX = "cpu-resnet50-micro-onnx-fp32"
 TRACE = "cpu-resnet50-micro-ts-trace-fp32"
 """A case that converts in a tenth of ONNX's time. No test measures its load, as PyTorch's threads wait for
@@ -36,23 +34,21 @@ class Run:
         return files.read(self.results / case.partition("-")[0] / f"{case}.json")
 
 
-def command(*arguments: str, repos: Path | None = None, results: Path | None = None) -> list[str]:
-    """The command line of a run with these options; without folders it uses the checkout's own."""
+def command(*arguments: str, **folders: Path | None) -> list[str]:
+    """The command line of a run with these options."""
+    return pytest_command(*_words(*arguments, **folders))
+
+
+def _words(*arguments: str, repos: Path | None = None, results: Path | None = None) -> list[str]:
+    """The arguments of a run with these options; without folders it uses the checkout's own."""
     places = [] if repos is None else ["--model-repos", str(repos)]
     places += [] if results is None else ["--results", str(results)]
-    return [sys.executable, "-m", "pytest", "benchmarks", "-p", "no:cacheprovider", *places, *arguments]
+    return ["benchmarks", *places, *arguments]
 
 
 def suite(
     *arguments: str, repos: Path | None = None, results: Path | None = None, checkout: Path = ROOT
 ) -> Run:
     """Run the suite of a checkout to its end."""
-    done = subprocess.run(
-        command(*arguments, repos=repos, results=results),
-        cwd=checkout,
-        capture_output=True,
-        text=True,
-        timeout=900,  # bounds a hang, on a busy machine too
-        check=False,
-    )
+    done = run_pytest(*_words(*arguments, repos=repos, results=results), cwd=checkout)
     return Run(done.returncode, done.stdout + done.stderr, results or checkout / "reports" / "results")

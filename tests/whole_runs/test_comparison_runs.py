@@ -5,8 +5,9 @@ from pathlib import Path
 
 from reports.record.verdicts import comparison_text
 from reports.run import STATUS
+from tests.helpers import ROOT
 from tests.whole_runs.conftest import Slowed
-from tests.whole_runs.suite import GIVEN, ROOT, suite
+from tests.whole_runs.suite import GIVEN, suite
 
 
 def test_slower_runtime_than_a_commits_fails_the_run(

@@ -1,14 +1,13 @@
 """A killed or interrupted run leaves its record and nothing else."""
 
 import signal
-import subprocess
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.helpers import program_name, wait_until
-from tests.whole_runs.suite import FAST, GIVEN, ROOT, Run, command
+from tests.helpers import Household, program_name, wait_until
+from tests.whole_runs.suite import FAST, GIVEN, Run, command
 
 
 def below(pid: int) -> list[psutil.Process]:
@@ -45,23 +44,19 @@ def is_there(path: Path, inode: int) -> bool:
     ids=lambda how: how.name,
 )
 def test_ended_run_leaves_no_process_and_keeps_measurements(
-    how: signal.Signals, given: tuple[str, ...], tmp_path: Path
+    how: signal.Signals, given: tuple[str, ...], household: Household, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    with log.open("w") as output:
-        run = subprocess.Popen(
-            command(
-                *(*given, "-v", "-k", f"{GIVEN} and (accuracy or online)", *FAST[4:]),
-                # The signal comes in the middle of its passes.
-                *("--precision-target", "0.01", "--point-budget-s", "60"),
-                repos=tmp_path / "repos",
-                results=tmp_path,
-            ),
-            cwd=ROOT,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    run = household.start(
+        command(
+            *(*given, "-v", "-k", f"{GIVEN} and (accuracy or online)", *FAST[4:]),
+            # The signal comes in the middle of its passes.
+            *("--precision-target", "0.01", "--point-budget-s", "60"),
+            repos=tmp_path / "repos",
+            results=tmp_path,
+        ),
+        log,
+    )
     path = tmp_path / "cpu" / f"{GIVEN}.json"
     wait_until(lambda: path.is_file() and '"unfinished"' in path.read_text(), 600, log.read_text)
     started, segments = list[psutil.Process](), set[tuple[Path, int]]()

@@ -1,5 +1,5 @@
-"""A whole run over a user's repository with right and wrong models: an ensemble and the faster configuration of
-what it calls, a model that leaks between requests, two warm-ups, and models that cannot be served."""
+"""A whole run over a user's repository with right and wrong models: an ensemble, the faster configuration of a
+model, a model that leaks between requests, two warm-ups, and models that cannot be served."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ SLOW_ONCE = """
 """
 SELECTED = (
     "chain and (offline or same_answer_again or search) or leaking and (offline or same_answer_again) or "
-    "wrong and search or (broken or huge or five) and declared or warm_up"
+    "(doubler or wrong) and search or (broken or huge or five) and declared or warm_up"
 )
 
 
@@ -98,7 +98,7 @@ def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_models_are_independent_and_served_ones_recorded(run: Run, repository: Path) -> None:
     assert run.status == 12, run.text
     records = {record.case.model: record for record in records_in(run.results)}
-    assert records.keys() == {"chain", "cold", "five", "leaking", "warm", "wrong"}
+    assert records.keys() == {"chain", "cold", "doubler", "five", "leaking", "warm", "wrong"}
     assert records["five"].build.inputs == {"IN": (-1, -1, -1, -1, -1)}
     assert records["chain"].build.as_found
     assert records["chain"].build.requests.startswith("made up")
@@ -145,16 +145,14 @@ def found_of(run: Run, model: str) -> Search:
     return search
 
 
-def test_proposal_is_a_diff_of_the_slow_model(run: Run) -> None:
-    search = found_of(run, "chain")
+def test_proposal_is_a_diff_of_the_models_configuration(run: Run) -> None:
+    search = found_of(run, "doubler")
 
-    assert search.varied == "doubler"
     assert search.deployment.instances == 2
     assert search.lead is not None
     assert search.lead.value > 1.3, "than by its own settings"
     assert search.load.answers is not None
     assert search.load.answers.wrong == 0 < search.load.answers.verified
-    assert [entry.model for entry in search.load.composing] == ["doubler"]
     config_file = run.results / "cpu" / search.config
     assert search.diff == config_file.with_suffix(".diff").read_text()
     assert search.diff in run.text
@@ -166,6 +164,11 @@ def test_proposal_is_a_diff_of_the_slow_model(run: Run) -> None:
 def test_settings_that_change_answers_are_left_out(run: Run) -> None:
     assert found_of(run, "wrong").deployment.instances == 1
     assert "cpu-wrong-asis: left out: online, instances 2" in run.text
+
+
+def test_ensemble_is_not_searched(run: Run) -> None:
+    assert run.record("cpu-chain-asis").search is None
+    assert "the ensemble chain has no instances" in run.text
 
 
 @pytest.mark.campaign

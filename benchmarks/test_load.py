@@ -1,4 +1,5 @@
-"""The online scenario: single requests from many clients, which the server joins to batches."""
+"""The speed at each load point: online, single requests from many clients, which the server joins to batches;
+and offline, one request of a whole batch at a time, without dynamic batching."""
 
 from typing import Any
 
@@ -15,4 +16,11 @@ from fixtures.spec import LoadPoint
 def test_online(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measures throughput and latency at a concurrency or a request rate; fails if it is shown to be slower
     than allowed."""
+    prove_speed(run, point, recorder, benchmark)
+
+
+@pytest.mark.load
+@pytest.mark.stage("offline")
+def test_offline(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
+    """Measures throughput and latency at a batch size; fails if it is shown to be slower than allowed."""
     prove_speed(run, point, recorder, benchmark)
