@@ -18,7 +18,7 @@ from reports.record.sanitize import visible
 from reports.record.schema import Accuracy
 from reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
 from reports.tables.rendering import html, notes_below
-from reports.tables.summary import machine_blocks, machine_text, serving_blocks, summary, summary_table
+from reports.tables.summary import machine_blocks, serving_blocks, summary, summary_table
 from reports.tables.table import Block, Table
 from reports.text import speed
 from reports.text.correctness import main_score, metric_text, missing_score_reason
@@ -179,7 +179,6 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
         loads = {name_of(record): speed.best_load(record) for record in group}
         speeds = {name: best.throughput_per_s.value for name, best in loads.items() if best}
         shares |= {name: 100 * own / (max(speeds.values()) or 1) for name, own in speeds.items()}
-    by_machine = grouped(records, lambda record: machine_text(record.machine))
     return environment.get_template("page.html").render(
         style=Markup(style),
         script=Markup(script),
@@ -195,5 +194,5 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
         statuses=collections.Counter(section["status"].word for section in sections),
         sections={section["name"]: section for section in sections},
         notes_below=[_BAR, *notes_below(all_cases)],
-        machines=[block for group in by_machine.values() for block in machine_blocks(group)],
+        machines=machine_blocks(records),
     )

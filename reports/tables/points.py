@@ -320,36 +320,12 @@ def efficiency_section(record: Publishable) -> list[Block]:
     if not record.efficiency:
         return []
     threads = " or ".join(sorted({str(measurement.threads) for measurement in record.efficiency}))
-    pairs = " and ".join(str(measurement.pairs) for measurement in record.efficiency)
-    gpus_note = ""
-    if (count := record.case.gpus) > 1:
-        gpus_note = f"; on one GPU, and taken {count} times, as the server has {count}, like the peak"
     precision = record.case.precision.upper()
-    product = f"{precision} matrix product"
-    if precision == "INT8":
-        product = "matrix product of 8-bit integers, summed in 32 bits,"
-    elif record.case.target == "cpu":
-        product += " or convolution"
-    elif precision == "FP32":
-        product += ", in TF32 where the GPU has it,"
     meaning = (
-        f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of "
-        f"its own, measured in turns with the server ({pairs} pairs){gpus_note}. The peak is that of the "
-        f"fastest large {product} on the same threads; a multiplication and an addition count as "
-        "two. In brackets 95 % intervals."
+        f"In process: the same artifact on the same data with the same {threads} CPU threads, without a "
+        f"server, measured in turns with it. The peak is that of large {precision} matrix products. In "
+        "brackets 95 % intervals. More: docs/reading.md#what-serving-costs"
     )
-    if any(measurement.serial_per_s for measurement in record.efficiency):
-        meaning += (
-            " On the GPU the next batch is copied while one is computed; serial, batch by batch; resident, "
-            "on data that lie in the GPU's memory."
-        )
-    if any(measurement.spinning for measurement in record.efficiency):
-        # Both sides have spinning threads, as Triton's backend cannot stop them.
-        meaning += (
-            " Idle threads spin between layers on both sides: Triton's ONNX Runtime backend has no parameter "
-            "to stop them. So the ratio is of serving alone, and the Python backend, where they sleep, may "
-            "be the faster one."
-        )
     notes = [meaning, version_note(record)]
     efficiency_table = table(
         _EFFICIENCY,
