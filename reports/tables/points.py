@@ -85,9 +85,7 @@ _PUBLISHED: Mapping[str, Column[Point]] = {
         COUNT,
         narrow="Concurrency",
     ),
-    "throughput_per_s": Column(
-        "", lambda row: row.load.throughput_per_s, THROUGHPUT, is_starred=True, narrow="Infer/s"
-    ),
+    "throughput_per_s": Column("", lambda row: row.load.throughput_per_s, THROUGHPUT, narrow="Infer/s"),
     **{f"{name}_ms": _component(name) for name in schema.COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }
@@ -104,9 +102,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
     names = names_of(record.case.model, scenario).columns
     columns = [dataclasses.replace(_PUBLISHED[column_of(name)], title=name) for name in names]
     notes = [verified_answers_text([row.load for row in rows])]
-    return table(
-        columns, rows, name=lambda row: point_text(row.load), marks=lambda row: row.load.marks, notes=notes
-    )
+    return table(columns, rows, marks=lambda row: row.load.marks, notes=notes)
 
 
 # --- the resources and the limits of a load point ----------------------------------------------------------
@@ -302,7 +298,7 @@ _HOLM = (
 
 _EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
     Column("At", full_point_text),
-    Column("Inferences/second, served", lambda row: row.served_per_s, THROUGHPUT, is_starred=True),
+    Column("Inferences/second, served", lambda row: row.served_per_s, THROUGHPUT),
     Column("In process", lambda row: row.in_process_per_s, THROUGHPUT),
     Column("In process, serial", lambda row: row.serial_per_s, THROUGHPUT, is_optional=True),
     Column("In process, resident", lambda row: row.resident_per_s, THROUGHPUT, is_optional=True),
@@ -328,10 +324,6 @@ def efficiency_section(record: Publishable) -> list[Block]:
     )
     notes = [meaning, version_note(record)]
     efficiency_table = table(
-        _EFFICIENCY,
-        record.efficiency,
-        name=full_point_text,
-        marks=lambda measurement: measurement.marks,
-        notes=notes,
+        _EFFICIENCY, record.efficiency, marks=lambda measurement: measurement.marks, notes=notes
     )
     return [Heading(f"Efficiency: {precision}", 4), efficiency_table]

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports.record.sanitize import Formatted, in_json, markdown_text, one_line, plain
+from reports.record.sanitize import in_json, markdown_text, one_line, plain
 from reports.tables.table import Block, Bullets, Heading, Table
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def _markdown(block: Block) -> Iterator[str]:
 
 def notes_below(table: Table) -> list[Block]:
     """The text below a table: the legend of its columns, its marks, and its notes."""
-    marks_title = [Formatted("Marked points (*):")] if table.is_starred and table.remarks else []
-    return [block for block in (table.legend, *marks_title, Bullets(table.remarks), *table.notes) if block]
+    return [block for block in (table.legend, Bullets(table.remarks), *table.notes) if block]
 
 
 def _grid(table: Table) -> str:
