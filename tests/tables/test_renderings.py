@@ -161,19 +161,8 @@ def test_marks_are_letters_that_rows_share() -> None:
 def test_html_escapes_names_and_keeps_emphasis() -> None:
     text = html([Heading(HOSTILE, 2), made(Item(HOSTILE, KNOWN)), Bullets([HOSTILE]), HOSTILE])
 
-    assert set(re.findall(r"<(\w+)", text)) == {
-        "h3",
-        "div",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "p",
-        "ul",
-        "li",
-    }
+    tags = "h3 div table thead tbody tr th td p ul li"
+    assert set(re.findall(r"<(\w+)", text)) == set(tags.split())
     assert "<strong>slower</strong>" in html([bold("slower")])
 
 
