@@ -177,29 +177,24 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("records", "chosen"),
-    [
-        ([ONNX, FAST, SLOW], [FAST]),
-        ([ONNX, FAILED, SLOW], [ONNX]),
-        ([ONNX, FAST, AS_FAST], [FAST, AS_FAST]),
-        ([ONNX_ALONE, FAILED], [ONNX]),
-        ([ONNX_ALONE, FAST_ALONE], []),
-        ([ONNX, FAST, SLOW_ALONE], [FAST]),
-        ([UNMEASURED, FAILED], []),
-        ([ONNX, FAST, *OTHERS], [FAST, *OTHERS]),
-    ],
-    ids=[
-        *("the fastest", "a wrong one", "not told apart", "the only right one", "not measured in turns"),
-        *("one not in turns", "none measured", "other models and machines"),
-    ],
-)
+DEPLOYED: dict[str, tuple[Sequence[Record], Sequence[Record]]] = {
+    "the fastest": ([ONNX, FAST, SLOW], [FAST]),
+    "a wrong one": ([ONNX, FAILED, SLOW], [ONNX]),
+    "not told apart": ([ONNX, FAST, AS_FAST], [FAST, AS_FAST]),
+    "the only right one": ([ONNX_ALONE, FAILED], [ONNX]),
+    "not measured in turns": ([ONNX_ALONE, FAST_ALONE], []),
+    "one not in turns": ([ONNX, FAST, SLOW_ALONE], [FAST]),
+    "none measured": ([UNMEASURED, FAILED], []),
+    "other models and machines": ([ONNX, FAST, *OTHERS], [FAST, *OTHERS]),
+}
+
+
+@pytest.mark.parametrize(("records", "chosen"), DEPLOYED.values(), ids=DEPLOYED.keys())
 def test_right_and_fast_configurations_may_be_deployed(
     records: Sequence[Record], chosen: Sequence[Record]
 ) -> None:
-    assert [case_id(record.case) for record in fastest(examples.seen(*records))] == [
-        case_id(record.case) for record in chosen
-    ]
+    names = [case_id(record.case) for record in fastest(examples.seen(*records))]
+    assert names == [case_id(record.case) for record in chosen]
 
 
 def test_wrong_cases_are_named_and_an_unmeasured_one_is_not(tmp_path: Path) -> None:
