@@ -60,8 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason = f"this needs {package}: {sys.executable} -m pip install {package}"
     except (UsageError, RecordError) as error:
         reason = str(error)
-    except MemoryError:
-        reason = "there is not enough memory for these records. Select fewer with -k"
     # Names and values in it may hold control characters.
     print(f"error: {cut(visible(reason), _LONGEST_ERROR)}", file=sys.stderr)
     return INPUT

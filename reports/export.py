@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from reports.record import schema
-from reports.record.figures import bounds, load_figures, percent, point_figures, ratio_bounds, served_figures
+from reports.record.figures import flat
+from reports.record.quantities import METRICS
+from reports.tables.table import figure
 from reports.text.correctness import main_score
 from reports.text.publishable import Publishable
 from reports.text.speed import cost_per_million, fraction_of_peak
@@ -26,30 +28,20 @@ def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
     return pd.DataFrame([row for record in records for row in _rows(record)])
 
 
+_OF_HIDDEN = (*schema.PointKey._fields, "requests", "passes", "samples", "answers_verified", "answers_wrong")
+"""What a row says of a load point whose speed is hidden, beside its origin: its settings, and how much was
+measured. A new field is not among them, so that no figure of a wrong case gets here unseen."""
+
+
 def _rows(record: Publishable) -> list[dict[str, Any]]:
-    case = _case(record)
-    rows = [
-        _origin(record, load.origin) | point_figures(load) | {"why_no_speed": record.no_speed}
-        for load in record.hidden
-    ]
-    rows += [
-        _origin(record, load.origin) | load_figures(load) | _cost(record, load) | _beside(record, load)
-        for load in record.loads
-    ]
-    return [case | {name: value for name, value in row.items() if value is not None} for row in rows]
-
-
-def _origin(record: Publishable, origin: schema.Origin | None) -> dict[str, Any]:
-    if origin is None:
-        return {"gpu_uuids": " ".join(record.machine.gpu_uuids) or None}
-    return {
-        "host": origin.host or None,
-        "gpu_uuids": " ".join(origin.gpu_uuids) or None,
-        "run": origin.run,
-        "run_started": origin.started,
-        "commit": origin.commit,
-        "clean": origin.clean,
-    }
+    case, rows = _case(record), []
+    for load in record.hidden:
+        figures = flat("", load)
+        shown = {name: figures[name] for name in figures if name in _OF_HIDDEN or name.startswith("origin_")}
+        rows.append(case | shown | {"why_no_speed": record.no_speed})
+    for load in record.loads:
+        rows.append(case | flat("", load) | _cost(record, load) | _efficiency(record, load))
+    return rows
 
 
 def _case(record: Publishable) -> dict[str, Any]:
@@ -77,19 +69,14 @@ def _cost(record: Publishable, load: schema.Load) -> dict[str, Any]:
     return {"price_per_hour": price, "cost_per_million": cost.amount, "cost_of": cost.of_what}
 
 
-def _beside(record: Publishable, load: schema.Load) -> dict[str, Any]:
-    """The point compared with another build, and with the same artifact in process if that was measured."""
-    fields: dict[str, Any] = {"comparison_reference": load.comparison.reference if load.comparison else None}
+def _efficiency(record: Publishable, load: schema.Load) -> dict[str, Any]:
+    """The point beside the same artifact in process, if that was measured."""
+    figures: dict[str, Any] = {}
     for measurement in record.efficiency:
         if schema.point_key(load) == schema.point_key(measurement):
-            fields |= bounds("in_process", "_per_s", measurement.in_process_per_s)
-            fields["in_process_batch"] = measurement.in_process_batch
-            fields |= ratio_bounds("in_process_ratio", measurement.ratio)
-            fields["fraction_of_peak"] = fraction_of_peak(measurement)
-            if measurement.beside is not None:
-                fields["reference_format"] = measurement.beside.reference
-                fields |= ratio_bounds("reference_ratio", measurement.beside.ratio)
-    return fields
+            figures |= flat("efficiency", measurement)
+            figures["fraction_of_peak"] = fraction_of_peak(measurement)
+    return figures
 
 
 # --- services ----------------------------------------------------------------------------------------------
@@ -101,9 +88,7 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
     benchmarks: dict[str, Any] = {}
     for record in records:
         measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
-        scores = {
-            name: {"value": value} for score in measured for name, value in served_figures(score).items()
-        }
+        scores = {score.metric.replace(" ", "_"): {"value": _served(score)} for score in measured}
         benchmarks |= {schema.case_id(record.case): scores} if scores else {}
         for name, load in _points(record):
             benchmarks[name] = {
@@ -123,9 +108,8 @@ def github_action(records: Sequence[Publishable], better: str) -> list[dict[str,
     for record in records:
         score = main_score(record)
         if score is not None and score.better == better:
-            value = percent(score.served) if is_bigger else score.served
             name, unit = f"{schema.case_id(record.case)} {score.metric}", "%" if is_bigger else "error"
-            entries.append({"name": name, "unit": unit, "value": value})
+            entries.append({"name": name, "unit": unit, "value": _served(score)})
     for name, load in _points(*records):
         estimate = load.throughput_per_s if is_bigger else load.latency_ms["p99"]
         end = "or more" if estimate.open_above else f"to {estimate.high:g}"
@@ -152,6 +136,11 @@ def _points(*records: Publishable) -> list[tuple[str, schema.Load]]:
             point = schema.point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals)
             named_loads.append((f"{schema.case_id(record.case)} {load.scenario} {point}", load))
     return named_loads
+
+
+def _served(score: schema.Score) -> float | None:
+    """The served score, in percent if it is a share."""
+    return figure(METRICS[score.better], score.served).value
 
 
 def _metric(estimate: schema.Estimate, scale: float = 1.0) -> dict[str, float]:

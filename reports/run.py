@@ -136,8 +136,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(outcomes, "tritonproof-outcomes")
     if not hasattr(config, "workerinput"):
         results = config.option.results.absolute()
-        for folder in (results, *results.glob("*/")):
-            disk.remove_leftovers(folder)
         history_folder = (config.option.history or history.folder_of(results)).absolute()
         config.pluginmanager.register(HistoryKeeper(results, history_folder), "tritonproof-history")
 

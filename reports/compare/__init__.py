@@ -459,16 +459,18 @@ def _points_table(case: CaseChange) -> Table:
 
     def throughput(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
         title = f"infer/s, {letter}"
-        return Column(
-            title, lambda one: side(one).throughput_per_s, THROUGHPUT, is_starred=True, narrow=title
-        )
+        return Column(title, lambda one: side(one).throughput_per_s, THROUGHPUT, narrow=title)
 
     def p99(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
         return Column(f"p99 (ms), {letter}", lambda one: side(one).latency_ms.get("p99"), LATENCY)
 
     def marks(point: PointChange) -> list[Mark]:
         sides = ((before, point.before), (after, point.after))
-        return [Mark(mark.code, f"{letter}: {mark.text}") for letter, load in sides for mark in load.marks]
+        return [
+            Mark(f"{letter}-{mark.code}", f"{letter}: {mark.text}")
+            for letter, load in sides
+            for mark in load.marks
+        ]
 
     over = f"{after} / {before}"
     columns: list[Column[PointChange]] = [
@@ -480,4 +482,4 @@ def _points_table(case: CaseChange) -> Table:
         p99(after, lambda point: point.after),
         Column("Speed", _speed_word, narrow="Speed"),
     ]
-    return table(columns, case.points, name=lambda point: full_point_text(point.before), marks=marks)
+    return table(columns, case.points, marks=marks)

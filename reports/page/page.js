@@ -1,5 +1,5 @@
 "use strict";
-// Filter and order of the summary, kept in the address: #text=resnet&target=a100&sort=5-descending
+// Filter and order of the summary.
 (() => {
   const table = document.getElementById("summary");
   const body = table.tBodies[0];
@@ -8,7 +8,6 @@
   const form = document.getElementById("controls");
   const fields = [...form.querySelectorAll("input, select")];
   let order = null;
-  let remembered = "";
 
   form.hidden = false;
 
@@ -44,47 +43,26 @@
     body.append(...(by ? [...rows].sort(by(order.column, order.direction === "descending" ? -1 : 1)) : rows));
   };
 
-  const state = () => {
-    const found = new URLSearchParams();
-    for (const { name, value } of fields) if (value) found.set(name, value);
-    if (order) found.set("sort", `${order.column}-${order.direction}`);
-    return found.toString();
-  };
-
-  const change = () => {
-    update();
-    // A field that loses the focus, as when a link is followed, tells its value again: the address is the link's by then.
-    if (state() === remembered) return;
-    remembered = state();
-    history.replaceState(null, "", remembered ? `#${remembered}` : location.pathname + location.search);
-  };
-
-  const restore = () => {
-    const text = location.hash.slice(1);
-    const target = text && document.getElementById(text);
-    if (target && !target.closest("[hidden]")) return;
-    const asked = new URLSearchParams(target ? "" : text);
-    for (const field of fields) field.value = asked.get(field.name) ?? "";
-    const [column, direction] = (asked.get("sort") ?? "").split("-");
-    const isOrder = headers[column] && ["ascending", "descending"].includes(direction);
-    order = isOrder ? { column: Number(column), direction } : null;
-    update();
-    remembered = state();
-    if (target) target.scrollIntoView();
-  };
-
   headers.forEach((header, column) => {
     header.querySelector("button").addEventListener("click", () => {
       const directions = isNumber(column) ? ["descending", "ascending"] : ["ascending", "descending"];
       const next = order?.column === column ? directions.indexOf(order.direction) + 1 : 0;
       order = next < 2 ? { column, direction: directions[next] } : null;
-      change();
+      update();
     });
   });
-  for (const kind of ["input", "change"]) form.addEventListener(kind, change);
+  for (const kind of ["input", "change"]) form.addEventListener(kind, update);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(() => { order = null; change(); }));
-  window.addEventListener("hashchange", restore);
+  form.addEventListener("reset", () => setTimeout(() => { order = null; update(); }));
+
+  // A link may lead to a case that the filter hides.
+  window.addEventListener("hashchange", () => {
+    const target = document.getElementById(location.hash.slice(1));
+    if (!target?.closest("[hidden]")) return;
+    form.reset();
+    update();
+    target.scrollIntoView();
+  });
 
   // On paper nothing can be unfolded.
   let closed = [];
@@ -95,5 +73,4 @@
   window.addEventListener("afterprint", () => { for (const one of closed) one.open = false; });
 
   update();
-  restore();
 })();

@@ -283,7 +283,7 @@ def _latency_columns(name: str) -> list[Column[Pair]]:
 
 _COLUMNS: Sequence[Column[Pair]] = (
     Column("Load point", lambda pair: full_point_text(pair.load)),
-    Column("Inferences/second", lambda pair: pair.load.throughput_per_s, THROUGHPUT, is_starred=True),
+    Column("Inferences/second", lambda pair: pair.load.throughput_per_s, THROUGHPUT),
     Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
     Column(
         "Ratio",
@@ -319,9 +319,7 @@ def _gpu_section(record: Publishable, rows: Sequence[PublishedRow]) -> list[Bloc
         if score.metric == row["metric"]:
             served = SCORE.text(score.served)
             lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
-    shown = table(
-        _COLUMNS, points, name=lambda pair: full_point_text(pair.load), marks=lambda pair: pair.load.marks
-    )
+    shown = table(_COLUMNS, points, marks=lambda pair: pair.load.marks)
     return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), shown]
 
 

@@ -1,11 +1,8 @@
 """Opens, lists and writes files. A foreign folder, such as somebody's CI artifact, shows only its own
-content, without silent gaps; files are written whole or not at all, and the next writer removes what a
-killed run left."""
+content, without silent gaps; files are written whole or not at all."""
 
 import contextlib
 import errno
-import fcntl
-import functools
 import hashlib
 import io
 import os
@@ -126,7 +123,6 @@ def sha256(file: BinaryIO) -> bytes:
 # --- writing ------------------------------------------------------------------------------------------------
 
 _LONGEST_STEM = 40  # characters of a name, so that a temporary name never exceeds a file system's limit
-_TEMPORARY = re.compile(r"\..*-[0-9a-f]{32}\.tmp", re.DOTALL)
 _STANDS_FOR_ANOTHER = ("/dev", "/proc")
 """Folders whose entries stand for other files, as /dev/stdout does for the one that a shell redirects to."""
 
@@ -134,28 +130,26 @@ _STANDS_FOR_ANOTHER = ("/dev", "/proc")
 def replace(path: Path, content: bytes) -> None:
     """Write `content` so that a reader sees the whole old file or the whole new one, even after a kill.
 
-    The new file keeps the old one's permissions, and its owner if the process may give files away. This also
-    removes leftovers of killed processes from the folder. Raises an OSError that names `path`, also if
-    anything but a regular file is there."""
+    The new file keeps the old one's permissions, and its owner if the process may give files away. Raises an
+    OSError that names `path`, also if anything but a regular file is there."""
     make_folder(path.parent)
-    _clean_once(path.parent.absolute())
     with errors_naming(path):
         old = path.lstat() if os.path.lexists(path) else None
         if old is not None and not stat.S_ISREG(old.st_mode):
             raise OSError(
                 errno.EEXIST, "it is no regular file, and is never replaced. Move it away", str(path)
             )
-        descriptor, temporary = _locked(path)
+        temporary = path.parent / f".{path.stem[:_LONGEST_STEM]}-{uuid.uuid4().hex}.tmp"
         try:
-            with os.fdopen(descriptor, "wb") as file:
+            with temporary.open("xb") as file:
                 file.write(content)
                 file.flush()
-                os.fsync(descriptor)
+                os.fsync(file.fileno())
                 if old is not None:
                     with contextlib.suppress(PermissionError):  # only root gives files away
-                        os.fchown(descriptor, old.st_uid, old.st_gid)
-                    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
-                temporary.replace(path)  # under the lock, so that nobody takes it for a leftover
+                        os.fchown(file.fileno(), old.st_uid, old.st_gid)
+                    os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
+            temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -214,36 +208,3 @@ def errors_naming(path: Path) -> Iterator[None]:
         if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def _locked(path: Path) -> tuple[int, Path]:
-    """A new file beside `path`, locked while its descriptor is open."""
-    while True:
-        temporary = path.parent / f".{path.stem[:_LONGEST_STEM]}-{uuid.uuid4().hex}.tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with contextlib.suppress(OSError):  # a file system without locks: nobody else gets one there either
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if temporary.exists():
-            return descriptor, temporary
-        os.close(descriptor)  # another process removed it as a leftover before the lock
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove this user's temporary files that no process has locked."""
-    try:
-        leftovers = [entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name)]
-    except OSError:
-        return
-    for path in leftovers:
-        with contextlib.suppress(OSError):  # locked, gone meanwhile, a folder or a link
-            descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                if os.fstat(descriptor).st_uid == os.getuid():
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    path.unlink()
-            finally:
-                os.close(descriptor)
-
-
-_clean_once = functools.cache(remove_leftovers)
-"""Removes leftovers once per process and folder."""

@@ -1,5 +1,8 @@
-"""Results as flat figures with the unit in the name, for CSV, JUnit's XML and pytest-benchmark."""
+"""Figures of results: the best load point, what a server used, and all of a result by name, for CSV, JUnit's
+XML and pytest-benchmark."""
 
+import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,100 +14,11 @@ from reports.record.quantities import RATIO
 Figures = dict[str, float | int | str]
 
 
-def conversion_figures(conversion: schema.Conversion) -> Figures:
-    return _plain(conversion)
-
-
-def accuracy_figures(accuracy: schema.Accuracy) -> Figures:
-    """Each metric after each stage (`top-1_served_percent`), its tightest limit, and differing decisions."""
-    figures: Figures = {"evaluated_samples": accuracy.samples}
-    for score in accuracy.scores:
-        stages = {"served": score.served, "converted": score.converted, "framework": score.framework}
-        limits = [limit.value for limit in score.limits]
-        if limits:
-            stages |= {"floor": max(limits)} if score.better == "higher" else {"ceiling": min(limits)}
-        figures |= _named(score, **stages)
-    for disagreement in accuracy.disagreements:
-        figures[f"{'_'.join(disagreement.between)}_differ"] = disagreement.count
-    same = accuracy.same_answers
-    return figures | _known(largest_difference=same.relative_difference if same else None)
-
-
-def gate_figures(gate: schema.AnswerGate) -> Figures:
-    same = gate.same
-    return _known(
-        requests=gate.requests,
-        answers_compared=same.answers if same else None,
-        largest_difference=same.relative_difference if same else None,
-    )
-
-
 def best_of(loads: Sequence[schema.Load]) -> schema.Load | None:
     """The point of the highest throughput among those with a number of requests in flight: at a request rate,
     the rate decides."""
     closed = [load for load in loads if load.request_rate_per_s is None]
     return max(closed, key=lambda load: load.throughput_per_s.value, default=None)
-
-
-def point_figures(load: schema.Load) -> Figures:
-    """The setting of a load point, and the extent of its measurement."""
-    answers = load.answers
-    return _known(
-        scenario=load.scenario,
-        batch=load.batch,
-        concurrency=load.concurrency,
-        passes=len(load.passes),
-        requests=load.requests,
-        request_rate_per_s=load.request_rate_per_s,
-        arrivals=load.arrivals,
-        samples=load.samples,
-        answers_verified=answers.verified if answers else None,
-        answers_wrong=answers.wrong if answers else None,
-    )
-
-
-def load_figures(load: schema.Load) -> Figures:
-    """A load point: throughput and latencies with their bounds, and where the time went. A point without a
-    comparison, for example, lacks the figures of one."""
-    figures = point_figures(load) | bounds("throughput", "_per_s", load.throughput_per_s)
-    for name, value in load.latency_ms.items():
-        figures |= bounds(f"latency_{name}", "_ms", value)
-    figures |= {f"{name}_ms": value for name, value in load.components_ms.items()}
-    figures |= _known(
-        **{f"certified_{name}_ms": percentile.bound_ms for name, percentile in load.certified.items()}
-    )
-    figures |= _known(slip_ms=load.slip_ms, marks=" ".join(mark.code for mark in load.marks) or None)
-    if load.gpu is not None:
-        figures |= {f"gpu_{name}": value for name, value in _plain(load.gpu).items()}
-    if load.repeated_speed is not None:
-        figures |= bounds("repeated_sample_ratio", "", load.repeated_speed)
-    if (budget := load.budget) is not None:
-        figures |= {f"budget_{budget.percentile}_ms": budget.budget_ms, "budget_verdict": budget.verdict}
-    if (comparison := load.comparison) is not None:
-        figures |= ratio_bounds("comparison_ratio", comparison.ratio)
-        figures |= ratio_bounds("comparison_p99_ratio", comparison.p99_ratio) if comparison.p99_ratio else {}
-        figures |= {"comparison_method": comparison.method, "comparison_verdict": comparison.verdict}
-    return figures | {name: value for name, value in _plain(load).items() if name not in figures}
-
-
-def efficiency_figures(measurements: Sequence[schema.Efficiency]) -> Figures:
-    """The efficiency of each scenario: `offline_in_process_ratio`, served over in process, and so on."""
-    figures: Figures = {}
-    for efficiency in measurements:
-        figures |= ratio_bounds(f"{efficiency.scenario}_in_process_ratio", efficiency.ratio)
-        figures |= bounds(f"{efficiency.scenario}_in_process", "_per_s", efficiency.in_process_per_s)
-    return figures
-
-
-def against_figures(beside: schema.BaselineComparison) -> Figures:
-    """Start-up time and memory here and on the other server, and the number of new warnings."""
-    return _known(
-        ready_s=ready_s(beside.here),
-        reference_ready_s=ready_s(beside.there),
-        memory_bytes=memory_bytes(beside.here),
-        reference_memory_bytes=memory_bytes(beside.there),
-        new_warnings=len(beside.warnings),
-    )
 
 
 def ready_s(side: schema.ServedSide) -> float | None:
@@ -123,56 +37,40 @@ def gpu_memory_bytes(side: schema.ServedSide) -> float | None:
     return side.used.get("GPU memory")
 
 
-def search_figures(search: schema.Search) -> Figures:
-    batches = " ".join(map(str, search.deployment.preferred_batch_sizes))
-    return {
-        "latency_budget_ms": search.budget_ms,
-        "latency_percentile": search.percentile,
-        "budget_verdict": search.verdict,
-        **_plain(search.deployment),
-        "preferred_batch_sizes": batches,
-        **load_figures(search.load),
-        **(accuracy_figures(search.accuracy) if search.accuracy else {}),
-    }
+# --- flat ---------------------------------------------------------------------------------------------------
+
+_HAS_UNIT = re.compile(r"_(per_s|ms)(_|$)")
+"""In the name of an estimate: what has no unit is a ratio."""
+_NAMES = ("scenario", "metric", "gate", "output", "model")
+"""The fields by which the parts of a list are named, in the order in which they are looked for."""
 
 
-def percent(share: float) -> float:
-    """A fraction in percent, without the rounding of doubles: 0.98 is 98, not 97.99999999999999."""
-    return round(100 * share, 12)
+def flat(name: str, value: Any) -> Figures:
+    """The numbers and texts of a part of a record and of all that is in it, by the names of the fields that
+    lead there: `load_gpu_power_w`. An estimate has its bounds beside it, `throughput_per_s_low`, and a ratio
+    whose interval is too wide to be shown is left out. Passes are counted."""
+    if isinstance(value, schema.Estimate):
+        if not _HAS_UNIT.search(name) and not RATIO.is_shown(value):
+            return {}
+        high = None if value.open_above else value.high
+        return flat(name, value.value) | flat(f"{name}_low", value.low) | flat(f"{name}_high", high)
+    if isinstance(value, tuple):
+        value = tuple(part.code if isinstance(part, schema.Mark) else part for part in value)
+        if not all(isinstance(part, schema.Struct) for part in value):
+            return flat(name, " ".join(map(str, value)))
+        if any(isinstance(part, schema.Pass) for part in value):
+            return flat(name, len(value))
+        value = {_name_of(part, number): part for number, part in enumerate(value)}
+    elif isinstance(value, schema.Struct):
+        value = structs.asdict(value)
+    if isinstance(value, dict):
+        parts = (flat(f"{name}_{key}" if name else key, part) for key, part in value.items())
+        return {key.replace(" ", "_"): figure for part in parts for key, figure in part.items()}
+    is_known = value not in (None, "") and not (isinstance(value, float) and math.isnan(value))
+    return {name: value} if is_known else {}
 
 
-def served_figures(score: schema.Score) -> Figures:
-    """The served score: `top-1_served_percent`, or `mel_MSE_served` for an error."""
-    return _named(score, served=score.served)
-
-
-def _named(score: schema.Score, **values: float | None) -> Figures:
-    """A metric's values by name; shares in percent."""
-    name = score.metric.replace(" ", "_")
-    known = {stage: value for stage, value in values.items() if value is not None}
-    if score.better == "lower":
-        return {f"{name}_{stage}": value for stage, value in known.items()}
-    return {f"{name}_{stage}_percent": percent(value) for stage, value in known.items()}
-
-
-def bounds(name: str, unit: str, estimate: schema.Estimate) -> Figures:
-    """`throughput_per_s`, `throughput_low_per_s`, and, unless open above, `throughput_high_per_s`."""
-    high = None if estimate.open_above else estimate.high
-    return _known(
-        **{f"{name}{unit}": estimate.value, f"{name}_low{unit}": estimate.low, f"{name}_high{unit}": high}
-    )
-
-
-def ratio_bounds(name: str, ratio: schema.Estimate) -> Figures:
-    """A ratio as in `bounds`; nothing if its interval is too wide to be shown."""
-    return bounds(name, "", ratio) if RATIO.is_shown(ratio) else {}
-
-
-def _plain(part: Any) -> Figures:
-    """The numbers and texts of a part of a record, by field; the fields' names have the unit."""
-    fields = structs.asdict(part)
-    return {name: value for name, value in fields.items() if isinstance(value, int | float | str)}
-
-
-def _known(**values: float | int | str | None) -> Figures:
-    return {name: value for name, value in values.items() if value is not None}
+def _name_of(part: schema.Struct, number: int) -> str:
+    """What tells a part of a list from the others: its name, else its number."""
+    names = (getattr(part, field) for field in _NAMES if field in part.__struct_fields__)
+    return str(next(names, number))

@@ -26,11 +26,9 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _CODE = re.compile("(`[^`]*`)")
 # Characters that end a cell, begin HTML, an HTML entity, a link or picture (which need a bracket), code,
-# struck-out or emphasised text, or escape any of these. An underscore within a word does none of this, and an
-# asterisk behind a figure is a mark.
+# struck-out or emphasised text, or escape any of these. An underscore within a word does none of this.
 _MARKUP = re.compile(
-    r"[\\|\[`]|\*(?!(?<=[0-9]\*)\Z)|<(?=[A-Za-z/!?])|&(?=#?\w+;)|~(?=~)|(?<=~)~|"
-    r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
+    r"[\\|\[`*]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|~(?=~)|(?<=~)~|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
 )
 
 

@@ -85,9 +85,7 @@ _PUBLISHED: Mapping[str, Column[Point]] = {
         COUNT,
         narrow="Concurrency",
     ),
-    "throughput_per_s": Column(
-        "", lambda row: row.load.throughput_per_s, THROUGHPUT, is_starred=True, narrow="Infer/s"
-    ),
+    "throughput_per_s": Column("", lambda row: row.load.throughput_per_s, THROUGHPUT, narrow="Infer/s"),
     **{f"{name}_ms": _component(name) for name in schema.COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }
@@ -104,9 +102,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
     names = names_of(record.case.model, scenario).columns
     columns = [dataclasses.replace(_PUBLISHED[column_of(name)], title=name) for name in names]
     notes = [verified_answers_text([row.load for row in rows])]
-    return table(
-        columns, rows, name=lambda row: point_text(row.load), marks=lambda row: row.load.marks, notes=notes
-    )
+    return table(columns, rows, marks=lambda row: row.load.marks, notes=notes)
 
 
 # --- the resources and the limits of a load point ----------------------------------------------------------
@@ -302,7 +298,7 @@ _HOLM = (
 
 _EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
     Column("At", full_point_text),
-    Column("Inferences/second, served", lambda row: row.served_per_s, THROUGHPUT, is_starred=True),
+    Column("Inferences/second, served", lambda row: row.served_per_s, THROUGHPUT),
     Column("In process", lambda row: row.in_process_per_s, THROUGHPUT),
     Column("In-process batch", lambda row: row.in_process_batch, COUNT),
     Column("Served / in process", lambda row: row.ratio, SHARE_OF_SPEED, "interval", with_unit=True),
@@ -318,37 +314,14 @@ def efficiency_section(record: Publishable) -> list[Block]:
     if not record.efficiency:
         return []
     threads = " or ".join(sorted({str(measurement.threads) for measurement in record.efficiency}))
-    pairs = " and ".join(str(measurement.pairs) for measurement in record.efficiency)
-    gpus_note = ""
-    if (count := record.case.gpus) > 1:
-        gpus_note = f"; on one GPU, and taken {count} times, as the server has {count}, like the peak"
     precision = record.case.precision.upper()
-    product = f"{precision} matrix product"
-    if precision == "INT8":
-        product = "matrix product of 8-bit integers, summed in 32 bits,"
-    elif record.case.target == "cpu":
-        product += " or convolution"
-    elif precision == "FP32":
-        product += ", in TF32 where the GPU has it,"
     meaning = (
-        f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of "
-        f"its own, measured in turns with the server ({pairs} pairs){gpus_note}. The peak is that of the "
-        f"fastest large {product} on the same threads; a multiplication and an addition count as "
-        "two. In brackets 95 % intervals."
+        f"In process: the same artifact on the same data with the same {threads} CPU threads, without a "
+        f"server, measured in turns with it. The peak is that of large {precision} matrix products. In "
+        "brackets 95 % intervals. More: docs/reading.md#what-serving-costs"
     )
-    if any(measurement.spinning for measurement in record.efficiency):
-        # Both sides have spinning threads, as Triton's backend cannot stop them.
-        meaning += (
-            " Idle threads spin between layers on both sides: Triton's ONNX Runtime backend has no parameter "
-            "to stop them. So the ratio is of serving alone, and the Python backend, where they sleep, may "
-            "be the faster one."
-        )
     notes = [meaning, version_note(record)]
     efficiency_table = table(
-        _EFFICIENCY,
-        record.efficiency,
-        name=full_point_text,
-        marks=lambda measurement: measurement.marks,
-        notes=notes,
+        _EFFICIENCY, record.efficiency, marks=lambda measurement: measurement.marks, notes=notes
     )
     return [Heading(f"Efficiency: {precision}", 4), efficiency_table]

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports.record.sanitize import Formatted, in_json, markdown_text, one_line, plain
+from reports.record.sanitize import in_json, markdown_text, one_line, plain
 from reports.tables.table import Block, Bullets, Heading, Table
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def _markdown(block: Block) -> Iterator[str]:
 
 def notes_below(table: Table) -> list[Block]:
     """The text below a table: the legend of its columns, its marks, and its notes."""
-    marks_title = [Formatted("Marked points (*):")] if table.is_starred and table.remarks else []
-    return [block for block in (table.legend, *marks_title, Bullets(table.remarks), *table.notes) if block]
+    return [block for block in (table.legend, Bullets(table.remarks), *table.notes) if block]
 
 
 def _grid(table: Table) -> str:
@@ -236,21 +235,15 @@ def _lines(table: Table) -> list[str]:
     rows = [[plain(cell) for cell in cells] for cells in table.texts]
     titles = [column.title for column in table.columns]
     titles += [""] * (len(table.titles) - len(titles))  # the letters of notes need none
-    has_heads = len({row[0] for row in rows}) < len(rows)
-    start = 1 if has_heads else 0
+    start = 1 if len({row[0] for row in rows}) < len(rows) else 0
     widths, sides = [max(map(len, cells)) for cells in zip(titles, *rows, strict=True)], _sides(table)
-    gaps = ["", *("  " if title else " " for title in titles[start + 1 :])]
 
     def line(cells: Sequence[str]) -> str:
-        padded = _padded(cells[start:], widths[start:], sides[start:])
-        return "".join(map("".join, zip(gaps, padded, strict=True))).rstrip()
+        return "  ".join(_padded(cells[start:], widths[start:], sides[start:])).rstrip()
 
-    lines, head = [line(titles)], ""
-    for row in rows:
-        if has_heads and row[0] != head:
-            head = row[0]
-            lines.append(head)
-        lines.append(line(row))
+    lines = [line(titles)]
+    for head, group in itertools.groupby(rows, key=lambda row: row[0]):
+        lines += [*([head] if start else []), *map(line, group)]
     return lines
 
 

@@ -96,7 +96,13 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
             RATIO,
             meaning=_TO_PUBLISHED,
         ),
-        optional("Ratio to in process", _to_in_process, RATIO, meaning=_TO_IN_PROCESS),
+        optional(
+            "Ratio to in process",
+            lambda row: measured.ratio if (measured := _in_process(row)) else None,
+            RATIO,
+            "interval",
+            meaning=_TO_IN_PROCESS,
+        ),
         optional(
             "Cost per million correct",
             lambda row: cost_cell(Point(row.record, row.load)) if row.load else None,
@@ -153,23 +159,11 @@ def _to_reference(row: SummaryRow) -> Cell | None:
 
 
 def _in_process(row: SummaryRow) -> Efficiency | None:
-    """The comparison with the artifact in process at the case's best point, else at another."""
+    """The comparison with the artifact in process at the case's best point."""
     if row.load is None:
         return None
-    measured = row.record.efficiency
-    at_best = [each for each in measured if point_key(each) == point_key(row.load)]
-    return next(iter((*at_best, *measured)), None)
-
-
-def _to_in_process(row: SummaryRow) -> Cell | None:
-    """The ratio, with the point if it is not the row's."""
-    compared = _in_process(row)
-    if compared is None or row.load is None:
-        return None
-    cell = figure(RATIO, compared.ratio, "interval")
-    if point_key(compared) == point_key(row.load):
-        return cell
-    return dataclasses.replace(cell, text=f"{cell.text}, {phrases.point_text(compared)}")
+    best = point_key(row.load)
+    return next((measured for measured in row.record.efficiency if point_key(measured) == best), None)
 
 
 def _marks(row: SummaryRow) -> list[Mark]:
@@ -188,17 +182,14 @@ def _marks(row: SummaryRow) -> list[Mark]:
 
 
 def machine_blocks(records: Sequence[Record]) -> list[Block]:
-    """The machine, the GPUs and the runs that the records come from, by case if there were several."""
-    stamps = phrases.grouped(records, lambda record: machine_text(record.machine))
-    gpus = phrases.grouped(records, lambda record: tuple(record.machine.gpu_uuids))
-    alone = f" Used was {_uuids(next(iter(gpus)))}." if len(gpus) == 1 and any(gpus) else ""
-    blocks: list[Block]
-    if len(stamps) == 1:
-        blocks = [f"Measured on {next(iter(stamps))}.{alone}"]
+    """The machine, by case if there were several, the GPUs and the runs that the records come from."""
+    machines = phrases.grouped(records, lambda record: _machine_text(record.machine))
+    if len(machines) == 1:
+        blocks: list[Block] = [f"Measured on {next(iter(machines))}."]
     else:
-        blocks = ["Measured on more than one machine or set of versions:", _by_case(stamps), alone.strip()]
-    if any(gpus) and not alone:
-        blocks += ["Used were:", _by_case({_uuids(uuids): group for uuids, group in gpus.items()})]
+        blocks = ["Measured on more than one machine or set of versions:", _by_case(machines)]
+    if uuids := dict.fromkeys(uuid for record in records for uuid in record.machine.gpu_uuids):
+        blocks.append(f"GPUs used: {', '.join(uuids)}.")
     if origins := phrases.measured_text(records):
         preposition = "at " if origins.startswith("commit") else ""  # no host precedes it
         blocks.append(f"Measured {preposition}{origins}.")
@@ -222,11 +213,7 @@ def _by_case(groups: Mapping[str, Sequence[Record]]) -> Bullets:
     return Bullets([Formatted(f"{cases}: {markdown_text(statement)}.") for statement, cases in names.items()])
 
 
-def _uuids(uuids: Sequence[str]) -> str:
-    return ", ".join(uuids) or "a GPU that the record does not name, or none"
-
-
-def machine_text(machine: Machine) -> str:
+def _machine_text(machine: Machine) -> str:
     gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     elsewhere = "a server elsewhere, asked from " if machine.is_client else ""

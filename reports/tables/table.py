@@ -72,8 +72,6 @@ class Column(Generic[Item]):
     style: Style = "value"
     meaning: str = ""
     """What the legend below the table says of the column, without a full stop."""
-    is_starred: bool = False
-    """Whether the column shows the star of a row with marks."""
     is_optional: bool = False
     """Whether the table leaves the column out if it has nothing to show."""
     with_unit: bool = False
@@ -127,40 +125,22 @@ class Table:
         return " ".join(parts)
 
     @property
-    def is_starred(self) -> bool:
-        """Whether stars refer to marks by the names of rows; otherwise letters do, which rows may share."""
-        return any(column.is_starred for column in self.columns)
-
-    @property
     def remarks(self) -> list[str]:
-        """The texts of the marks, a line each."""
-        if self.is_starred:
-            marked = [row for row in self.rows if row.marks]
-            return [f"{row.name}: {'; '.join(mark.text for mark in row.marks)}" for row in marked]
+        """A line for each letter of the column of notes, which rows may share."""
         return [f"{letter(place)}: {sentence}" for place, sentence in enumerate(self._sentences.values())]
 
     @property
     def titles(self) -> list[str]:
-        return [*(column.title for column in self.columns), *(["Note"] if self._has_letters else [])]
+        return [*(column.title for column in self.columns), *(["Note"] if self._sentences else [])]
 
     @property
     def texts(self) -> list[list[str]]:
-        lines = [
-            [
-                f"{cell.text}*" if column.is_starred and row.marks else cell.text
-                for column, cell in zip(self.columns, row.cells, strict=True)
-            ]
-            for row in self.rows
-        ]
-        if self._has_letters:
-            letters = {kind: letter(place) for place, kind in enumerate(self._sentences)}
+        lines = [[cell.text for cell in row.cells] for row in self.rows]
+        letters = {code: letter(place) for place, code in enumerate(self._sentences)}
+        if letters:
             for row, texts in zip(self.rows, lines, strict=True):
                 texts.append(", ".join(dict.fromkeys(letters[mark.code] for mark in row.marks)))
         return lines
-
-    @property
-    def _has_letters(self) -> bool:
-        return not self.is_starred and any(row.marks for row in self.rows)
 
     @property
     def _sentences(self) -> Mapping[str, str]:

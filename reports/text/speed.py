@@ -159,20 +159,15 @@ def version_note(record: schema.Record) -> str:
     for backend in dict.fromkeys([serving.backend, *(["tensorrt"] * (record.case.accelerator == "trt"))]):
         label, *distributions = _LIBRARIES[backend]
         versions = record.machine.versions
-        served = serving.versions.get(distributions[0])
-        local = next((versions[name] for name in distributions if name in versions), None)
-        if served is None:
-            notes.append(
-                f"The server's version of {label} is not known, so the ratio may be to another one in "
-                "process."
-            )
-            continue
+        served = serving.versions.get(distributions[0], "")
+        local = next((versions[name] for name in distributions if name in versions), "")
         # Equal, or one extends the other: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0.
-        short, long = sorted((served, local or ""), key=len)
-        if not local or not (long == short or long.startswith((f"{short}.", f"{short}+"))):
+        short, long = sorted((served, local), key=len)
+        if not short or not (long == short or long.startswith((f"{short}.", f"{short}+"))):
+            in_server, in_process = (version or "an unknown one" for version in (served, local))
             notes.append(
-                f"The ratio holds the difference of two versions too: the server has {label} {served}, in "
-                f"process it is {local or 'one that the record does not name'}."
+                f"The ratio may hold the difference of two versions of {label} too: {in_server} in the "
+                f"server, {in_process} in process."
             )
     return " ".join(notes)
 

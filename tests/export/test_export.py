@@ -1,10 +1,9 @@
 """The figures of a result by name, for other services. tests/golden holds whole exports."""
 
-from msgspec import structs
-
 from fixtures.spec import LoadPoint
 from reports.export import bencher
-from reports.record.figures import accuracy_figures, search_figures
+from reports.record.figures import flat
+from reports.record.schema import Estimate
 from tests import examples
 
 ERROR = examples.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
@@ -16,18 +15,33 @@ def test_load_point_has_one_name_in_tests_and_records() -> None:
     assert "online b001-r00120-poisson" in "".join(bencher(examples.seen(examples.complete())))
 
 
-def test_accuracy_figures_have_the_tightest_limit() -> None:
-    figures = accuracy_figures(examples.accuracy(examples.score(), ERROR))
-    assert (figures["top-1_floor_percent"], figures["top-1_served_percent"]) == (95.9, 96.25)
-    assert figures["mel_MSE_served"] == 6e-13
-    assert "mel_MSE_ceiling" in figures
-    assert figures["converted_served_differ"] == 1
+def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:
+    search = examples.search(
+        load=examples.complete().loads[0], accuracy=examples.accuracy(examples.score(), ERROR)
+    )
+    wanted = {
+        "search_budget_ms": 10.0,
+        "search_deployment_preferred_batch_sizes": "64 128",
+        "search_load_passes": 3,
+        "search_load_marks": "damaged-passes",
+        "search_load_throughput_per_s": 1573.6,
+        "search_load_gpu_power_w": 240.0,
+        "search_load_comparison_p99_ratio_high": 1.3,
+        "search_load_composing_tokens_queue_ms": 0.5,
+        "search_accuracy_scores_top-1_limits_1_value": 0.959,
+        "search_accuracy_scores_mel_MSE_served": 6e-13,
+        "search_accuracy_disagreements_0_count": 1,
+    }
+    figures = flat("search", search)
+    assert {name: figures.get(name) for name in wanted} == wanted
+    assert not {"search_lead", "search_goodput_per_s", "search_diff"} & set(figures), "what is not known"
 
 
-def test_search_exports_winner_and_its_accuracy() -> None:
-    search = examples.search(load=examples.load("offline", 8, 1500.0))
-    figures = search_figures(search)
-    assert (figures["latency_budget_ms"], figures["budget_verdict"]) == (10.0, "passed")
-    assert (figures["preferred_batch_sizes"], figures["throughput_per_s"]) == ("64 128", 1500.0)
-    assert "top-1_served_percent" not in figures
-    assert "top-1_served_percent" in search_figures(structs.replace(search, accuracy=examples.accuracy()))
+def test_bounds_are_left_out_where_they_may_not_be_shown() -> None:
+    wide, open_above = Estimate(2.0, 1.0, 3.0), Estimate(2.0, 1.0, 3.0, open_above=True)
+    load = examples.load("offline", 8, 9.0, repeated_speed=wide, latency_ms={"avg": wide, "p99": open_above})
+    figures = flat("", load)
+    assert not [name for name in figures if name.startswith("repeated_speed")]
+    assert [figures[f"latency_ms_avg{end}"] for end in ("", "_low", "_high")] == [2.0, 1.0, 3.0]
+    assert "latency_ms_p99_low" in figures
+    assert "latency_ms_p99_high" not in figures

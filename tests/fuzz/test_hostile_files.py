@@ -111,8 +111,9 @@ PARSERS = {
     "record": Parser(
         "case.json",
         lambda path: files.write(structs.replace(complete(), accuracy=examples.accuracy()), path),
-        damage.json_of,
+        damage.text_of,
         read_record,
+        found=(b'{"case": {"target": "cpu", "target": "cpu"}}',),  # a key twice
     ),
     "configuration": Parser(
         "config.pbtxt", lambda path: path.write_text(CONFIG), damage.text_of, read_config
@@ -124,13 +125,14 @@ PARSERS = {
         FOUR,
     ),
     "samples in npz": Parser(
-        "a.npz", lambda path: np.savez(path, x=np.arange(4, dtype=np.float32)), damage.archive_of, FOUR
+        "a.npz", lambda path: np.savez(path, x=np.arange(4, dtype=np.float32)), damage.bytes_of, FOUR
     ),
     "samples in requests": Parser(
         "a.json",
         lambda path: path.write_text(json.dumps(REQUESTS)),
-        damage.json_of,
+        damage.text_of,
         read_inputs(Tensor("x", "FP32", (4,)), Tensor("y", "BYTES", (-1,))),
+        found=(b'{"data": [], "data": []}',),  # a key twice
     ),
     "samples in texts": Parser(
         "a.txt",
@@ -144,7 +146,7 @@ PARSERS = {
     "checkpoint": Parser(
         "model.pt",
         lambda path: torch.save({"state_dict": WEIGHTS, "epoch": 3, "optimizer": {"lr": 0.1}}, path),
-        damage.archive_of,
+        damage.bytes_of,
         read_checkpoint,
     ),
     "checkpoint before 1.6": Parser(

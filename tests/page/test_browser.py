@@ -10,7 +10,6 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
 from reports.record.schema import Case
@@ -139,20 +138,6 @@ def test_page_makes_no_requests_or_errors(browser: webdriver.Chrome, address: st
     )
 
 
-def test_injected_script_and_picture_are_blocked(opened: webdriver.Chrome) -> None:
-    opened.get_log("browser")
-    opened.execute_script(
-        "const script = document.createElement('script'); script.textContent = 'window.injected = true';"
-        "const image = document.createElement('img'); image.src = 'https://example.org/x.png';"
-        "document.body.append(script, image);"
-    )
-
-    assert opened.execute_script("return window.injected ?? null") is None
-    refused = " ".join(entry["message"] for entry in opened.get_log("browser"))
-    assert "script-src" in refused
-    assert "img-src" in refused
-
-
 # --- filter and order --------------------------------------------------------------------------------------
 
 
@@ -187,31 +172,6 @@ def test_clicks_sort_descending_ascending_and_unsorted(opened: webdriver.Chrome)
         ([SLOW, FAST, FAILED], "ascending", "none"),
         (ALL, "none", "none"),
     ]
-
-
-def test_keyboard_alone_sorts(opened: webdriver.Chrome) -> None:
-    opened.find_element(By.CSS_SELECTOR, "button[type=reset]").send_keys(Keys.TAB)
-    assert opened.switch_to.active_element.accessible_name == "Summary of all cases", "it can be scrolled"
-    opened.switch_to.active_element.send_keys(Keys.TAB)
-
-    opened.switch_to.active_element.send_keys(Keys.ENTER)
-    assert (seen(opened), order(opened, "Case")) == ([FAST, FAILED, SLOW], "ascending")
-    opened.switch_to.active_element.send_keys(Keys.SPACE)
-    assert (seen(opened), order(opened, "Case")) == ([SLOW, FAILED, FAST], "descending")
-
-
-def test_address_keeps_filter_and_order(opened: webdriver.Chrome) -> None:
-    choose(opened, "target", "cpu")
-    wait_until(lambda: seen(opened) == [FAILED, SLOW])
-    for _ in range(2):
-        header(opened, "Case").click()
-    url = opened.current_url
-
-    opened.get("about:blank")
-    opened.get(url)
-
-    assert seen(opened) == [SLOW, FAILED]
-    assert order(opened, "Case") == "descending"
 
 
 def test_link_reaches_a_filtered_case(opened: webdriver.Chrome, address: str) -> None:

@@ -6,17 +6,15 @@ import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from msgspec import structs
 
 from fixtures.run import record_file
-from reports.page import Answer, answers
+from reports.page import fastest
 from reports.record import files, per_sample
 from reports.record.per_sample import Part, Sample, SampleScores
 from reports.record.schema import Case, Mark, Record, case_id
-from reports.text.publishable import publishable
 from tests import examples
 from tests.conftest import Reports
 from tests.page.pages import page_of, unmeasured, words
@@ -54,9 +52,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     return page_of(tmp_path_factory.mktemp("results"), examples.swept(), failed)
 
 
-def test_answers_precede_summary_and_cases(whole: str) -> None:
+def test_fastest_precede_summary_and_cases(whole: str) -> None:
     assert [element["id"] for element in Elements(whole).of("section")] == [RIGHT, WRONG]
-    assert whole.index('id="answers"') < whole.index('id="summary"') < whole.index(f'id="{RIGHT}"')
+    assert whole.index('id="fastest"') < whole.index('id="summary"') < whole.index(f'id="{RIGHT}"')
     links = {element["href"] for element in Elements(whole).of("a")}
     assert links == {"#cases", "#measured", f"#{RIGHT}", f"#{WRONG}"}
 
@@ -112,7 +110,7 @@ def test_only_own_script_may_run(whole: str) -> None:
     digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
 
     assert policy is not None
-    assert "default-src 'none'" in policy
+    assert "default-src 'none'; img-src data:;" in policy
     assert f"script-src 'sha256-{digest}'" in policy
     assert whole.count("<script") == 1
 
@@ -168,62 +166,37 @@ def test_damaged_samples_file_is_named(tmp_path: Path, reports: Reports) -> None
     assert not output.exists()
 
 
+# --- which configuration to deploy -------------------------------------------------------------------------
+
 FAILED = structs.replace(FAST, accuracy=examples.failed_accuracy())
 UNMEASURED = structs.replace(ONNX, loads=(), efficiency=())
 ONNX_ALONE, FAST_ALONE, SLOW_ALONE = (structs.replace(record, efficiency=()) for record in (ONNX, FAST, SLOW))
+OTHERS = [
+    structs.replace(FAST, case=structs.replace(FAST.case, **change))
+    for change in ({"model": "nnunet"}, {"target": "t4"}, {"gpus": 2})
+]
 
 
-def the_answer(*records: Record) -> Answer:
-    (answer,) = answers([publishable(record) for record in records])
-    return answer
+DEPLOYED: dict[str, tuple[Sequence[Record], Sequence[Record]]] = {
+    "the fastest": ([ONNX, FAST, SLOW], [FAST]),
+    "a wrong one": ([ONNX, FAILED, SLOW], [ONNX]),
+    "not told apart": ([ONNX, FAST, AS_FAST], [FAST, AS_FAST]),
+    "the only right one": ([ONNX_ALONE, FAILED], [ONNX]),
+    "not measured in turns": ([ONNX_ALONE, FAST_ALONE], []),
+    "one not in turns": ([ONNX, FAST, SLOW_ALONE], [FAST]),
+    "none measured": ([UNMEASURED, FAILED], []),
+    "other models and machines": ([ONNX, FAST, *OTHERS], [FAST, *OTHERS]),
+}
 
 
-def names(records: Sequence[Record]) -> list[str]:
-    return [case_id(record.case) for record in records]
+@pytest.mark.parametrize(("records", "chosen"), DEPLOYED.values(), ids=DEPLOYED.keys())
+def test_right_and_fast_configurations_may_be_deployed(
+    records: Sequence[Record], chosen: Sequence[Record]
+) -> None:
+    names = [case_id(record.case) for record in fastest(examples.seen(*records))]
+    assert names == [case_id(record.case) for record in chosen]
 
 
-class Deploying(NamedTuple):
-    """Records, and which of them may be deployed."""
-
-    given: Sequence[Record]
-    choices: Sequence[Record]
-    wrong: Sequence[Record] = ()
-    has_remarks: bool = False
-
-
-@pytest.mark.parametrize(
-    "one",
-    [
-        Deploying([ONNX, FAST, SLOW], [FAST]),
-        Deploying([ONNX, FAILED, SLOW], [ONNX], [FAILED]),
-        Deploying([ONNX, FAST, AS_FAST], [FAST, AS_FAST]),
-        Deploying([ONNX_ALONE], [ONNX]),
-        Deploying([ONNX_ALONE, FAILED], [ONNX], [FAILED]),
-        Deploying([ONNX_ALONE, FAST_ALONE], [], has_remarks=True),
-        Deploying([ONNX, FAST, SLOW_ALONE], [FAST], has_remarks=True),
-        Deploying([FAILED], [], [FAILED], has_remarks=True),
-        Deploying([UNMEASURED, FAILED], [], [FAILED], has_remarks=True),
-    ],
-    ids=[
-        *("the fastest", "a wrong one", "not told apart", "the only one", "the only right one"),
-        *("not measured in turns", "one not in turns", "none right", "none measured"),
-    ],
-)
-def test_right_and_fast_configurations_may_be_deployed(one: Deploying) -> None:
-    answer = the_answer(*one.given)
-
-    assert [choice.name for choice in answer.choices] == names(one.choices)
-    assert [name for name, _ in answer.wrong] == names(one.wrong)
-    assert {status.level for _, status in answer.wrong} <= {"bad"}
-    assert bool(answer.remarks) == one.has_remarks
-    assert "1.50" not in str(answer) or FAST in one.choices, "the speed of a wrong one"
-
-
-def test_unmeasured_case_is_not_called_wrong() -> None:
-    assert the_answer(UNMEASURED, FAILED).remarks != the_answer(FAILED).remarks
-
-
-@pytest.mark.parametrize("change", [{"model": "nnunet"}, {"target": "t4"}, {"gpus": 2}])
-def test_each_model_and_machine_has_an_answer(change: dict[str, object]) -> None:
-    other = structs.replace(FAST, case=structs.replace(FAST.case, **change))
-    assert len(answers([publishable(record) for record in (ONNX, FAST, other)])) == 2
+def test_wrong_cases_are_named_and_an_unmeasured_one_is_not(tmp_path: Path) -> None:
+    text = words(page_of(tmp_path, UNMEASURED, FAILED))
+    assert f"Not proven to be right: {case_id(FAILED.case)} ." in text

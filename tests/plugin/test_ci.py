@@ -162,15 +162,17 @@ def test_input_error_is_a_usage_error_with_optional_trace(
 
 def test_junit_has_figures_with_units(either: Run) -> None:
     converted = either.properties("test_conversion")
-    assert float(converted["relative_error"]) < float(converted["relative_error_limit"]) == 0.01
+    error, limit = (float(converted[f"conversion_relative_error{end}"]) for end in ("", "_limit"))
+    assert error < limit == 0.01
     assert converted["figure"] == "all agree"
     scored = either.properties("test_accuracy")
-    assert (scored["top-1_served_percent"], scored["top-1_floor_percent"]) == ("93.1", "94.0")
-    assert scored["evaluated_samples"] == "500"
+    assert scored["accuracy_scores_top-1_served"] == "0.931"
+    assert scored["accuracy_scores_top-1_limits_2_value"] == "0.94"
+    assert scored["accuracy_samples"] == "500"
     load = either.properties(LOAD)
     assert (load["throughput_per_s"], load["concurrency"]) == ("200.0", "32")
-    assert float(load["throughput_low_per_s"]) < 200 < float(load["throughput_high_per_s"])
-    assert load["latency_p99_ms"] == "2.126"
+    assert float(load["throughput_per_s_low"]) < 200 < float(load["throughput_per_s_high"])
+    assert load["latency_ms_p99"] == "2.126"
 
 
 def test_junit_names_files_relative_to_repository(either: Run) -> None:

@@ -1,10 +1,6 @@
-"""Only regular files are opened, and no folder is skipped unseen; writes are all or nothing, and the next removes
-what a killed run left."""
+"""Only regular files are opened, and no folder is skipped unseen; writes are all or nothing."""
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,14 +11,6 @@ from reports.record import disk
 from reports.record.disk import strict_glob, strict_walk
 from tests.helpers import closed
 
-KILLED_WHILE_WRITING = """
-import os, signal, sys
-from pathlib import Path
-from reports.record import disk
-os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
-disk.replace(Path(sys.argv[1]), b"half")
-"""
-
 
 @pytest.fixture
 def link(tmp_path: Path) -> Path:
@@ -30,15 +18,6 @@ def link(tmp_path: Path) -> Path:
     (tmp_path / "elsewhere").write_bytes(b"before")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     return tmp_path / "link"
-
-
-def test_leftovers_of_killed_writer_are_removed_by_next_write(tmp_path: Path) -> None:
-    folder = tmp_path / "results"
-    command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(folder / "case.json")]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert list(folder.iterdir())
-    disk.replace(folder / "other.json", b"whole")
-    assert [path.name for path in folder.iterdir()] == ["other.json"]
 
 
 def test_given_link_is_followed_and_other_link_is_refused(link: Path) -> None:

@@ -1,20 +1,13 @@
 """Record files round trip, and incomplete ones are refused."""
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
-from msgspec import structs
 
 from reports.record import files
 from reports.record.schema import Record
 from tests import examples
 from tests.helpers import records_in
-
-Keys = tuple[str | int, ...]
 
 
 def complete() -> Record:
@@ -61,32 +54,6 @@ def test_damaged_and_copied_records_are_named(path: Path, tmp_path: Path) -> Non
     assert set(contents.unreadable) == {copy, damaged}
     with pytest.raises(files.RecordError, check=lambda error: len(str(error).splitlines()) == 2):
         records_in(tmp_path)
-
-
-def required(value: Any, above: Keys = ()) -> Iterator[Keys]:
-    """The keys to every required field of a struct; the first item of a list or mapping stands for all."""
-    if isinstance(value, msgspec.Struct):
-        for field in structs.fields(value):
-            if field.required:
-                yield (*above, field.name)
-            yield from required(getattr(value, field.name), (*above, field.name))
-    elif isinstance(value, dict) and value:
-        yield from required(next(iter(value.values())), (*above, next(iter(value))))
-    elif isinstance(value, tuple) and value:
-        yield from required(value[0], (*above, 0))
-
-
-def test_every_missing_required_key_is_named(path: Path) -> None:
-    text, required_keys = path.read_text(), [*required(complete())]
-    assert len(required_keys) > 150
-    for *above, last in required_keys:
-        record = data = json.loads(text)
-        for key in above:
-            data = data[key]
-        del data[last]
-        path.write_text(json.dumps(record))
-        with pytest.raises(files.RecordError, match=rf"[`']{last}[`']"):
-            files.read(path)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])

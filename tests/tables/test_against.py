@@ -58,48 +58,33 @@ def using(mib: float, there_mib: float) -> Record:
 OPEN: dict[str, Any] = FAST | {"verdict": "not shown"}
 
 
-@pytest.mark.parametrize(
-    ("record", "verdict"),
-    [
-        (beside("", FAST, FAST), "passed"),
-        (beside("", FAST, FIVE_PERCENT), "failed"),
-        (beside("3 answers differ", FAST), "failed"),
-        (beside("", FAST, OPEN), "not shown"),
-        (beside(""), "not shown"),
-        (structs.replace(beside("", FAST), gates=(examples.gate("batches", "2 differ"),)), "failed"),
-        (
-            beside("", FAST, FAST | {"p99_ratio": examples.estimate(1.4, 0.1), "p99_is_longer": True}),
-            "failed",
-        ),
-        (costing(loads_s=(5.1, 5.2, 5.1, 5.2, 5.3)), "failed"),
-        (costing(loads_s=(5.1, 5.2, 5.1, 4.9, 5.3)), "passed"),
-        (costing(loads_s=(9.0,)), "passed"),
-        (using(66, 1), "failed"),
-        (using(64, 1), "passed"),
-        (using(1260, 1000), "failed"),
-        (using(1240, 1000), "passed"),
-        (costing(used={"GPU memory": 2.0**30}), "passed"),
-        (costing(("low on something",)), "not shown"),
-    ],
-    ids=[
-        "alike",
-        "5 % slower",
-        "other answers",
-        "speed not settled",
-        "no speed compared",
-        "wrong in batches",
-        "longer p99",
-        "each of five loads a quarter slower",
-        "a load as fast as there",
-        "one slow load",
-        "65 MiB more",
-        "less than an arena more",
-        "more than a quarter more",
-        "less than a quarter more",
-        "memory not seen there",
-        "a new warning",
-    ],
-)
+VERDICTS = {
+    "alike": (beside("", FAST, FAST), "passed"),
+    "5 % slower": (beside("", FAST, FIVE_PERCENT), "failed"),
+    "other answers": (beside("3 answers differ", FAST), "failed"),
+    "speed not settled": (beside("", FAST, OPEN), "not shown"),
+    "no speed compared": (beside(""), "not shown"),
+    "wrong in batches": (
+        structs.replace(beside("", FAST), gates=(examples.gate("batches", "2 differ"),)),
+        "failed",
+    ),
+    "longer p99": (
+        beside("", FAST, FAST | {"p99_ratio": examples.estimate(1.4, 0.1), "p99_is_longer": True}),
+        "failed",
+    ),
+    "each of five loads a quarter slower": (costing(loads_s=(5.1, 5.2, 5.1, 5.2, 5.3)), "failed"),
+    "a load as fast as there": (costing(loads_s=(5.1, 5.2, 5.1, 4.9, 5.3)), "passed"),
+    "one slow load": (costing(loads_s=(9.0,)), "passed"),
+    "65 MiB more": (using(66, 1), "failed"),
+    "less than an arena more": (using(64, 1), "passed"),
+    "more than a quarter more": (using(1260, 1000), "failed"),
+    "less than a quarter more": (using(1240, 1000), "passed"),
+    "memory not seen there": (costing(used={"GPU memory": 2.0**30}), "passed"),
+    "a new warning": (costing(("low on something",)), "not shown"),
+}
+
+
+@pytest.mark.parametrize(("record", "verdict"), VERDICTS.values(), ids=VERDICTS.keys())
 def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> None:
     assert upgrade_verdict(publishable(record))[0] == verdict
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.record.schema import GATES, Load
-from reports.tables.case import accuracy_blocks, configuration_list
+from reports.record.schema import Load
+from reports.tables.case import configuration_list
 from reports.tables.points import points_table
 from reports.tables.soak import leaks
 from reports.tables.table import Table
@@ -37,17 +37,6 @@ def points(record: Publishable, scenario: str) -> Table:
 def test_missing_latency_is_an_empty_cell() -> None:
     load = examples.load("online", 16, 100, latency_ms={"p50": examples.estimate(2)}, components_ms={})
     assert points(seen(load), "online").texts == [["16", "100.0", *"-" * 7, "2.000", *"-" * 4]]
-
-
-def test_gates_have_ordered_rows() -> None:
-    gates = [examples.gate(name) for name in reversed(GATES)]
-    record = seen(gates=(*gates, examples.gate("declared", "an output is missing")))
-    *_, table = accuracy_blocks(record)
-    assert isinstance(table, Table)
-    rows = table.texts
-
-    assert [row[0] for row in rows if row[4] == "passed"] == list(GATES.values())
-    assert len(rows) == len(GATES) + 1
 
 
 def test_leak_states_size_and_time_to_a_gibibyte() -> None:

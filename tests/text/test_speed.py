@@ -84,9 +84,9 @@ ORT = {"onnxruntime": "1.31.0"}
         (served("pytorch", {"torch": "2.5.0a0+e000cf0ad9"}, {"torch": "2.13.0"}), ("2.5.0a0", "2.13.0")),
         (
             served("onnxruntime", ORT | {"tensorrt": "10.5.0.18"}, ORT | {"tensorrt": "10.13.2"}, "trt"),
-            ("TensorRT 10.5.0.18", "10.13.2"),
+            ("TensorRT too: 10.5.0.18", "10.13.2"),
         ),
-        (served("tensorrt", {}, {"tensorrt": "10.5.0"}), ("TensorRT is not known",)),
+        (served("tensorrt", {}, {"tensorrt": "10.5.0"}), ("TensorRT too: an unknown one",)),
         (served("tensorrt", {"tensorrt": "10.13.20"}, {"tensorrt": "10.13.2"}), ("10.13.20",)),
         (served("python", {}, ORT), ()),
         (served("onnxruntime", ORT, ORT), ()),
