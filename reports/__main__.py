@@ -23,7 +23,6 @@ from reports.record import commands, disk, files
 from reports.record.commands import INPUT, Parser, UsageError, count, no_case, path, with_fix
 from reports.record.disk import strict_glob
 from reports.record.files import RecordError
-from reports.record.origins import without_names
 from reports.record.sanitize import cut, quoted, visible
 from reports.tables.case import case_section
 from reports.tables.rendering import RENDERINGS, csv_text, print_as
@@ -251,7 +250,7 @@ def _readme(options: argparse.Namespace) -> int:
     file: Path = options.file
     try:
         text = readme.text_of(file)
-        records = map(without_names, files.read_folder(options.results).values())
+        records = map(files.without_names, files.read_folder(options.results).values())
         synced, names, pictures = readme.sync(text, [publishable(record) for record in records])
     except readme.ReadmeError as error:
         raise UsageError(f"{file}: {error}") from error

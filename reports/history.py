@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from reports.record import disk
-from reports.record.origins import machine_digest
+from reports.record import disk, files
 from reports.record.sanitize import one_line, path_text
 from reports.record.schema import Estimate, FilePart, case_id, point_id
 from reports.text.phrases import counted, grouped
@@ -81,7 +80,7 @@ def append(folder: Path, rows: Iterable[HistoryRow]) -> int:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             content = file.read()
-            # Equal rows are equal lines, so a year's file need not be parsed after each test.
+            # Equal rows are equal lines, so a year's file need not be parsed after each run.
             known = set(content.splitlines())
             missing = [line for line in dict.fromkeys(map(msgspec.json.encode, group)) if line not in known]
             # A line that a kill cut off stays a line of its own, which `read` names.
@@ -111,7 +110,7 @@ def rows_of(record: Publishable) -> list[HistoryRow]:
                 name: getattr(measurement.origin, name)
                 for name in ("run", "started", "host", "commit", "clean")
             },
-            machine=machine_digest(record.machine),
+            machine=files.machine_digest(record.machine),
             target=record.case.target,
             case=case_id(record.case),
             kind=kind,

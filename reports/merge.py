@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from reports.compare import differing
 from reports.record import commands, disk, files, per_sample
 from reports.record.disk import strict_walk
-from reports.record.origins import without_names
 from reports.record.sanitize import one_line
 from reports.record.schema import Record, case_id
 
@@ -78,7 +77,7 @@ def _add(merged: Merged, path: Path, record: Record, beside: Iterable[Path]) -> 
         )
     destination = files.path_of(record.case, merged.folder)
     destination.parent.mkdir(exist_ok=True)
-    content = files.encode(without_names(record)) if merged.anonymous else disk.content(path)
+    content = files.encode(files.without_names(record)) if merged.anonymous else disk.content(path)
     destination.write_bytes(content)
     for file in beside:
         ending = str(file.relative_to(path.parent))[len(path.stem) :]

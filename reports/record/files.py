@@ -1,15 +1,18 @@
-"""Records as JSON files: written whole or not at all, and checked by name and type when read."""
+"""Records as JSON files: written whole or not at all, checked by name and type when read, and for readers
+elsewhere without the names of machines."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
+from msgspec import structs
 
 from reports.record import disk, validate
 from reports.record.sanitize import cut, one_line, path_text, visible
-from reports.record.schema import LONGEST_TEXT, Case, Record, case_id
+from reports.record.schema import LONGEST_TEXT, Case, Machine, Record, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
 """The suffix of a file of samples beside a record."""
@@ -162,3 +165,40 @@ def is_record(path: Path) -> bool:
     """Whether a file is a record by its name and its folder's name, and not a file beside one."""
     is_beside = path.name.endswith(SAMPLES_SUFFIX) or path.parent.name.endswith(SEARCH_SUFFIX)
     return path.suffix == ".json" and not is_beside and not path.name.startswith(".")
+
+
+# --- the machines of measurements --------------------------------------------------------------------------
+
+MEASURED = tuple(
+    name
+    for name, hint in get_type_hints(Record).items()
+    if any("origin" in getattr(kind, "__struct_fields__", ()) for kind in get_args(hint))
+)
+"""The fields of a record that have an origin: one measurement, None, or a tuple of measurements."""
+
+
+def machine_digest(machine: Machine) -> str:
+    """Eight hexadecimal digits that identify a machine's stamp."""
+    stamp = json.dumps(msgspec.to_builtins(machine), sort_keys=True)
+    return hashlib.sha256(stamp.encode()).hexdigest()[:8]
+
+
+def without_names(record: Record) -> Record:
+    """The record without the names of hosts and the UUIDs of GPUs, for readers elsewhere."""
+    changes = {name: _without_names(getattr(record, name)) for name in MEASURED}
+    return structs.replace(record, machine=structs.replace(record.machine, gpu_uuids=()), **changes)
+
+
+def _without_names(measured: Any) -> Any:
+    """The measurement, and any inside it such as the load point of a search, without these names."""
+    if measured is None:
+        return None
+    if isinstance(measured, tuple):
+        return tuple(map(_without_names, measured))
+    inside = {
+        name: _without_names(getattr(measured, name))
+        for name in ("load", "accuracy")
+        if hasattr(measured, name)
+    }
+    origin = measured.origin and structs.replace(measured.origin, host="", gpu_uuids=())
+    return structs.replace(measured, origin=origin, **inside)
