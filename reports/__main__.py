@@ -226,8 +226,8 @@ def _merge(options: argparse.Namespace) -> int:
     Nothing is written if two are of the same case, or a target's are of different machines."""
     from reports.merge import merge
 
-    count = merge(options.records, options.output, anonymous=options.anonymous)
-    print(f"{options.output}: wrote {counted(count, 'record')}")
+    number = merge(options.records, options.output, anonymous=options.anonymous)
+    print(f"{options.output}: wrote {counted(number, 'record')}")
     return 0
 
 

@@ -46,8 +46,6 @@ MARKERS_OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] 
 OTHER_MARKERS = ("support",)
 """Regions that do not come from records: `python -m docs.support_table` writes `support`."""
 
-_PLOT = re.compile(r"plot (?P<plot>\S+)(?: (?P<case>\S+))?")
-
 
 class ReadmeError(Exception):
     """The regions of a file cannot be written; the message names the line and the fix."""
@@ -63,39 +61,36 @@ class Marker(NamedTuple):
 
 def parse_marker(name: str) -> Marker:
     """What a marker such as `summary`, `offline CASE_ID` or `plot NAME CASE_ID` asks for; a ReadmeError says
-    what is wrong with it and what to write."""
-    name = " ".join(name.split())
-    kind, _, case = name.partition(" ")
-    if match := _PLOT.fullmatch(name):
-        plot, case = match["plot"], match["case"] or ""
-        if plot not in plots.PLOTS:
-            raise ReadmeError(f"there is no plot {_quoted(plot)!r}. There are {', '.join(plots.PLOTS)}.")
-        if not case and plots.PLOTS[plot].of == "one":
-            raise ReadmeError(f"plot {plot} needs a case. Write tritonproof:plot {plot} CASE_ID.")
-        return Marker("plot", case, plot)
-    if name in MARKERS_OF_ALL or name in OTHER_MARKERS:
-        return Marker(name)
-    if kind in MARKERS_OF_CASE and case and " " not in case:
-        return Marker(kind, case)
-    if name in MARKERS_OF_CASE:
-        raise ReadmeError(f"tritonproof:{name} needs a case. Write tritonproof:{name} CASE_ID.")
-    of_case = [f"{kind_of_case} CASE_ID" for kind_of_case in MARKERS_OF_CASE]
-    forms = ", ".join([*MARKERS_OF_ALL, *OTHER_MARKERS, *of_case, "plot NAME [CASE_ID]"])
-    raise ReadmeError(f"unknown marker tritonproof:{_quoted(name)}. There are {forms}.")
+    what to write."""
+    match name.split():
+        case [kind] if kind in MARKERS_OF_ALL or kind in OTHER_MARKERS:
+            return Marker(kind)
+        case [kind, case_name] if kind in MARKERS_OF_CASE:
+            return Marker(kind, case_name)
+        case ["plot", plot] if plot in plots.PLOTS and plots.PLOTS[plot].of != "one":
+            return Marker("plot", plot=plot)
+        case ["plot", plot, case_name] if plot in plots.PLOTS:
+            return Marker("plot", case_name, plot)
+    raise ReadmeError(f"unknown marker tritonproof:{_quoted(name)}. There are {', '.join(_forms())}.")
+
+
+def _forms() -> dict[str, str]:
+    """What each marker shows, by its form."""
+    suffixes = {"one": " CASE_ID", "any": " [CASE_ID]", "several": ""}
+    return {
+        **{kind: shows for kind, (shows, _) in MARKERS_OF_ALL.items()},
+        **{f"{kind} CASE_ID": shows for kind, (shows, _) in MARKERS_OF_CASE.items()},
+        "support": "what python -m docs.support_table writes",
+        **{f"plot {name}{suffixes[plot.of]}": plot.shows for name, plot in plots.PLOTS.items()},
+    }
 
 
 def overview() -> str:
     """Each marker and what it shows, in lines of 79 characters at most."""
-    suffixes = {"one": " CASE_ID", "any": " [CASE_ID]", "several": ""}
-    lines = [
-        *((kind, shows) for kind, (shows, _) in MARKERS_OF_ALL.items()),
-        *((f"{kind} CASE_ID", shows) for kind, (shows, _) in MARKERS_OF_CASE.items()),
-        ("support", "what python -m docs.support_table writes"),
-        *((f"plot {name}{suffixes[plot.of]}", plot.shows) for name, plot in plots.PLOTS.items()),
-    ]
-    width = max(len(form) for form, _ in lines)
+    forms = _forms()
+    width = max(map(len, forms))
     wrap = functools.partial(textwrap.fill, width=79, subsequent_indent=" " * (width + 4))
-    return "\n".join(wrap(shows, initial_indent=f"  {form:{width}}  ") for form, shows in lines)
+    return "\n".join(wrap(shows, initial_indent=f"  {form:{width}}  ") for form, shows in forms.items())
 
 
 def _quoted(part: str) -> str:

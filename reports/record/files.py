@@ -131,22 +131,13 @@ def read_given(path: Path, argument: Path) -> Record:
 def record_files(argument: Path) -> list[Path]:
     """The files of an argument's records: of the record itself, of a results folder, or of a folder of one
     target. Raises RecordError if there are none."""
-    if argument.is_file():
-        if not is_record(argument):
-            raise RecordError(
-                f"{argument}: not a record. Give a folder of records, or a file TARGET/CASE.json."
-            )
+    if argument.is_file() and is_record(argument):
         # The argument itself may be a link; the files of the case lie where it leads.
         return [argument.resolve() if argument.is_symlink() else argument]
-    if not argument.is_dir():
-        problem = "neither a file nor a folder" if argument.exists() else "no such file or folder"
-        raise RecordError(f"{argument}: {problem}. Give a folder of records (TARGET/CASE.json), or one.")
     paths = record_paths(argument) or record_paths_in(argument)
     if not paths:
-        raise RecordError(
-            f"{argument}: holds no records (TARGET/CASE.json). Give what a run of the benchmarks wrote with "
-            "--results DIR."
-        )
+        problem = "no record, nor a folder of records" if argument.exists() else "no such file or folder"
+        raise RecordError(f"{argument}: {problem}. Give a folder of records (TARGET/CASE.json), or one.")
     return paths
 
 

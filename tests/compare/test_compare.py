@@ -202,24 +202,16 @@ def test_records_without_common_cases_are_an_error(
     assert text.startswith(f"error: {folders[1]}: ")
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("nowhere", None),
-        ("empty", ""),
-        ("notes.txt", "hello"),
-        ("x.samples.json", "{}"),
-    ],
-)
-def test_non_record_is_named(
-    name: str, content: str | None, tmp_path: Path, refused: Callable[..., str]
-) -> None:
+@pytest.mark.parametrize("name", ["nowhere", "empty", "record.txt", "x.samples.json"])
+def test_argument_without_records_is_named(name: str, tmp_path: Path, refused: Callable[..., str]) -> None:
     good, bad = sample.store(tmp_path / "good", sample.record()), tmp_path / name
-    if content == "":
+    if name == "empty":
         bad.mkdir()
-    elif content is not None:
-        bad.write_text(content)
-    assert refused("compare", good, bad).startswith(f"error: {bad}: ")
+    elif name != "nowhere":
+        files.write(sample.record(), bad)
+    text = refused("compare", good, bad)
+    assert text.startswith(f"error: {bad}: ")
+    assert "Give a folder of records" in text
 
 
 def test_damaged_samples_are_named(folders: tuple[Path, Path], refused: Callable[..., str]) -> None:

@@ -118,12 +118,6 @@ def test_region_shows_what_its_marker_names(name: str, text: str) -> None:
     assert body(name) == text
 
 
-@pytest.mark.parametrize("kind", ["offline", "online"])
-def test_wrong_case_shows_reason_in_place_of_speed(kind: str) -> None:
-    wrong = publishable(examples.swept(accuracy=examples.failed_accuracy()))
-    assert wrong.no_speed in readme.sync(region(f"{kind} {CASE}"), [wrong]).text
-
-
 def test_every_marker_in_help_renders() -> None:
     forms = [line.split("  ")[1] for line in readme.overview().splitlines() if line[2] != " "]
     assert {form.split()[0] for form in forms} == {

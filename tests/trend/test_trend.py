@@ -231,14 +231,9 @@ def test_common_step_is_found_in_all_cases() -> None:
 
 
 def test_lasting_sample_loss_is_an_accuracy_step() -> None:
-    scores = [0.98] * 30 + [0.974] * 10
-    rows = [
-        past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
-        for n, s in enumerate(scores)
-    ]
-    (series,) = all_series(rows)
+    (series,) = all_series(scores(*[0.98] * 30, *[0.974] * 10))
     (step,) = series.steps
-    assert (step.after.commit, step.is_worse) == (past.COMMITS[30], True)
+    assert (step.after.commit, step.is_worse) == (past.COMMITS[50], True)
     assert step.change.value == pytest.approx(-0.006)
 
 
