@@ -17,18 +17,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reports import export, history, plots, readme, sources
+from reports import export, history, plots, readme
 from reports.plots import Theme
 from reports.record import commands, disk, files
-from reports.record.commands import INPUT, Parser, UsageError, count, path, status_of_unreadable, with_fix
+from reports.record.commands import INPUT, Parser, UsageError, count, no_case, path, with_fix
 from reports.record.disk import strict_glob
 from reports.record.files import RecordError
-from reports.record.sanitize import cut, path_text, quoted, visible
+from reports.record.sanitize import cut, quoted, visible
 from reports.tables.case import case_section
 from reports.tables.rendering import RENDERINGS, csv_text, print_as
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block, Heading
-from reports.text.publishable import Publishable, name_of, publishable_records, read_all
+from reports.text.phrases import counted
+from reports.text.publishable import Publishable, name_of, publishable, read_all
 
 _LONGEST_ERROR = 20_000
 """Characters: a line for each of a hundred damaged records."""
@@ -36,8 +37,7 @@ _LONGEST_ERROR = 20_000
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status: 0; 1 if `readme --check` found a difference; 4 for what cannot
-    be read, written or done as asked; 6 if some records could not be read and the others were shown; 10 or 12
-    if `compare` or `trend` failed by --fail-on."""
+    be read, written or done as asked; 10 or 12 if `compare` or `trend` failed by --fail-on."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command is None:
@@ -68,21 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 # --- what the commands do ----------------------------------------------------------------------------------
 
 
-def _chosen(options: argparse.Namespace) -> tuple[list[Publishable], int]:
-    """The records that the options select, and the exit status, which reports unreadable records. Names these
-    on standard error. Raises UsageError if there is no record to show."""
-    folder_records = files.read_folder(options.results)
-    if not folder_records.records:
-        folder_records.all()
+def _chosen(options: argparse.Namespace) -> list[Publishable]:
+    """The records that the options select. Raises RecordError if any in the folder is unreadable, UsageError
+    if there is no record to show."""
+    records = read_all(options.results)
+    if not records:
         raise UsageError(f"{options.results}: no records (TARGET/CASE.json). Measure some: {commands.run()}")
-    records = publishable_records(folder_records.records, anonymous=options.anonymous)
-    status = status_of_unreadable(
-        problem for file, problem in folder_records.unreadable.items() if options.k in file.stem
-    )
     chosen = [record for record in records if options.k in name_of(record)]
     if not chosen:
-        raise sources.no_case(options.results, options.k, map(name_of, records))
-    return chosen, status
+        raise no_case(options.results, options.k, map(name_of, records))
+    return chosen
 
 
 def _themes(options: argparse.Namespace) -> Sequence[Theme]:
@@ -91,7 +86,7 @@ def _themes(options: argparse.Namespace) -> Sequence[Theme]:
 
 def _tables(options: argparse.Namespace) -> int:
     """Print a summary of all cases, then the tables of each case, grouped by target."""
-    records, status = _chosen(options)
+    records = _chosen(options)
     blocks: list[Block] = [Heading("Summary", 1), *summary(records)]
     for target, group in itertools.groupby(records, key=lambda record: record.case.target):
         of_target = list(group)
@@ -99,7 +94,7 @@ def _tables(options: argparse.Namespace) -> int:
         for record in of_target:
             blocks += [Heading(name_of(record), 3), *case_section(record)]
     print_as(options.format, blocks)
-    return status
+    return 0
 
 
 def _html(options: argparse.Namespace) -> int:
@@ -111,45 +106,37 @@ def _html(options: argparse.Namespace) -> int:
 
     from reports.page import page, section_of
 
-    records, status = _chosen(options)
-    sections, damaged = [], []
     console = Console(stderr=True)
-    for record in track(records, "Cases", console=console, transient=True, disable=not console.is_terminal):
-        try:
-            sections.append(section_of(record, options.results))
-        except RecordError as error:
-            damaged.append(str(error))
-    if not sections:
-        raise RecordError("\n".join(damaged))
-    status = max(status, status_of_unreadable(damaged))
-    text = page(sections)
+    records = track(
+        _chosen(options), "Cases", console=console, transient=True, disable=not console.is_terminal
+    )
+    text = page([section_of(record, options.results) for record in records])
     disk.write_user_file(options.output, text.encode())
     print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=sys.stderr)
-    return status
+    return 0
 
 
 def _plots(options: argparse.Namespace) -> int:
     """Draw the plots of each case and those of all cases side by side. Prints the names of the files."""
-    records, status = _chosen(options)
+    records = _chosen(options)
     groups = [(name_of(record), [record]) for record in records] + (
         [("", records)] if len(records) > 1 else []
     )
     for case, group in groups:
-        charts = plots.available(group, options.latency_budget_ms)
+        charts = plots.available(group)
         if not charts:
             print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
         for (name, chart), theme in itertools.product(charts.items(), _themes(options)):
             picture = options.output / readme.picture_name(name, case, theme, ending=options.format)
             disk.replace(picture, plots.draw(chart, theme, options.format))
             print(picture)
-    return status
+    return 0
 
 
 def _csv(options: argparse.Namespace) -> int:
     """Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit."""
-    records, status = _chosen(options)
-    print(csv_text(export.load_points(records)), end="")
-    return status
+    print(csv_text(export.load_points(_chosen(options))), end="")
+    return 0
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -157,10 +144,10 @@ def _export(options: argparse.Namespace) -> int:
     or by github-action-benchmark's tools `customBiggerIsBetter` (throughput, scores) and
     `customSmallerIsBetter` (p99 latency, errors). A case that has not passed is exported without its speed
     and named on standard error."""
-    records, status = _chosen(options)
+    records = _chosen(options)
     print(json.dumps(export.FORMATS[options.format](records), indent=2))
     _name_left_out(records)
-    return status
+    return 0
 
 
 def _name_left_out(records: Sequence[Publishable]) -> None:
@@ -171,21 +158,14 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    """Print what changed from A to B, and from A to every further argument. That is the setup, the accuracy
-    sample by sample, and the speed as a ratio with its interval."""
-    from reports.compare import compare, comparison_blocks, exit_status
+    """Print what changed from A to B. That is the setup, the accuracy sample by sample, and the speed as a
+    ratio with its interval."""
+    from reports.compare import compare, comparison_blocks, exit_status, sources
 
-    if len(options.records) < 2:
-        raise UsageError(
-            "compare: needs two folders or files of records, or more: "
-            f"{commands.tool('reports', 'compare A B')}. NVIDIA's published figures are set beside the "
-            f"records by: {commands.tool('reports', 'published')}"
-        )
-    base, *others = sources.read(options.records, options.k)
-    comparisons = [compare(base, other, options.allow_slowdown) for other in others]
-    print_as(options.format, comparison_blocks(comparisons))
-    status = status_of_unreadable(problem for source in (base, *others) for problem in source.unreadable)
-    return max(status, *map(exit_status, comparisons)) if options.fail_on else status
+    before, after = sources((options.before, options.after), options.k)
+    changes = compare(before, after, options.allow_slowdown)
+    print_as(options.format, comparison_blocks(changes))
+    return exit_status(changes) if options.fail_on else 0
 
 
 def _trend(options: argparse.Namespace) -> int:
@@ -197,7 +177,7 @@ def _trend(options: argparse.Namespace) -> int:
     folder = options.history or history.folder_of(options.results)
     if options.output is not None:
         disk.check_folder(options.output)  # before anything is added to the history
-    status = _add(folder, options.add)
+    _add(folder, options.add)
     rows = _history(folder)
     # All cases together show what the machine did, so steps stay the same whatever cases are chosen.
     all_series = trend.all_series(rows, join_hosts=options.join_hosts)
@@ -208,15 +188,15 @@ def _trend(options: argparse.Namespace) -> int:
             "other machines measured."
         )
     if not chosen:
-        raise sources.no_case(folder, options.k, (series.case for series in all_series))
+        raise no_case(folder, options.k, (series.case for series in all_series))
     print(trend.table(chosen))
     for theme in _themes(options) if options.output is not None else ():
         svg_file = options.output / f"trend-{theme}.svg"
         disk.replace(svg_file, plots.rendered(lambda: trend.picture(chosen), theme))
         print(svg_file)
-    if not options.fail_on:
-        return status
-    for step_status, sentence in trend.worse_steps(chosen, options.within, options.known):
+    status = 0
+    worse = trend.worse_steps(chosen, options.within, options.known) if options.fail_on else []
+    for step_status, sentence in worse:
         print(f"worse within the latest {options.within} runs: {sentence}", file=sys.stderr)
         status = max(status, step_status)
     return status
@@ -229,31 +209,23 @@ def _history(folder: Path) -> list[history.HistoryRow]:
     return rows
 
 
-def _add(folder: Path, additions: Sequence[Path]) -> int:
-    """Add measurements to the history in `folder`; returns the exit status for unreadable records."""
-    unreadable: list[str] = []
+def _add(folder: Path, additions: Sequence[Path]) -> None:
+    """Add measurements to the history in `folder`."""
     for source in additions:
         rows = _history(source if strict_glob(source, f"*{history.SUFFIX}") else history.folder_of(source))
         if files.record_paths(source) or files.record_paths_in(source) or not rows:
-            (read,) = sources.read([source])
-            rows += [row for stored in read.records.values() for row in history.rows_of(stored.record)]
-            unreadable += read.unreadable
+            (records,) = files.read_arguments([source])
+            rows += [row for record in records.values() for row in history.rows_of(publishable(record))]
         print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
-    return status_of_unreadable(unreadable)
 
 
 def _merge(options: argparse.Namespace) -> int:
-    """Join the records of several machines or CI jobs in a new folder, with the files that belong to them.
-    Parts of one case become one record. Nothing is written where they contradict each other: a target on
-    different machines, a case with two builds, or different figures of the same thing."""
+    """Put the records of several machines or CI jobs into a new folder, with the files that belong to them.
+    Nothing is written if two are of the same case, or a target's are of different machines."""
     from reports.merge import merge
 
-    result = merge(options.records, options.output, anonymous=options.anonymous)
-    for unused in result.left_out:
-        print(f"left out, as no record that was merged needs it: {path_text(unused)}", file=sys.stderr)
-    print(f"{options.output}: wrote {result.records} record{'s' * (result.records != 1)}")
-    if result.joined:
-        print(f"joined from several: {', '.join(result.joined)}")
+    number = merge(options.records, options.output, anonymous=options.anonymous)
+    print(f"{options.output}: wrote {counted(number, 'record')}")
     return 0
 
 
@@ -263,22 +235,21 @@ def _published(options: argparse.Namespace) -> int:
     that differ are named."""
     from reports.published import match_published, published_blocks
 
-    records, status = _chosen(options)
+    records = _chosen(options)
     print_as(options.format, published_blocks([match_published(record) for record in records]))
-    if options.format in ("csv", "json"):  # these hold tables alone
+    if options.format == "csv":  # it holds tables alone
         _name_left_out(records)
-    return status
+    return 0
 
 
 def _readme(options: argparse.Namespace) -> int:
-    """Write tables and plots between the markers of a markdown file. Nothing else in
-    the file changes."""
+    """Write tables and plots between the markers of a markdown file, without the names of hosts and the UUIDs
+    of GPUs. Nothing else in the file changes."""
     file: Path = options.file
-    folder = readme.link_to(options.plots, file) if options.plots else None
     try:
         text = readme.text_of(file)
-        records = read_all(options.results, anonymous=not options.hosts)
-        synced, names, pictures = readme.sync(text, records, folder)
+        records = map(files.without_names, files.read_folder(options.results).values())
+        synced, names, pictures = readme.sync(text, [publishable(record) for record in records])
     except readme.ReadmeError as error:
         raise UsageError(f"{file}: {error}") from error
     beside = Path(os.path.realpath(file)).parent
@@ -291,8 +262,7 @@ def _readme(options: argparse.Namespace) -> int:
         print(f"{file}: differs from the records in {', '.join(differing)}\n")
         if names:
             print(f"{visible(readme.difference(text, synced))}\n")
-        plots_option = ["--plots", str(options.plots)] if options.plots else []
-        command = shlex.join(["readme", str(file), "--results", str(options.results), *plots_option])
+        command = shlex.join(["readme", str(file), "--results", str(options.results)])
         print(f"Write it: {commands.tool('reports', command)}")
         return 1
     for picture in stale:
@@ -308,19 +278,10 @@ def _readme(options: argparse.Namespace) -> int:
 
 def _percent(text: str) -> float:
     """A fraction from 0 to below 1, given in percent."""
-    return _number(text.strip().removesuffix("%"), 0, 100, "a percentage from 0 to below 100") / 100
-
-
-def _milliseconds(text: str) -> float:
-    return _number(text, sys.float_info.min, 1e9, "a number of milliseconds above 0")
-
-
-def _number(text: str, least: float, below: float, description: str) -> float:
-    """A number from `least` to less than `below`; `description` says this in words."""
     with contextlib.suppress(ValueError):
-        if least <= (value := float(text)) < below:
-            return value
-    raise argparse.ArgumentTypeError(f"{quoted(text)} is not {description}")
+        if 0 <= (value := float(text.strip().removesuffix("%"))) < 100:
+            return value / 100
+    raise argparse.ArgumentTypeError(f"{quoted(text)} is not a percentage from 0 to below 100")
 
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {
@@ -336,7 +297,6 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
         "help": "the folder of the history (default: reports/history, or DIR/history with --results DIR)",
     },
     "-k": {"default": "", "metavar": "SUBSTRING", "help": "use only the cases whose name contains SUBSTRING"},
-    "--anonymous": {"action": "store_true", "help": "leave out the names of hosts and the UUIDs of GPUs"},
     "--theme": {
         "choices": (*plots.THEMES, "both"),
         "default": "both",
@@ -345,7 +305,7 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
     "--format": {
         "choices": (*RENDERINGS, "terminal"),
         "default": "terminal" if sys.stdout.isatty() else "markdown",
-        "help": "the form of the output; csv and json hold the tables alone, with their figures as numbers "
+        "help": "the form of the output; csv holds the tables alone, with their figures as numbers "
         "(default: terminal if standard output is one, else markdown)",
     },
 }
@@ -372,30 +332,28 @@ def _parser() -> Parser:
         command.set_defaults(run=run)
         return command.add_argument
 
-    add(_tables, "--results -k --anonymous --format")
+    add(_tables, "--results -k --format")
 
-    option = add(_html, "--results -k --anonymous")
+    option = add(_html, "--results -k")
     note = "the file to write (default: %(default)s)"
     option("--output", type=path, default=Path("report.html"), metavar="FILE", help=note)
 
-    option = add(_plots, "--results -k --anonymous --theme")
+    option = add(_plots, "--results -k --theme")
     note = "the folder for the pictures (default: %(default)s)"
     option("--output", type=path, default=Path(readme.PLOTS), metavar="DIR", help=note)
     option("--format", choices=("svg", "png"), default="svg", help="the kind of file (default: %(default)s)")
-    note = "draw a line at this latency (default: the budget of the case's search, if it had one)"
-    option("--latency-budget-ms", type=_milliseconds, metavar="MS", help=note)
 
-    add(_csv, "--results -k --anonymous")
+    add(_csv, "--results -k")
 
-    option = add(_export, "--results -k --anonymous")
+    option = add(_export, "--results -k")
     note = f"what reads it: {' or '.join(export.FORMATS)}"
     option("--format", required=True, choices=export.FORMATS, metavar="FORMAT", help=note)
 
     published = commands.tool("reports", "published")
     epilog = f"To compare the records with NVIDIA's published figures: {published}"
     option = add(_compare, "-k --format", epilog=epilog)
-    note = "folders of records, or single record files; A is what the others are compared with"
-    option("records", type=path, nargs="*", metavar="A B", help=note)
+    option("before", type=path, metavar="A", help="a folder of records, or a single record file")
+    option("after", type=path, metavar="B", help="what is compared with A")
     note = (
         "exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy "
         "is shown to be worse or a case no longer passes, and with 4 if nothing can be compared or the "
@@ -424,17 +382,19 @@ def _parser() -> Parser:
     note = "--fail-on ignores the steps up to this commit, which have been accepted"
     option("--known", metavar="COMMIT", help=note)
 
-    option = add(_merge, "--anonymous")
+    option = add(_merge, "")
     option("records", type=path, nargs="+", metavar="A", help="folders of records, or single record files")
     note = "the folder to write, which has to be new or empty"
     option("--output", type=path, required=True, metavar="DIR", help=note)
+    note = "leave out the names of hosts, the UUIDs of GPUs and the server's logs"
+    option("--anonymous", action="store_true", help=note)
 
-    add(_published, "--results -k --anonymous --format")
+    add(_published, "--results -k --format")
 
     epilog = (
         "A region lies between two lines of markers:\n\n<!-- tritonproof:summary -->\n<!-- "
-        f"/tritonproof:summary -->\n\nMarkers:\n{readme.overview()}\n\nA plot draws the latency budget with "
-        "which its marker ends, such as 10ms, or\nelse the budget of the case's search."
+        f"/tritonproof:summary -->\n\nMarkers:\n{readme.overview()}\n\nPictures are written where the "
+        "region's picture is, or else to 'plots' beside FILE."
     )
     lines = argparse.RawDescriptionHelpFormatter
     option = add(_readme, "--results", epilog=epilog, formatter_class=lines)
@@ -442,10 +402,6 @@ def _parser() -> Parser:
     option("file", nargs="?", type=path, default=Path("README.md"), metavar="FILE", help=note)
     note = "write nothing, show what differs, and exit with status 1 if anything does"
     option("--check", action="store_true", help=note)
-    note = "the folder for the pictures (default: where the region's picture is, else 'plots' beside FILE)"
-    option("--plots", type=path, metavar="DIR", help=note)
-    note = "keep the names of hosts and the UUIDs of GPUs, which are otherwise left out"
-    option("--hosts", action="store_true", help=note)
     return parser
 
 

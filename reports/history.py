@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from reports.record import disk, files
-from reports.record.origins import machine_digest
-from reports.record.sanitize import one_line
+from reports.record.sanitize import one_line, path_text
 from reports.record.schema import Estimate, FilePart, case_id, point_id
 from reports.text.phrases import counted, grouped
 from reports.text.publishable import Publishable
@@ -58,7 +57,7 @@ def read(folder: Path) -> tuple[list[HistoryRow], list[str]]:
     are no rows; both are empty if the folder does not exist."""
     rows: dict[tuple[str, ...], HistoryRow] = {}
     damaged: list[str] = []
-    for path in files.listed(folder, f"*{SUFFIX}"):
+    for path in disk.strict_glob(folder, f"*{SUFFIX}"):
         problems = []
         for number, line in enumerate(disk.content(path).splitlines(), start=1):
             try:
@@ -66,7 +65,7 @@ def read(folder: Path) -> tuple[list[HistoryRow], list[str]]:
                 rows.setdefault(_key(row), row)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 reason = one_line(str(error), 200)
-                problems.append(f"{path}, line {number}: left out, as it is no row of a history: {reason}")
+                problems.append(f"{path_text(path)}, line {number}: left out, as it is no row: {reason}")
         remark = f" ({counted(len(problems) - 1, 'more line')} like it)" if len(problems) > 1 else ""
         damaged += [problems[0] + remark] if problems else []
     return [*rows.values()], damaged
@@ -81,7 +80,7 @@ def append(folder: Path, rows: Iterable[HistoryRow]) -> int:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             content = file.read()
-            # Equal rows are equal lines, so a year's file need not be parsed after each test.
+            # Equal rows are equal lines, so a year's file need not be parsed after each run.
             known = set(content.splitlines())
             missing = [line for line in dict.fromkeys(map(msgspec.json.encode, group)) if line not in known]
             # A line that a kill cut off stays a line of its own, which `read` names.
@@ -111,7 +110,7 @@ def rows_of(record: Publishable) -> list[HistoryRow]:
                 name: getattr(measurement.origin, name)
                 for name in ("run", "started", "host", "commit", "clean")
             },
-            machine=machine_digest(record.machine),
+            machine=files.machine_digest(record.machine),
             target=record.case.target,
             case=case_id(record.case),
             kind=kind,

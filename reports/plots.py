@@ -134,7 +134,7 @@ class Chart:
         return hashlib.sha256(data.encode()).hexdigest()
 
 
-def accuracy_ledger(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
+def accuracy_ledger(records: Sequence[Publishable]) -> Chart:
     """The metric after each stage with its limit: every metric of one case, the first of several."""
     by_panel: dict[tuple[str, str], list[tuple[str, Score]]] = {}
     for record in records:
@@ -164,7 +164,7 @@ def accuracy_ledger(records: Sequence[Publishable], _budget_ms: float | None) ->
     return _chart("Accuracy after each stage", records, "; ".join(gists), panels, notes)
 
 
-def best_throughput(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
+def best_throughput(records: Sequence[Publishable]) -> Chart:
     """The highest throughput of each case that may show one, and its load point."""
     if not any(record.loads for record in records):
         raise NothingToShowError("No case has a throughput to show.")
@@ -184,8 +184,8 @@ def best_throughput(records: Sequence[Publishable], _budget_ms: float | None) ->
     return _chart("Best throughput", records, "; ".join(gists), panels, _notes(records, codes))
 
 
-def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) -> Chart:
-    """Online: latency over throughput, with the budget and the result of a search within it."""
+def throughput_latency(records: Sequence[Publishable]) -> Chart:
+    """Online: latency over throughput, with the budget and the result of a search."""
     if len(records) != 1:
         raise NothingToShowError(f"This plot shows one case, and there are {len(records)}.")
     record, search = records[0], records[0].search
@@ -206,7 +206,6 @@ def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) 
     winner = None
     if search is not None and search.verdict != "failed" and not record.no_winner:
         winner = _point(search.load, percentile)
-    budget_ms = budget_ms if budget_ms is not None else search.budget_ms if search else None
     first, *_, last = (point for line in lines.values() for point in line)
     ends = (
         (end.name, THROUGHPUT.text(end.throughput_per_s.value), LATENCY.text(end.latency_ms.value))
@@ -216,7 +215,7 @@ def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) 
     notes = _notes(records, [code for load in loads for code in _codes(load)])
     if any(load.latency_ms[percentile].open_above for load in loads):
         notes.append("Arrow: open above, the requests are too few for an upper end.")
-    panels = Curve(percentile, lines, budget_ms, winner)
+    panels = Curve(percentile, lines, search.budget_ms if search else None, winner)
     return _chart("Latency over throughput, online", records, gist, panels, notes)
 
 
@@ -224,7 +223,7 @@ class Plot(NamedTuple):
     shows: str
     of: Literal["one", "any", "several"]
     """How many cases it shows; `several` works for one too, but is not offered."""
-    chart: Callable[[Sequence[Publishable], float | None], Chart]
+    chart: Callable[[Sequence[Publishable]], Chart]
 
 
 PLOTS: Mapping[str, Plot] = {
@@ -234,19 +233,18 @@ PLOTS: Mapping[str, Plot] = {
 }
 
 
-def chart(name: str, records: Sequence[Publishable], latency_budget_ms: float | None = None) -> Chart:
-    """The content of a plot, with a latency budget in milliseconds. Raises NothingToShowError if it has
-    none."""
-    return PLOTS[name].chart(records, latency_budget_ms)
+def chart(name: str, records: Sequence[Publishable]) -> Chart:
+    """The content of a plot. Raises NothingToShowError if it has none."""
+    return PLOTS[name].chart(records)
 
 
-def available(records: Sequence[Publishable], latency_budget_ms: float | None = None) -> dict[str, Chart]:
+def available(records: Sequence[Publishable]) -> dict[str, Chart]:
     """The plots that have content, by name; for one record pass `[record]`."""
     charts = {}
     for name, plot in PLOTS.items():
         if len(records) > 1 or plot.of != "several":
             with contextlib.suppress(NothingToShowError):
-                charts[name] = plot.chart(records, latency_budget_ms)
+                charts[name] = plot.chart(records)
     return charts
 
 

@@ -7,68 +7,41 @@ sentence, or a picture, which has a file of its own.
 import difflib
 import functools
 import html
-import os
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from reports import plots
 from reports.plots import NothingToShowError, Theme
 from reports.record import commands, disk
 from reports.record.sanitize import one_line
-from reports.tables.case import case_section, configuration_list, parameters_table
-from reports.tables.points import comparison_table, efficiency_section, points_table, resources_table
+from reports.tables.case import case_section
+from reports.tables.points import points_table
 from reports.tables.rendering import markdown
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block
-from reports.text.correctness import accuracy_sentence
-from reports.text.phrases import sentence
 from reports.text.publishable import Publishable, name_of
-from reports.text.speed import search_paragraph
 
 # --- markers -----------------------------------------------------------------------------------------------
-
-_COMPARISON = "the speed of load points beside another build"
 
 MARKERS_OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Publishable]], list[Block]]]] = {
     "machine": ("what the records were measured on", machine_blocks),
     "summary": ("a row per case: is it right, and how fast at its best", summary),
-    "comparison": (_COMPARISON, lambda records: [comparison_table(records)]),
 }
 """What each marker of all records shows, and the function that makes it."""
 
 MARKERS_OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
-    "case": ("all that follows, under headings", case_section),
-    "configuration": (
-        "what was served, on what and by what",
-        lambda one: [configuration_list(one, _scenario(one))],
-    ),
-    "parameters": ("the settings on the server", lambda one: [parameters_table(one, _scenario(one))]),
+    "case": ("all of a case, under headings", case_section),
     "offline": ("throughput and latency by batch", lambda one: [points_table(one, "offline")]),
     "online": (
         "throughput and latency with its components by concurrency",
         lambda one: [points_table(one, "online")],
     ),
-    "use": (
-        "energy, GPU and cost by load point",
-        lambda one: [one.no_speed, resources_table(one, "offline"), resources_table(one, "online")],
-    ),
-    "accuracy": ("the scores after each stage", lambda one: [sentence(accuracy_sentence(one))]),
-    "efficiency": (
-        "throughput beside that in process, and beside the machine's peak",
-        lambda one: [one.no_speed, *efficiency_section(one)],
-    ),
-    "comparison": (_COMPARISON, lambda one: [comparison_table([one])]),
-    "search": ("the fastest configuration within a latency budget", lambda one: [search_paragraph(one)]),
 }
 """What each marker of one case shows, and the function that makes it."""
-
-_PLOT = re.compile(
-    r"plot (?P<plot>\S+)(?: (?!\S+ms\b)(?P<case>\S+))?(?: (?P<budget>(?=[\d.]*[1-9])\d{1,8}(?:\.\d+)?)ms)?"
-)
 
 
 class ReadmeError(Exception):
@@ -81,48 +54,39 @@ class Marker(NamedTuple):
     kind: str
     case: str = ""
     plot: str = ""
-    budget_ms: float | None = None
 
 
 def parse_marker(name: str) -> Marker:
-    """What a marker such as `summary`, `offline CASE_ID` or `plot NAME CASE_ID 10ms` asks for; a ReadmeError
-    says what is wrong with it and what to write."""
-    name = " ".join(name.split())
-    kind, _, case = name.partition(" ")
-    if match := _PLOT.fullmatch(name):
-        plot, case, budget = match["plot"], match["case"] or "", match["budget"]
-        if plot not in plots.PLOTS:
-            raise ReadmeError(f"there is no plot {_quoted(plot)!r}. There are {', '.join(plots.PLOTS)}.")
-        if not case and plots.PLOTS[plot].of == "one":
-            raise ReadmeError(f"plot {plot} needs a case. Write tritonproof:plot {plot} CASE_ID.")
-        return Marker("plot", case, plot, float(budget) if budget else None)
-    if name in MARKERS_OF_ALL:
-        return Marker(name)
-    if kind in MARKERS_OF_CASE and case and " " not in case:
-        return Marker(kind, case)
-    if name in MARKERS_OF_CASE:
-        raise ReadmeError(f"tritonproof:{name} needs a case. Write tritonproof:{name} CASE_ID.")
-    of_case = [f"{kind_of_case} CASE_ID" for kind_of_case in MARKERS_OF_CASE]
-    forms = ", ".join([*MARKERS_OF_ALL, *of_case, "plot NAME [CASE_ID] [10ms]"])
-    raise ReadmeError(f"unknown marker tritonproof:{_quoted(name)}. There are {forms}.")
+    """What a marker such as `summary`, `offline CASE_ID` or `plot NAME CASE_ID` asks for; a ReadmeError says
+    what to write."""
+    match name.split():
+        case [kind] if kind in MARKERS_OF_ALL:
+            return Marker(kind)
+        case [kind, case_name] if kind in MARKERS_OF_CASE:
+            return Marker(kind, case_name)
+        case ["plot", plot] if plot in plots.PLOTS and plots.PLOTS[plot].of != "one":
+            return Marker("plot", plot=plot)
+        case ["plot", plot, case_name] if plot in plots.PLOTS:
+            return Marker("plot", case_name, plot)
+    raise ReadmeError(f"unknown marker tritonproof:{_quoted(name)}. There are {', '.join(_forms())}.")
+
+
+def _forms() -> dict[str, str]:
+    """What each marker shows, by its form."""
+    suffixes = {"one": " CASE_ID", "any": " [CASE_ID]", "several": ""}
+    return {
+        **{kind: shows for kind, (shows, _) in MARKERS_OF_ALL.items()},
+        **{f"{kind} CASE_ID": shows for kind, (shows, _) in MARKERS_OF_CASE.items()},
+        **{f"plot {name}{suffixes[plot.of]}": plot.shows for name, plot in plots.PLOTS.items()},
+    }
 
 
 def overview() -> str:
     """Each marker and what it shows, in lines of 79 characters at most."""
-    suffixes = {"one": " CASE_ID", "any": " [CASE_ID]", "several": ""}
-    lines = [
-        *((kind, shows) for kind, (shows, _) in MARKERS_OF_ALL.items()),
-        *((f"{kind} CASE_ID", shows) for kind, (shows, _) in MARKERS_OF_CASE.items()),
-        *((f"plot {name}{suffixes[plot.of]}", plot.shows) for name, plot in plots.PLOTS.items()),
-    ]
-    width = max(len(form) for form, _ in lines)
+    forms = _forms()
+    width = max(map(len, forms))
     wrap = functools.partial(textwrap.fill, width=79, subsequent_indent=" " * (width + 4))
-    return "\n".join(wrap(shows, initial_indent=f"  {form:{width}}  ") for form, shows in lines)
-
-
-def _scenario(record: Publishable) -> str:
-    """The scenario whose settings to show: online if it was measured, as only that has the batcher's."""
-    return "online" if any(load.scenario == "online" for load in record.loads) else "offline"
+    return "\n".join(wrap(shows, initial_indent=f"  {form:{width}}  ") for form, shows in forms.items())
 
 
 def _quoted(part: str) -> str:
@@ -157,30 +121,21 @@ class PictureFile(NamedTuple):
         disk.replace(beside / self.path, plots.draw(self.chart, self.theme))
 
 
-def picture_name(
-    plot: str, case: str, theme: Theme, budget_ms: float | None = None, ending: str = "svg"
-) -> str:
+def picture_name(plot: str, case: str, theme: Theme, ending: str = "svg") -> str:
     """The name of a picture's file; `case` is empty if it shows several."""
-    budget = f"{budget_ms:g}ms" if budget_ms is not None else ""
-    return f"{'-'.join(filter(None, (case, plot, budget, theme)))}.{ending}"
+    return f"{'-'.join(filter(None, (case, plot, theme)))}.{ending}"
 
 
-def link_to(folder: Path, file: Path) -> str:
-    return quote(os.path.relpath(os.path.realpath(folder), Path(os.path.realpath(file)).parent))
-
-
-def _picture(
-    region: "Region", records: Sequence[Publishable], folder: str | None
-) -> tuple[str, list[PictureFile]]:
+def _picture(region: "Region", records: Sequence[Publishable]) -> tuple[str, list[PictureFile]]:
     """HTML that shows the picture in the reader's theme, with its gist as alternative text, and its files,
     relative to the text's; or a sentence on why there is none."""
     marker, image = region.marker, _SHOWN.search(region.match["body"])
     try:
-        chart = plots.chart(marker.plot, records, marker.budget_ms)
+        chart = plots.chart(marker.plot, records)
     except NothingToShowError as error:
         return markdown([str(error)]), []
-    link = (image["folder"] if image else PLOTS) if folder is None else folder
-    names = [picture_name(marker.plot, marker.case, theme, marker.budget_ms) for theme in plots.THEMES]
+    link = image["folder"] if image else PLOTS
+    names = [picture_name(marker.plot, marker.case, theme) for theme in plots.THEMES]
     shown = (
         f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="{link}/{names[1]}">\n'
         f'  <img alt="{html.escape(chart.alternative)}" src="{link}/{names[0]}">\n</picture>'
@@ -238,9 +193,9 @@ class Synced(NamedTuple):
     """The pictures that the text shows, by their paths from its folder, once each."""
 
 
-def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -> Synced:
-    """`text` with every region rendered anew; raises ReadmeError if that is not possible. `folder` links to
-    the pictures; without it a region with a picture keeps its folder, and any other uses PLOTS."""
+def sync(text: str, records: Sequence[Publishable]) -> Synced:
+    """`text` with every region rendered anew; raises ReadmeError if that is not possible. A region with a
+    picture keeps the picture's folder, and any other uses PLOTS."""
     parts: list[str] = []
     drifted: list[str] = []
     pictures: dict[Path, PictureFile] = {}
@@ -250,14 +205,12 @@ def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -
             continue
         kind, chosen = part.marker.kind, _records(part, records)
         if kind == "plot":
-            body, drawn = _picture(part, chosen, folder)
+            body, drawn = _picture(part, chosen)
             pictures |= {picture.path: picture for picture in drawn}
+        elif kind in MARKERS_OF_CASE:
+            body = markdown(MARKERS_OF_CASE[kind][1](chosen[0]))
         else:
-            blocks = (
-                MARKERS_OF_CASE[kind][1](chosen[0]) if part.marker.case else MARKERS_OF_ALL[kind][1](chosen)
-            )
-            shows = (MARKERS_OF_CASE if part.marker.case else MARKERS_OF_ALL)[kind][0]
-            body = markdown(blocks) or f"Nothing has been measured to show {shows}."
+            body = markdown(MARKERS_OF_ALL[kind][1](chosen))
         parts.append(part.filled(body))
         drifted += [part.name] * (parts[-1] != part.match[0])
     return Synced("".join(parts), drifted, [*pictures.values()])

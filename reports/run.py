@@ -134,34 +134,6 @@ _OUTCOMES = pytest.StashKey[Outcomes]()
 def pytest_configure(config: pytest.Config) -> None:
     outcomes = config.stash[_OUTCOMES] = Outcomes()
     config.pluginmanager.register(outcomes, "tritonproof-outcomes")
-    if not hasattr(config, "workerinput"):
-        results = config.option.results.absolute()
-        history_folder = (config.option.history or history.folder_of(results)).absolute()
-        config.pluginmanager.register(HistoryKeeper(results, history_folder), "tritonproof-history")
-
-
-class HistoryKeeper:
-    """A pytest plugin that adds the record that a test names in its property `record` to the history as soon
-    as the test ends, so that a killed run loses none."""
-
-    def __init__(self, results: Path, folder: Path) -> None:
-        self.results, self.folder, self.troubles = results, folder, set[str]()
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        names = [value for name, value in report.user_properties if name == "record"]
-        for name in names if report.when == "teardown" else ():
-            try:
-                record = publishable(files.read(self.results / str(name)))
-                history.append(self.folder, history.rows_of(record))
-            except (OSError, files.RecordError) as error:
-                self.troubles.add(with_fix(error) if isinstance(error, OSError) else str(error))
-
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        for trouble in sorted(self.troubles):
-            terminalreporter.write_line(f"the history lacks measurements of this run: {trouble}")
-        if self.troubles:
-            add_command = commands.tool("reports", f"trend --history {self.folder} --add {self.results}")
-            terminalreporter.write_line(f"add them once that is mended: {add_command}")
 
 
 @pytest.hookimpl(trylast=True)
@@ -171,6 +143,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     outcomes = config.stash[_OUTCOMES]
     records, outcomes.unreadable = written_records(terminalreporter)
     show_summary(terminalreporter, records, outcomes.unreadable)
+    if trouble := add_to_history(records, config.option.results, config.option.history):
+        terminalreporter.write_line(trouble)
     outcomes.status = status_of(exitstatus, outcomes)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         root = Path(os.environ.get("GITHUB_WORKSPACE", config.rootpath))
@@ -242,6 +216,20 @@ def written_records(terminalreporter: Any) -> tuple[list[Publishable], list[str]
         except files.RecordError as error:
             problems.append(visible(str(error)))
     return records, problems
+
+
+def add_to_history(records: Sequence[Publishable], results: Path, folder: Path | None) -> str:
+    """Add the measurements of the records to the history, by default that of the results. Returns a sentence
+    if that is not possible."""
+    folder = folder or history.folder_of(results)
+    rows = [row for record in records for row in history.rows_of(record)]
+    try:
+        if rows:
+            history.append(folder, rows)
+    except OSError as error:
+        command = commands.tool("reports", f"trend --history {folder} --add {results}")
+        return f"the history lacks this run, which {command} adds later: {with_fix(error)}"
+    return ""
 
 
 def further_tables(config: Any, records: Sequence[Publishable]) -> list[Table]:

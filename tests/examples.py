@@ -6,7 +6,6 @@ from typing import Any
 from msgspec import structs
 
 from reports.record import files
-from reports.record.origins import SEVERAL, SINGLE
 from reports.record.schema import (
     COMPONENTS,
     Accuracy,
@@ -71,10 +70,10 @@ def measured_at(where: Origin, one: Record) -> Record:
     """The record with this origin for all of its measurements."""
 
     def stamped(value: Any) -> Any:
-        return value and structs.replace(value, origin=where)
+        several = isinstance(value, tuple)
+        return tuple(map(stamped, value)) if several else value and structs.replace(value, origin=where)
 
-    changes = {name: stamped(getattr(one, name)) for name in SINGLE}
-    changes |= {name: tuple(map(stamped, getattr(one, name))) for name in SEVERAL}
+    changes = {name: stamped(getattr(one, name)) for name in files.MEASURED}
     changes["loads"] = tuple(sorted(changes["loads"], key=point_key))
     return structs.replace(one, machine=structs.replace(one.machine, gpu_uuids=where.gpu_uuids), **changes)
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -342,7 +342,7 @@ def _held_to_modes() -> Iterator[None]:
         assert library.capset(_CAPABILITIES, rights) == 0, os.strerror(ctypes.get_errno())
 
 
-# --- output
+# --- JUnit's XML
 
 
 @dataclass(frozen=True)
@@ -368,9 +368,42 @@ def junit(path: Path) -> dict[str, JunitTest]:
     return tests
 
 
+# --- the commands of the reports
+
+PRINTING: Mapping[str, tuple[str, ...]] = {
+    "tables.md": ("tables",),
+    "published.md": ("published",),
+    "published.csv": ("published", "--format", "csv"),
+    "points.csv": ("csv",),
+    "bencher.json": ("export", "--format", "bencher"),
+    "bigger.json": ("export", "--format", "customBiggerIsBetter"),
+    "smaller.json": ("export", "--format", "customSmallerIsBetter"),
+}
+"""The commands that print what they show of the records of a folder, by a name of a file for it."""
+READING: Mapping[str, tuple[str, ...]] = {
+    **{name: (*words, "--results", "{results}") for name, words in PRINTING.items()},
+    "html": ("html", "--results", "{results}", "--output", "{out}/page.html"),
+    "plots": ("plots", "--results", "{results}", "--output", "{out}/plots"),
+    "readme": ("readme", "{out}/page.md", "--results", "{results}"),
+    "compare": ("compare", "{results}", "{results}"),
+    "merge": ("merge", "{results}", "--output", "{out}/merged"),
+    "trend": ("trend", "--add", "{results}", "--history", "{out}/history"),
+}
+"""Every command that reads records."""
+
+
+def words_of(command: str, results: Path, out: Path) -> list[str]:
+    """The words of one of READING, which writes into the folder `out`."""
+    (out / "page.md").write_text("<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n")
+    return [word.format(results=results, out=out) for word in READING[command]]
+
+
+# --- printed output
+
+
 def records_in(results: Path) -> list[Record]:
     """Every record below a folder, by name."""
-    return [*files.read_folder(results).all().values()]
+    return [*files.read_folder(results).values()]
 
 
 def as_markdown(made: Any) -> str:

@@ -6,13 +6,14 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from msgspec import structs
 
 from reports.compare.paired_scores import PairedScores, pair_scores
 from reports.record import files, per_sample, schema
-from reports.record.commands import ACCURACY, SPEED, UsageError
+from reports.record.commands import ACCURACY, SPEED, UsageError, no_case
 from reports.record.files import RecordError
 from reports.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, P_VALUE, RATIO, THROUGHPUT
 from reports.record.ratio import (
@@ -25,15 +26,56 @@ from reports.record.ratio import (
 )
 from reports.record.sanitize import bold, code, italic, join_markdown
 from reports.record.schema import Load, Mark, Record, Score
-from reports.sources import Source, StoredRecord
 from reports.tables.table import Block, Bullets, Column, Heading, Table, figure, table
 from reports.text.correctness import metric_text, missing_score_reason
 from reports.text.phrases import counted, days_text, first_of, full_point_text, grouped, setting_text
-from reports.text.publishable import name_of
+from reports.text.publishable import Publishable, name_of, publishable
 
 _BUILD = ("digest", "weights", "format", "engine")
 """The fields of a build that are settings; its time and size are results."""
 _DIGEST_LENGTH = 12
+
+
+@dataclass(frozen=True)
+class StoredRecord:
+    """A record as a reader may see it, and its file; the case's other files lie beside that."""
+
+    record: Publishable
+    path: Path
+    letter: str
+    """The letter of its source: A or B."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One of the two sides that are compared."""
+
+    name: str
+    """The argument as given."""
+    letter: str
+    is_file: bool
+    """Whether it is a single record."""
+    records: Mapping[str, StoredRecord]
+    """By case, sorted."""
+
+
+def sources(arguments: Sequence[Path], substring: str = "") -> tuple[Source, Source]:
+    """The records of two arguments, for cases whose name contains `substring`. Raises RecordError if any is
+    unreadable or an argument has none, UsageError if no case has such a name."""
+    before, after = (
+        _source(argument, letter, records, substring)
+        for argument, letter, records in zip(arguments, "AB", files.read_arguments(arguments), strict=True)
+    )
+    return before, after
+
+
+def _source(argument: Path, letter: str, records: Mapping[Path, Record], substring: str) -> Source:
+    stored = [StoredRecord(publishable(record), path, letter) for path, record in records.items()]
+    by_name = {name_of(one.record): one for one in stored}
+    chosen = {name: one for name, one in by_name.items() if substring in name}
+    if not chosen:
+        raise no_case(argument, substring, by_name)
+    return Source(str(argument), letter, argument.is_file(), chosen)
 
 
 class Setting(NamedTuple):
@@ -114,7 +156,7 @@ class CaseChange:
 
 @dataclass(frozen=True)
 class Changes:
-    """The comparison of one source with the first, with the names of cases that only one of them has."""
+    """The comparison of two sources, with the names of cases that only one of them has."""
 
     before: Source
     after: Source
@@ -290,15 +332,12 @@ _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown",
 """The words for a metric; a case's cell has the first that applies to any of its metrics."""
 
 
-def comparison_blocks(changes: Sequence[Changes]) -> list[Block]:
-    blocks: list[Block] = []
-    for comparison in changes:
-        cases = comparison.cases
-        first = cases[0].setup if len(cases) > 1 else []
-        common = [setting for setting in first if all(setting in case.setup for case in cases)]
-        blocks += _overview(comparison, common)
-        blocks += [block for case in cases for block in _case_section(case, common)]
-    return blocks
+def comparison_blocks(changes: Changes) -> list[Block]:
+    cases = changes.cases
+    first = cases[0].setup if len(cases) > 1 else []
+    common = [setting for setting in first if all(setting in case.setup for case in cases)]
+    sections = [block for case in cases for block in _case_section(case, common)]
+    return [*_overview(changes, common), *sections]
 
 
 def _overview(changes: Changes, common: Sequence[Setting]) -> list[Block]:

@@ -7,14 +7,13 @@ columns, in their order.
 import csv
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from reports.record import commands
 from reports.record.disk import is_plain
 from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from reports.record.sanitize import code
@@ -29,9 +28,6 @@ from reports.text.phrases import (
     setting_text,
 )
 from reports.text.publishable import Publishable, name_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FOLDER = Path(__file__).parent
 _NAMES = FOLDER / "names"
@@ -59,13 +55,6 @@ COLUMNS: Mapping[str, Callable[[str], Any]] = {
 }
 PublishedRow = Mapping[str, Any]
 """A published row by column; None where the source does not publish the quantity."""
-
-
-def load() -> "pd.DataFrame":
-    """Every published row in one table, whose columns are COLUMNS."""
-    import pandas as pd  # takes long to import, and `rows` does without
-
-    return pd.DataFrame(rows()).convert_dtypes(convert_floating=False)
 
 
 @functools.cache
@@ -159,11 +148,9 @@ def match_published(record: Publishable) -> Match:
     of_model = [row for row in rows() if row["model"] == model]
     served_alike = [row for row in of_model if served_as(row) == served]
     if not of_model:
-        models = ", ".join(sorted({row["model"] for row in rows()}))
-        missing = f"NVIDIA published no figures of {model}, only of {models}."
+        missing = f"NVIDIA published no figures of {model}."
     elif not served_alike:
-        names = ", ".join(dict.fromkeys(" ".join(filter(None, served_as(row))) for row in of_model))
-        missing = f"NVIDIA published {model} as {names}, not as {' '.join(filter(None, served))}."
+        missing = f"NVIDIA published no figures of {model} as {' '.join(filter(None, served))}."
     return Match(record, [row for row in served_alike if is_same_gpu(record, row)] or served_alike, missing)
 
 
@@ -175,11 +162,6 @@ def served_as(case: Mapping[str, Any]) -> tuple[str | None, ...]:
 
 def is_same_gpu(record: Record, row: PublishedRow) -> bool:
     return bool(row["gpu"] == record.case.target)
-
-
-def measured_points(record: Publishable) -> dict[PointKey, Load]:
-    """The load points, without those at a request rate, as NVIDIA published none."""
-    return {point_key(load): load for load in record.loads if load.request_rate_per_s is None}
 
 
 def published_point(row: PublishedRow) -> PointKey:
@@ -195,7 +177,7 @@ class Pair(NamedTuple):
 
 def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[Pair]:
     """Each published load point that was measured too, in the order of the source."""
-    loads = measured_points(record)
+    loads = {point_key(load): load for load in record.loads}
     return [Pair(loads[published_point(row)], row) for row in rows if published_point(row) in loads]
 
 
@@ -218,9 +200,6 @@ def _ratio(measured: Estimate | None, published: float | None) -> Estimate | Non
 
 
 # --- records beside them -----------------------------------------------------------------------------------
-
-_SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concurrencies")}
-"""What a scenario sweeps, a field of a point's key, and the option of the benchmarks that sets it."""
 
 
 def published_blocks(matches: Sequence[Match]) -> list[Block]:
@@ -263,7 +242,7 @@ def published_section(match: Match) -> list[Block]:
         intro += " It is other hardware, and the ratios hold that too."
     by_gpu = grouped(rows, lambda row: row["gpu"])
     tables = [block for group in by_gpu.values() for block in _gpu_section(record, group)]
-    return [intro, *tables, *_unmatched(match)]
+    return [intro, *(tables or ["No load point was both measured and published."])]
 
 
 def _as_published(value: float | None) -> Cell | None:
@@ -297,20 +276,11 @@ _COLUMNS: Sequence[Column[Pair]] = (
 
 
 def _gpu_section(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
-    """Heading, differences and table for one published GPU; empty without pairs. Of two scenarios, a
-    difference in only one says so."""
+    """Heading, differences and table for one published GPU; empty without pairs."""
     row, points = rows[0], pairs(record, rows)
     if not points:
         return []
-    scenarios_of: dict[str, set[str]] = {}
-    for pair in points:
-        for difference in differences(record, pair.row):
-            scenarios_of.setdefault(difference, set()).add(pair.row["scenario"])
-    all_scenarios = {pair.row["scenario"] for pair in points}
-    differ = [
-        difference if scenarios == all_scenarios else f"{difference} ({min(scenarios)} only)"
-        for difference, scenarios in scenarios_of.items()
-    ]
+    differ = dict.fromkeys(difference for pair in points for difference in differences(record, pair.row))
     lines = [f"Differs: {'; '.join(differ) or 'nothing that both sides state'}"]
     if row["sequence_length"]:
         measured = sequence_length(record).replace("-", "not recorded")
@@ -321,45 +291,6 @@ def _gpu_section(record: Publishable, rows: Sequence[PublishedRow]) -> list[Bloc
             lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
     shown = table(_COLUMNS, points, marks=lambda pair: pair.load.marks)
     return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), shown]
-
-
-def _unmatched(match: Match) -> list[str]:
-    """A line on points only measured, and one on points only published with the command to measure them: the
-    case anew if they need a larger batch than the deployment takes."""
-    record = match.record
-    measured, figures = set(measured_points(record)), set(map(published_point, match.rows))
-    lines = [] if measured & figures else ["No load point was both measured and published."]
-    if alone := measured - figures:
-        lines.append(f"{_counted(alone, 'measured')} not published: {_listed(alone)}.")
-    if alone := figures - measured:
-        largest = max(point.batch for point in alone)
-        grows = largest > record.deployment.max_batch_size
-        sweeps = (
-            (option, _sizes(figures if grows else alone, name)) for name, (_, option) in _SWEEPS.items()
-        )
-        options = "".join(f" {option} {sizes}" for option, sizes in sweeps if sizes)
-        command = commands.run(f"-k {name_of(record)}") + options
-        how = f"Measure them, with the other options of the case's run: `{command}`"
-        if grows:
-            how = f"Measure the case anew: `{command} --deployment max_batch_size={largest}`"
-        lines.append(f"{_counted(alone, 'published')} not measured: {_listed(alone)}. {how}")
-    return lines
-
-
-def _counted(points: Set[PointKey], kind: str) -> str:
-    return f"1 {kind} point was" if len(points) == 1 else f"{len(points)} {kind} points were"
-
-
-def _listed(points: Set[PointKey]) -> str:
-    sweeps = ((scenario, axis, _sizes(points, scenario)) for scenario, (axis, _) in _SWEEPS.items())
-    return "; ".join(f"{scenario}, {axis} {sizes}" for scenario, axis, sizes in sweeps if sizes)
-
-
-def _sizes(points: Iterable[PointKey], scenario: str) -> str:
-    axis, _ = _SWEEPS[scenario]
-    return ",".join(
-        map(str, sorted({getattr(point, axis) for point in points if point.scenario == scenario}))
-    )
 
 
 _SETTINGS = {

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
-from reports.record.sanitize import cut, is_printable, one_line, path_text, quoted, visible
+from reports.record.sanitize import one_line, path_text, quoted, visible
 
 IS_INSTALLED = (Path(__file__).resolve().parents[3] / "pytest_plugin.py").is_file()
 """Whether this is the installed package, whose folder suite/ contains the tree, and not a checkout."""
@@ -61,18 +61,10 @@ def as_typed(path: Path) -> str:
 INPUT = 4
 """Exit status: an argument, a file or a folder cannot be used. A pytest run uses the same status."""
 UNREADABLE = 6
-"""Exit status: some records are unreadable, and the others were shown. Those below take precedence."""
+"""Exit status: some records of a run are unreadable, and the others were shown. Those below take
+precedence."""
 SPEED, INFRASTRUCTURE, ACCURACY = 10, 11, 12
 """Exit statuses: something is too slow, is broken or leaks, or is wrong."""
-
-
-def status_of_unreadable(sentences: Iterable[str]) -> int:
-    """Name every unreadable record on standard error; returns the exit status."""
-    status = 0
-    for sentence in sentences:
-        print(f"left out: {cut(visible(sentence))}", file=sys.stderr)
-        status = UNREADABLE
-    return status
 
 
 class Parser(argparse.ArgumentParser):
@@ -87,20 +79,17 @@ class UsageError(Exception):
     """A command that cannot be carried out; the message says why and what to do."""
 
 
+def no_case(where: Path, substring: str, names: Iterable[str]) -> UsageError:
+    """The error of a substring that is in no case's name."""
+    known = ", ".join(dict.fromkeys(names))
+    return UsageError(f"{where}: no case has {substring!r} in its name. There are: {known}")
+
+
 def path(text: str) -> Path:
     """The path in an option; `~` is a user's home."""
     if not text.strip():
         raise argparse.ArgumentTypeError("an empty path, or no valid one")
-    if not is_printable(text):
-        raise argparse.ArgumentTypeError(
-            f"{quoted(text)} holds control characters, or bytes that are no UTF-8: rename what it names"
-        )
-    try:
-        return Path(text).expanduser()
-    except RuntimeError as error:  # there is no such user
-        raise argparse.ArgumentTypeError(
-            f"{quoted(text)}: there is no such user, or none with a folder: write the path out, from / on"
-        ) from error
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - Path raises an error if there is no such user
 
 
 def count(text: str) -> int:

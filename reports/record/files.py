@@ -1,17 +1,18 @@
-"""Records as JSON files: written whole or not at all, and checked by name and type when read."""
+"""Records as JSON files: written whole or not at all, checked by name and type when read, and for readers
+elsewhere without the names of machines."""
 
+import hashlib
 import json
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
+from msgspec import structs
 
 from reports.record import disk, validate
-from reports.record.sanitize import cut, is_printable, one_line, path_text, visible
-from reports.record.schema import LONGEST_TEXT, Case, Record, case_id
+from reports.record.sanitize import cut, one_line, path_text, visible
+from reports.record.schema import LONGEST_TEXT, Case, Machine, Record, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
 """The suffix of a file of samples beside a record."""
@@ -65,7 +66,7 @@ def read(path: Path) -> Record:
     """Read one record. Raises RecordError, with the file and the key, if it is incomplete or inconsistent."""
     record = parse(Record, path, largest_bytes=_LARGEST_RECORD_BYTES)
     for key, problem in validate.problems(record):
-        raise RecordError(f"{path}: {key}: {problem}. Take the file out of the folder.")
+        raise RecordError(f"{path_text(path)}: {key}: {problem}. Take the file out of the folder.")
     return record
 
 
@@ -77,104 +78,118 @@ def parse(
     try:
         return msgspec.json.decode(disk.content(path, folder, largest_bytes), type=kind)
     except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+        raise RecordError(f"{path_text(path)}: cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 500)
         fix = "Delete the file and measure the case again."
         if "unknown field" in reason or "$.schema" in reason:
             fix = "Use the tritonproof that wrote it, or delete it and measure the case again."
-        raise RecordError(f"{path}: {reason}. {fix}") from error
+        raise RecordError(f"{path_text(path)}: {reason}. {fix}") from error
 
 
-@dataclass(frozen=True)
-class FolderRecords:
-    """The records of several files, and the error of each file that is no record."""
-
-    records: dict[Path, Record]
-    unreadable: dict[Path, str]
-    """Each error names the file and the fix."""
-
-    def all(self) -> Mapping[Path, Record]:
-        """All records, or one RecordError that names every unreadable file."""
-        if self.unreadable:
-            raise RecordError("\n".join(self.unreadable.values()))
-        return self.records
+def read_folder(results: Path) -> dict[Path, Record]:
+    """Every record below a results folder, by name; none if there is no such folder. Raises RecordError as
+    `read_arguments` does."""
+    (records,) = _read_each([(results, record_paths(results))])
+    return records
 
 
-def read_folder(results: Path) -> FolderRecords:
-    """Every record below `results` by name. A file that is not named after its case counts as unreadable: a
-    copy of a record would add a second row for one measurement. Raises RecordError as `record_paths` does."""
-    contents = read_each(record_paths(results))
-    for path, record in [*contents.records.items()]:
-        if path != (expected := path_of(record.case, results)):
-            contents.unreadable[path] = (
-                f"{path}: holds the case whose file is {expected}. Give it that name, or take it out of the "
-                "folder."
-            )
-            del contents.records[path]
+def read_arguments(arguments: Sequence[Path]) -> list[dict[Path, Record]]:
+    """The records of each argument, by name. Raises one RecordError that names every unreadable file, or the
+    first argument without records."""
+    return _read_each([(argument, record_files(argument)) for argument in arguments])
+
+
+def _read_each(sources: Sequence[tuple[Path, Sequence[Path]]]) -> list[dict[Path, Record]]:
+    contents: list[dict[Path, Record]] = []
+    problems: dict[Path, str] = {}
+    for argument, paths in sources:
+        contents.append({})
+        for path in paths:
+            try:
+                contents[-1][path] = read_given(path, argument)
+            except RecordError as error:
+                problems[path] = str(error)
+    if problems:
+        raise RecordError("\n".join(problems.values()))
     return contents
 
 
-def read_each(paths: Sequence[Path]) -> FolderRecords:
-    """Read several records; an unreadable one never hides the others."""
-    contents = FolderRecords({}, {})
-    for path in paths:
-        try:
-            contents.records[path] = read(path)
-        except RecordError as error:
-            contents.unreadable[path] = str(error)
-    return contents
+def read_given(path: Path, argument: Path) -> Record:
+    """Read a record that is an argument or lies in one. Raises RecordError as `read` does, and if a file of a
+    folder is not named after its case: a copy would add a second row for one measurement."""
+    record = read(path)
+    expected = path_of(record.case, argument)
+    if argument.is_dir() and path not in (expected, argument / expected.name):
+        raise RecordError(
+            f"{path_text(path)}: holds the case whose file is {expected}. Give it that name, or take it out "
+            "of the folder."
+        )
+    return record
+
+
+def record_files(argument: Path) -> list[Path]:
+    """The files of an argument's records: of the record itself, of a results folder, or of a folder of one
+    target. Raises RecordError if there are none."""
+    if argument.is_file() and is_record(argument):
+        # The argument itself may be a link; the files of the case lie where it leads.
+        return [argument.resolve() if argument.is_symlink() else argument]
+    paths = record_paths(argument) or record_paths_in(argument)
+    if not paths:
+        problem = "no record, nor a folder of records" if argument.exists() else "no such file or folder"
+        raise RecordError(f"{argument}: {problem}. Give a folder of records (TARGET/CASE.json), or one.")
+    return paths
 
 
 def record_paths(results: Path) -> list[Path]:
-    """The record files below a results folder, by name. Raises as `listed` does, and RecordError if a
-    target's folder is a symbolic link, which other readers do not follow, or if records lie beside the
-    targets' folders: a reader of one level would miss the other."""
-    paths = [
-        path for path in listed(results, "*/*.json") if is_record(path) and path.parent.name != SUPERSEDED
-    ]
-    for path in record_paths_in(results) if paths else ():
-        if _begins_as_record(path):
-            raise RecordError(
-                f"{path}: lies beside the folder of a target that holds records, such as {paths[0]}. Move it "
-                "into the folder of its own target, or take it out."
-            )
-    for folder in dict.fromkeys(path.parent for path in paths):
-        if folder.is_symlink():
-            raise RecordError(
-                f"{folder}: it is a symbolic link, and no folder of a target's. Put the folder itself there, "
-                "or give the one that it leads to."
-            )
-    return paths
+    """The record files below a results folder, by name."""
+    paths = disk.strict_glob(results, "*/*.json")
+    return [path for path in paths if is_record(path) and path.parent.name != SUPERSEDED]
 
 
 def record_paths_in(folder: Path) -> list[Path]:
-    return [path for path in listed(folder, "*.json") if is_record(path)]
-
-
-def _begins_as_record(path: Path) -> bool:
-    """Whether a file looks like a record, not like one of pytest-benchmark's; true if unreadable."""
-    try:
-        with disk.opened(path) as file:
-            return re.match(rb'\s*\{\s*"case"\s*:', file.read(100)) is not None
-    except OSError:
-        return True
-
-
-def listed(folder: Path, pattern: str) -> list[Path]:
-    """The paths below a foreign folder, as `disk.strict_glob` gives them. Raises RecordError for a name
-    with control characters: printed, it could pass for output of the suite."""
-    paths = disk.strict_glob(folder, pattern)
-    for path in paths:
-        if not is_printable(str(path.relative_to(folder))):
-            raise RecordError(
-                f"{path_text(path)}: its name holds control characters, or bytes that are no UTF-8. Rename "
-                "it, or take it out of the folder."
-            )
-    return paths
+    """The record files of a folder of one target, by name."""
+    return [path for path in disk.strict_glob(folder, "*.json") if is_record(path)]
 
 
 def is_record(path: Path) -> bool:
     """Whether a file is a record by its name and its folder's name, and not a file beside one."""
     is_beside = path.name.endswith(SAMPLES_SUFFIX) or path.parent.name.endswith(SEARCH_SUFFIX)
     return path.suffix == ".json" and not is_beside and not path.name.startswith(".")
+
+
+# --- the machines of measurements --------------------------------------------------------------------------
+
+MEASURED = tuple(
+    name
+    for name, hint in get_type_hints(Record).items()
+    if any("origin" in getattr(kind, "__struct_fields__", ()) for kind in get_args(hint))
+)
+"""The fields of a record that have an origin: one measurement, None, or a tuple of measurements."""
+
+
+def machine_digest(machine: Machine) -> str:
+    """Eight hexadecimal digits that identify a machine's stamp."""
+    stamp = json.dumps(msgspec.to_builtins(machine), sort_keys=True)
+    return hashlib.sha256(stamp.encode()).hexdigest()[:8]
+
+
+def without_names(record: Record) -> Record:
+    """The record without the names of hosts and the UUIDs of GPUs, for readers elsewhere."""
+    changes = {name: _without_names(getattr(record, name)) for name in MEASURED}
+    return structs.replace(record, machine=structs.replace(record.machine, gpu_uuids=()), **changes)
+
+
+def _without_names(measured: Any) -> Any:
+    """The measurement, and any inside it such as the load point of a search, without these names."""
+    if measured is None:
+        return None
+    if isinstance(measured, tuple):
+        return tuple(map(_without_names, measured))
+    inside = {
+        name: _without_names(getattr(measured, name))
+        for name in ("load", "accuracy")
+        if hasattr(measured, name)
+    }
+    origin = measured.origin and structs.replace(measured.origin, host="", gpu_uuids=())
+    return structs.replace(measured, origin=origin, **inside)

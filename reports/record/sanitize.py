@@ -42,11 +42,6 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
 
 
-def in_json(text: str) -> str:
-    """JSON text with the same characters escaped as JSON escapes them: `\\u202e`."""
-    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
 def one_line(text: str, longest: int = LONGEST) -> str:
     """The visible text on one line of at most so many characters, with `...` if it was cut."""
     return cut(" ".join(visible(cut(text, 4 * longest)).split()), longest)

@@ -1,4 +1,4 @@
-"""Renders tables, and the text between them, as markdown, HTML, CSV and JSON and for a terminal.
+"""Renders tables, and the text between them, as markdown, HTML and CSV and for a terminal.
 
 This module escapes all text, whatever its origin, once. Functions import pandas, rich and markdown-it-py.
 """
@@ -7,12 +7,11 @@ import dataclasses
 import functools
 import io
 import itertools
-import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports.record.sanitize import in_json, markdown_text, one_line, plain
+from reports.record.sanitize import markdown_text, one_line, plain
 from reports.tables.table import Block, Bullets, Heading, Table
 
 if TYPE_CHECKING:
@@ -93,33 +92,7 @@ def _parser() -> "MarkdownIt":
     return parser
 
 
-# --- JSON and CSV ------------------------------------------------------------------------------------------
-
-
-def as_json(blocks: Iterable[Block]) -> str:
-    """Each table with the headings above it: its columns, its rows by title, and its notes."""
-    tables = []
-    for section, table in _sections(blocks):
-        columns = [
-            {
-                "title": item.title,
-                "unit": item.quantity and item.quantity.unit,
-                "meaning": item.meaning or None,
-            }
-            for item in table.columns
-        ]
-        rows = []
-        for row in table.rows:
-            cells: dict[str, Any] = {}
-            for column, cell in zip(table.columns, row.cells, strict=True):
-                known = {name: value for name, value in vars(cell).items() if value is not None}
-                cells[column.title] = plain(cell.text) if cell.value is None else known
-            marks = [{"code": item.code, "text": item.text} for item in row.marks]
-            rows.append({"cells": cells, "marks": marks})
-        lines = [note.lines if isinstance(note, Bullets) else [note] for note in (table.legend, *table.notes)]
-        notes = [plain(item) for item in itertools.chain(*lines) if item]
-        tables.append({"section": section, "columns": columns, "rows": rows, "notes": notes})
-    return in_json(json.dumps(tables, indent=2, ensure_ascii=False))
+# --- CSV ---------------------------------------------------------------------------------------------------
 
 
 def as_csv(blocks: Iterable[Block]) -> str:
@@ -252,7 +225,6 @@ def _lines(table: Table) -> list[str]:
 RENDERINGS: Mapping[str, Callable[[Sequence[Block]], str]] = {
     "markdown": markdown,
     "html": html,
-    "json": as_json,
     "csv": as_csv,
 }
 

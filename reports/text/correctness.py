@@ -173,9 +173,6 @@ def metric_text(score: schema.Score, value: float) -> str:
 
 # --- answers ---
 
-NOISY = 1e-4
-"""Passing answers that differ by more than this share of the spread between samples are marked. Measured on
-correct FP32 models, answers differ by 0 to 1.5e-6."""
 ALL_ALIKE = "all samples have the same answer, so that swapped answers cannot be seen"
 
 
@@ -204,13 +201,7 @@ def verified_answers_text(loads: Sequence[schema.Load]) -> str:
     left_out = sum(check.left_out for check in checks)
     if left_out:
         text += f" ({COUNT.text(left_out)} by their integers alone, as a few of these differ)"
-    if wrong:
-        return f"{text}: {COUNT.text(wrong)} were wrong."
-    if verified < 30:
-        return f"{text}, none was wrong."
-    # The rule of three, for n right answers in a row: 1 - 0.05 ** (1 / n) is less than 3 / n.
-    bound = f"with 95 % confidence fewer than one in {COUNT.text(verified // 3)} is"
-    return f"{text}, none was wrong: {bound}."
+    return f"{text}: {COUNT.text(wrong)} were wrong." if wrong else f"{text}, none was wrong."
 
 
 def conversation_text(conversation: schema.Conversation) -> str:
@@ -242,10 +233,8 @@ def same_answers_text(same: schema.SameAnswers) -> str:
 
 
 def answer_remarks(same: schema.SameAnswers) -> str:
-    """Remarks on passing answers: noisy, not all compared, or all alike; may be empty."""
+    """Remarks on passing answers: not all compared, or all alike; may be empty."""
     texts = []
-    if same.relative_difference is not None and same.relative_difference > NOISY:
-        texts.append(f"noisy: most models stay below {NOISY:g}")
     if same.left_out:
         texts.append(
             f"{COUNT.text(same.left_out)} compared by their integers alone, as a few of these differ"

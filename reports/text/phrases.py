@@ -4,9 +4,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from string import ascii_lowercase
 from typing import Any, TypeVar
 
-from reports.record.origins import origins_of
+from reports.record.files import MEASURED
 from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from reports.record.schema import REMOTE, Case, Efficiency, Load, Record, Soak
+from reports.record.schema import REMOTE, Case, Efficiency, Load, Origin, Record, Soak
 
 # The names that a reader knows, by mnemonic. Any other mnemonic is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -122,7 +122,7 @@ def days_text(times: Iterable[str]) -> str:
 
 def measured_text(records: Sequence[Record]) -> str:
     """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`, as far as known."""
-    origins = [origin for record in records for origin in origins_of(record)]
+    origins = [origin for record in records for origin in _origins_of(record)]
     commits = [
         origin.commit[:_COMMIT_LENGTH] + ("" if origin.clean else ", changed")
         for origin in origins
@@ -139,6 +139,14 @@ def measured_text(records: Sequence[Record]) -> str:
             between = "; " if any(", " in value for value in distinct) else ", "
             texts.append(beginning + first_of(distinct, _LISTED, between))
     return "; ".join(texts)
+
+
+def _origins_of(record: Record) -> list[Origin]:
+    """The origins of the record's measurements, each once, the earliest run first."""
+    fields = (getattr(record, name) for name in MEASURED)
+    measured = (one for field in fields for one in (field if isinstance(field, tuple) else (field,)) if one)
+    origins = {one.origin for one in measured if one.origin is not None}
+    return sorted(origins, key=lambda origin: (origin.started, origin.run, origin.host, origin.gpu_uuids))
 
 
 def first_of(values: Sequence[str], most: int, between: str = ", ", count: int | None = None) -> str:

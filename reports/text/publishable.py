@@ -10,7 +10,6 @@ import msgspec
 from msgspec import structs
 
 from reports.record import files
-from reports.record.origins import without_names
 from reports.record.quantities import LATENCY_BUDGET, NOT_SHOWN
 from reports.record.schema import SPEED, Estimate, Load, Record, Search, Struct, case_id
 from reports.text import correctness
@@ -82,14 +81,9 @@ def _speeds(part: type[Struct]) -> Mapping[str, Any]:
     }
 
 
-def read_all(results: Path, *, anonymous: bool = False) -> list[Publishable]:
-    """Every record below a results folder, without hosts and UUIDs if anonymous; raises RecordError."""
-    return publishable_records(files.read_folder(results).all(), anonymous=anonymous)
-
-
-def publishable_records(records: Mapping[Path, Record], *, anonymous: bool = False) -> list[Publishable]:
-    """The records of several files as a reader may see them."""
-    return [publishable(without_names(record) if anonymous else record) for record in records.values()]
+def read_all(results: Path) -> list[Publishable]:
+    """Every record below a results folder as a reader may see it; raises RecordError."""
+    return [publishable(record) for record in files.read_folder(results).values()]
 
 
 def _why_no_speed(record: Record) -> str:

@@ -1,5 +1,5 @@
-"""All report commands read records alike and name unreadable ones, keep what they do not write, and end with the
-exit status of a run."""
+"""All report commands name every unreadable record, keep what they do not write, and end with the exit status of a
+run."""
 
 import os
 import subprocess
@@ -10,39 +10,14 @@ from pathlib import Path
 import pytest
 
 from reports.record import disk, files
-from reports.record.commands import INPUT, UNREADABLE
+from reports.record.commands import INPUT
 from reports.record.schema import case_id
 from tests import examples
 from tests.conftest import Reports
+from tests.helpers import words_of
 
 WHOLE = examples.measured_at(examples.origin(), examples.record())
 OTHER = examples.random_weights()
-PAGE = "report.html"
-SHOWING: dict[str, Callable[[Path], list[object]]] = {
-    "tables": lambda results: ["tables", "--results", results],
-    "html": lambda results: ["html", "--results", results, "--output", PAGE],
-    "csv": lambda results: ["csv", "--results", results],
-    "export": lambda results: ["export", "--format", "bencher", "--results", results],
-    "published": lambda results: ["published", "--format", "csv", "--results", results],
-    "plots": lambda results: ["plots", "--results", results, "--output", results.parent / "plots"],
-    "compare": lambda results: ["compare", results, results.parent / "other"],
-    "trend": lambda results: ["trend", "--history", results.parent / "history", "--add", results],
-}
-"""Commands that show all readable records."""
-
-
-def _readme(results: Path) -> list[object]:
-    page = results.parent / "page.md"
-    page.write_text("<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n")
-    return ["readme", page, "--results", results]
-
-
-WRITING: dict[str, Callable[[Path], list[object]]] = {
-    "merge": lambda results: ["merge", results, "--output", results.parent / "out"],
-    "readme": _readme,
-}
-"""Commands whose output replaces records, or pages made of them."""
-READING = SHOWING | WRITING
 
 
 @pytest.fixture
@@ -53,87 +28,18 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return examples.store(tmp_path / "results", WHOLE, OTHER)
 
 
-# --- damaged records ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("command", ["tables.md", "readme", "compare", "merge", "trend"])
+def test_every_damaged_record_is_named(command: str, results: Path, refused: Callable[..., str]) -> None:
+    damaged = [files.path_of(record.case, results) for record in (WHOLE, OTHER)]
+    for path in damaged:
+        path.write_text("{")
 
+    text = refused(*words_of(command, results, results.parent))
 
-def _into_folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "is empty": lambda path: path.write_bytes(b""),
-    "is cut": lambda path: path.write_bytes(path.read_bytes()[:200]),
-    "is a folder": _into_folder,
-    "has a value that is none": lambda path: path.write_text(
-        path.read_text().replace('"build_time_s": ', '"build_time_s": -')
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("reader", "damage"), [*((name, "is cut") for name in SHOWING), *(("tables", name) for name in DAMAGE)]
-)
-def test_readable_records_are_shown_and_status_reports_damage(
-    reader: str, damage: str, results: Path, reports: Reports
-) -> None:
-    damaged = files.path_of(OTHER.case, results)
-    DAMAGE[damage](damaged)
-
-    result = reports(*SHOWING[reader](results))
-
-    assert result.status == UNREADABLE
-    assert f"{damaged}: " in result.err
-    assert case_id(WHOLE.case) in (Path(PAGE).read_text() if reader == "html" else result.out)
-
-
-def test_page_leaves_out_case_with_damaged_samples(results: Path, reports: Reports) -> None:
-    samples_file = files.path_of(WHOLE.case, results).with_suffix(files.SAMPLES_SUFFIX)
-    samples_file.write_text("{")
-
-    result = reports(*SHOWING["html"](results))
-
-    assert result.status == UNREADABLE
-    assert f"{samples_file}: " in result.err
-    page = Path(PAGE).read_text()
-    assert case_id(OTHER.case) in page
-    assert case_id(WHOLE.case) not in page
-
-
-def test_damaged_record_outside_selection_is_not_named(results: Path, reports: Reports) -> None:
-    files.path_of(OTHER.case, results).write_text("{")
-
-    result = reports("tables", "--results", results, "-k", case_id(WHOLE.case))
-
-    assert (result.status, result.err) == (0, "")
-
-
-@pytest.mark.parametrize("reader", [*WRITING, "tables"])
-def test_merge_and_readme_refuse_damaged_records(
-    reader: str, results: Path, refused: Callable[..., str]
-) -> None:
-    """So does a command that only reads, if every record is damaged."""
-    for record in (OTHER,) if reader in WRITING else (WHOLE, OTHER):
-        files.path_of(record.case, results).write_text("{")
-
-    assert str(files.path_of(OTHER.case, results)) in refused(*READING[reader](results))
+    assert all(f"{path}: " in text for path in damaged)
 
 
 # --- folders -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("reader", READING)
-@pytest.mark.parametrize("is_link", [True, False], ids=["a linked target", "a record beside the targets"])
-def test_folder_with_unreadable_parts_is_refused(
-    is_link: bool, reader: str, results: Path, refused: Callable[..., str]
-) -> None:
-    place = results / ("t4" if is_link else "x.json")
-    if is_link:
-        place.symlink_to(results.parent / "other" / "a40")
-    else:
-        files.write(examples.record(loads=()), place)
-
-    assert refused(*READING[reader](results)).startswith(f"error: {place}: ")
 
 
 def test_linked_folder_given_directly_is_read(results: Path, printed: Callable[..., str]) -> None:
@@ -187,20 +93,16 @@ def one_record(tmp_path: Path) -> Path:
     return examples.store(tmp_path / "results", examples.record(loads=()))
 
 
-def words_of(command: str, results: Path) -> list[object]:
-    return [command, results] if command == "merge" else [command, "--results", results]
-
-
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("command", "option"), [("merge", "--output"), ("trend", "--history")])
+@pytest.mark.parametrize("command", ["merge {} --output", "trend --add {} --history"])
 def test_non_folder_output_is_refused_and_kept(
-    command: str, option: str, kind: str, tmp_path: Path, one_record: Path, refused: Callable[..., str]
+    command: str, kind: str, tmp_path: Path, one_record: Path, refused: Callable[..., str]
 ) -> None:
     path = tmp_path / "there"
     KINDS[kind](path)
     before = path.lstat().st_ino
 
-    assert str(path) in refused(*words_of(command, one_record), option, path)
+    assert str(path) in refused(*command.format(one_record).split(), path)
     assert path.lstat().st_ino == before
 
 

@@ -28,6 +28,7 @@ from reports.record.schema import (
     VerifiedAnswers,
 )
 from tests import examples
+from tests.helpers import PRINTING
 from tests.text.every_output import Reporter
 
 FOLDER = Path(__file__).parent
@@ -36,15 +37,6 @@ _RECORDS = ("readme", "h200")
 _PAIR = tuple(
     f"reports/readme/cpu/cpu-resnet50-micro-onnx-{precision}.json" for precision in ("fp32", "int8")
 )
-_COMMANDS = {
-    "tables.md": ("tables",),
-    "published.md": ("published",),
-    "published.csv": ("published", "--format", "csv"),
-    "points.csv": ("csv",),
-    "bencher.json": ("export", "--format", "bencher"),
-    "bigger.json": ("export", "--format", "customBiggerIsBetter"),
-    "smaller.json": ("export", "--format", "customSmallerIsBetter"),
-}
 _UNSEEN = ("script", "style", "svg", "title")
 
 
@@ -114,7 +106,7 @@ def _examples() -> list[Record]:
 def _outputs_of(folder: Path) -> dict[str, str]:
     results = "--results", str(folder)
     texts = {f"summary-{columns}.txt": _summary(folder, columns) for columns in ("80", "300")}
-    texts |= {name: _said(*command, *results) for name, command in _COMMANDS.items()}
+    texts |= {name: _said(*command, *results) for name, command in PRINTING.items()}
     texts["page.txt"] = _page(*results)
     return {f"{folder.name}-{name}": text.replace(str(folder), folder.name) for name, text in texts.items()}
 

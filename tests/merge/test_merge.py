@@ -1,32 +1,20 @@
 """A merge of several folders writes all records whole, or nothing."""
 
-import itertools
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import structs
 
 from reports.merge import merge
-from reports.record import disk, files, per_sample
+from reports.record import disk, files
 from reports.record.files import RecordError
-from reports.record.schema import Case, Record, Serving, Start
+from reports.record.schema import Case, Record
 from tests import examples
-from tests.helpers import closed, records_in
+from tests.helpers import closed
 
 CASE = "a40-resnet50-onnx-trt-fp16"
-WHOLE = examples.measured_at(
-    examples.origin(),
-    examples.record(
-        gates=(examples.gate(),),
-        starts=(Start("offline", 1.0, 2.0, 3.0), Start("online", 1.5, 2.5, 3.5)),
-        search=examples.search(accuracy=examples.accuracy()),
-        price_per_hour=2.5,
-    ),
-)
-LOGS, SAMPLES, CONFIG = f"{CASE}.server.log", f"{CASE}.samples.json", f"{CASE}.search/config.pbtxt"
+WHOLE = examples.measured_at(examples.origin(), examples.complete())
 
 
 def on(target: str) -> Record:
@@ -34,14 +22,6 @@ def on(target: str) -> Record:
     case = structs.replace(WHOLE.case, target=target)
     machine = structs.replace(WHOLE.machine, gpu=f"NVIDIA {target.upper()}")
     return structs.replace(WHOLE, case=case, machine=machine)
-
-
-def shards(folder: Path, *parts: dict[str, Any]) -> list[Path]:
-    """A folder for each part, with the whole record and these fields changed."""
-    return [
-        examples.store(folder / f"job-{n}", structs.replace(WHOLE, **changes))
-        for n, changes in enumerate(parts)
-    ]
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -69,194 +49,102 @@ def test_records_of_three_machines_arrive_with_their_files(tmp_path: Path) -> No
     (folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.server.log").write_text("started")
     expected = {name: data for folder in folders for name, data in content(folder).items()}
 
-    merged = merge(folders, tmp_path / "out")
-
-    assert (merged.records, merged.joined, merged.left_out) == (3, [], [])
+    assert merge(folders, tmp_path / "out") == 3
     assert len(expected) == 5
     assert content(tmp_path / "out") == expected
 
 
-def test_parts_of_a_case_merge_in_any_order(tmp_path: Path) -> None:
-    empty: dict[str, Any] = {
-        "conversion": None, "accuracy": None, "search": None, "gates": (), "loads": (), "starts": (), "efficiency": (),
-        "price_per_hour": None,
-    }  # fmt: skip
-    parts = shards(
-        tmp_path,
-        empty | {"loads": WHOLE.loads[:1], "conversion": WHOLE.conversion},
-        empty | {"loads": WHOLE.loads[1:3], "accuracy": WHOLE.accuracy, "starts": WHOLE.starts[:1]},
-        empty | {"loads": WHOLE.loads[3:], "search": WHOLE.search, "starts": WHOLE.starts[1:]},
-        empty | {"gates": WHOLE.gates, "serving": None},
-        {"loads": WHOLE.loads[:2]},
-    )
-    outputs = []
-    for number, order in enumerate(itertools.islice(itertools.permutations(parts), 0, None, 17)):
-        merged = merge([*order, order[0]], tmp_path / f"out-{number}")
-        assert merged.joined == [CASE]
-        outputs.append(content(tmp_path / f"out-{number}"))
-    assert records_in(tmp_path / "out-0") == [WHOLE]
-    assert outputs == outputs[:1] * len(outputs)
-    merge([tmp_path / "out-0", *parts], tmp_path / "again")
-    assert content(tmp_path / "again") == outputs[0]
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """A folder of one record."""
+    return examples.store(tmp_path / "job", WHOLE)
 
 
-def test_later_record_replaces_earlier_results(tmp_path: Path) -> None:
-    old = {"loads": WHOLE.loads[:3], "updated": "2026-03-01T00:00:00+00:00"}
-    starts = (Start("offline", 9.0, 9.0, 9.0, examples.origin(run=2)),)
-    build = structs.replace(WHOLE.build, build_time_s=1.0)
-    new = {"loads": WHOLE.loads[3:], "starts": starts, "build": build, "updated": "2026-03-02T00:00:00+00:00"}
-    first, second = shards(tmp_path, new, old)
-    for number, folder in enumerate((first, second)):
-        (folder / "a40" / LOGS).write_text(str(number))
-
-    merged = merge([first, second], tmp_path / "out")
-
-    (record,) = records_in(tmp_path / "out")
-    assert (record.starts[0], record.build, record.updated) == (starts[0], build, new["updated"])
-    assert len(record.loads) == 5
-    assert content(tmp_path / "out")[f"a40/{LOGS}"] == b"0"
-    assert merged.left_out == [second / "a40" / LOGS], "of two logs one stays, and the other is named"
-
-
-def test_equal_figures_of_two_runs_merge(tmp_path: Path) -> None:
-    assert WHOLE.conversion
-    again = structs.replace(WHOLE.conversion, origin=examples.origin("node2", 2))
-    merge(shards(tmp_path, {"loads": WHOLE.loads[:3]}, {"conversion": again}), tmp_path / "out")
-    assert len(records_in(tmp_path / "out")[0].loads) == 5
-
-
-def test_reason_for_missing_metric_follows_the_ledger(tmp_path: Path) -> None:
-    missing = {"accuracy_missing": "no data set", "updated": "2026-03-02T00:00:00+00:00"}
-    table: list[tuple[dict[str, Any], dict[str, Any], str | None]] = [
-        ({"accuracy": None, **missing}, {}, None),
-        ({"accuracy": None}, missing, "no data set"),
-        ({"accuracy": None}, {"accuracy": None, **missing}, "no data set"),
-    ]
-    for number, (first, second, expected) in enumerate(table):
-        merge(shards(tmp_path / str(number), first, second), tmp_path / f"out-{number}")
-        assert records_in(tmp_path / f"out-{number}")[0].accuracy_missing == expected
-
-
-def test_left_out_files_are_named(tmp_path: Path) -> None:
-    (shard,) = shards(tmp_path, {})
-    old = examples.store(shard / "a40", WHOLE) / "a40"
-    old = old.rename(shard / "a40" / "superseded") / f"{CASE}.json"
-    (shard / "a40" / "other.server.log").write_text("started")
-    (shard / "a40" / f".{CASE}.json.lock").touch()
-    assert merge([shard], tmp_path / "out").left_out == [shard / "a40" / "other.server.log", old]
+def test_files_of_no_record_are_left_out(job: Path, tmp_path: Path) -> None:
+    examples.store(job / "a40", WHOLE)
+    (job / "a40" / "a40").rename(job / "a40" / "superseded")
+    (job / "a40" / "other.server.log").write_text("started")
+    (job / "a40" / f".{CASE}.json.lock").touch()
+    disk.replace(job / "a40" / f"{CASE}.search" / ".lock", b"")
+    merge([job], tmp_path / "out")
     assert list(content(tmp_path / "out")) == [f"a40/{CASE}.json"]
 
 
-def test_link_given_directly_is_followed(tmp_path: Path) -> None:
-    (shard,), other = shards(tmp_path, {}), examples.store(tmp_path / "b", on("t4"))
-    (shard / "a40" / LOGS).write_text("started")
+def test_case_in_two_files_is_refused(job: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    again = examples.store(tmp_path / "again", WHOLE)
+    for order in ((job, again), (again, job)):
+        text = refused(*order)
+        assert all(str(files.path_of(WHOLE.case, folder)) in text for folder in order)
+
+
+def test_file_that_two_arguments_reach_counts_once(job: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(job)
+    assert merge([job, job / "a40", tmp_path / "link"], tmp_path / "out") == 1
+    assert content(tmp_path / "out") == content(job)
+
+
+def test_link_given_directly_is_followed(job: Path, tmp_path: Path) -> None:
+    other = examples.store(tmp_path / "b", on("t4"))
+    (job / "a40" / f"{CASE}.server.log").write_text("started")
     (tmp_path / "folder").symlink_to(other)
-    (tmp_path / "record.json").symlink_to(files.path_of(WHOLE.case, shard))
+    (tmp_path / "record.json").symlink_to(files.path_of(WHOLE.case, job))
     merge([tmp_path / "folder", tmp_path / "record.json"], tmp_path / "out")
-    assert content(tmp_path / "out") == content(shard) | content(other)
+    assert content(tmp_path / "out") == content(job) | content(other)
 
 
-CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
-    "build": ({"build": structs.replace(WHOLE.build, digest="77aa")}, "build.digest 0f3c 77aa"),
-    "deployment": (
-        {"deployment": structs.replace(WHOLE.deployment, instances=2)},
-        "deployment.instances 1 2",
-    ),
-    "server": (
-        {"serving": Serving("embedded", "2.61.0", "python", "system")},
-        "serving.triton 2.51.0 2.61.0",
-    ),
-    "libraries": (
-        {"serving": Serving("embedded", "2.51.0", "python", "system", versions={"torch": "2.5.0"})},
-        "serving.versions.torch none 2.5.0",
-    ),
-    "machine": ({"machine": structs.replace(WHOLE.machine, cores=32)}, "machine.cores 16 32"),
-    "point": (
-        {"loads": (examples.load("offline", 8, 1001.0, origin=examples.origin()),)},
-        "loads offline 8 1",
-    ),
-    "accuracy": ({"accuracy": examples.accuracy(samples=400, origin=examples.origin())}, "accuracy"),
-    "conversion": ({"conversion": examples.failed_conversion()}, "conversion"),
-    "search": ({"search": examples.search(budget_ms=20.0)}, "search"),
-    "price": ({"price_per_hour": 3.0}, "price_per_hour"),
-}
-
-
-@pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_contradicting_records_are_named_with_differences(
-    name: str, tmp_path: Path, refused: Callable[..., str]
+def test_two_machines_of_one_target_are_refused(
+    job: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    changes, expected = CONTRADICTIONS[name]
-    folders = shards(tmp_path, {}, changes)
-    for order in (folders, folders[::-1]):
-        (line,) = [line for line in refused(*order).splitlines() if line.startswith("- ")]
-        assert all(str(files.path_of(WHOLE.case, folder)) in line for folder in folders)
-        assert [word for word in expected.split() if word not in line] == []
-
-
-def test_two_machines_of_one_target_are_refused(tmp_path: Path, refused: Callable[..., str]) -> None:
     machine = structs.replace(WHOLE.machine, versions={"python": "3.11.7", "torch": "2.14\n::error::forged"})
-    other = {"case": Case("a40", "nnunet", "onnx", None, "fp16"), "machine": machine}
-    text = refused(*shards(tmp_path, {}, other))
+    case = Case("a40", "nnunet", "onnx", None, "fp16")
+    text = refused(job, examples.store(tmp_path / "b", structs.replace(WHOLE, case=case, machine=machine)))
     assert "target a40" in text
     assert "versions.torch" in text
-    assert not any(line.startswith("::") for line in text.splitlines())
+    assert len(text.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", [CONFIG, SAMPLES])
-def test_differing_files_beside_records_are_a_contradiction(
-    name: str, tmp_path: Path, refused: Callable[..., str]
+def test_gpus_of_one_machine_are_merged(job: Path, tmp_path: Path) -> None:
+    machine = structs.replace(WHOLE.machine, gpu_uuids=("GPU-another",))
+    other = structs.replace(WHOLE, case=Case("a40", "nnunet", "onnx", None, "fp16"), machine=machine)
+    assert merge([job, examples.store(tmp_path / "b", other)], tmp_path / "out") == 2
+
+
+@pytest.mark.parametrize("place", ["", "a40", "new/deep", "link"])
+def test_output_inside_an_input_is_refused(
+    place: str, job: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    folders = shards(tmp_path, {"loads": WHOLE.loads[:3]}, {"loads": WHOLE.loads[3:]})
-    for score, folder in enumerate(folders):
-        sample_scores = per_sample.SampleScores(
-            WHOLE.case, "0f3c", ("a",), {"top-1": {"served": (score,)}}, ()
-        )
-        path = folder / "a40" / name
-        per_sample.write(sample_scores, path) if name == SAMPLES else disk.replace(path, str(score).encode())
-    assert str(folders[0] / "a40" / name) in refused(*folders)
-
-
-@pytest.mark.parametrize("place", ["", "a40", "new", "new/deep", "link"])
-def test_output_inside_an_input_is_refused(place: str, tmp_path: Path, refused: Callable[..., str]) -> None:
-    shard, other = shards(tmp_path, {}, {})
-    (shard / "here").mkdir()
-    (tmp_path / "out").symlink_to(shard / "here" if place == "link" else shard / place)
-    assert "--output" in refused(other, shard)
-    merge([other, shard], tmp_path / "beside")
+    other = examples.store(tmp_path / "b", on("t4"))
+    (job / "here").mkdir()
+    (tmp_path / "out").symlink_to(job / "here" if place == "link" else job / place)
+    assert "--output" in refused(other, job)
+    merge([other, job], tmp_path / "beside")
 
 
 @pytest.mark.parametrize("there", ["a file", "a full folder"])
-def test_output_must_be_new_or_empty(there: str, tmp_path: Path, refused: Callable[..., str]) -> None:
-    (shard,), out = shards(tmp_path, {}), tmp_path / "out"
+def test_output_must_be_new_or_empty(
+    there: str, job: Path, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    out = tmp_path / "out"
     if there == "a file":
         out.write_text("notes")
     else:
         examples.store(out, WHOLE)
-    assert "--output" in refused(shard)
+    assert "--output" in refused(job)
     (tmp_path / "empty").mkdir()
-    merge([shard], tmp_path / "empty")
+    merge([job], tmp_path / "empty")
 
 
-@pytest.mark.parametrize("strange", ["link", "link to a folder", "FIFO"])
-@pytest.mark.parametrize(
-    "suffix", [".server.log", ".samples.json", ".search", ".search/config.pbtxt", ".json"]
-)
-def test_links_and_special_files_stop_the_merge(
-    suffix: str, strange: str, tmp_path: Path, refused: Callable[..., str]
-) -> None:
-    (shard,) = shards(tmp_path, {})
+@pytest.mark.parametrize("suffix", [".server.log", ".samples.json", ".search", ".json"])
+def test_link_stops_the_merge(suffix: str, job: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "secret").write_bytes((shard / "a40" / f"{CASE}.json").read_bytes())
-    path = shard / "a40" / f"{CASE}{suffix}"
-    path.parent.mkdir(exist_ok=True)
-    path.unlink(missing_ok=True)
-    if strange == "FIFO":
-        os.mkfifo(path)
+    if suffix == ".search":
+        elsewhere.mkdir()
     else:
-        path.symlink_to(elsewhere / "secret" if strange == "link" else elsewhere)
-    assert str(path) in refused(shard)
+        elsewhere.write_bytes(files.path_of(WHOLE.case, job).read_bytes())
+    path = job / "a40" / f"{CASE}{suffix}"
+    path.unlink(missing_ok=True)
+    path.symlink_to(elsewhere)
+    assert str(path) in refused(job)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".samples.json", ".search/samples.json"])
@@ -268,8 +156,8 @@ def test_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Call
 
 
 @pytest.mark.parametrize("mode", [0, 0o111])
-def test_unlistable_folder_stops_the_merge(mode: int, refused: Callable[..., str], tmp_path: Path) -> None:
-    (shard,) = shards(tmp_path, {})
-    disk.replace(shard / "a40" / CONFIG, b"")
-    with closed((shard / "a40" / CONFIG).parent, mode):
-        assert CASE in refused(shard)
+def test_unlistable_folder_stops_the_merge(mode: int, job: Path, refused: Callable[..., str]) -> None:
+    config = job / "a40" / f"{CASE}.search" / "config.pbtxt"
+    disk.replace(config, b"")
+    with closed(config.parent, mode):
+        assert CASE in refused(job)

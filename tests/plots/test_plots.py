@@ -11,7 +11,6 @@ import pytest
 from msgspec import structs
 
 from reports import plots
-from reports.__main__ import main
 from reports.record.schema import Case, Mark, Record
 from reports.text.publishable import publishable
 from tests import examples
@@ -27,12 +26,12 @@ def searched(**changes: object) -> Record:
     return examples.swept(search=examples.search(load=load, **(fields | changes)))
 
 
-def chart_of(name: str, *records: Record, budget_ms: float | None = None) -> plots.Chart:
-    return plots.chart(name, [publishable(record) for record in records], budget_ms)
+def chart_of(name: str, *records: Record) -> plots.Chart:
+    return plots.chart(name, [publishable(record) for record in records])
 
 
-def curve_of(*records: Record, budget_ms: float | None = None) -> plots.Curve:
-    panels = chart_of(CURVE, *records, budget_ms=budget_ms).panels
+def curve_of(*records: Record) -> plots.Curve:
+    panels = chart_of(CURVE, *records).panels
     assert isinstance(panels, plots.Curve)
     return panels
 
@@ -48,8 +47,8 @@ def rows_of(name: str, *records: Record) -> dict[str, plots.PanelRow]:
     return {row.name: row for panel in panels_of(name, *records) for row in panel.rows}
 
 
-def svg_of(name: str, *records: Record, theme: plots.Theme = "light", budget_ms: float | None = None) -> str:
-    return plots.draw(chart_of(name, *records, budget_ms=budget_ms), theme).decode()
+def svg_of(name: str, *records: Record, theme: plots.Theme = "light") -> str:
+    return plots.draw(chart_of(name, *records), theme).decode()
 
 
 def texts_of(svg: str) -> list[str]:
@@ -100,20 +99,12 @@ def test_rates_and_client_batches_are_separate_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "given", "expected"),
-    [
-        (examples.swept(), None, ("p99", None)),
-        (examples.swept(), 10.0, ("p99", 10.0)),
-        (searched(), None, ("p95", 25.0)),
-        (searched(), 10.0, ("p95", 10.0)),
-    ],
+    ("record", "expected"), [(examples.swept(), ("p99", None)), (searched(), ("p95", 25.0))]
 )
-def test_budget_is_that_of_search_unless_given(
-    record: Record, given: float | None, expected: tuple[str, float | None]
-) -> None:
-    curve = curve_of(record, budget_ms=given)
+def test_budget_is_that_of_search(record: Record, expected: tuple[str, float | None]) -> None:
+    curve = curve_of(record)
     assert (curve.latency, curve.budget_ms) == expected
-    drawn = [text for text in texts_of(svg_of(CURVE, record, budget_ms=given)) if "budget" in text]
+    drawn = [text for text in texts_of(svg_of(CURVE, record)) if "budget" in text]
     assert drawn == ([f"budget: {expected[0]} {expected[1]:g} ms"] if expected[1] else [])
 
 
@@ -213,19 +204,6 @@ def test_command_draws_both_themes_and_png(command: Callable[..., list[str]], tm
     (path,) = command("-k", "onnx-fp32", "--format", "png", "--theme", "dark")
     assert Path(path).name == "a40-resnet50-onnx-fp32-accuracy-ledger-dark.png"
     assert Path(path).read_bytes().startswith(b"\x89PNG")
-
-
-def test_command_draws_given_budget(command: Callable[..., list[str]]) -> None:
-    paths = command("-k", "trt", "--theme", "light", "--latency-budget-ms", "12.5")
-    (path,) = [path for path in paths if "throughput-latency" in path]
-    assert "budget: p99 12.5 ms" in Path(path).read_text()
-
-
-@pytest.mark.parametrize("budget", ["0", "-1", "nan", "inf", "ten"])
-def test_invalid_budget_is_refused(budget: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["plots", f"--latency-budget-ms={budget}"])
-    assert "--latency-budget-ms" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

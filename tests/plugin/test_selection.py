@@ -81,7 +81,7 @@ def test_model_may_exclude_a_format_or_precision() -> None:
 
 @pytest.mark.parametrize("name", ["a30", "a40", "a100", "v100", "t4"])
 def test_published_target_selects_what_was_published(name: str) -> None:
-    table = published.load()
+    table = pd.DataFrame(published.rows())
     rows = table[table.gpu == name]
     # The sources call a TorchScript model's engine `cuda`; TensorFlow-TensorRT is part of the format's name.
     implied = (rows.accelerator == "cuda") | (rows.format == "tf-trt")

@@ -18,7 +18,7 @@ POINT = ["model", "gpu", "scenario", "format", "accelerator", "precision", "batc
 
 @pytest.fixture(scope="module")
 def figures() -> pd.DataFrame:
-    return published.load()
+    return pd.DataFrame(published.rows())
 
 
 class Source(NamedTuple):

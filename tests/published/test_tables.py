@@ -1,6 +1,5 @@
 """Measured figures beside published ones: matching rows, ratios, differences, missing counterparts."""
 
-import re
 from typing import Any
 
 import pytest
@@ -37,12 +36,6 @@ def case_on(name: str, *loads: Load, **changes: Any) -> Record:
         "loads": loads or (load("offline", 8, 1000),),
     }
     return examples.record(**(fields | changes))
-
-
-def beside(record: Record) -> list[tuple[Load, PublishedRow]]:
-    """Each load point with its published rows."""
-    matched = match_published(publishable(record))
-    return list(pairs(matched.record, matched.rows))
 
 
 def tables(record: Record) -> list[Table]:
@@ -112,45 +105,6 @@ def test_row_has_both_figures_and_their_ratio(point: Load, values: list[float | 
 
 
 @pytest.mark.parametrize(
-    ("name", "point", "ratio"),
-    [
-        (ALIKE, load("offline", 8, 3147.2), 2.0),
-        (ALIKE, load("offline", 3, 3147.2), None),
-        (ALIKE, load("offline", 8, 3147.2, request_rate_per_s=9.0), None),
-        ("a40 resnet50 onnx - fp16", load("offline", 8, 3147.2), None),
-        ("h100 resnet50 onnx trt fp16", load("offline", 8, 3147.2), None),
-        ("cpu resnet50-micro onnx - fp32", load("offline", 8, 3147.2), None),
-    ],
-    ids=["alike", "another point", "at a rate", "another format", "another GPU", "another model"],
-)
-def test_ratio_needs_same_gpu_and_point(name: str, point: Load, ratio: float | None) -> None:
-    estimate = published_ratio(publishable(case_on(name, point)), point)
-    assert (estimate and estimate.value) == (ratio and pytest.approx(ratio))
-
-
-@pytest.mark.parametrize(
-    ("name", "per_s"),
-    [
-        ("v100 nnunet ts-script - fp16", {"v100": 20.3}),
-        ("a40 resnet50-tf tf-trt - fp16", {"a40": 329.5}),
-        ("a30 bert-dist4l onnx - fp16", {"a30": 830.0}),
-        ("a30 bert-dist4l onnx trt fp16", {"a30": 1219.0}),
-        *(
-            (f"{target} nnunet ts-script - fp16", {"v100": 20.3, "a40": 22.2, "t4": 9.1, "a100": 26.1})
-            for target in ("h200", "a30", "cpu", "gpu")
-        ),
-        ("a40 resnet50 onnx - fp32", {}),
-        ("cpu resnet50-micro onnx - fp32", {}),
-    ],
-)
-def test_case_matches_rows_of_its_format_and_gpu(name: str, per_s: dict[str, float]) -> None:
-    matched = beside(case_on(name, load("offline", 1, 100), load("online", 1, 100)))
-    offline = [row for point, row in matched if point.scenario == "offline"]
-    assert {row["gpu"]: row["throughput_per_s"] for row in offline} == per_s
-    assert all(point.scenario == row["scenario"] for point, row in matched)
-
-
-@pytest.mark.parametrize(
     ("target", "gpu", "count"),
     [
         ("mig", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", 1),
@@ -207,46 +161,9 @@ def test_different_settings_are_named_with_values(
     assert differences(record, row) == found
 
 
-@pytest.mark.parametrize(
-    ("name", "points", "lines", "options"),
-    [
-        (
-            "v100 nnunet ts-script - fp16",
-            [("offline", 1), ("offline", 3), *(("online", size) for size in (2, 4, 6, 16, 8))],
-            ["batch 3; online, concurrency 16", "batch 2,4; online, concurrency 1,3,5,7"],
-            "--batches 2,4 --concurrencies 1,3,5,7",
-        ),
-        (
-            "a30 bert-dist4l onnx - fp16",
-            [("offline", 1), ("offline", 16), ("online", 4)],
-            ["online, concurrency 4", "offline, batch 8"],
-            "--batches 8",
-        ),
-        ("a30 bert-dist4l onnx - fp16", [("offline", batch) for batch in (1, 8, 16)], [], ""),
-        (
-            "v100 nnunet ts-script - fp16",
-            [("offline", 1), ("offline", 2)],
-            ["offline, batch 4; online"],
-            # A record of another deployment is replaced, with all its points.
-            "--batches 1,2,4 --concurrencies 1,2,3,4,5,6,7,8 --deployment max_batch_size=4",
-        ),
-    ],
-    ids=["some of each", "no online figures", "all", "a batch beyond the deployment"],
-)
-def test_unmatched_points_are_named_with_command(
-    name: str, points: list[tuple[str, int]], lines: list[str], options: str
-) -> None:
-    loads = [load(scenario, size, 10) for scenario, size in points]
-    largest = 2 if "deployment" in options else 128
-    record = case_on(name, *loads, deployment=deployed(largest, 1, (2,), 1, False))
-    texts = [
-        block for block in published_section(match_published(publishable(record))) if isinstance(block, str)
-    ][1:]
-    assert len(texts) == len(lines)
-    assert all(points in text for points, text in zip(lines, texts, strict=True))
-    command = re.search(r"`(.*)`", texts[-1] if texts else "``")
-    assert command is not None
-    assert command[1].endswith(options)
+def test_case_without_published_points_says_so() -> None:
+    (_, *blocks) = published_section(match_published(publishable(case_on(ALIKE, load("offline", 3, 10)))))
+    assert blocks == ["No load point was both measured and published."]
 
 
 def test_case_without_counterpart_is_named_with_reason() -> None:

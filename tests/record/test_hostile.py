@@ -11,10 +11,11 @@ import pytest
 from msgspec import structs
 
 from reports.__main__ import main
-from reports.record import files
+from reports.record import disk, files
 from reports.record.schema import AnswerGate, OutputDifference, Record, SameAnswers
 from tests import examples
 from tests.conftest import Reports
+from tests.helpers import PRINTING, READING, words_of
 from tests.record.test_record import complete
 
 Keys = tuple[str | int, ...]
@@ -96,22 +97,6 @@ def stored(results: Path, keys: Keys, content: str, record: Record | None = None
     return path
 
 
-def commands(results: Path, out: Path) -> list[list[str]]:
-    """Every command that reads records."""
-    options = ["--results", str(results)]
-    return [
-        ["tables", *options],
-        ["csv", *options],
-        ["export", "--format", "bencher", *options],
-        ["published", *options],
-        ["html", *options, "--output", str(out / "page.html")],
-        ["plots", *options, "--output", str(out / "plots")],
-        ["compare", str(results), str(results)],
-        ["merge", str(results), "--output", str(out / "merged")],
-        ["trend", "--add", str(results), "--history", str(out / "history")],
-    ]
-
-
 @pytest.mark.parametrize("what", HOSTILE)
 def test_impossible_record_is_refused(what: str, tmp_path: Path) -> None:
     path = stored(tmp_path, *HOSTILE[what])
@@ -144,15 +129,15 @@ def test_non_record_is_refused(content: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["a speed of zero", "a pipe"])
-@pytest.mark.parametrize("command", range(9))
+@pytest.mark.parametrize("command", READING)
 def test_each_command_refuses_hostile_record_by_file(
-    command: int, what: str, tmp_path: Path, refused: Callable[..., str]
+    command: str, what: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     path = stored(tmp_path / "results", *HOSTILE["a speed of zero"])
     if what == "a pipe":  # a command must not wait for it
         path.unlink()
         os.mkfifo(path)
-    message = refused(*commands(tmp_path / "results", tmp_path)[command])
+    message = refused(*words_of(command, tmp_path / "results", tmp_path))
     assert message.startswith(f"error: {path}: ")
     assert len(message.splitlines()) == 1
 
@@ -161,44 +146,41 @@ def test_control_characters_are_shown_escaped(tmp_path: Path, reports: Reports) 
     text = "\x1b]0;owned\x07 CPU \u202egnp.exe \x9b31m red\r\n::error::x"
     machine = msgspec.to_builtins(examples.record().machine) | {"cpu": text, "gpu": text}
     stored(tmp_path / "results", ("machine",), json.dumps(machine), examples.record())
-    as_json = ("tables", "--results", tmp_path / "results", "--format", "json")
-    for command in (*commands(tmp_path / "results", tmp_path)[:6], as_json):
-        status, out, err = reports(*command)
+    for command in (*PRINTING, "html", "plots"):
+        status, out, err = reports(*words_of(command, tmp_path / "results", tmp_path))
         assert status == 0, command
         assert all(character.isprintable() or character in "\n\t" for character in out + err)
     assert "\\x1b" in reports("tables", "--results", tmp_path / "results").out
 
 
-NAMES = ["a\x1b[31mb", "a\n::error::b", "a\tb", "a\udce9b"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("place", ["cpu/{}.json", "{}/x.json", "{}.json", "history/{}.jsonl"])
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\n::error::b", "a\tb", "a\udce9b"])
+@pytest.mark.parametrize("place", ["cpu/{}.json", "{}/x.json"])
 def test_forged_file_name_is_refused_on_one_line(
     place: str, name: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     results = examples.store(tmp_path / "results", examples.record())
-    path = results / place.format(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("{}")
-    all_commands = commands(results, tmp_path)
-    for command in (
-        all_commands[8:] if "history" in place else (all_commands[0], all_commands[6], all_commands[7])
-    ):
-        message = refused(*command)
-        assert message.startswith(f"error: {results}/")
-        assert message.rstrip("\n").isprintable(), command
+    for content in (b"{}", files.encode(examples.record())):
+        disk.replace(results / place.format(name), content)
+        for command in ("tables.md", "compare", "merge"):
+            message = refused(*words_of(command, results, tmp_path))
+            assert message.startswith(f"error: {results}/")
+            assert message.rstrip("\n").isprintable(), command
 
 
-@pytest.mark.parametrize("name", [*NAMES, "", "a\0b", "~nobody-of-this-name/x"])
+def test_forged_name_of_history_is_shown_on_one_line(tmp_path: Path, reports: Reports) -> None:
+    disk.replace(tmp_path / "a\n::error::b.jsonl", b"{}\n")
+    message, *_ = reports("trend", "--history", tmp_path).err.splitlines()
+    assert message.startswith(f"{tmp_path}/a\\n::error::b.jsonl, line 1: ")
+
+
 @pytest.mark.parametrize("option", ["html --results", "merge a --output", "compare"])
-def test_invalid_argument_is_refused_on_one_line(
-    option: str, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_empty_path_is_refused(option: str) -> None:
     with pytest.raises(SystemExit, check=lambda end: end.code == 4):
-        main([*option.split(), name])
-    (message,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
-    assert message.isprintable()
+        main([*option.split(), ""])
+
+
+def test_home_of_nobody_is_refused(refused: Callable[..., str]) -> None:
+    assert refused("merge", "~nobody-of-this-name/x", "--output", "y").startswith("error: ~nobody")
 
 
 def test_server_text_in_records_is_escaped_and_readable(tmp_path: Path) -> None:

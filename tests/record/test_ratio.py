@@ -1,5 +1,7 @@
 """Ratios and p-values of paired and unpaired passes: limits, intervals, no spread."""
 
+from itertools import combinations_with_replacement
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -73,27 +75,25 @@ def test_speed_is_throughput_or_inverse_latency_at_a_rate() -> None:
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.98])
 def test_rank_interval_matches_its_confidence(confidence: float) -> None:
-    """The narrowest by ranks that misses each side with at most half the error, counting all signs."""
-    generator = np.random.default_rng(3)
-    logs = generator.normal(0, 0.1, 8)
+    """Wilcoxon's test rejects the ratios outside, at half the error on each side, and none inside."""
+    logs = np.random.default_rng(3).normal(0, 0.1, 8)
     ratio = paired_ratio(np.exp(logs), np.ones(8), confidence)
-    ranks = np.arange(1, 9)
-    sums = np.array([ranks[[bool(signs >> place & 1) for place in range(8)]].sum() for signs in range(256)])
-    first, second = np.triu_indices(8)
-    means = np.sort((logs[first] + logs[second]) / 2)
-    outside = max(n for n in range(36) if (sums <= n).mean() <= (1 - confidence) / 2)
 
-    assert (ratio.low, ratio.high) == pytest.approx((np.exp(means[outside]), np.exp(means[-1 - outside])))
+    for bound, side, outwards in ((ratio.low, "greater", -1e-9), (ratio.high, "less", 1e-9)):
+        outside, inside = (
+            stats.wilcoxon(logs - np.log(bound) - step, alternative=side, method="exact").pvalue
+            for step in (outwards, -outwards)
+        )
+        assert outside <= (1 - confidence) / 2 < inside
+    means = [(first + second) / 2 for first, second in combinations_with_replacement(logs, 2)]
     assert ratio.value == pytest.approx(np.exp(np.median(means)))
 
 
 def test_paired_chance_matches_exact_signed_ranks() -> None:
     logs = np.array([-0.3, 0.1, -0.25, -0.2, 0.05, -0.15])
-    ranks = np.array([6, 2, 5, 4, 1, 3])
-    above = ranks[logs > 0].sum()
-    sums = np.array([ranks[[bool(signs >> place & 1) for place in range(6)]].sum() for signs in range(64)])
+    expected = stats.wilcoxon(logs, alternative="less", method="exact").pvalue
 
-    assert paired_chance(np.exp(logs), np.ones(6), 1.0) == pytest.approx((sums <= above).mean())
+    assert paired_chance(np.exp(logs), np.ones(6), 1.0) == pytest.approx(expected)
 
 
 def test_unequal_variances_are_compared_by_welch() -> None:

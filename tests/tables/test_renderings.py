@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from reports.record.sanitize import bold
 from reports.record.schema import Estimate, Load, Mark
 from reports.tables import points, summary
 from reports.tables.case import case_section
-from reports.tables.rendering import as_csv, as_json, html, markdown, terminal_text
+from reports.tables.rendering import as_csv, html, markdown, terminal_text
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.publishable import publishable
 from tests import examples
@@ -27,7 +26,6 @@ RENDERINGS: dict[str, Callable[[Sequence[Block]], str]] = {
     "narrow terminal": lambda blocks: terminal_text(blocks, 60),
     "html": html,
     "csv": as_csv,
-    "json": as_json,
 }
 WHOLE = [name for name in RENDERINGS if name != "narrow terminal"]
 
@@ -57,7 +55,7 @@ def test_new_figure_appears_in_every_rendering(rendering: str, monkeypatch: pyte
     text = RENDERINGS[rendering](case_section(publishable(examples.record(loads=(load,)))))
 
     assert "Cache (MiB)" in text
-    assert ("712.34" if rendering in ("csv", "json") else "712.3") in text
+    assert ("712.34" if rendering == "csv" else "712.3") in text
     wrong = examples.record(loads=(load,), accuracy=examples.failed_accuracy())
     assert "712.3" not in RENDERINGS[rendering](case_section(publishable(wrong)))
 
@@ -164,25 +162,6 @@ def test_html_escapes_names_and_keeps_emphasis() -> None:
     tags = "h3 div table thead tbody tr th td p ul li"
     assert set(re.findall(r"<(\w+)", text)) == set(tags.split())
     assert "<strong>slower</strong>" in html([bold("slower")])
-
-
-def test_json_has_texts_values_bounds_units_and_marks() -> None:
-    items = Item("one", KNOWN, (Mark("niced", "nice 5"),)), Item("two", WIDE)
-    (data,) = json.loads(
-        as_json([Heading("cpu", 2), Heading("a case", 3), "A sentence.", made(*items), made()])
-    )
-
-    assert data["section"] == "cpu / a case"
-    assert [column["title"] for column in data["columns"]] == ["Name", "Ratio"]
-    assert data["rows"][0]["cells"]["Ratio"] == {
-        "text": "1.25 (1.20 to 1.30)",
-        "value": 1.25,
-        "low": 1.2,
-        "high": 1.3,
-    }
-    assert data["rows"][0]["marks"] == [{"code": "niced", "text": "nice 5"}]
-    assert data["rows"][1]["cells"] == {"Name": "two", "Ratio": NOT_SHOWN}
-    assert data["notes"][-1] == "A note."
 
 
 def test_csv_has_bounds_and_no_formulas() -> None:

@@ -14,6 +14,7 @@ from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, 
 from reports.run import Outcomes
 from tests import examples
 from tests.conftest import Reports
+from tests.helpers import PRINTING
 
 Output = Callable[[Path, Reports], str]
 """Gives the text in which one output shows the records of a folder."""
@@ -134,17 +135,8 @@ def job(results: Path, reports: Reports) -> str:
 
 
 OUTPUTS: dict[str, Output] = {
-    "tables": printed("tables"),
-    **{
-        f"tables as {form}": printed("tables", "--format", form)
-        for form in ("html", "csv", "json", "terminal")
-    },
-    "csv": printed("csv"),
-    "published": printed("published"),
-    "published as csv": printed("published", "--format", "csv"),
-    "export to Bencher": printed("export", "--format", "bencher"),
-    "export of what grows": printed("export", "--format", "customBiggerIsBetter"),
-    "export of what shrinks": printed("export", "--format", "customSmallerIsBetter"),
+    **{name: printed(*words) for name, words in PRINTING.items()},
+    **{f"tables as {form}": printed("tables", "--format", form) for form in ("html", "csv", "terminal")},
     "compare": printed("compare", "RESULTS/a40", "RESULTS/../other", "--format", "markdown"),
     "compare the other way": printed("compare", "RESULTS/../other", "RESULTS/a40", "--format", "markdown"),
     "page": page,
@@ -156,7 +148,7 @@ OUTPUTS: dict[str, Output] = {
 }
 
 
-SAYING_WHY = ("tables", "page", "marked file", "terminal summary", "job summary")
+SAYING_WHY = ("tables.md", "page", "marked file", "terminal summary", "job summary")
 """Outputs of sentences, which say why a speed or a ratio is missing."""
-ALL_SAYING_WHY = (*SAYING_WHY, "csv", "published", "published as csv", "compare", "export to Bencher")
+ALL_SAYING_WHY = (*SAYING_WHY, "points.csv", "published.md", "published.csv", "compare", "bencher.json")
 """The outputs that say why a speed is missing; not all of them say why a ratio is."""

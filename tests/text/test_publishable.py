@@ -113,7 +113,7 @@ def test_wide_ratio_is_in_no_output(output: str, tmp_path: Path, reports: Report
 
 
 @pytest.mark.parametrize(
-    "output", ["tables", "csv", "page", "marked file", "terminal summary", "job summary"]
+    "output", ["tables.md", "points.csv", "page", "marked file", "terminal summary", "job summary"]
 )
 def test_narrow_ratio_is_in_the_same_outputs(output: str, tmp_path: Path, reports: Reports) -> None:
     assert RATIO_TRACE.search(OUTPUTS[output](stored(with_ratios(2.0, 2.3), tmp_path), reports))

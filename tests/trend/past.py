@@ -1,15 +1,11 @@
-"""Histories with the noise of real records. `python -m tests.trend.past DIR` writes a year's: 200 series of
-1,000 runs, 3 % steps in a quarter of them, 88 MB."""
+"""Histories with the noise of real records."""
 
 import datetime
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reports import history as histories
 from reports.history import HistoryRow
 
 COMMITS = [f"{number:08x}{0:032x}" for number in range(0x1000, 0x1000 + 2000)]
@@ -84,10 +80,9 @@ def history(
     runs: int = 1000,
     count: int = 200,
     share: float = 0.25,
-    place: int | None = None,
 ) -> tuple[list[HistoryRow], dict[str, int]]:
     """Throughputs of many load points on one machine whose own noise of 1.5 % lasts some runs. A share
-    has a step of 3 %; the second result has its run by load point: `place`, or a random one for each."""
+    has a step of 3 %; the second result has its run by load point."""
     generator = np.random.default_rng(seed)
     together = machine(generator, runs, 0.015, 0.8)
     history_rows, planted = [], {}
@@ -96,7 +91,7 @@ def history(
         values, errors = noisy(generator, runs, spread)
         values += together
         if generator.random() < share:
-            planted[at] = place or int(generator.integers(runs // 6, runs - runs // 6))
+            planted[at] = int(generator.integers(runs // 6, runs - runs // 6))
             values[planted[at] :] += generator.choice((-0.03, 0.03))
         speeds = 1000 * np.exp(values)
         bounds = np.stack([speeds, speeds * (1 - 1.96 * errors), speeds * (1 + 1.96 * errors)], axis=1)
@@ -110,8 +105,3 @@ def history(
             for run, (value, low, high) in enumerate(bounds.tolist())
         ]
     return history_rows, planted
-
-
-if __name__ == "__main__":
-    written, _ = history(seed=0, spread=0.0125)
-    histories.append(Path(sys.argv[1]), sorted(written, key=lambda entry: entry.started))

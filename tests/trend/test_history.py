@@ -10,9 +10,8 @@ import pytest
 from msgspec import structs
 
 from reports import history
-from reports.record import files as records
 from reports.record.schema import Origin, Record
-from reports.run import HistoryKeeper
+from reports.run import add_to_history
 from reports.text.publishable import publishable
 from tests import examples
 from tests.trend import past
@@ -120,51 +119,13 @@ def test_concurrent_processes_add_whole_unique_lines(tmp_path: Path) -> None:
     assert len(history.read(tmp_path)[0]) == len(lines) == 80
 
 
-def report(when: str, **properties: str) -> pytest.TestReport:
-    """The report of a test's stage, with these properties."""
-    return pytest.TestReport(
-        "benchmarks/test_load.py::test_offline",
-        ("", 1, ""),
-        {},
-        "passed",
-        None,
-        when,  # type: ignore[arg-type]
-        user_properties=list(properties.items()),
-    )
+def test_run_adds_its_records_to_history(tmp_path: Path) -> None:
+    assert add_to_history([publishable(measured())], tmp_path, None) == ""
+    assert len(history.read(tmp_path / "history")[0]) == 6
 
 
-@pytest.fixture
-def keeper(tmp_path: Path) -> HistoryKeeper:
-    """The keeper of a results folder with one record."""
-    examples.store(tmp_path / "results", measured())
-    return HistoryKeeper(tmp_path / "results", tmp_path / "history")
-
-
-NAME = "a40/a40-resnet50-onnx-trt-fp16.json"
-
-
-def test_recorded_test_is_added_when_it_ends(keeper: HistoryKeeper) -> None:
-    for when in ("setup", "call", "teardown"):
-        keeper.pytest_runtest_logreport(report(when, record=NAME))
-    assert len(history.read(keeper.folder)[0]) == 6
-
-
-def test_test_without_record_adds_nothing(keeper: HistoryKeeper) -> None:
-    keeper.pytest_runtest_logreport(report("teardown", figure="1 infer/s"))
-    assert not keeper.folder.exists()
-
-
-def test_unwritable_history_is_reported_once(keeper: HistoryKeeper) -> None:
-    keeper.folder.write_text("a file is here")
-    lines: list[str] = []
-
-    class Terminal:
-        write_line = lines.append
-
-    for _ in range(3):
-        keeper.pytest_runtest_logreport(report("teardown", record=NAME))
-    keeper.pytest_terminal_summary(Terminal())
-    assert len(lines) == 2
-    assert str(keeper.folder) in lines[0]
-    assert "--add" in lines[1]
-    assert records.read(keeper.results / NAME)
+def test_unwritable_history_is_named_with_command(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file is here")
+    sentence = add_to_history([publishable(measured())], tmp_path / "results", tmp_path / "file")
+    assert str(tmp_path / "file") in sentence
+    assert f"--add {tmp_path / 'results'}" in sentence

