@@ -63,7 +63,7 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
     levels = phrases.confidence_levels(loads)
     best_meaning = f"the best of a case's load points, ± half the width of its {levels} confidence interval"
     records = [row.record for row in rows]
-    names = " or ".join(speed.reference_names(records, records))
+    names = " or ".join(speed.reference_names(records))
     turns_meaning = (
         f"over {names} of the same model, each at its best, measured in turns, with its 95 % interval"
     )
