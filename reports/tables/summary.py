@@ -51,7 +51,7 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
         *serving_blocks(records),
     ]
     columns = summary_columns(rows)
-    return table(columns, rows, name=lambda case: name_of(case.record), marks=_marks, notes=notes)
+    return table(columns, rows, marks=_marks, notes=notes)
 
 
 def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
