@@ -187,6 +187,7 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
         devices=dict.fromkeys(f"{record.case.target} ({kind_of_device(record)})" for record in records),
         choices={name: sorted({getattr(record.case, name) for record in records}) for name in _CHOICES},
         table=all_cases,
+        names=map(name_of, speed.ranked(records)),
         in_name=("Model", "Precision"),  # the name of a case says these
         zip=zip,
         shares=shares,

@@ -51,7 +51,7 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
         *serving_blocks(records),
     ]
     columns = summary_columns(rows)
-    return table(columns, rows, name=lambda case: name_of(case.record), marks=_marks, notes=notes)
+    return table(columns, rows, marks=_marks, notes=notes)
 
 
 def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
@@ -63,7 +63,7 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
     levels = phrases.confidence_levels(loads)
     best_meaning = f"the best of a case's load points, ± half the width of its {levels} confidence interval"
     records = [row.record for row in rows]
-    names = " or ".join(speed.reference_names(records, records))
+    names = " or ".join(speed.reference_names(records))
     turns_meaning = (
         f"over {names} of the same model, each at its best, measured in turns, with its 95 % interval"
     )

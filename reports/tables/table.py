@@ -98,10 +98,9 @@ class Column(Generic[Item]):
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of an item, its name, and why a reader should take care with its figures."""
+    """The cells of an item, and why a reader should take care with its figures."""
 
     cells: Sequence[Cell]
-    name: str = ""
     marks: Sequence[Mark] = ()
 
 
@@ -157,7 +156,6 @@ def table(
     columns: Sequence[Column[Item]],
     items: Iterable[Item],
     *,
-    name: Callable[[Item], str] = lambda _item: "",
     marks: Callable[[Item], Iterable[Mark]] = lambda _item: (),
     notes: Sequence["str | Bullets"] = (),
 ) -> Table:
@@ -169,10 +167,7 @@ def table(
         for column, cells in zip(columns, cells_of, strict=True)
         if not column.is_optional or any(cell.text not in (NOTHING, "") for cell in cells)
     ]
-    rows = [
-        Row([cells[place] for _, cells in shown], name(item), tuple(marks(item)))
-        for place, item in enumerate(items)
-    ]
+    rows = [Row([cells[place] for _, cells in shown], tuple(marks(item))) for place, item in enumerate(items)]
     return Table([column for column, _ in shown], rows, [note for note in notes if note])
 
 

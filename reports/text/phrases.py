@@ -53,11 +53,6 @@ def kind_of_device(record: Record) -> str:
     return record.machine.gpu or record.case.target.upper()
 
 
-def gpus_text(case: Case) -> str:
-    """`2 GPUs`; empty for one, which goes without saying."""
-    return f"{case.gpus} GPUs" if case.gpus > 1 else ""
-
-
 def accelerator_text(case: Case) -> str:
     """The accelerator in the case's name, as a reader knows it; may be empty."""
     return _ACCELERATORS.get(case.accelerator, case.accelerator) if case.accelerator else ""
@@ -65,7 +60,8 @@ def accelerator_text(case: Case) -> str:
 
 def format_text(record: Record) -> str:
     """The format and what it runs on, as a reader knows it: `ONNX, TensorRT, 2 GPUs`."""
-    parts = (record.build.format, accelerator_text(record.case), gpus_text(record.case))
+    gpus = f"{record.case.gpus} GPUs" if record.case.gpus > 1 else ""
+    parts = (record.build.format, accelerator_text(record.case), gpus)
     return ", ".join(filter(None, parts))
 
 

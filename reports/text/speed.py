@@ -37,11 +37,6 @@ def rank_group(record: Publishable) -> Group:
     return case.target, case.model, case.gpus
 
 
-def format_name(record: Publishable) -> str:
-    """The format and precision as a reader knows them: `ONNX, TensorRT FP16`."""
-    return f"{format_text(record)} {record.case.precision.upper()}"
-
-
 def format_comparison(record: Publishable) -> schema.FormatComparison | None:
     """The best speed over that of the model's reference format, in turns; None if there is none."""
     return next((entry.beside for entry in record.efficiency if entry.beside is not None), None)
@@ -85,10 +80,13 @@ def best_load(record: Publishable) -> schema.Load | None:
     return structs.replace(best, marks=tuple(mark for mark in best.marks if mark.code != "wide-interval"))
 
 
-def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -> list[str]:
-    """The reference formats of cases as a reader knows them; the id of a case outside the records."""
-    formats = {name_of(record): format_name(record) for record in records}
-    names = dict.fromkeys(beside.reference for record in of if (beside := format_comparison(record)))
+def reference_names(records: Sequence[Publishable]) -> list[str]:
+    """The reference formats of cases as a reader knows them, `ONNX, TensorRT FP16`; the id of a case outside
+    the records."""
+    formats = {
+        name_of(record): f"{format_text(record)} {record.case.precision.upper()}" for record in records
+    }
+    names = dict.fromkeys(beside.reference for record in records if (beside := format_comparison(record)))
     return list(dict.fromkeys(formats.get(name, name) for name in names))
 
 

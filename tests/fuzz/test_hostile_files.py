@@ -49,10 +49,10 @@ class Parser:
     """The name of the file that is damaged."""
     write: Callable[[Path], object]
     """Writes a correct file."""
-    damage: damage.Damage
-    """How to damage it."""
     read: Callable[[Path], object]
     """Reads the file, and uses its content as far as that needs no server."""
+    damaged_by: damage.Damage = damage.bytes_of
+    """How to damage it."""
     found: tuple[bytes, ...] = ()
     """Contents that an earlier version did not refuse as it should; each run tries them."""
     may_ask: bool = False
@@ -111,54 +111,45 @@ PARSERS = {
     "record": Parser(
         "case.json",
         lambda path: files.write(structs.replace(complete(), accuracy=examples.accuracy()), path),
-        damage.text_of,
         read_record,
+        damage.text_of,
         found=(b'{"case": {"target": "cpu", "target": "cpu"}}',),  # a key twice
     ),
     "configuration": Parser(
-        "config.pbtxt", lambda path: path.write_text(CONFIG), damage.text_of, read_config
+        "config.pbtxt", lambda path: path.write_text(CONFIG), read_config, damage.text_of
     ),
     "samples in npy": Parser(
-        "a.npy",
-        lambda path: np.save(path, np.arange(12, dtype=np.float32).reshape(3, 4)),
-        damage.bytes_of,
-        FOUR,
+        "a.npy", lambda path: np.save(path, np.arange(12, dtype=np.float32).reshape(3, 4)), FOUR
     ),
-    "samples in npz": Parser(
-        "a.npz", lambda path: np.savez(path, x=np.arange(4, dtype=np.float32)), damage.bytes_of, FOUR
-    ),
+    "samples in npz": Parser("a.npz", lambda path: np.savez(path, x=np.arange(4, dtype=np.float32)), FOUR),
     "samples in requests": Parser(
         "a.json",
         lambda path: path.write_text(json.dumps(REQUESTS)),
-        damage.text_of,
         read_inputs(Tensor("x", "FP32", (4,)), Tensor("y", "BYTES", (-1,))),
+        damage.text_of,
         found=(b'{"data": [], "data": []}',),  # a key twice
     ),
     "samples in texts": Parser(
         "a.txt",
         lambda path: path.write_text("one\ntwo\n"),
-        damage.text_of,
         read_inputs(Tensor("x", "BYTES", (1,))),
+        damage.text_of,
     ),
-    "samples in pictures": Parser(
-        "a.png", PICTURE.save, damage.bytes_of, read_inputs(Tensor("x", "FP32", (3, 8, 8)))
-    ),
+    "samples in pictures": Parser("a.png", PICTURE.save, read_inputs(Tensor("x", "FP32", (3, 8, 8)))),
     "checkpoint": Parser(
         "model.pt",
         lambda path: torch.save({"state_dict": WEIGHTS, "epoch": 3, "optimizer": {"lr": 0.1}}, path),
-        damage.bytes_of,
         read_checkpoint,
     ),
     "checkpoint before 1.6": Parser(
         "model.pth.tar",
         lambda path: torch.save(WEIGHTS, path, _use_new_zipfile_serialization=False),
-        damage.bytes_of,
         read_checkpoint,
         found=(b"X\xff\xff\xff\x7f", HEAD + b"X\xff\xff\xff\x7f"),  # texts of 2 GiB, without their content
         may_ask=True,
     ),
     "checkpoint in safetensors": Parser(
-        "model.safetensors", lambda path: save_file(WEIGHTS, path), damage.bytes_of, read_checkpoint
+        "model.safetensors", lambda path: save_file(WEIGHTS, path), read_checkpoint
     ),
 }
 
@@ -197,7 +188,7 @@ def test_hostile_file_is_read_or_refused_in_one_sentence(name: str, effort: sett
         finally:
             shutil.rmtree(folder)
 
-    test = given(parser.damage((original / parser.file).read_bytes()))(check)
+    test = given(parser.damaged_by((original / parser.file).read_bytes()))(check)
     for content in parser.found:
         test = example(content)(test)
     effort(test)()
