@@ -24,13 +24,10 @@ Docker = Callable[..., None]
 
 @pytest.fixture
 def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
-    """Put a docker on PATH that prints this description, and has an image with these variables or none."""
+    """Put a docker on PATH that prints this description, and has an image with these variables."""
 
-    def put(about: dict[str, Any], variables: list[str] | None = None) -> None:
-        fake = FakeDocker(tmp_path)
-        fake.say({"Config": {"Env": variables}}, about)
-        if variables is None:
-            fake.image.unlink()
+    def put(about: dict[str, Any], variables: list[str]) -> None:
+        FakeDocker(tmp_path).say({"Config": {"Env": variables}}, about)
         monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
 
     return put

@@ -1,4 +1,4 @@
-"""User paths and files are read, or refused in a sentence, quickly and in little memory; ends of logs; archives."""
+"""User paths and files are read, or refused in a sentence, quickly and in little memory; and ends of logs."""
 
 import functools
 import os
