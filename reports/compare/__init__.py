@@ -4,7 +4,7 @@ and speed. Worse is bold, better in italics."""
 import itertools
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -36,23 +36,18 @@ _BUILD = ("digest", "weights", "format", "engine")
 _DIGEST_LENGTH = 12
 
 
-@dataclass(frozen=True)
-class StoredRecord:
+class StoredRecord(NamedTuple):
     """A record as a reader may see it, and its file; the case's other files lie beside that."""
 
     record: Publishable
     path: Path
-    letter: str
-    """The letter of its source: A or B."""
 
 
-@dataclass(frozen=True)
-class Source:
-    """One of the two sides that are compared."""
+class Source(NamedTuple):
+    """One of the two sides that are compared, A and B."""
 
     name: str
     """The argument as given."""
-    letter: str
     is_file: bool
     """Whether it is a single record."""
     records: Mapping[str, StoredRecord]
@@ -63,19 +58,19 @@ def sources(arguments: Sequence[Path], substring: str = "") -> tuple[Source, Sou
     """The records of two arguments, for cases whose name contains `substring`. Raises RecordError if any is
     unreadable or an argument has none, UsageError if no case has such a name."""
     before, after = (
-        _source(argument, letter, records, substring)
-        for argument, letter, records in zip(arguments, "AB", files.read_arguments(arguments), strict=True)
+        _source(argument, records, substring)
+        for argument, records in zip(arguments, files.read_arguments(arguments), strict=True)
     )
     return before, after
 
 
-def _source(argument: Path, letter: str, records: Mapping[Path, Record], substring: str) -> Source:
-    stored = [StoredRecord(publishable(record), path, letter) for path, record in records.items()]
+def _source(argument: Path, records: Mapping[Path, Record], substring: str) -> Source:
+    stored = [StoredRecord(publishable(record), path) for path, record in records.items()]
     by_name = {name_of(one.record): one for one in stored}
     chosen = {name: one for name, one in by_name.items() if substring in name}
     if not chosen:
         raise no_case(argument, substring, by_name)
-    return Source(str(argument), letter, argument.is_file(), chosen)
+    return Source(str(argument), argument.is_file(), chosen)
 
 
 class Setting(NamedTuple):
@@ -250,11 +245,11 @@ def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChang
         {score.metric: score for score in stored.record.accuracy.scores} if stored.record.accuracy else {}
         for stored in (before, after)
     )
-    served = [_served_scores(stored) for stored in (before, after)]
+    served = [_served_scores("A", before), _served_scores("B", after)]
     changes = []
     for metric in dict.fromkeys((*first, *second)):
         better = (first.get(metric) or second[metric]).better
-        pairs = _paired(metric, better, served, (before, after))
+        pairs = _paired(metric, better, served)
         changes.append(ScoreChange(metric, better, first.get(metric), second.get(metric), pairs))
     return changes
 
@@ -263,23 +258,21 @@ ServedScores = Mapping[str, Mapping[str, float]] | str
 """The served score of each sample, by metric and id; or why there are none."""
 
 
-def _paired(
-    metric: str, better: str, served: Sequence[ServedScores], stored: Sequence[StoredRecord]
-) -> PairedScores | str:
+def _paired(metric: str, better: str, served: Sequence[ServedScores]) -> PairedScores | str:
     """The samples of a metric in pairs, or why they cannot be paired."""
     by_id: list[Mapping[str, float]] = []
-    for side, scores in zip(stored, served, strict=True):
+    for letter, scores in zip("AB", served, strict=True):
         if isinstance(scores, str):
             return scores
         if metric not in scores:
-            return f"{side.letter} has no {metric} of each sample"
+            return f"{letter} has no {metric} of each sample"
         by_id.append(scores[metric])
     first, second = by_id
     return pair_scores(first, second, better) if first.keys() & second.keys() else "no sample is in both"
 
 
-def _served_scores(stored: StoredRecord) -> ServedScores:
-    record, letter = stored.record, stored.letter
+def _served_scores(letter: str, stored: StoredRecord) -> ServedScores:
+    record = stored.record
     if record.accuracy is None:
         return f"accuracy of {letter} was {missing_score_reason(record)}"
     path = stored.path.with_name(stored.path.name.removesuffix(".json") + files.SAMPLES_SUFFIX)
@@ -344,10 +337,10 @@ def _overview(changes: Changes, common: Sequence[Setting]) -> list[Block]:
     """The sources, the settings that all cases share, a row for each case, and the meanings of the words."""
     before, after, cases = changes.before, changes.after, changes.cases
     origins = []
-    for source in (before, after):
+    for letter, source in (("A", before), ("B", after)):
         days = days_text(stored.record.updated for stored in source.records.values())
         measured = f", measured {days}" if days else ""
-        origins.append(f"{source.letter}: {source.name}, {counted(len(source.records), 'case')}{measured}")
+        origins.append(f"{letter}: {source.name}, {counted(len(source.records), 'case')}{measured}")
     shared: list[Block] = []
     machines = [setting for case in cases for setting in case.setup if setting.name.startswith("machine.")]
     if machines:
@@ -366,17 +359,17 @@ def _overview(changes: Changes, common: Sequence[Setting]) -> list[Block]:
         Column("Speed", _speed_cell),
     ]
     return [
-        Heading(f"{after.letter} against {before.letter}", 1),
+        Heading("B against A", 1),
         Bullets(origins),
         *shared,
         table(columns, cases),
         *_legend(changes),
-        *_one_sided(", ", (before, map(code, changes.only_before)), (after, map(code, changes.only_after))),
+        *_one_sided(", ", map(code, changes.only_before), map(code, changes.only_after)),
     ]
 
 
-def _one_sided(between: str, *sides: tuple[Source | StoredRecord, Iterable[str]]) -> list[str]:
-    listed = [(side.letter, between.join(names)) for side, names in sides]
+def _one_sided(between: str, only_before: Iterable[str], only_after: Iterable[str]) -> list[str]:
+    listed = [("A", between.join(only_before)), ("B", between.join(only_after))]
     return [f"Only in {letter}: {names}." for letter, names in listed if names]
 
 
@@ -421,12 +414,12 @@ def _legend(changes: Changes) -> list[str]:
     blocks = []
     if points:
         blocks.append(
-            f"Speed: the ratio is {changes.after.letter} over {changes.before.letter}, with Welch's 95 % "
-            "interval of the passes on record, of each point by itself; slower and faster are what is shown "
-            f"among {len(points)} points, so that chance alone calls any of them slower, or any of them "
-            f"faster, in at most {GIVEN_SHARE.text(FALSE_ALARMS)} of all comparisons (Holm's correction). It "
-            "covers what varied while each was measured, not what the machine changed in between: "
-            "`--against` measures both in turns."
+            "Speed: the ratio is B over A, with Welch's 95 % interval of the passes on record, of each point "
+            f"by itself; slower and faster are what is shown among {len(points)} points, so that chance "
+            "alone calls any of them slower, or any of them faster, in at most "
+            f"{GIVEN_SHARE.text(FALSE_ALARMS)} of all comparisons (Holm's correction). It covers what varied "
+            "while each was measured, not what the machine changed in between: `--against` measures both in "
+            "turns."
         )
     if any(isinstance(score.pairs, PairedScores) for case in changes.cases for score in case.scores):
         blocks.append(
@@ -445,17 +438,16 @@ def _legend(changes: Changes) -> list[str]:
 
 def _case_section(case: CaseChange, common: Sequence[Setting]) -> list[Block]:
     specific = [setting for setting in case.setup if setting not in common]
-    reasons = [
-        f"{stored.letter} {missing_score_reason(stored.record)}" for stored in (case.before, case.after)
-    ]
-    scores = [_score_text(score, case) for score in case.scores] or [f"Accuracy: {', '.join(reasons)}"]
+    missing = [missing_score_reason(stored.record) for stored in (case.before, case.after)]
+    scores = [_score_text(score, case) for score in case.scores]
+    scores = scores or [f"Accuracy: A {missing[0]}, B {missing[1]}"]
     before, after = (map(full_point_text, loads) for loads in (case.only_before, case.only_after))
     return [
         Heading(_case_name(case), 2),
         Bullets([*([f"Setup: {_settings_text(specific)}"] if specific else []), *scores]),
         *_reasons_for_no_speed(case),
         _points_table(case),
-        *_one_sided("; ", (case.before, before), (case.after, after)),
+        *_one_sided("; ", before, after),
     ]
 
 
@@ -465,8 +457,8 @@ def _case_name(case: CaseChange) -> str:
 
 
 def _reasons_for_no_speed(case: CaseChange) -> list[str]:
-    sides = (case.before, case.after)
-    return [f"{side.letter}: {side.record.no_speed}" for side in sides if side.record.no_speed]
+    sides = (("A", case.before.record), ("B", case.after.record))
+    return [f"{letter}: {record.no_speed}" for letter, record in sides if record.no_speed]
 
 
 def _score_text(change: ScoreChange, case: CaseChange) -> str:
@@ -487,38 +479,31 @@ def _score_text(change: ScoreChange, case: CaseChange) -> str:
     else:
         parts = [f"{line}; the same on each of {pairs.samples} samples in both"]
     ids = {"lost": list(map(code, pairs.lost)), "gained": list(map(code, pairs.gained))}
-    unmatched = ((pairs.only_before, case.before), (pairs.only_after, case.after))
+    unmatched = ((pairs.only_before, "A"), (pairs.only_after, "B"))
     remarks = [f"{outcome} {first_of(names, _SHOWN_IDS)}" for outcome, names in ids.items() if names]
-    remarks += [f"{count} only in {stored.letter}" for count, stored in unmatched if count]
+    remarks += [f"{count} only in {letter}" for count, letter in unmatched if count]
     return join_markdown([*parts, *([f"({'; '.join(remarks)})"] if remarks else [])], " ")
 
 
-def _points_table(case: CaseChange) -> Table:
-    before, after = case.before.letter, case.after.letter
-
-    def throughput(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
-        title = f"infer/s, {letter}"
-        return Column(title, lambda one: side(one).throughput_per_s, THROUGHPUT, narrow=title)
-
-    def p99(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
-        return Column(f"p99 (ms), {letter}", lambda one: side(one).latency_ms.get("p99"), LATENCY)
-
-    def marks(point: PointChange) -> list[Mark]:
-        sides = ((before, point.before), (after, point.after))
-        return [
-            Mark(f"{letter}-{mark.code}", f"{letter}: {mark.text}")
-            for letter, load in sides
-            for mark in load.marks
-        ]
-
-    over = f"{after} / {before}"
-    columns: list[Column[PointChange]] = [
-        Column("Load point", lambda point: full_point_text(point.before), narrow="Load point"),
-        throughput(before, lambda point: point.before),
-        throughput(after, lambda point: point.after),
-        Column(over, lambda point: figure(RATIO, point.ratio, "interval", 1.0), RATIO, narrow=over),
-        p99(before, lambda point: point.before),
-        p99(after, lambda point: point.after),
-        Column("Speed", _speed_word, narrow="Speed"),
+def _both_marks(point: PointChange) -> list[Mark]:
+    sides = (("A", point.before), ("B", point.after))
+    return [
+        Mark(f"{letter}-{mark.code}", f"{letter}: {mark.text}")
+        for letter, load in sides
+        for mark in load.marks
     ]
-    return table(columns, case.points, marks=marks)
+
+
+_POINTS: Sequence[Column[PointChange]] = (
+    Column("Load point", lambda point: full_point_text(point.before), narrow="Load point"),
+    Column("infer/s, A", lambda point: point.before.throughput_per_s, THROUGHPUT, narrow="infer/s, A"),
+    Column("infer/s, B", lambda point: point.after.throughput_per_s, THROUGHPUT, narrow="infer/s, B"),
+    Column("B / A", lambda point: figure(RATIO, point.ratio, "interval", 1.0), RATIO, narrow="B / A"),
+    Column("p99 (ms), A", lambda point: point.before.latency_ms.get("p99"), LATENCY),
+    Column("p99 (ms), B", lambda point: point.after.latency_ms.get("p99"), LATENCY),
+    Column("Speed", _speed_word, narrow="Speed"),
+)
+
+
+def _points_table(case: CaseChange) -> Table:
+    return table(_POINTS, case.points, marks=_both_marks)

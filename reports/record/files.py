@@ -62,9 +62,10 @@ def _shown(value: Any) -> Any:
     return [_shown(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def read(path: Path) -> Record:
-    """Read one record. Raises RecordError, with the file and the key, if it is incomplete or inconsistent."""
-    record = parse(Record, path, largest_bytes=_LARGEST_RECORD_BYTES)
+def read(path: Path, folder: Path | None = None) -> Record:
+    """Read one record, in or below `folder`, by default its own. Raises RecordError, with the file and the
+    key, if it is incomplete or inconsistent, or lies behind a link in the folder."""
+    record = parse(Record, path, folder, _LARGEST_RECORD_BYTES)
     for key, problem in validate.problems(record):
         raise RecordError(f"{path_text(path)}: {key}: {problem}. Take the file out of the folder.")
     return record
@@ -118,9 +119,10 @@ def _read_each(sources: Sequence[tuple[Path, Sequence[Path]]]) -> list[dict[Path
 def read_given(path: Path, argument: Path) -> Record:
     """Read a record that is an argument or lies in one. Raises RecordError as `read` does, and if a file of a
     folder is not named after its case: a copy would add a second row for one measurement."""
-    record = read(path)
+    folder = argument if argument.is_dir() else None  # what is behind a link in it is not what was given
+    record = read(path, folder)
     expected = path_of(record.case, argument)
-    if argument.is_dir() and path not in (expected, argument / expected.name):
+    if folder is not None and path not in (expected, argument / expected.name):
         raise RecordError(
             f"{path_text(path)}: holds the case whose file is {expected}. Give it that name, or take it out "
             "of the folder."

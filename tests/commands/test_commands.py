@@ -106,13 +106,8 @@ def test_non_folder_output_is_refused_and_kept(
     assert path.lstat().st_ino == before
 
 
-@pytest.mark.parametrize("place", ["/dev/full", "x" * 300])
-def test_unwritable_output_is_named(
-    place: str, tmp_path: Path, one_record: Path, refused: Callable[..., str]
-) -> None:
-    assert str(tmp_path / place)[:100] in refused(
-        "html", "--results", one_record, "--output", tmp_path / place
-    )
+def test_unwritable_page_is_named(one_record: Path, refused: Callable[..., str]) -> None:
+    assert "/dev/full" in refused("html", "--results", one_record, "--output", "/dev/full")
 
 
 def test_page_on_stdout_is_alone_there(one_record: Path, reports: Reports, tmp_path: Path) -> None:

@@ -54,6 +54,18 @@ def test_damaged_and_copied_records_are_named(path: Path, tmp_path: Path) -> Non
     assert [line.partition(": ")[0] for line in str(raised.value).splitlines()] == [str(copy), str(damaged)]
 
 
+def test_records_behind_a_link_in_the_folder_are_refused(path: Path, tmp_path: Path) -> None:
+    """A folder from elsewhere may show no other folder's records; the folder that is given may be a link."""
+    (tmp_path / "given").symlink_to(tmp_path)
+    assert files.read_folder(tmp_path / "given")
+
+    artifact = tmp_path / "artifact"
+    artifact.mkdir()
+    (artifact / path.parent.name).symlink_to(path.parent)
+    with pytest.raises(files.RecordError):
+        files.read_folder(artifact)
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_nonfinite_number_is_not_written(number: float, path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):

@@ -52,14 +52,6 @@ def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
     assert set(first.figures) == {"throughput_per_s", "latency_p99_ms"}
 
 
-def test_repeated_measurement_is_added_once(tmp_path: Path) -> None:
-    added(tmp_path, measured())
-    before = (tmp_path / "a40.jsonl").read_bytes()
-    assert added(tmp_path, measured()) == 0
-    assert (tmp_path / "a40.jsonl").read_bytes() == before
-    assert added(tmp_path, measured(structs.replace(ORIGIN, run="run-2"))) == 6
-
-
 def test_wrong_case_has_score_but_no_speed_in_history(tmp_path: Path) -> None:
     added(tmp_path, measured(accuracy=examples.failed_accuracy()))
     ((row,), _) = history.read(tmp_path)
