@@ -129,5 +129,6 @@ def test_tilde_expands_to_home_folder(
     one_record: Path, reports: Reports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
     assert reports("merge", one_record, "--output=~/out").status == 0
     assert files.record_paths(tmp_path / "home" / "out")

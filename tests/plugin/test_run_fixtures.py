@@ -61,6 +61,13 @@ def test_needs_no_server(case):
     pass
 
 
+@pytest.mark.load
+@pytest.mark.stage("online")
+def test_points(case, point, suite_run):
+    assert suite_run.compared_points == 2 * 3, "two of each case, and none of the efficiency tests"
+
+
+@pytest.mark.load
 @pytest.mark.stage("efficiency")
 def test_peaks(case, suite_run):
     assert suite_run.peak_kinds == {("cpu", "fp32", None), ("cpu", "int8", None)}, "those of all cases"
@@ -68,18 +75,20 @@ def test_peaks(case, suite_run):
 """They are given two precisions of one model, and one of another."""
 
 
-def test_model_has_weights_once_and_an_ended_server_fails_its_case_alone(tmp_path: Path) -> None:
+def test_cases_share_what_belongs_to_their_model_and_their_run(tmp_path: Path) -> None:
     file = tmp_path / "test_of_models.py"
     file.write_text(TESTS)
     folders = (f"--model-repos={tmp_path / 'models'}", f"--results={tmp_path / 'results'}")
     words = "onnx and (left and (fp32 or int8) or right and fp32)"
 
-    done = run_pytest(str(file), "-p", "conftest", "-rf", *write_two(tmp_path), "-k", words, *folders)
+    done = run_pytest(
+        str(file), "-p", "conftest", "-rf", *write_two(tmp_path), "-k", words, "--concurrencies=1,2", *folders
+    )
 
     assert sorted(re.findall(r"(?m)^ +(\S+): load weights$", done.stdout)) == ["left", "right"]
     failed = re.findall(r"(?m)^FAILED .*::(\S+)", done.stdout)
     assert failed == ["test_passes_without_asking_it[cpu-left-onnx-fp32]"], done.stdout + done.stderr
-    assert re.search(r"\b1 failed, 14 passed", done.stdout)
+    assert re.search(r"\b1 failed, 20 passed", done.stdout)
 
 
 INPUTS = """\
