@@ -8,15 +8,22 @@ from fixtures.run.case_run import CaseRun
 from fixtures.spec import LoadPoint
 from reports.record.verdicts import speed_failures
 from reports.text.correctness import gate_text, wrong_answers_text
+from reports.text.publishable import publishable
 
 
 def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
-    """Measure and record a load point. Raises AccuracyError if an answer is wrong, SpeedError if it is shown
-    to be slower than allowed or to exceed its latency budget."""
+    """Measure and record a load point, and show its speed if the case is proven right. Raises AccuracyError
+    if an answer is wrong, SpeedError if it is shown to be slower than allowed or to exceed its latency
+    budget."""
     measured = run.measure(point, recorder.keep_loads)
     if failure := wrong_answers_text(measured.load):
         raise run.accuracy_error(failure)
-    recorder.enter_load(benchmark, measured, run.settings.plan.certify)
+    assert recorder.record is not None
+    if no_speed := publishable(recorder.record).no_speed:
+        recorder.show_figure(no_speed)
+        benchmark.skipped = True  # else pytest-benchmark warns that it has nothing of this test
+    else:
+        recorder.enter_load(benchmark, measured, run.settings.certify)
     if failures := speed_failures(measured.load):
         raise SpeedError("; ".join(failures))
 

@@ -4,6 +4,7 @@ import pytest
 
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
+from reports.text.publishable import publishable
 from reports.text.speed import efficiency_text
 
 
@@ -12,5 +13,6 @@ from reports.text.speed import efficiency_text
 def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     """Measures the ratio of served to in-process throughput, in turns, and the fraction of the peak."""
     deployed, efficiencies = run.measure_efficiency()
-    recorder.keep(deployed.serving, efficiency=tuple(efficiencies))
-    recorder.show_figure(efficiency_text(efficiencies, run.case.precision))
+    published = publishable(recorder.keep(deployed.serving, efficiency=tuple(efficiencies)))
+    recorder.enter("efficiency", published.efficiency)
+    recorder.show_figure(published.no_speed or efficiency_text(efficiencies, run.case.precision))

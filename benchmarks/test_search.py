@@ -8,6 +8,7 @@ from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
 from fixtures.run.tuning import search
 from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers_text
+from reports.text.publishable import publishable
 from reports.text.speed import no_winner_text, proposal_text, search_text
 
 
@@ -25,10 +26,12 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
             evaluation = run.evaluate(deployed)
             result = structs.replace(result, accuracy=evaluation.ledger)
             recorder.keep_samples(evaluation.samples, of_search=True)
-        recorder.keep(deployed.serving, search=result, accuracy_missing=missing)
+        record = recorder.keep(deployed.serving, search=result, accuracy_missing=missing)
+    published = publishable(record)
+    recorder.enter("search", published.search)
     if result.verdict == "failed":
         raise SpeedError(no_winner_text(result))
-    recorder.show_figure(search_text(result))
+    recorder.show_figure(published.no_winner or search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
     failures += filter(None, [conversion_failure(run.conversion)] if is_converted else [])
     failures += filter(None, [wrong_answers_text(result.load)])

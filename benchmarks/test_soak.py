@@ -8,6 +8,7 @@ from fixtures.run.case_run import CaseRun
 from fixtures.run.soaking import soak
 from reports.tables.soak import leaks, soak_text, unknown
 from reports.text.correctness import wrong_answers_text
+from reports.text.publishable import publishable
 
 
 @pytest.mark.load
@@ -15,7 +16,7 @@ from reports.text.correctness import wrong_answers_text
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
     result, deployed = soak(run)
-    recorder.keep(deployed.serving, soak=result)
+    published = publishable(recorder.keep(deployed.serving, soak=result))
     if wrong := wrong_answers_text(result):
         raise AccuracyError(wrong)
     if leaking := leaks(result):
@@ -23,4 +24,4 @@ def test_soak(run: CaseRun, recorder: Recorder) -> None:
     if not_shown := unknown(result, "request"):
         fix = "soak it for longer, or while the machine does less else"
         raise NotAvailableError("; ".join(not_shown), where=run.case, fix=fix)
-    recorder.show_figure(soak_text(result))
+    recorder.show_figure(soak_text(published.soak or result))

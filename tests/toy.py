@@ -222,7 +222,7 @@ def open_loop(offsets_s: np.ndarray, service_s: float, length_s: float) -> Timel
 
 @dataclass
 class LoadGenerator:
-    """`take` of an invented server; records its calls."""
+    """`run_pass` of an invented server; records its calls."""
 
     mean_ms: Callable[[Job, int], float] = lambda _job, _number: LATENCY_MS
     """Mean latency in milliseconds of a job and its run number, from 0; may raise ProofError."""

@@ -41,7 +41,7 @@ ByName = Annotated[Mapping[Annotated[str, Meta(max_length=200)], _Value], Meta(m
 FilePart = Annotated[str, Meta(max_length=250, pattern=r"\A(?!\.\.?\Z)[A-Za-z0-9._-]+\Z")]
 """A part of a file's name; it leads to no other folder."""
 Scenario = Annotated[str, Meta(pattern=r"\A(offline|online)\Z")]
-"""offline (static batching, one request in flight) or online (dynamic batching, batch 1)."""
+"""offline (whole batches, no dynamic batching) or online (dynamic batching)."""
 Name = Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]+\Z")]
 """A word of the suite, such as the name of a percentile."""
 SPEED = Meta(extra={"is_speed": True})
@@ -228,7 +228,7 @@ class StageFailure(Struct, frozen=True):
     test: Name
     """The test's function, such as test_accuracy."""
     stage: Name
-    """conversion, accuracy, answers, conversation, against or reload."""
+    """A stage that proves, such as accuracy: see `fixtures/plugin/stages.py`."""
     what: Text
     """What was wrong, as a sentence."""
     origin: Origin | None = None
@@ -416,13 +416,14 @@ class AnswerGate(Struct, frozen=True):
 
 
 class WrongAnswer(Struct, frozen=True):
-    """An answer under load that differs from the converted model's in process to the same sample."""
+    """An answer that differs from the one that it is held to: under load the converted model's in process, or
+    of a model as found its own to a lone request."""
 
     sample: Text
     output: Text
     """The output and the element that differs most: `OUTPUT__0[3]`."""
     expected: Text
-    """That element from the converted model in process, as text: it need not be finite."""
+    """That element of the answer that it is held to, as text: it need not be finite."""
     given: Text
     """That element from the server."""
 
@@ -546,7 +547,7 @@ class GpuUse(Struct, frozen=True):
     utilisation: Number | None
     """The fraction of the time with a running kernel; NVML averages over a sixth of a second to a second."""
     memory_mib: Number | None
-    """The peak memory of all processes together."""
+    """The peak memory of the server's processes, summed over the GPUs."""
     power_w: Number | None
     energy_j_per_1000: Number | None
     """Mean power of the whole GPU over throughput."""
@@ -580,7 +581,7 @@ class Comparison(Struct, frozen=True):
     """The speed of a point compared with another build."""
 
     reference: Text
-    """The other build: a commit, or a folder."""
+    """What this build is compared with: a commit, a folder, or a Triton with its version."""
     method: Literal["interleaved", "records"]
     """interleaved: both were measured in turns; records: the other was measured at another time."""
     ratio: Annotated[Estimate, SPEED]

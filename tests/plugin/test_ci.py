@@ -15,20 +15,33 @@ LOAD = "test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
 KINDS = "not given and (not online or (cpu-resnet50-micro-onnx-fp32 and c032))"
 
 BENCHMARKS = """\
+import runpy
 from types import SimpleNamespace
 import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.host.machine import origin
 from fixtures.measure.measurement import Measurement
 from fixtures.plugin.recorder import Recorder
-from reports.record.schema import Start
+from reports.record.schema import Case, Start
 from tests import examples
+from tests.helpers import ROOT
 
+# By its path, as this file lies in another folder of that name.
+prove_speed = runpy.run_path(str(ROOT / "benchmarks" / "assertions.py"))["prove_speed"]
 RECORD = examples.record(conversion=None, accuracy=None, loads=())
+PROVEN = examples.record(case=Case("a40", "proven", "onnx", "trt", "fp16"), loads=())
 
 @pytest.fixture
 def recorder(request, settings):
-    return Recorder(RECORD, settings.results, "", origin("cpu"), request.node.user_properties)
+    record = PROVEN if request.node.originalname == "test_online" else RECORD
+    return Recorder(record, settings.results, "", origin("cpu"), request.node.user_properties)
+
+def measuring(load):
+    def measure(point, save):
+        save(SimpleNamespace(serving=RECORD.serving, start=Start(load.scenario, 1.0, 1.0, 1.0)), [load])
+        return Measurement(load, [0.01, 0.02, 0.03])
+
+    return SimpleNamespace(measure=measure, settings=SimpleNamespace(certify=None))
 
 @pytest.fixture
 def server():
@@ -46,10 +59,10 @@ def test_accuracy(recorder):
 @pytest.mark.load
 @pytest.mark.stage("online")
 def test_online(case, point, recorder, benchmark):
-    load = examples.load("online", point.concurrency, 200.0)
-    deployed = SimpleNamespace(serving=RECORD.serving, start=Start("online", 1.0, 1.0, 1.0))
-    recorder.keep_loads(deployed, [load])
-    recorder.enter_load(benchmark, Measurement(load, [0.01, 0.02, 0.03]), None)
+    prove_speed(measuring(examples.load("online", point.concurrency, 200.0)), point, recorder, benchmark)
+
+def test_unproven(recorder, benchmark):
+    prove_speed(measuring(examples.load("online", 32, 200.0)), None, recorder, benchmark)
 
 def test_slower():
     raise SpeedError("ratio 0.90")
@@ -173,6 +186,14 @@ def test_junit_has_figures_with_units(either: Run) -> None:
     assert (load["throughput_per_s"], load["concurrency"]) == ("200.0", "32")
     assert float(load["throughput_per_s_low"]) < 200 < float(load["throughput_per_s_high"])
     assert load["latency_ms_p99"] == "2.126"
+
+
+def test_case_that_is_not_proven_right_shows_no_speed(whole: Run, either: Run) -> None:
+    shown = " ".join(either.properties("test_unproven").values())
+    assert "infer/s" not in shown
+    assert "200" not in shown
+    (entry,) = json.loads((whole.folder / "new" / "benchmark.json").read_text())["benchmarks"]
+    assert entry["name"] == LOAD
 
 
 def test_junit_names_files_relative_to_repository(either: Run) -> None:

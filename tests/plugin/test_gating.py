@@ -43,7 +43,7 @@ TEST = """
         def keep(serving, gates):
             SEEN.gates[request.node.originalname] = (serving, *gates)
         return SimpleNamespace(
-            keep=keep, keep_loads=None, show_figure=lambda text: None, enter_load=lambda *what: None
+            record=examples.record(), keep=keep, keep_loads=None, show_figure=print, enter_load=print
         )
 
     """
