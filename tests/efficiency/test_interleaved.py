@@ -93,12 +93,10 @@ class Process:
         return rate_per_s
 
 
-def measure(
-    request_s: float = 0.01, generator: toy.LoadGenerator | None = None, **options: Any
-) -> tuple[Turns, int]:
+def measure(request_s: float = 0.01, **options: Any) -> tuple[Turns, int]:
     """Measure a point in turns with a worker; returns the number of runs of the load generator too."""
     job = toy.job(POINT, request_s=request_s)
-    generator = generator or toy.LoadGenerator()
+    generator = toy.LoadGenerator()
 
     def run_pass(job: Job, _window_s: float) -> GeneratorRun:
         return generator.run_pass(job, 0.12)

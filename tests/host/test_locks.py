@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,22 +111,17 @@ def test_killed_process_holds_no_lock(place: Path, other: Other) -> None:
     assert is_free(place, exclusive=True)
 
 
-def test_waiting_is_counted_and_told_with_the_holder(place: Path, other: Other) -> None:
-    holder, holders, told_s = other("exclusive"), list[str](), list[float]()
-    began_s, own_before_s = time.monotonic(), locks.time_without_waits_s()
+def test_waiting_is_told_with_the_holder(place: Path, other: Other) -> None:
+    holder, holders = other("exclusive"), list[str]()
 
     def on_wait(who: str) -> None:
         holders.append(who)
-        told_s.append(time.monotonic())
         let_go(holder)
-        told_s.append(time.monotonic())
 
     with locks.hold_machine(folder=place, exclusive=True, on_wait=on_wait):
         pass
     (who,) = holders
     assert f"process {holder.pid} of" in who
-    own_s, all_s = locks.time_without_waits_s() - own_before_s, time.monotonic() - began_s
-    assert 0 < own_s <= all_s - (told_s[1] - told_s[0])
 
 
 def test_waiting_process_is_not_a_holder(tmp_path: Path) -> None:

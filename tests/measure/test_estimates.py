@@ -266,17 +266,6 @@ def test_percentile_interval_matches_order_statistics(percent: int, room: float)
         assert np.mean(sides) == pytest.approx(1, abs=room)
 
 
-def test_correlated_requests_count_as_fewer() -> None:
-    """Four requests answered together count as one, so the interval is that of a quarter as many."""
-    generator = np.random.default_rng(4)
-    latencies = generator.gamma(4, 1, (100, 60))
-    alone = estimates.percentile_estimate(passes_of(list(latencies)), 90)
-    together = estimates.percentile_estimate(passes_of(list(np.repeat(latencies, 4, axis=1))), 90)
-
-    assert together.value == pytest.approx(alone.value, rel=0.01)
-    assert together.high - together.low == pytest.approx(alone.high - alone.low, rel=0.1)
-
-
 def test_p99_interval_is_open_under_368_requests() -> None:
     """0.99 to the power of 368 is 1/40, the chance that even the slowest request does not exceed the p99."""
     for count, is_open in ((366, True), (370, False)):

@@ -1,19 +1,23 @@
-"""What a server uses, read from real processes."""
+"""What a server uses, read from real processes; and the times of the models that a model calls, from its
+statistics around each run."""
 
 import os
 import subprocess
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fixtures.errors import NotAvailableError
 from fixtures.host import nvml
-from fixtures.measure.usage import MEMORY, read_usage, watch
+from fixtures.measure.usage import MEMORY, ComposingTimes, read_usage, watch
 from fixtures.serve.server import Server
+from fixtures.spec import LoadPoint
 from tests.host.fake_nvml import Nvml
 
 MIB = 2**20
@@ -168,3 +172,49 @@ def test_invisible_server_is_not_watched(
     docker_that_says(start().pid, tmp_path, monkeypatch)
     with pytest.raises(NotAvailableError):
         watch(server_of(None, "docker"))
+
+
+# --- the server's statistics --------------------------------------------------------------------------------
+
+ONE, OTHER = LoadPoint("offline", 1, 1), LoadPoint("offline", 8, 1)
+KINDS = ("success", "queue", "compute_input", "compute_infer", "compute_output")
+
+
+class Counting:
+    """A fake server with totals that `ask` increases."""
+
+    def __init__(self) -> None:
+        self.totals = {"part": Counter(success=100, queue=10**12, compute_infer=10**12)}
+
+    def statistics(self) -> list[Any]:
+        def stats(totals: Counter[str]) -> Any:
+            return SimpleNamespace(
+                **{kind: SimpleNamespace(count=totals[kind], ns=totals[kind]) for kind in KINDS}
+            )
+
+        return [SimpleNamespace(name=name, inference_stats=stats(of)) for name, of in self.totals.items()]
+
+
+def ask(job: Any, _window_s: float) -> Any:
+    """Send two requests to a model that calls another three times for each."""
+    for name, change in {
+        "chain": Counter(success=2, compute_infer=9_000_000),
+        "part": Counter(success=6, queue=1_000_000, compute_infer=2_000_000, compute_output=1_000_000),
+        "other": Counter(success=5, queue=7, compute_infer=7),
+    }.items():
+        job.server.totals.setdefault(name, Counter()).update(change)
+
+
+def test_composing_times_are_per_request_and_point() -> None:
+    times, server = ComposingTimes(["part"]), Counting()
+    run_pass = times.around(ask)
+    for point in (ONE, ONE, OTHER):
+        job: Any = SimpleNamespace(server=server, point=point, name="chain")
+        run_pass(job, 0.1)
+
+    for point in (ONE, OTHER):
+        (part,) = times.of("chain", point)
+        assert (part.model, part.calls) == ("part", 3)
+        assert (part.queue_ms, part.compute_ms) == pytest.approx((0.5, 1.5))
+    assert ComposingTimes(["part"]).of("chain", ONE) == (), "an unmeasured point"
+    assert ComposingTimes([]).around(ask) is ask, "of a model that calls none, nothing is read"

@@ -319,19 +319,6 @@ def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_nonmonotonic_latencies_do_not_break_search(seed: int) -> None:
-    def jumping(candidate: Candidate, size: float) -> float:
-        return usual(candidate, size) * (3 if size % 3 == 0 else 1) / (2 if size > 40 else 1)
-
-    bench = SimulatedBench(seed, jumping)
-    result = bench.search(Goal(7, 99))
-
-    assert result.winner.verdict == "passed"
-    assert bench.keeps(result.winner.operating_point, Goal(7, 99))
-    assert len(bench.probes) <= 90
-
-
 def test_figures_come_from_fresh_passes() -> None:
     # All configurations are alike, so the best one was only lucky: its earlier figures are too good.
     def alike(_candidate: Candidate, size: float) -> float:

@@ -16,7 +16,6 @@ from reports.tables.soak import leaks
 from reports.tables.table import Table
 from reports.text.publishable import Publishable, publishable
 from tests import examples
-from tests.soak.made_up import CLEAN, LEAK, soak
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,12 +39,13 @@ def test_missing_latency_is_an_empty_cell() -> None:
 
 
 def test_leak_states_size_and_time_to_a_gibibyte() -> None:
-    (sentence,) = leaks(soak(CLEAN, LEAK))
+    soak = examples.complete().soak
+    assert soak is not None
+    (sentence,) = leaks(soak)
 
     # 1034 B each at 500 a second are 1 GiB in 2077 s.
     parts = ("memory of its stubs", "1,034 B", "1,029 to 1,041", "0.6 hours")
     assert [part for part in parts if part not in sentence] == []
-    assert not leaks(soak())
 
 
 # --- settings ----------------------------------------------------------------------------------------------
