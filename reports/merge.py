@@ -186,7 +186,7 @@ def _visible(path: Path) -> list[Path]:
 def _copy(merged: Merged, file: Path, record: Path, destination: Path) -> None:
     ending = str(file.relative_to(record.parent))[len(record.stem) :]
     target = destination.parent / f"{destination.stem}{ending}"
-    if ending.endswith((files.SAMPLES_SUFFIX, f"{files.SEARCH_SUFFIX}/samples.json")):
+    if ending.endswith(files.SAMPLES_SUFFIX):
         per_sample.read(file, record.parent)  # raises RecordError if it is damaged
     if ending.endswith(".server.log") and (merged.anonymous or target.exists()):
         # A log may name the machine. Of several logs the latest record's stays.

@@ -217,7 +217,7 @@ _INTERVALS: Sequence[Column[Load]] = (
 
 def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     """The template's variables for a case. Raises RecordError if a file beside its record is damaged."""
-    search, build, published = record.search, record.build, match_published(record)
+    build, published = record.build, match_published(record)
     scenarios = []
     for scenario in ("offline", "online"):
         loads = [load_point.load for load_point in points_of(record, scenario)]
@@ -242,7 +242,6 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
         "scenarios": scenarios,
         "curve": _curve(record),
         "beside_points": sections_beside_points(record),
-        "worst_of_search": search and _worst(per_sample.search_samples(record, results), search.accuracy),
         "published": beside,
         "configs": _configs(record, results),
         "origin": [*machine_blocks([record]), *serving_blocks([record]), origin],
