@@ -3,11 +3,20 @@ number of answers, has a conversation in place of the other tests."""
 
 import pytest
 
-from benchmarks.assertions import prove_gate
 from fixtures.errors import AccuracyError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from reports.text.correctness import conversation_failure, conversation_text
+from reports.text.correctness import conversation_failure, conversation_text, gate_text
+
+
+def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
+    """Record what a gate such as "batches" finds. Raises AccuracyError if something is wrong."""
+    deployed, gate_result = run.run_gate(gate)
+    recorder.keep(deployed.serving, gates=(gate_result,))
+    recorder.show_figure(gate_text(gate_result))
+    shown = run.reproduce(gate_result)
+    if gate_result.wrong:
+        raise run.accuracy_error(gate_result.wrong, where=shown or None)
 
 
 @pytest.mark.stage("answers")

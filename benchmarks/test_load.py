@@ -1,14 +1,36 @@
 """The speed at each load point: online, single requests from many clients, which the server joins to batches;
-and offline, one request of a whole batch at a time, without dynamic batching."""
+and offline, one request of a whole batch at a time, without dynamic batching. Then what serving costs beside
+the same artifact in process, and whether a model_warmup does its work."""
 
 from typing import Any
 
 import pytest
 
-from benchmarks.assertions import prove_speed
+from fixtures.errors import SpeedError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
 from fixtures.spec import LoadPoint
+from reports.record.verdicts import speed_failures
+from reports.text.correctness import wrong_answers_text
+from reports.text.publishable import publishable
+from reports.text.speed import efficiency_text, warm_up_text
+
+
+def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
+    """Measure and record a load point, and show its speed if the case is proven right. Raises AccuracyError
+    if an answer is wrong, SpeedError if it is shown to be slower than allowed or to exceed its latency
+    budget."""
+    measured = run.measure(point, recorder.keep_loads)
+    if failure := wrong_answers_text(measured.load):
+        raise run.accuracy_error(failure)
+    assert recorder.record is not None
+    if no_speed := publishable(recorder.record).no_speed:
+        recorder.show_figure(no_speed)
+        benchmark.skipped = True  # else pytest-benchmark warns that it has nothing of this test
+    else:
+        recorder.enter_load(benchmark, measured, run.settings.certify)
+    if failures := speed_failures(measured.load):
+        raise SpeedError("; ".join(failures))
 
 
 @pytest.mark.load
@@ -24,3 +46,24 @@ def test_online(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: A
 def test_offline(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measures throughput and latency at a batch size; fails if it is shown to be slower than allowed."""
     prove_speed(run, point, recorder, benchmark)
+
+
+@pytest.mark.load
+@pytest.mark.stage("efficiency")
+def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
+    """Measures the ratio of served to in-process throughput, in turns, and the fraction of the peak."""
+    deployed, efficiencies = run.measure_efficiency()
+    published = publishable(recorder.keep(deployed.serving, efficiency=tuple(efficiencies)))
+    recorder.enter("efficiency", published.efficiency)
+    recorder.show_figure(published.no_speed or efficiency_text(efficiencies, run.case.precision))
+
+
+@pytest.mark.load
+@pytest.mark.stage("warm-up")
+def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
+    """The first request after a load is not shown to be slower than later ones."""
+    deployed, result = run.warm_up()
+    recorder.keep(deployed.serving, warm_up=result)
+    recorder.show_figure(warm_up_text(result))
+    if not result.passed:
+        raise SpeedError(f"its model_warmup does not warm it: {warm_up_text(result)}", where=run.case)

@@ -23,9 +23,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     with search(run) as (result, deployed):
         is_scored = run.as_found is None or run.as_found.labelled is not None
         if is_scored and result.verdict != "failed":
-            evaluation = run.evaluate(deployed)
-            result = structs.replace(result, accuracy=evaluation.ledger)
-            recorder.keep_samples(evaluation.samples, of_search=True)
+            result = structs.replace(result, accuracy=run.evaluate(deployed).ledger)
         record = recorder.keep(deployed.serving, search=result, accuracy_missing=missing)
     published = publishable(record)
     recorder.enter("search", published.search)

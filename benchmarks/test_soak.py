@@ -5,7 +5,7 @@ import pytest
 from fixtures.errors import AccuracyError, NotAvailableError, ProofError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.soaking import soak
+from fixtures.run.measuring import soak
 from reports.tables.soak import leaks, soak_text, unknown
 from reports.text.correctness import wrong_answers_text
 from reports.text.publishable import publishable

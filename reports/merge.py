@@ -81,7 +81,7 @@ def _add(merged: Merged, path: Path, record: Record, beside: Iterable[Path]) -> 
     destination.write_bytes(content)
     for file in beside:
         ending = str(file.relative_to(path.parent))[len(path.stem) :]
-        if ending.endswith((files.SAMPLES_SUFFIX, f"{files.SEARCH_SUFFIX}/samples.json")):
+        if ending.endswith(files.SAMPLES_SUFFIX):
             per_sample.read(file, path.parent)  # raises RecordError if it is damaged
         if not (merged.anonymous and ending.endswith(".server.log")):  # a log may name the machine
             _copy(file, path.parent, destination.parent / f"{destination.stem}{ending}")

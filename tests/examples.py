@@ -46,6 +46,8 @@ from reports.record.schema import (
 )
 from reports.text.publishable import Publishable, publishable
 
+_LATENCIES_MS = {"avg": 2.0312, "p50": 2.0, "p90": 2.046, "p95": 2.111, "p99": 2.126}
+
 
 def seen(*records: Record) -> list[Publishable]:
     """The publishable form of the records."""
@@ -91,10 +93,7 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
         "batch": size if offline else 1,
         "concurrency": 1 if offline else size,
         "throughput_per_s": estimate(throughput_per_s),
-        "latency_ms": {
-            name: estimate(value)
-            for name, value in {"avg": 2.0312, "p50": 2.0, "p90": 2.046, "p95": 2.111, "p99": 2.126}.items()
-        },
+        "latency_ms": {name: estimate(value) for name, value in _LATENCIES_MS.items()},
         "components_ms": {name: 0.1 * place for place, name in enumerate(COMPONENTS)},
         "passes": tuple(one_pass(throughput_per_s * luck) for luck in (0.99, 1.0, 1.01)),
         "requests": 1500,
@@ -164,8 +163,7 @@ def wrong_under_load(one: Load) -> Load:
 
 def one_pass(throughput_per_s: float) -> Pass:
     """A pass of 500 requests."""
-    latencies = {"avg": 2.0312, "p50": 2.0, "p90": 2.046, "p95": 2.111, "p99": 2.126}
-    return Pass(500, 3.17, throughput_per_s, latencies)
+    return Pass(500, 3.17, throughput_per_s, _LATENCIES_MS)
 
 
 def marks(*texts: str) -> tuple[Mark, ...]:

@@ -278,7 +278,7 @@ def _served_scores(letter: str, stored: StoredRecord) -> ServedScores:
     path = stored.path.with_name(stored.path.name.removesuffix(".json") + files.SAMPLES_SUFFIX)
     if not os.path.lexists(path):
         return f"{letter} has no samples (CASE{files.SAMPLES_SUFFIX}) beside its record"
-    samples = per_sample.ledger_samples(record, record.accuracy, path)
+    samples = per_sample.samples_at(path, record)
     if samples is None:
         return f"the samples beside the record of {letter} are of another build or ledger"
     return {

@@ -72,7 +72,7 @@ _FEWEST_POINTS = 3
 
 def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     """The template's variables for a case. Raises RecordError if a file beside its record is damaged."""
-    search, build, published = record.search, record.build, match_published(record)
+    build, published = record.build, match_published(record)
     beside = (
         [*published_section(published), published_legend([published])]
         if published.rows
@@ -91,7 +91,6 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
         "scenarios": [scenario_section(record, scenario) for scenario in ("offline", "online")],
         "curve": _curve(record),
         "beside_points": sections_beside_points(record),
-        "worst_of_search": search and _worst(per_sample.search_samples(record, results), search.accuracy),
         "published": beside,
         "configs": _configs(record, results),
         "origin": [*machine_blocks([record]), *serving_blocks([record]), origin],

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from reports.record import disk, files
-from reports.record.schema import Accuracy, ByName, Case, LongText, Number, Record, Struct, Text, case_id
+from reports.record.schema import ByName, Case, LongText, Number, Record, Struct, Text
 
 STAGES = ("framework", "converted", "served")
 
@@ -46,13 +46,8 @@ class SampleScores(Struct, frozen=True):
 
 
 def path_of(case: Case, results: Path) -> Path:
-    """The samples of the case's own ledger, beside its record."""
+    """The samples of the case's ledger, beside its record."""
     return files.path_of(case, results).with_suffix(files.SAMPLES_SUFFIX)
-
-
-def path_of_search(case: Case, results: Path) -> Path:
-    """The samples of a search's winner, beside its config.pbtxt."""
-    return results / case.target / f"{case_id(case)}{files.SEARCH_SUFFIX}" / "samples.json"
 
 
 def write(samples: SampleScores, path: Path) -> None:
@@ -77,22 +72,13 @@ def read(path: Path, folder: Path | None = None) -> SampleScores:
 
 def record_samples(record: Record, results: Path) -> SampleScores | None:
     """The samples of the record's ledger; None without a file, or for a file of another build."""
-    return ledger_samples(record, record.accuracy, path_of(record.case, results))
+    return samples_at(path_of(record.case, results), record)
 
 
-def search_samples(record: Record, results: Path) -> SampleScores | None:
-    """The samples of the ledger of a search's winner; None as for `record_samples`."""
-    accuracy = record.search.accuracy if record.search else None
-    path = path_of_search(record.case, results)
-    return ledger_samples(record, accuracy, path, path.parent.parent)
-
-
-def ledger_samples(
-    record: Record, accuracy: Accuracy | None, path: Path, folder: Path | None = None
-) -> SampleScores | None:
-    """The samples at `path` if they belong to this ledger of the record, else None."""
-    if accuracy is None or not os.path.lexists(path):
+def samples_at(path: Path, record: Record) -> SampleScores | None:
+    """The samples at `path` if they belong to the record's ledger, else None."""
+    if record.accuracy is None or not os.path.lexists(path):
         return None
-    scores = read(path, folder)
-    expected = (record.case, record.build.digest, accuracy.samples)
+    scores = read(path)
+    expected = (record.case, record.build.digest, record.accuracy.samples)
     return scores if (scores.case, scores.digest, len(scores.ids)) == expected else None

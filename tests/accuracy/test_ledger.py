@@ -372,14 +372,3 @@ def test_samples_of_another_dataset_are_ignored(tmp_path: Path) -> None:
     for change, is_own in changes:
         per_sample.write(a_file(**change), path)
         assert (per_sample.record_samples(records.record(), tmp_path) is not None) is is_own
-
-
-def test_search_winner_has_samples_of_its_own_ledger(tmp_path: Path) -> None:
-    """Of two samples here, which tells it from the case's ledger of 500."""
-    record = records.record(search=records.search(accuracy=records.accuracy(samples=2)))
-    samples = a_file(ids=("a", "b"), scores={"top-1": dict.fromkeys(per_sample.STAGES, (1.0, 1.0))})
-
-    per_sample.write(samples, per_sample.path_of_search(record.case, tmp_path))
-
-    assert per_sample.search_samples(record, tmp_path) == samples
-    assert per_sample.record_samples(record, tmp_path) is None

@@ -147,7 +147,7 @@ def test_link_stops_the_merge(suffix: str, job: Path, tmp_path: Path, refused: C
     assert str(path) in refused(job)
 
 
-@pytest.mark.parametrize("suffix", [".json", ".samples.json", ".search/samples.json"])
+@pytest.mark.parametrize("suffix", [".json", ".samples.json"])
 def test_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Callable[..., str]) -> None:
     folders = [examples.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
     damaged = folders[1] / "t4" / f"t4-resnet50-onnx-trt-fp16{suffix}"

@@ -27,7 +27,7 @@ from tests import examples
 from tests.helpers import ROOT
 
 # By its path, as this file lies in another folder of that name.
-prove_speed = runpy.run_path(str(ROOT / "benchmarks" / "assertions.py"))["prove_speed"]
+prove_speed = runpy.run_path(str(ROOT / "benchmarks" / "test_load.py"))["prove_speed"]
 RECORD = examples.record(conversion=None, accuracy=None, loads=())
 PROVEN = examples.record(case=Case("a40", "proven", "onnx", "trt", "fp16"), loads=())
 

@@ -130,6 +130,39 @@ def test_workers_and_their_processes_end_with_the_run(
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 
+LARGE_MACHINE = """
+from fixtures.host import machine
+from fixtures.plugin import converting
+
+machine.cores, converting._WORKER_BYTES = lambda: 2, 1
+"""
+
+
+def test_run_converts_its_cases_at_once_and_reuses_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "large.py").write_text(LARGE_MACHINE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    given = (
+        "--onnx",
+        f"one={linear(tmp_path / 'one.onnx')}",
+        "--samples",
+        str(rows(tmp_path / "samples", 64)),
+    )
+    selected = ("--target", "cpu", "-k", "onnx and (fp32 or int8)", f"--model-repos={tmp_path / 'models'}")
+
+    first, second = (
+        run_pytest("benchmarks", "--convert-only", *given, *selected, "-p", "large").stdout for _ in range(2)
+    )
+
+    assert "2 of 2 models converted" in first, first
+    for case in ("cpu-one-onnx-fp32", "cpu-one-onnx-int8"):
+        assert f"{case}: built in" in first
+        assert f"{case}: unchanged, reused" in second
+    assert "start Triton" not in first
+    assert {path.name for path in (tmp_path / "models").iterdir()} == {"cpu"}
+
+
 def test_convert_only_for_absent_gpu_tries_cpu_formats(tmp_path: Path) -> None:
     absent = next(target for target in reversed(TARGETS) if target not in present_targets())
     words = "resnet50-micro and fp16 and (ts-trace or (trt and not onnx))"

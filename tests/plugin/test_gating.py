@@ -47,13 +47,6 @@ TEST = """
         )
 
     """
-MADE_UP = """
-    import dataclasses
-
-    @pytest.fixture(scope="session", autouse=True)
-    def made_up(run):
-        run.samples = dataclasses.replace(run.model_run.samples, are_made_up=True)
-    """
 GATE_OF = {
     "test_same_answer_again": "repeated",
     "test_same_answer_in_flight": "in-flight",
@@ -78,14 +71,10 @@ class Seen:
     """The scenario and result that each test recorded."""
     errors: dict[str, str] = field(default_factory=dict)
     """The error of each failed test."""
-    ran: set[str] = field(default_factory=set)
-    """All tests, including skipped ones."""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        name = report.nodeid.partition("::")[2].partition("[")[0]
-        self.ran.add(name)
         if report.failed:
-            self.errors[name] = str(report.longrepr)
+            self.errors[report.nodeid.partition("::")[2].partition("[")[0]] = str(report.longrepr)
 
 
 SEEN: Any = SimpleNamespace()
@@ -100,23 +89,16 @@ def seen() -> Iterator[Seen]:
         yield observer
 
 
-def run(seen: Seen, folder: Path, *arguments: str, more: str = "") -> int:
-    """Run the tests of one case; returns the exit status. `more` is additional code that overrides theirs."""
+def run(seen: Seen, folder: Path, *arguments: str) -> int:
+    """Run the tests of one case; returns the exit status."""
     SEEN.load = seen.load
     file = folder / "benchmarks" / "test_all.py"
     file.parent.mkdir()
-    file.write_text(textwrap.dedent(TEST) + textwrap.dedent(more))
+    file.write_text(textwrap.dedent(TEST))
     places = ["--rootdir", str(folder.parent), "-c", str(ROOT / "pyproject.toml"), "--results", str(folder)]
     return pytest.main(
         [str(file), *places, "-q", "-p", "conftest", *WITHOUT, "--target", "cpu", *arguments], plugins=[seen]
     )
-
-
-@pytest.mark.parametrize("are_made_up", [False, True])
-def test_error_mentions_invented_inputs(seen: Seen, tmp_path: Path, are_made_up: bool) -> None:
-    run(seen, tmp_path, "-k", f"{CASE} and largest_batch", more=MADE_UP if are_made_up else "")
-
-    assert ("--samples" in seen.errors["test_largest_batch"]) == are_made_up
 
 
 def test_each_test_records_its_gate_before_failing(seen: Seen, tmp_path: Path) -> None:
@@ -136,7 +118,6 @@ def test_each_test_records_its_gate_before_failing(seen: Seen, tmp_path: Path) -
 def test_model_is_loaded_twice_for_the_last_gate(seen: Seen, tmp_path: Path) -> None:
     """The test's name is also part of the folder's, so it must not contain a word of the `-k`."""
     assert run(seen, tmp_path, "-k", f"{CASE} and (again or reload)") == 0
-    assert "test_recorded_answers" not in seen.ran, "without --answers"
     assert seen.loaded == ["online", "offline"]
     assert seen.gates["test_same_answer_after_a_reload"][0] == "offline"
 

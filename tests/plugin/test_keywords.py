@@ -78,24 +78,6 @@ def test_test_id_selects_hardware_but_folder_brackets_do_not() -> None:
 # --- whole command lines -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "where"),
-    [
-        (("--target", "a10"), "--target a10"),
-        (("--target", "cpu,"), "--target "),
-        (("--target", "cpu", "-k", "t4 and onnx"), "--target cpu"),
-    ],
-)
-def test_unknown_or_conflicting_hardware_is_refused(
-    arguments: tuple[str, ...], where: str, collect: Collect
-) -> None:
-    collected = collect(*arguments)
-
-    assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert not collected.generated
-    assert f"where: {where}" in collected.text
-
-
 def test_empty_selection_states_the_reason(collect: Collect) -> None:
     own = present_targets()[0].name
 

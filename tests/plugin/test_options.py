@@ -1,7 +1,6 @@
 """A run checks its output paths before it builds anything; unreadable paths end it with a usage error."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,18 +67,11 @@ def test_unwritable_folder_is_refused(tmp_path: Path) -> None:
         check_folder("--results", tmp_path / "new")
 
 
-@pytest.fixture
-def given(tmp_path: Path) -> Iterator[Path]:
-    """A file in an unreadable folder."""
-    folder = tmp_path / "of-another"
-    folder.mkdir()
-    (folder / "file").touch()
-    with closed(folder):
-        yield folder / "file"
-
-
-def test_unreadable_or_looping_path_is_a_usage_error(given: Path, tmp_path: Path) -> None:
+def test_unreadable_or_looping_path_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "self").symlink_to("self")
-    for path in (given, tmp_path / "self"):
-        with pytest.raises(pytest.UsageError, match=f"where: {path}"), as_usage_errors():
-            path.read_text()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").touch()
+    with closed(tmp_path / "folder"):
+        for path in (tmp_path / "folder" / "file", tmp_path / "self"):
+            with pytest.raises(pytest.UsageError, match=f"where: {path}"), as_usage_errors():
+                path.read_text()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SetupError, SpeedError
+from fixtures.errors import AccuracyError
 from fixtures.host.machine import own_run
 from fixtures.plugin import recorder
 from reports.record import files
@@ -116,24 +116,8 @@ def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
     assert record.accuracy is not None
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (AccuracyError(""), "accuracy"),
-        (SpeedError(""), "speed"),
-        (InputError(""), "input"),
-        (SetupError(""), "infrastructure"),
-        (ProofError(""), "infrastructure"),
-        (MemoryError(), "infrastructure"),
-        (NotAvailableError(""), None),
-        (pytest.skip.Exception(""), None),
-        (None, None),
-    ],
-)
-@pytest.mark.parametrize("folder", ["benchmarks", "tests"])
-def test_failure_kind_is_noted_only_on_benchmarks(
-    error: BaseException | None, kind: str | None, folder: str
-) -> None:
+@pytest.mark.parametrize(("folder", "noted"), [("benchmarks", [("failure", "accuracy")]), ("tests", [])])
+def test_failure_kind_is_noted_only_on_benchmarks(folder: str, noted: list[tuple[str, str]]) -> None:
     item: Any = SimpleNamespace(path=Path("/somewhere") / folder / "test_speed.py", user_properties=[])
-    recorder.note_kind(item, error)
-    assert item.user_properties == ([("failure", kind)] if kind and folder == "benchmarks" else [])
+    recorder.note_kind(item, AccuracyError(""))
+    assert item.user_properties == noted

@@ -78,6 +78,13 @@ def test_value_and_error_are_computed_once() -> None:
     assert Found().value == 1, "each object has its own"
 
 
+@pytest.mark.parametrize("are_made_up", [False, True])
+def test_error_mentions_invented_inputs(are_made_up: bool) -> None:
+    model = SimpleNamespace(model=SimpleNamespace(name="net"))
+    run: Any = SimpleNamespace(samples=SimpleNamespace(are_made_up=are_made_up), case=model)
+    assert ("--samples net=DIR" in str(CaseRun.accuracy_error(run, "wrong"))) == are_made_up
+
+
 def test_loading_shares_the_machine_and_running_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

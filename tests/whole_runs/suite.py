@@ -7,7 +7,6 @@ from reports.record import files
 from reports.record.schema import Record
 from tests.helpers import ROOT, pytest_command, run_pytest
 
-ONNX = "cpu-resnet50-micro-onnx-fp32"
 TRACE = "cpu-resnet50-micro-ts-trace-fp32"
 """A case that converts in a tenth of ONNX's time. No test measures its load, as PyTorch's threads wait for
 each other on busy cores."""

@@ -38,11 +38,7 @@ def is_there(path: Path, inode: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize(
-    "how",
-    [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)],
-    ids=lambda how: how.name,
-)
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=lambda how: how.name)
 def test_ended_run_leaves_no_process_and_keeps_measurements(
     how: signal.Signals, given: tuple[str, ...], household: Household, tmp_path: Path
 ) -> None:

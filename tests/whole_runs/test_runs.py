@@ -1,6 +1,5 @@
-"""Whole runs: output, records, results of pytest plugins, conversions, and failures that a user meets."""
+"""Whole runs: output, records, and failures that a user meets."""
 
-import json
 import re
 from pathlib import Path
 
@@ -9,13 +8,11 @@ import pytest
 
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerSpec
-from reports import history
 from reports.record import schema
 from reports.run import STATUS
 from reports.text.publishable import publishable
 from tests import classifier
 from tests.classifier import write_network
-from tests.user_models import networks as network_files
 from tests.whole_runs.suite import BIOPSY, FAST, GIVEN, Run, suite
 
 
@@ -36,27 +33,6 @@ def test_run_converts_serves_and_measures(first: Run) -> None:
         ("offline", 8, 1),
         ("online", 1, 4),
     ]
-
-
-def test_each_measurement_is_in_history(first: Run) -> None:
-    rows, _ = history.read(first.results / "history")
-    accuracy = first.record(BIOPSY).accuracy
-    assert accuracy is not None
-    assert accuracy.origin is not None
-    assert {row.run for row in rows} == {accuracy.origin.run}
-    assert {row.kind for row in rows} == {"load", "accuracy", "efficiency"}
-    assert len({row.at for row in rows if row.kind == "load"}) == 3
-
-
-def test_pytest_benchmark_has_real_latencies(first: Run) -> None:
-    entries = json.loads((first.results / "benchmark.json").read_text())["benchmarks"]
-    assert {
-        (entry["extra_info"]["throughput_per_s"], entry["stats"]["rounds"]): entry["stats"]["mean"] * 1e3
-        for entry in entries
-    } == {
-        (load.throughput_per_s.value, load.requests): pytest.approx(load.latency_ms["avg"].value)
-        for load in first.record(BIOPSY).loads
-    }
 
 
 def test_best_point_is_measured_in_process(first: Run) -> None:
@@ -112,46 +88,6 @@ def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_p
     assert record.accuracy is not None
     assert len(record.loads) == 2
     assert not list(models.iterdir()), "nothing is put on the server's disk"
-
-
-# --- conversions before the tests, and runs that fail ----------------------------------------------------------
-
-INT8 = GIVEN.replace("fp32", "int8")
-"""The case in INT8, calibrated with samples."""
-PAIR = ("-k", "onnx and conversion and (fp32 or int8)")
-LARGE_MACHINE = """
-from fixtures.host import machine
-from fixtures.plugin import converting
-
-machine.cores, converting._WORKER_BYTES = lambda: 2, 1
-"""
-
-
-def test_cases_are_converted_before_tests_and_reused(
-    given: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    both = (*given, "--samples", str(network_files.rows(tmp_path / "samples", 64)))
-    (tmp_path / "large.py").write_text(LARGE_MACHINE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    models, results = tmp_path / "models", tmp_path / "results"
-
-    done = suite(*both, "-v", *PAIR, "-p", "large", repos=models, results=results)
-
-    assert done.status == 0, done.text
-    for case in (GIVEN, INT8):
-        assert f"{case}: built in" in done.text
-        written = json.loads((models / "cpu" / case / "build.json").read_text())
-        assert done.record(case).build.build_time_s == written["build_time_s"]
-    assert {path.name for path in models.iterdir()} == {"cpu"}
-
-    alone = suite(*both, "-v", "-k", "onnx and (fp32 or int8)", "--convert-only", repos=models)
-
-    assert alone.status == 0, alone.text
-    for case in (GIVEN, INT8):
-        assert f"{case}: unchanged, reused" in alone.text
-    assert "2 passed" in alone.text
-    assert "start Triton" not in alone.text
-    assert "records:" not in alone.text
 
 
 def test_worse_model_fails_gate_and_shows_no_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
