@@ -80,9 +80,6 @@ class Run:
     def tests(self) -> dict[str, JunitTest]:
         return junit(self.folder / "junit.xml")
 
-    def properties(self, test: str) -> dict[str, str]:
-        return self.tests[test].properties
-
 
 def prepare(folder: Path) -> tuple[list[str], dict[str, str]]:
     """Write benchmarks that fail in every way, without a server; returns arguments for pytest, and GitHub's
@@ -161,13 +158,13 @@ def test_input_error_is_a_usage_error_with_optional_trace(
 
 
 def test_junit_has_figures_with_units(either: Run) -> None:
-    converted = either.properties("test_conversion")
+    converted = either.tests["test_conversion"].properties
     assert float(converted["relative_error"]) < float(converted["relative_error_limit"]) == 0.01
     assert converted["figure"] == "all agree"
-    scored = either.properties("test_accuracy")
+    scored = either.tests["test_accuracy"].properties
     assert (scored["top-1_served_percent"], scored["top-1_floor_percent"]) == ("93.1", "94.0")
     assert scored["evaluated_samples"] == "500"
-    load = either.properties(LOAD)
+    load = either.tests[LOAD].properties
     assert (load["throughput_per_s"], load["concurrency"]) == ("200.0", "32")
     assert float(load["throughput_low_per_s"]) < 200 < float(load["throughput_high_per_s"])
     assert load["latency_p99_ms"] == "2.126"
@@ -175,7 +172,7 @@ def test_junit_has_figures_with_units(either: Run) -> None:
 
 def test_junit_names_files_relative_to_repository(either: Run) -> None:
     assert either.tests["test_conversion"].file == "benchmarks/test_all.py"
-    record = either.properties("test_conversion")["record"]
+    record = either.tests["test_conversion"].properties["record"]
     assert (either.folder / "results" / record).is_file()
     values = [value for test in either.tests.values() for value in test.properties.values()]
     assert not [value for value in values if str(either.folder) in value]
