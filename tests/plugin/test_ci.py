@@ -93,9 +93,6 @@ class Run:
     def tests(self) -> dict[str, JunitTest]:
         return junit(self.folder / "junit.xml")
 
-    def properties(self, test: str) -> dict[str, str]:
-        return self.tests[test].properties
-
 
 def prepare(folder: Path) -> tuple[list[str], dict[str, str]]:
     """Write benchmarks that fail in every way, without a server; returns arguments for pytest, and GitHub's
@@ -174,22 +171,22 @@ def test_input_error_is_a_usage_error_with_optional_trace(
 
 
 def test_junit_has_figures_with_units(either: Run) -> None:
-    converted = either.properties("test_conversion")
+    converted = either.tests["test_conversion"].properties
     error, limit = (float(converted[f"conversion_relative_error{end}"]) for end in ("", "_limit"))
     assert error < limit == 0.01
     assert converted["figure"] == "all agree"
-    scored = either.properties("test_accuracy")
+    scored = either.tests["test_accuracy"].properties
     assert scored["accuracy_scores_top-1_served"] == "0.931"
     assert scored["accuracy_scores_top-1_limits_2_value"] == "0.94"
     assert scored["accuracy_samples"] == "500"
-    load = either.properties(LOAD)
+    load = either.tests[LOAD].properties
     assert (load["throughput_per_s"], load["concurrency"]) == ("200.0", "32")
     assert float(load["throughput_per_s_low"]) < 200 < float(load["throughput_per_s_high"])
     assert load["latency_ms_p99"] == "2.126"
 
 
 def test_case_that_is_not_proven_right_shows_no_speed(whole: Run, either: Run) -> None:
-    shown = " ".join(either.properties("test_unproven").values())
+    shown = " ".join(either.tests["test_unproven"].properties.values())
     assert "infer/s" not in shown
     assert "200" not in shown
     (entry,) = json.loads((whole.folder / "new" / "benchmark.json").read_text())["benchmarks"]
@@ -198,7 +195,7 @@ def test_case_that_is_not_proven_right_shows_no_speed(whole: Run, either: Run) -
 
 def test_junit_names_files_relative_to_repository(either: Run) -> None:
     assert either.tests["test_conversion"].file == "benchmarks/test_all.py"
-    record = either.properties("test_conversion")["record"]
+    record = either.tests["test_conversion"].properties["record"]
     assert (either.folder / "results" / record).is_file()
     values = [value for test in either.tests.values() for value in test.properties.values()]
     assert not [value for value in values if str(either.folder) in value]

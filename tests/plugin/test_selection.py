@@ -215,7 +215,7 @@ def test_omitted_full_size_models_are_listed(collect: Collect) -> None:
         (("benchmarks/test_search.py",), (), "--latency-budget-ms"),
         (("benchmarks",), ("-k", "test_build"), "--convert-only"),
         (("benchmarks",), ("-k", "recorded"), "--answers"),
-        (("benchmarks/test_conversion.py", "benchmarks/test_answers.py"), (), None),
+        (("benchmarks/test_accuracy.py", "benchmarks/test_answers.py"), (), None),
         (("benchmarks",), ("-k", "not test_search"), None),
         (("benchmarks",), ("-k", "search", "--latency-budget-ms", "5"), None),
         (("benchmarks",), ("-k", "known"), None),

@@ -1,19 +1,15 @@
 """A network for runs that can use any model, and a run of a PyTorch model."""
 
 import re
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fixtures import new
-from fixtures.build.runtimes import RUNTIMES
 from tests.classifier import write_network
 from tests.helpers import ROOT
 from tests.whole_runs.suite import FAST, Run, suite
 
-Slowed = Callable[[float], tuple[str, ...]]
 PAGE = ROOT / "docs" / "own-model.md"
 
 
@@ -23,29 +19,6 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     path = tmp_path_factory.mktemp("given") / "classifier.onnx"
     write_network(path)
     return ("--onnx", f"classifier={path}")
-
-
-@pytest.fixture
-def slowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slowed:
-    """`slowed(0.04)`: the options of a run whose ONNX Runtime sleeps for so many seconds in each request."""
-
-    def options(seconds: float) -> tuple[str, ...]:
-        source = (RUNTIMES / "onnx.py").read_text()
-        slow_source = source.replace(
-            "= session.run(", f"= __import__('time').sleep({seconds}) or session.run("
-        )
-        assert slow_source != source
-        runtimes = tmp_path / "runtimes"
-        shutil.copytree(RUNTIMES, runtimes)
-        (runtimes / "onnx.py").write_text(slow_source)
-        (tmp_path / "slowed.py").write_text(
-            "from pathlib import Path\nfrom fixtures.build import runtimes\n"
-            f"runtimes.RUNTIMES = Path({str(runtimes)!r})\n"
-        )
-        monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
-        return ("-p", "slowed")
-
-    return options
 
 
 @pytest.fixture(scope="session")

@@ -1,22 +1,50 @@
-"""The search in whole runs of the suite."""
+"""The search and a comparison in whole runs, of a runtime that sleeps in each request."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
+from fixtures.build.runtimes import RUNTIMES
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import Deployment
+from reports.record.verdicts import comparison_text
 from reports.run import STATUS
 from reports.text.speed import search_text
-from tests.whole_runs.conftest import Slowed
+from tests.helpers import ROOT, git
 from tests.whole_runs.suite import GIVEN, suite
 
 SLEEP_S = 0.004
 """Seconds that each request sleeps, so that the searches' loads leave the cores to other tests."""
 SMALL = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")
+Slowed = Callable[[float], tuple[str, ...]]
+
+
+@pytest.fixture
+def slowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slowed:
+    """`slowed(0.04)`: the options of a run whose ONNX Runtime sleeps for so many seconds in each request."""
+
+    def options(seconds: float) -> tuple[str, ...]:
+        source = (RUNTIMES / "onnx.py").read_text()
+        slow_source = source.replace(
+            "= session.run(", f"= __import__('time').sleep({seconds}) or session.run("
+        )
+        assert slow_source != source
+        runtimes = tmp_path / "runtimes"
+        shutil.copytree(RUNTIMES, runtimes)
+        (runtimes / "onnx.py").write_text(slow_source)
+        (tmp_path / "slowed.py").write_text(
+            "from pathlib import Path\nfrom fixtures.build import runtimes\n"
+            f"runtimes.RUNTIMES = Path({str(runtimes)!r})\n"
+        )
+        monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+        return ("-p", "slowed")
+
+    return options
 
 
 def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Slowed, tmp_path: Path) -> None:
@@ -77,3 +105,24 @@ def test_impossible_budget_fails_with_lowest_latency(
     assert search is not None
     assert (search.verdict, search.accuracy, search.config) == ("failed", None, "")
     assert not stale.exists()
+
+
+def test_slower_runtime_than_a_commits_fails_the_run(
+    given: tuple[str, ...], slowed: Slowed, tmp_path: Path
+) -> None:
+    """The commit's build has its own runtime."""
+    # Many times the model's own time: a pass lasts several latencies, and eight pairs show the difference.
+    point = ("-v", "-k", f"{GIVEN} and b001-c004", "--concurrencies", "4", "--point-budget-s", "60")
+    done = suite(
+        *given, *point, *slowed(0.04), "--against", "HEAD", repos=tmp_path / "repos", results=tmp_path
+    )
+
+    assert done.status == STATUS["speed"], done.text
+    commit = git(ROOT, "rev-parse", "HEAD")
+    folder = tmp_path / "repos" / ".against" / commit / "model_repos" / "cpu" / GIVEN
+    assert (folder / "config.pbtxt").is_file()
+    comparison = done.record(GIVEN).loads[0].comparison
+    assert comparison is not None
+    assert (comparison.verdict, comparison.reference) == ("failed", f"HEAD ({commit[:7]})")
+    assert comparison_text(comparison) in done.text
+    assert "Verdict" in done.text
