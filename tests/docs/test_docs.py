@@ -99,7 +99,6 @@ def test_tox_commands_use_the_installed_path_in_a_checkout_alone() -> None:
     assert {where for where, text in own_messages() if ".venv/bin/tox" in text} == {
         "fixtures/doctor/__main__.py",
         "fixtures/fleet/cluster.py",
-        "fixtures/train.py",
         "reports/record/commands.py",
     }
 
