@@ -124,7 +124,7 @@ def case(toy: Model | None = None, precision: str = "fp32", tolerance: Tolerance
         convert=convert,
         precisions={"cpu": ("fp32", "int8")},
         tolerances=dict.fromkeys(
-            ("fp32", "tf32", "fp16", "bf16", "int8"), tolerance or Tolerance(0.01, 0.95, "chosen")
+            ("fp32", "fp16", "bf16", "int8"), tolerance or Tolerance(0.01, 0.95, "chosen")
         ),
         packages=(),
     )

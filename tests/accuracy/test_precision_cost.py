@@ -10,20 +10,22 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.accuracy.compare_answers import AnswerLimits
+from fixtures.accuracy.compare_answers import AnswerLimits, expect
 from fixtures.accuracy.precision_cost import (
     ERROR_LIMITS,
     emulated_precision,
     inferred_limits,
     inferred_precision,
+    output_limits,
 )
+from fixtures.accuracy.stage_comparison import StageComparison
 from fixtures.formats import all_formats
 from fixtures.frameworks import pytorch_rounding
 from fixtures.frameworks.pytorch import in_precision
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from fixtures.spec import Arrays, Case, Model, Samples, Tensor, Weights
-from reports.record.schema import Conversion
+from fixtures.spec import Arrays, Case, Model, Samples, Tensor, Tolerance, Weights
+from reports.record.schema import Conversion, OutputDifference, within_limits
 from reports.text.correctness import conversion_failure
 from tests import toy
 from tests.toy import compare_conversion
@@ -147,6 +149,29 @@ def test_decision_changes_are_limited_by_precision_cost(
     case = toy.case(model, "bf16")
     parity = compare_conversion(case, toy.weights(), conversion, samples, 24, emulated=emulated)
     assert parity.passed is passed, parity
+
+
+def test_few_wrong_voxels_in_every_mask_fail() -> None:
+    """Two tied voxels pass, but two whole masks of 24 would be a twelfth of all voxels."""
+    masks = np.random.default_rng(0).integers(0, 4, (24, 10_000))
+    other = masks.copy()
+    other[:, :400] = (other[:, :400] + 1) % 4
+    tied = masks.copy()
+    tied[[3, 7], 5] += 1
+    outputs = (Tensor("masks", "INT64", (10_000,)),)
+    case = toy.case(toy.model(outputs=outputs), "fp16", Tolerance(0.01, 0.99, "chosen"))
+    limits = output_limits(case, None, {"masks": masks.size}, 24, None, same_file=True)
+
+    def compared(served: np.ndarray) -> OutputDifference:
+        ids = [str(row) for row in range(24)]
+        comparison = StageComparison(expect(ids, {"masks": masks}), limits, "served", "in process it")
+        comparison.add({"masks": served}, range(24))
+        (result,) = comparison.outputs
+        return result
+
+    assert within_limits(compared(masks))
+    assert within_limits(compared(tied))
+    assert not within_limits(compared(other))
 
 
 def test_int8_emulation_uses_only_training_samples() -> None:

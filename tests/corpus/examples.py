@@ -8,8 +8,6 @@ from pathlib import Path
 from tests.corpus.verdicts import INFRASTRUCTURE, PASSES, SKIPPED, Expected
 
 _HEAD = """
-import asyncio
-
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
@@ -52,74 +50,6 @@ if called.has_error():
 return pb_utils.InferenceResponse(called.output_tensors())"""
 _REFUSED = "return pb_utils.InferenceResponse([], pb_utils.TritonError('it never answers'))"
 _DOUBLED = "return response(OUTPUT=2 * value_of(request, 'INPUT'))"
-_SQUARE = """
-    def execute(self, requests):
-        for request in requests:
-            sender, value = request.get_response_sender(), value_of(request, "IN")
-            for _time in range(int(value[0])):
-                sender.send(response(OUT=value))
-            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-"""
-_REPEAT = """
-    def execute(self, requests):
-        for request in requests:
-            sender, values = request.get_response_sender(), value_of(request, "IN")
-            for place, value in enumerate(values):
-                sender.send(response(OUT=np.array([value], np.int32), IDX=np.array([place], np.uint32)))
-            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-"""
-_SUMS = """
-    def initialize(self, args):
-        self.total = np.zeros(1, np.int32)
-
-    def execute(self, requests):
-        return [self.answer(request) for request in requests]
-
-    def answer(self, request):
-        kept = np.zeros(1, np.int32) if value_of(request, "START").reshape(-1)[0] else self.total
-        self.total = kept + value_of(request, "INPUT")
-        return response(OUTPUT=self.total)
-"""
-_FLAGS = """
-    sums = {}
-
-    def execute(self, requests):
-        return [self.answer(request) for request in requests]
-
-    def answer(self, request):
-        number = request.correlation_id()
-        if request.flags() == pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START:
-            self.sums[number] = 0
-        elif number not in self.sums:
-            raise pb_utils.TritonModelException("no such sequence was started")
-        self.sums[number] += 1
-        return response(OUTPUT0=np.array([self.sums[number]], np.int32))
-"""
-_BLS_ASYNC = """
-    async def execute(self, requests):
-        return [await self.answer(request) for request in requests]
-
-    async def answer(self, request):
-        def to(model):
-            inputs = [pb_utils.get_input_tensor_by_name(request, name) for name in ("INPUT0", "INPUT1")]
-            names = ["OUTPUT0", "OUTPUT1"]
-            return pb_utils.InferenceRequest(model_name=model, requested_output_names=names, inputs=inputs)
-
-        one, other = await asyncio.gather(to("add_sub").async_exec(), to("add_sub").async_exec())
-        tensors = [pb_utils.get_output_tensor_by_name(*of) for of in ((one, "OUTPUT0"), (other, "OUTPUT1"))]
-        return pb_utils.InferenceResponse(tensors)
-"""
-_COMPLETED = """
-    @staticmethod
-    def auto_complete_config(config):
-        for name in ("INPUT0", "INPUT1"):
-            config.add_input({"name": name, "data_type": "TYPE_FP32", "dims": [4]})
-        for name in ("OUTPUT0", "OUTPUT1"):
-            config.add_output({"name": name, "data_type": "TYPE_FP32", "dims": [4]})
-        config.set_max_batch_size(4)
-        config.set_dynamic_batching()
-        return config
-"""
 _BROKEN = """
     def initialize(self, args):
         raise RuntimeError("weights.bin is not there")
@@ -157,7 +87,6 @@ class Example:
 _FOUR = ("INPUT0 FP32 4; INPUT1 FP32 4", "OUTPUT0 FP32 4; OUTPUT1 FP32 4")
 _ONE = ("INPUT0 FP32 4", "OUTPUT0 FP32 4")
 _GPU = "instance_group [ { kind: KIND_GPU } ]"
-_DECOUPLED = "model_transaction_policy { decoupled: true }"
 _STEPS = """platform: "ensemble"
 ensemble_scheduling { step [
   { model_name: "add_sub" model_version: -1
@@ -167,14 +96,6 @@ ensemble_scheduling { step [
     input_map { key: "INPUT0" value: "sum" } input_map { key: "INPUT1" value: "difference" }
     output_map { key: "OUTPUT0" value: "OUTPUT0" } output_map { key: "OUTPUT1" value: "OUTPUT1" } }
 ] }"""
-_SEQUENCE = """sequence_batching {
-  max_sequence_idle_microseconds: 5000000
-  control_input [
-    { name: "START" control [ { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } ] },
-    { name: "READY" control [ { kind: CONTROL_SEQUENCE_READY int32_false_true: [ 0, 1 ] } ] }
-  ]
-}
-instance_group [ { count: 1 kind: KIND_CPU } ]"""
 _WARM_UP = """model_warmup [ { name: "zeros" batch_size: 1
   inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 16 ] zero_data: true } } } ]"""
 
@@ -182,15 +103,8 @@ _fails = functools.partial(Expected, INFRASTRUCTURE, frozenset())
 
 EXAMPLES = [
     Example("add_sub", _each(_ADD_SUB), _config(*_FOUR)),
-    Example("identity_fp32", _each(_IDENTITY), _config("INPUT0 FP32 -1", "OUTPUT0 FP32 -1", 64)),
     Example("identity_bf16", _each(_PASSED_ON), _config("INPUT0 BF16 -1", "OUTPUT0 BF16 -1", 64)),
     Example("string_identity", _each(_IDENTITY), _config("INPUT0 STRING 1", "OUTPUT0 STRING 1")),
-    Example("square_int32", _SQUARE, _config("IN INT32 1", "OUT INT32 1", more=_DECOUPLED)),
-    Example(
-        "repeat_int32",
-        _REPEAT,
-        _config("IN INT32 -1; DELAY UINT32 -1; WAIT UINT32 1", "OUT INT32 1; IDX UINT32 1", more=_DECOUPLED),
-    ),
     Example(
         "input_optional",
         _each(_OPTIONAL),
@@ -198,19 +112,12 @@ EXAMPLES = [
             "INPUT0 INT32 1 optional: true; INPUT1 INT32 1 optional: true", "OUTPUT0 INT32 1; OUTPUT1 INT32 1"
         ),
     ),
-    Example("ensemble", None, _config(*_FOUR, more=_STEPS)),
-    Example("batch_auto_complete", _COMPLETED + _each(_ADD_SUB), None),
     Example(
         "reshape",
         _each(_DOUBLED),
         _config("INPUT FP32 1 reshape { shape: [ ] }", "OUTPUT FP32 1 reshape { shape: [ ] }", 8),
     ),
-    Example("sequence_int32", _SUMS, _config("INPUT INT32 1", "OUTPUT INT32 1", more=_SEQUENCE)),
-    Example(
-        "sequence_py", _FLAGS, _config("INPUT0 INT32 1", "OUTPUT0 INT32 1", more="sequence_batching { }")
-    ),
     Example("bls_sync", _each(_CALLED), _config(f"MODEL_NAME STRING 1; {_FOUR[0]}", _FOUR[1]), SKIPPED),
-    Example("bls_async", _BLS_ASYNC, _config(*_FOUR)),
     Example("warm_up", _each(_IDENTITY), _config("INPUT0 FP32 16", "OUTPUT0 FP32 16", 8, _WARM_UP)),
     Example(
         "non_contiguous",

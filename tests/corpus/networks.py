@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.corpus.verdicts import ACCURACY, INFRASTRUCTURE, INPUT, PASSES, Expected
+from tests.corpus.verdicts import ACCURACY, INFRASTRUCTURE, PASSES, Expected
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,3 @@ NETWORKS = [
     Network("vad_sequence", _VAD, f"{_VAD_FILES}/silero_vad_16k_sequence.onnx"),
     Network("vad_openvino", _VAD, f"{_VAD_FILES}/silero_vad_openvino_16k.onnx", samples=_VOICES_WITH_CONTEXT),
 ]
-_SKLEARN = ("forest", "neighbours", "named_classes", "texts", "boosted", "outliers", "mixed")
-SKLEARN = {**dict.fromkeys(_SKLEARN, PASSES), "maps": Expected(INPUT, says="zipmap")}
-"""The models of sklearn_models.py."""

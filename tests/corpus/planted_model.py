@@ -1,13 +1,10 @@
 """A model of Triton's Python backend. Parameters of its configuration choose its computation and its fault, in
 the tables of this file, which is copied as model.py into the folder of each model of the corpus."""
 
-import concurrent.futures
 import json
 import random
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -232,7 +229,6 @@ ROWS: dict[str, Callable[[Model, np.ndarray], np.ndarray]] = {
 }
 """Rows of a batch that go to other customers."""
 LABELS: dict[str, Callable[[Model, int], Any]] = {
-    "label_at_random": lambda model, rows: (model.random.random(rows) < model.size)[:, None],
     "label_when_joined": lambda model, rows: rows >= model.size,
 }
 """Labels of a batch that are off by one."""
@@ -284,38 +280,6 @@ def _pixel(model: Model, _values: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
-def _threads(_model: Model, values: np.ndarray, _out: np.ndarray) -> np.ndarray:
-    """Threads compute the rows, and share one variable."""
-    shared = values[0]
-
-    def compute(row: np.ndarray) -> np.ndarray:
-        nonlocal shared
-        shared = row
-        time.sleep(0.0005)
-        return _scores(shared[None])[0]
-
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        return np.stack(list(pool.map(compute, values)))
-
-
-def _shared_file(model: Model, values: np.ndarray, _out: np.ndarray) -> np.ndarray:
-    """Instances share one file for their inputs."""
-    path = Path(tempfile.gettempdir()) / f"{model.name}.npy"
-    path.write_bytes(values.tobytes())
-    time.sleep(0.002)
-    content = np.frombuffer(path.read_bytes(), np.float32)
-    return _scores(np.resize(content, values.shape) if len(content) else values)
-
-
-def _reused_buffer(model: Model, _values: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Rows beyond the buffer's end overwrite its beginning."""
-    rows = int(model.size)
-    buffer = np.zeros((rows, *out.shape[1:]), np.float32)
-    for place, row in enumerate(out):
-        buffer[place % rows] = row
-    return buffer[np.arange(len(out)) % rows]
-
-
 def _messages(model: Model, is_missing: bool, out: np.ndarray) -> np.ndarray:
     model.kept["messages"] = _MESSAGES - is_missing
     return out
@@ -333,24 +297,18 @@ FAULTS: dict[str, Callable[[Model, np.ndarray, np.ndarray], Any]] = {
     # A share of the answer, or of the input, of the request before.
     "leak": _leak,
     "sum_leak": _sum_leak,
-    # Each number is off by a random share of itself, or of 1; whole numbers by up to `size`.
+    # Each number is off by a random share of itself, or of 1.
     "noise": lambda model, _values, out: out * (1 + model.size * model.random.standard_normal(out.shape)),
     "added_noise": lambda model, _values, out: out + model.size * model.random.standard_normal(out.shape),
-    "off_by_some": lambda model, _values, out: (
-        out + model.random.integers(-int(model.size), int(model.size) + 1, out.shape)
-    ),
-    # A share of the next row of the batch, of the batch's mean, or of all its rows.
+    # A share of the next row of the batch.
     "neighbour": lambda model, _values, out: out + model.size * (np.roll(out, -1, axis=0) - out),
-    "batch_statistics": lambda model, _values, out: out - model.size * out.mean(axis=0),
-    "softmax_over_batch": lambda _model, _values, out: _softmax(out.T).T,
     # All instances but the first, and the kernel for batches of 16 rows and more.
     "instance": lambda model, _values, out: out * (1 + model.size * (model.instance > 0)),
     "kernel_off": lambda model, _values, out: out * (1 + model.size * (len(out) >= 16)),
     # One number of each box comes from the next row of the batch; its score is a random number.
     "swapped_column": _swapped_column,
     "random_column": _random_column,
-    # Every second tenth of a second; one row in 200; all after some requests.
-    "clock": lambda model, _values, out: out * (1 + model.size * (int(10 * time.time()) % 2)),
+    # One row in 200; all after some requests.
     "outlier_at_random": lambda model, _values, out: (
         out * (1 + model.size * (model.random.random(len(out)) < 1 / 200))[:, None]
     ),
@@ -362,28 +320,13 @@ FAULTS: dict[str, Callable[[Model, np.ndarray, np.ndarray], Any]] = {
     ),
     "refuses": _refuses,
     "pixel": _pixel,
-    # Rows after the fourth get zeros, as if it hid an error; the last row of an odd batch is off by a share.
-    "swallowed": lambda _model, _values, out: _after(out, 4, 0),
+    # The last row of an odd batch is off by a share.
     "padding": lambda model, _values, out: (
         _after(out, -1, out[-1] * np.float32(1 - model.size)) if len(out) % 2 and len(out) > 1 else out
-    ),
-    # All texts of a batch are cut to the width of the first, or in batches at `size` characters.
-    "cut": lambda _model, _values, out: _texts(
-        (text[: len(out.reshape(-1)[0])] for text in out.reshape(-1)), out
-    ),
-    "cut_above": lambda model, _values, out: (
-        _texts((text[: int(model.size)] for text in out.reshape(-1)), out) if len(out) > 1 else out
     ),
     "time_stamp": lambda _model, _values, out: _texts(
         (text + str(time.time()).encode() for text in out.reshape(-1)), out
     ),
-    "threads": _threads,
-    "shared_file": _shared_file,
-    "cached_by_first_row": lambda model, values, out: model.kept.setdefault(
-        (values.shape, values[0].tobytes()), out
-    ),
-    "cached_by_shape": lambda model, values, out: model.kept.setdefault(values.shape, out),
-    "reused_buffer": _reused_buffer,
     # One message is missing every `size` requests, or at random.
     "message_lacking": lambda model, _values, out: _messages(
         model, model.executions % int(model.size) == 0, out

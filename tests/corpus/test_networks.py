@@ -1,16 +1,14 @@
-"""Public ONNX files and scikit-learn models get the expected verdicts."""
+"""Public ONNX files get the expected verdicts."""
 
-import os
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.corpus import verdicts
-from tests.corpus.networks import NETWORKS, SKLEARN, Network, downloaded
-from tests.corpus.verdicts import Expected, Found
+from tests.corpus.networks import NETWORKS, Network, downloaded
+from tests.corpus.verdicts import Found
 
 pytestmark = pytest.mark.campaign
 
@@ -60,33 +58,6 @@ def _options_of(network: Network, unpacked: Path, folder: Path) -> list[str]:
     return options
 
 
-@pytest.fixture(scope="module")
-def of_sklearn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
-    """The findings of scikit-learn's models."""
-    folder = tmp_path_factory.mktemp("sklearn")
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "skl2onnx==1.20.0"]
-    if subprocess.run([*install, "--target", str(folder / "packages")], check=False).returncode:
-        pytest.skip("skl2onnx cannot be downloaded")
-    script = Path(__file__).with_name("sklearn_models.py")
-    environment = {**os.environ, "PYTHONPATH": str(folder / "packages")}
-    subprocess.run([sys.executable, str(script), str(folder)], env=environment, check=True)
-    options = {}
-    for name in SKLEARN.keys() & verdicts.selected(request):
-        samples = folder / "samples" / name
-        options[name] = ["--onnx", f"{name}={folder / name}.onnx", "--samples", f"{name}={samples}"]
-        if (samples / "labels.npy").exists():
-            options[name] += ["--labels", f"{name}={samples / 'labels.npy'}", "--metric", f"{name}=top-1"]
-            options[name] += ["--floor", f"{name}=0.9"]
-    return _run(folder, options)
-
-
 @pytest.mark.parametrize("network", NETWORKS, ids=[entry.name for entry in NETWORKS])
 def test_public_network_gets_expected_verdict(network: Network, of_packages: dict[str, Found]) -> None:
     of_packages[network.name].hold_to(network.expected)
-
-
-@pytest.mark.parametrize(("model", "expected"), SKLEARN.items(), ids=SKLEARN)
-def test_scikit_learn_model_gets_expected_verdict(
-    model: str, expected: Expected, of_sklearn: dict[str, Found]
-) -> None:
-    of_sklearn[model].hold_to(expected)

@@ -1,6 +1,7 @@
 """Micro models: committed weights keep their limits, and faults break a limit or parity."""
 
 import copy
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,7 +13,6 @@ import torch
 from fixtures.data import synthesiser
 from fixtures.formats import all_formats
 from fixtures.frameworks.pytorch import in_precision
-from fixtures.frameworks.pytorch_conversion import TOLERANCES
 from fixtures.host.targets import CPU
 from fixtures.models import all_models, bert, nnunet
 from fixtures.models.fastpitch import DURATIONS, FRAME_COUNT, MEL
@@ -21,6 +21,7 @@ from fixtures.spec import Arrays, Case, Model, Samples
 from reports.text.correctness import conversion_failure
 from tests.toy import compare_conversion
 
+ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
 MICRO = {model.name: model for model in all_models() if model.micro}
 NUMPY = {"FP32": np.float32, "INT32": np.int32, "INT64": np.int64}
 ROWS = {"resnet50-micro": 100, "resnet50-tf-micro": 100, "nnunet-micro": 8, "fastpitch-micro": 64}
@@ -67,21 +68,6 @@ def broken_limits(run: Run, outputs: Arrays, slack: float = 0.0) -> list[bool]:
         for metric, score in zip(run.model.metrics, scores(run, outputs), strict=True)
         for limit in (metric.limits["fp32"].value,)
     ]
-
-
-def breaks_parity(run: Run, outputs: Arrays, precision: str) -> bool:
-    """Whether outputs exceed the tolerance of a precision, in their values or in the decisions."""
-    tolerance = run.model.tolerances.get(precision) or TOLERANCES[precision]
-    expected = run.outputs
-    errors = [
-        np.abs(outputs[name] - values).max() / np.abs(values).max()
-        for name, values in expected.items()
-        if values.dtype.kind == "f"
-    ]
-    decided, wanted = (run.model.decide(run.model.keep(answers)) for answers in (outputs, expected))
-    return (
-        max(errors, default=0) > tolerance.relative_error or (decided == wanted).mean() < tolerance.agreement
-    )
 
 
 @pytest.mark.parametrize("name", MICRO)
@@ -142,11 +128,16 @@ def test_scrambled_inputs_fail_a_limit(fault: str) -> None:
 
 
 def test_lost_mask_fails_parity_and_padding_is_ignored() -> None:
-    run = first_rows("bert-dist4l-micro", 64)
+    run = first_rows("bert-dist4l-micro", 16)
     mask, words = run.inputs["input__2"], run.inputs["input__0"]
     padded = np.where(mask == 1, words, np.random.default_rng(0).integers(0, 700, words.shape, np.int32))
-    unmasked = {**run.inputs, "input__2": np.ones_like(mask)}
-    assert breaks_parity(run, run.model.run(run.network, unmasked), "fp16")
+
+    def unmasked(inputs: Arrays) -> Arrays:
+        return run.model.run(run.network, {**inputs, "input__2": np.ones_like(inputs["input__2"])})
+
+    case = Case(CPU, run.model, ONNX, None, "fp16")
+    samples = dataclasses.replace(run.samples, ids=run.samples.ids[:16])
+    assert not compare_conversion(case, run.model.load(None), unmasked, samples, 16).passed
     for name, values in run.model.run(run.network, {**run.inputs, "input__0": padded}).items():
         np.testing.assert_allclose(values[mask == 1], run.outputs[name][mask == 1], atol=1e-4)
 
@@ -195,25 +186,14 @@ def with_weights(network: Any, change: Callable[[np.ndarray], np.ndarray]) -> An
     return other
 
 
-@pytest.mark.parametrize("name", MICRO)
-def test_weights_off_by_5_percent_fail_parity(name: str) -> None:
-    run = first_rows(name)
-    generator = np.random.default_rng(0)
-    off = with_weights(run.network, lambda w: w + 0.05 * w.std() * generator.normal(0, 1, w.shape))
-    outputs = run.model.run(off, run.inputs)
-    precisions = ("fp32", "fp16", *({"bf16"} & set(run.model.precisions)))
-    assert all(breaks_parity(run, outputs, precision) for precision in precisions)
-
-
 @pytest.mark.parametrize(
     ("name", "precision"),
     [("resnet50-micro", "fp16"), ("fastpitch-micro", "fp16"), ("fastpitch-micro", "bf16")],
 )
-def test_cast_network_keeps_types_and_tolerance(name: str, precision: str) -> None:
+def test_cast_network_keeps_types(name: str, precision: str) -> None:
     run = first_rows(name, 16)
     outputs = run.model.run(in_precision(run.network, precision), run.inputs)
     assert [values.dtype for values in outputs.values()] == [values.dtype for values in run.outputs.values()]
-    assert not breaks_parity(run, outputs, precision)
     assert any((values != run.outputs[key]).any() for key, values in outputs.items())
 
 
@@ -229,11 +209,10 @@ def test_cast_network_keeps_types_and_tolerance(name: str, precision: str) -> No
 def test_checkpoint_rounded_to_half_precision_fails_fp32_parity(name: str) -> None:
     model = MICRO[name]
     weights, samples = model.load(None), model.samples("evaluation", None, None)
-    onnx = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
     half = with_weights(weights.network, lambda w: w.astype(np.float16).astype(w.dtype))
     for network, is_right in ((weights.network, True), (half, False)):
         run = functools.partial(model.run, network)
-        parity = compare_conversion(Case(CPU, model, onnx, None, "fp32"), weights, run, samples, 16)
+        parity = compare_conversion(Case(CPU, model, ONNX, None, "fp32"), weights, run, samples, 16)
         assert (conversion_failure(parity) is None) is is_right
 
 

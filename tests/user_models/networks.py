@@ -117,19 +117,6 @@ def steps_first(path: Path) -> Path:
     return _save(path, graph, two=np.array([2]), weights=np.ones((2, 3), np.float32))
 
 
-def picks(path: Path) -> Path:
-    """which, [batch, 5] of INT32, cast to INT64, picks from a table of 40 rows, and flag, [batch, 1], from one
-    of 2 that the graph computes."""
-    graph = """(int32[batch, 5] which, int64[batch, 1] flag) => (float[batch, 5] y) {
-        index = Cast<to = 7>(which)
-        rows = Gather(table, index)
-        computed = Identity(pair)
-        flags = Gather(computed, flag)
-        y = Add(rows, flags)
-    }"""
-    return _save(path, graph, table=np.arange(40, dtype=np.float32), pair=np.arange(2, dtype=np.float32))
-
-
 def probable(path: Path) -> Path:
     """A classifier whose probabilities are a sequence of maps, as skl2onnx writes them."""
     zipped = "ai.onnx.ml.ZipMap<classlabels_int64s = [0, 1, 2, 3]>(x)"

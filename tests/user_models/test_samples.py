@@ -109,30 +109,38 @@ def test_each_text_line_is_a_sample(tmp_path: Path) -> None:
     assert samples.load([1])["TEXT"].tolist() == [["Was für einer?".encode()]]
 
 
-def test_tokenizer_pads_texts_to_one_length(tmp_path: Path) -> None:
-    write_tokenizer(tmp_path / "model")
+TOKENS = [Tensor(name, "INT64", (-1,)) for name in ("input_ids", "attention_mask", "token_type_ids")]
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["by the tokenizer", "by the settings"])
+def test_tokenizer_pads_texts_to_one_length(is_named: bool, tmp_path: Path) -> None:
+    write_tokenizer(tmp_path / "model", pads=is_named)
     (tmp_path / "texts").mkdir()
-    (tmp_path / "texts" / "t.txt").write_text("a b\na b b\ta\n")
-    inputs = [Tensor(name, "INT64", (-1,)) for name in ("input_ids", "attention_mask", "token_type_ids")]
-    samples = read_samples(tmp_path / "texts", inputs, tokenizer=tmp_path / "model")
+    (tmp_path / "texts" / "t.txt").write_text("a b\na b b a\n")
+    if not is_named:
+        with pytest.raises(InputError, check=lambda error: "pad_token" in error.fix):
+            read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
+        (tmp_path / "texts" / "samples.toml").write_text('[text]\npad_token = "[PAD]"\n')
+    samples = read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
     rows = samples.load([0, 1])
     assert rows["input_ids"].tolist() == [[1, 2, 0, 0], [1, 2, 2, 1]]
     assert rows["attention_mask"].tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
-    assert rows["token_type_ids"].tolist() == [[0, 0, 0, 0], [0, 0, 0, 1]]
-    fixed = [Tensor(tensor.name, tensor.dtype, (3,)) for tensor in inputs]
+    assert rows["token_type_ids"].tolist() == [[0] * 4] * 2
+    fixed = [Tensor(tensor.name, tensor.dtype, (3,)) for tensor in TOKENS]
     cut = read_samples(tmp_path / "texts", fixed, tokenizer=tmp_path / "model")
     assert cut.load([0, 1])["attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
 
 
-def write_tokenizer(folder: Path) -> None:
+def write_tokenizer(folder: Path, *, pads: bool = True) -> None:
     """Write a tokenizer of two words, as Hugging Face's library does."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     folder.mkdir(parents=True, exist_ok=True)
     words = Tokenizer(models.WordLevel({"[PAD]": 0, "a": 1, "b": 2, "[UNK]": 3}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
+    if pads:
+        words.enable_padding(pad_id=0, pad_token="[PAD]")
     words.save(str(folder / "tokenizer.json"))
-    (folder / "tokenizer_config.json").write_text('{"pad_token": "[PAD]", "model_max_length": 16}')
 
 
 def test_labels_and_answers_are_not_samples(tmp_path: Path) -> None:
