@@ -104,14 +104,6 @@ def test_forked_child_does_not_keep_the_lock(place: Path) -> None:
         os.waitpid(child, 0)
 
 
-def test_killed_process_holds_no_lock(place: Path, other: Other) -> None:
-    holder = other("exclusive")
-    assert not is_free(place, exclusive=True)
-    os.kill(holder.pid, signal.SIGKILL)
-    holder.wait()
-    assert is_free(place, exclusive=True)
-
-
 def test_waiting_is_counted_and_told_with_the_holder(place: Path, other: Other) -> None:
     holder, holders, told_s = other("exclusive"), list[str](), list[float]()
     began_s, own_before_s = time.monotonic(), locks.time_without_waits_s()
