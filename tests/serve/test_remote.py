@@ -75,6 +75,10 @@ def test_remote_server_keeps_exactly_its_own_models(
         ours.load(tripling, DEPLOYMENT, "online")
         ours.load(sent, DEPLOYMENT, "online")
         assert len(ready_on(server)) == len(before) + 2
+        with reached(server) as another:
+            another.load(sent, DEPLOYMENT, "online")
+            assert doubled_by(another, sent)
+        assert doubled_by(ours, sent)
         assert not doubled_by(ours, tripling)
         assert doubled_by(server, doubling)
     assert ready_on(server) == before
@@ -130,15 +134,6 @@ def test_abandoned_load_leaves_no_model_on_remote_server(
     wait_until(loaded.exists)
     time.sleep(1)
     assert ready_on(server) == before
-
-
-def test_models_of_a_live_run_are_left_alone(server: Server, sent: BuiltModel) -> None:
-    with reached(server) as first:
-        first.load(sent, DEPLOYMENT, "online")
-        with reached(server) as second:
-            second.load(sent, DEPLOYMENT, "online")
-            assert doubled_by(second, sent)
-        assert doubled_by(first, sent)
 
 
 def test_replaced_model_leaves_no_copies_on_remote_server(
