@@ -1,7 +1,5 @@
 """The model configuration has every requested setting."""
 
-from typing import Any
-
 import pytest
 from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
@@ -12,7 +10,7 @@ from fixtures.errors import InputError
 from fixtures.formats import all_formats
 from fixtures.host import machine
 from fixtures.host.targets import CPU, recognise
-from fixtures.spec import Case, Format, Scenario, Target
+from fixtures.spec import Case, Deployment, Format, Scenario, Target
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, case_with, writing
 
 
@@ -91,16 +89,8 @@ def test_gpu_setting_takes_effect_or_is_refused(
     [item.name for item in structs.fields(DEPLOYMENT) if item.name not in ("cuda_graphs", "prefer_nhwc")],
 )
 def test_every_deployment_setting_changes_configuration(field: str, scenario: Scenario, native: bool) -> None:
-    changes: dict[str, Any] = {
-        "max_batch_size": 16,
-        "instances": 2,
-        "preferred_batch_sizes": (4, 8),
-        "max_queue_delay_us": 7,
-        "warmup": False,
-        "tf32": False,
-    }
-    changed = structs.replace(DEPLOYMENT, **{field: changes[field]})
-    assert changed != DEPLOYMENT
+    other = Deployment(16, 2, (4, 8), 7, cuda_graphs=False, warmup=False, tf32=False)
+    changed = structs.replace(DEPLOYMENT, **{field: getattr(other, field)})
     case = Case(A100, MICRO, ONNX, None, "fp32")
     before, after = (
         model_config(case, item, native=native, scenario=scenario) for item in (DEPLOYMENT, changed)
@@ -124,16 +114,7 @@ def test_gpu_case_uses_its_accelerator_and_only_its_own_gpus(count: int) -> None
 
 @pytest.mark.parametrize(
     ("quota", "instances", "threads"),
-    [
-        (None, 1, 8),
-        (None, 2, 4),
-        (None, 3, 2),
-        (None, 16, 1),
-        (100.0, 1, 8),
-        (8.0, 1, 8),
-        (3.2, 1, 4),
-        (0.5, 1, 1),
-    ],
+    [(None, 1, 8), (None, 3, 2), (None, 16, 1), (100.0, 1, 8), (3.2, 1, 4), (0.5, 1, 1)],
 )
 def test_cgroup_cores_are_shared_among_instances(
     quota: float | None, instances: int, threads: int, monkeypatch: pytest.MonkeyPatch

@@ -58,28 +58,23 @@ def test_engine_folder_is_private_to_user(tmp_path: Path) -> None:
         engine_folder(CASE, "77aa")
 
 
-RUNTIME = (
-    "def load(artifact, settings):\n    return lambda arrays: [arrays[0].reshape(len(arrays[0]), -1)[:, "
-    ":10]]\n"
-)
+RUNTIME = """
+def load(artifact, settings):
+    return lambda arrays: [arrays[0].reshape(len(arrays[0]), -1)[:, :10]]
+"""
 ONES = {"INPUT__0": np.ones((1, *MICRO.inputs[0].shape), np.float32)}
 
 
-@pytest.fixture
-def own_runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runtimes; the format's own answers with a part of its input."""
-    folder = tmp_path / "runtimes"
-    folder.mkdir()
-    shutil.copyfile(runtimes.RUNTIMES / "model.py", folder / "model.py")
-    (folder / ONNX.runtime).write_text(RUNTIME)
-    monkeypatch.setattr(runtimes, "RUNTIMES", folder)
-
-
-def test_serving_leaves_build_unchanged(own_runtimes: None, tmp_path: Path) -> None:
+def test_serving_leaves_build_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither Python writes bytecode, nor the stub, which no environment variable keeps from doing so.
 
     The server ignores a version that somebody adds meanwhile.
     """
+    own_runtimes = tmp_path / "runtimes"
+    own_runtimes.mkdir()
+    shutil.copyfile(runtimes.RUNTIMES / "model.py", own_runtimes / "model.py")
+    (own_runtimes / ONNX.runtime).write_text(RUNTIME)
+    monkeypatch.setattr(runtimes, "RUNTIMES", own_runtimes)
     case, deployment = case_with(writing("converted")), structs.replace(DEPLOYMENT, warmup=False)
     built = build(case, tmp_path / "repos", deployment=deployment)
     beside = built.folder / "2"

@@ -44,14 +44,12 @@ def test_every_documented_option_exists(capsys: pytest.CaptureFixture[str]) -> N
         for arguments in re.findall(command, page.read_text())
         for option in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", arguments.split("#")[0])
     }
-
     assert "--against" in documented
     assert documented <= set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", help_text(capsys), re.MULTILINE))
 
 
 def test_readme_lists_all_pages() -> None:
     text = (ROOT / "README.md").read_text()
-
     for page in PAGES:
         assert page.name == "README.md" or f"]({name(page)})" in text
 
@@ -72,9 +70,7 @@ def environments() -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_documented_tox_environments_exist(page: Path) -> None:
-    documented = set(re.findall(r"tox run (?:-r )?-e ([a-z0-9-]+)", page.read_text()))
-
-    assert documented <= environments()
+    assert set(re.findall(r"tox run (?:-r )?-e ([a-z0-9-]+)", page.read_text())) <= environments()
 
 
 def test_support_page_lists_formats_and_precisions() -> None:

@@ -1,22 +1,20 @@
 """Fixtures of several tests of the doctor."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.host.fake_nvml import Nvml, in_place_of_nvml
+from tests.host.fake_nvml import Nvml
 from tests.serve.programs import FakeDocker
 
 
 @pytest.fixture
-def a100(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
+def a100(nvml: Nvml) -> Nvml:
     """A machine with an A100, whose driver knows CUDA 12."""
-    fake = Nvml(lambda: 0.0)
-    fake.names = {"GPU-aaaa": "NVIDIA A100-SXM4-80GB"}
-    with in_place_of_nvml(fake, monkeypatch):
-        yield fake
+    nvml.names = {"GPU-aaaa": "NVIDIA A100-SXM4-80GB"}
+    return nvml
 
 
 Docker = Callable[..., None]

@@ -1,6 +1,7 @@
 """The packages of each extra share one CUDA and one TensorRT; the tests read them without import."""
 
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,14 @@ from fixtures.frameworks.cuda_libraries import gpu_environment, linked_version
 from fixtures.host.targets import TARGETS
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, TABLE, admitted, requirements, runs_on, wheel_from_pypi
-from tests.host.libraries import write_library
+
+
+def write_library(path: Path, needed: Iterable[str]) -> Path:
+    """Write a fake shared library with these dependencies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = b"\0" + b"".join(name.encode() + b"\0" for name in needed)
+    path.write_bytes(b"\x7fELF\x02\x01\x01" + names)
+    return path
 
 
 def test_linked_version_is_major_version(tmp_path: Path) -> None:
@@ -30,8 +38,11 @@ def test_onnx_runtime_links_are_read_from_libraries(tmp_path: Path) -> None:
     assert [version(tmp_path) for version in read] == [13, 10]
 
 
-def test_pytorch_cuda_is_read_from_its_files() -> None:
+def test_pytorch_cuda_is_read_from_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cuda_libraries.cuda_of_torch() == (torch.version.cuda or "")
+    monkeypatch.setattr(cuda_libraries, "_folder", lambda _package: tmp_path)
+    (tmp_path / "version.py").write_text("cuda: Optional[str] = '13.0'\n")
+    assert cuda_libraries.cuda_of_torch() == "13.0"
 
 
 @pytest.mark.parametrize("extra", SETS)

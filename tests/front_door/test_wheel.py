@@ -1,16 +1,16 @@
 """The wheel outside of a checkout: content, command and pytest option."""
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from tests.helpers import ROOT
+from tests.helpers import ROOT, junit
 
 MODELS = Path(__file__).with_name("models")
 FAST = ("-k", "declared or in_batches")
@@ -19,21 +19,21 @@ Call = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, installed."""
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (file,) = folder.glob("*.whl")
-    return file
-
-
-@pytest.fixture(scope="module")
-def packages(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, installed."""
-    folder = tmp_path_factory.mktemp("installed") / "site-packages"
+    (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
-    return folder
+        archive.extractall(folder / "site-packages")
+    return folder / "site-packages"
+
+
+def files_in(packages: Path) -> set[str]:
+    """The names of all installed files, without bytecode and hidden ones."""
+    names = {str(path.relative_to(packages)) for path in packages.rglob("*") if path.is_file()}
+    return {name for name in names if "__pycache__" not in name and "/." not in name}
 
 
 @pytest.fixture
@@ -53,30 +53,22 @@ def call(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
     return run
 
 
-def test_wheel_holds_the_tree_under_its_own_names(wheel: Path) -> None:
+def test_wheel_holds_the_tree_under_its_own_names(packages: Path) -> None:
     places = ("benchmarks", "fixtures", "model_repos/runtimes", "reports", "conftest.py", "pyproject.toml")
-    listed = subprocess.run(
-        ["git", "ls-files", *places], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    wanted = {f"tritonproof/suite/{name}" for name in listed.stdout.split() if "reports/h200/" not in name}
-    with zipfile.ZipFile(wheel) as archive:
-        names = {name for name in archive.namelist() if not Path(name).name.startswith(".")}
-
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"tritonproof"}
-    assert {name for name in names if name.startswith("tritonproof/suite/")} == {
-        name for name in wanted if not Path(name).name.startswith(".")
+    listed = subprocess.check_output(["git", "ls-files", *places], cwd=ROOT, text=True).split()
+    assert {name.split("/")[0].split("-")[0] for name in files_in(packages)} == {"tritonproof"}
+    assert {name for name in files_in(packages) if name.startswith("tritonproof/suite/")} == {
+        f"tritonproof/suite/{name}" for name in listed if "reports/h200/" not in name and "/." not in name
     }
 
 
 def test_command_proves_a_repository_in_current_folder(call: Call, packages: Path, tmp_path: Path) -> None:
-    before = {path for path in packages.rglob("*") if "__pycache__" not in path.parts}
-
+    before = files_in(packages)
     result = call("tritonproof", "prove", str(MODELS), "--junit-xml=junit.xml", *FAST)
-
     assert result.returncode == 0, result.stdout + result.stderr
-    assert len([*ElementTree.parse(tmp_path / "junit.xml").iter("testcase")]) == 2
+    assert len(junit(tmp_path / "junit.xml")) == 2
     assert (tmp_path / "reports" / "results" / "cpu" / "cpu-double-asis.json").is_file()
-    assert {path for path in packages.rglob("*") if "__pycache__" not in path.parts} == before
+    assert files_in(packages) == before
 
 
 @pytest.mark.parametrize(
@@ -92,7 +84,6 @@ def test_invalid_arguments_end_with_status_4(call: Call, arguments: tuple[str, .
 )
 def test_help_names_installed_command(call: Call, arguments: tuple[str, ...]) -> None:
     result = call("tritonproof", *arguments)
-
     assert result.stdout.startswith("usage: tritonproof")
     assert ".venv" not in result.stdout
     assert "-m reports" not in result.stdout
@@ -100,41 +91,27 @@ def test_help_names_installed_command(call: Call, arguments: tuple[str, ...]) ->
 
 def test_test_id_runs_a_single_test(call: Call) -> None:
     name = "benchmarks/test_load.py::test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
-
     result = call("tritonproof", "run", name, "--collect-only", "-qq", "--no-header")
-
     assert [line for line in result.stdout.splitlines() if line.startswith("benchmarks/")] == [name]
 
 
 def test_plugin_proves_a_repository_beside_own_tests(call: Call, tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text("def test_mine(): pass\n")
-    models = tmp_path / "models"
-    for name, factor in (
-        ("right", "2"),
-        ("wrong", "float(len(requests) + len(pb.get_input_tensor_by_name(requests[0], 'IN').as_numpy()))"),
-    ):
-        (models / name / "1").mkdir(parents=True)
-        text = (MODELS / "double" / "1" / "model.py").read_text()
-        (models / name / "1" / "model.py").write_text(text.replace("2 * pb", f"{factor} * pb"))
-        (models / name / "config.pbtxt").write_text((MODELS / "double" / "config.pbtxt").read_text())
-
+    rows = "float(len(pb.get_input_tensor_by_name(requests[0], 'IN').as_numpy()))"
+    for name, factor in (("right", "2"), ("wrong", rows)):
+        model = shutil.copytree(MODELS / "double", tmp_path / "models" / name) / "1" / "model.py"
+        model.write_text(model.read_text().replace("2 * pb", f"{factor} * pb"))
     options = ("--triton-prove", "models", "-k", "mine or in_batches")
     result = call("pytest", "-q", *options, "--junit-xml=junit.xml")
-
-    outcomes = {
-        str(case.get("name")): case.find("failure") is None
-        for case in ElementTree.parse(tmp_path / "junit.xml").iter("testcase")
-    }
+    outcomes = {name: test.outcome for name, test in junit(tmp_path / "junit.xml").items()}
     assert outcomes == {
-        "test_mine": True,
-        "test_same_answer_in_batches[cpu-right-asis]": True,
-        "test_same_answer_in_batches[cpu-wrong-asis]": False,
+        "test_mine": "passed",
+        "test_same_answer_in_batches[cpu-right-asis]": "passed",
+        "test_same_answer_in_batches[cpu-wrong-asis]": "failure",
     }, result.stdout + result.stderr
 
 
 def test_plugin_adds_nothing_without_its_option(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "test_mine.py").write_text(
-        "import sys\n\n\ndef test_mine():\n    assert 'fixtures' not in sys.modules\n"
-    )
-
+    source = "import sys\n\n\ndef test_mine():\n    assert 'fixtures' not in sys.modules\n"
+    (tmp_path / "test_mine.py").write_text(source)
     assert call("pytest", "-q").returncode == 0

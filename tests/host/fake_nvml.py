@@ -44,13 +44,12 @@ class Nvml:
         self.pids: Callable[[str], list[int]] = lambda _handle: []
 
     def __getattribute__(self, name: str) -> Any:
-        if name.startswith("nvml") and name in object.__getattribute__(self, "refused"):
-
-            def refuse(*_arguments: Any) -> Any:
-                raise NVMLError("Not Supported")
-
-            return refuse
+        if name.startswith("nvml") and name in self.refused:
+            return self._refuse
         return object.__getattribute__(self, name)
+
+    def _refuse(self, *_arguments: Any) -> Any:
+        raise NVMLError("Not Supported")
 
     def nvmlInit(self) -> None:  # noqa: N802 - NVML's names, here and below
         pass
@@ -68,10 +67,7 @@ class Nvml:
         return self.uuids[index]
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
-        if uuid not in (
-            *self.uuids,
-            *(instance for instances in self.instances.values() for instance in instances),
-        ):
+        if uuid not in {*self.uuids}.union(*self.instances.values()):
             raise NVMLError("Not Found")
         return uuid
 
@@ -117,13 +113,11 @@ class Nvml:
         self._needs_board(handle)
         return self.reasons(self.clock())
 
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:  # noqa: N802
-        self._needs_board(handle)
-        return self.reasons(self.clock())
+    nvmlDeviceGetCurrentClocksThrottleReasons = nvmlDeviceGetCurrentClocksEventReasons  # noqa: N815
 
     def _needs_board(self, handle: str) -> None:
         if handle not in self.uuids:
-            raise NVMLError("Not Supported")
+            self._refuse()
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:  # noqa: N802
         used = None if "usedGpuMemory" in self.refused else 5 * 2**30

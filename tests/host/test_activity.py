@@ -16,7 +16,6 @@ from fixtures.host.activity import GpuTime
 from fixtures.host.nvml import GpuHandle, gpu_handles, visible_gpus
 from fixtures.measure import marking, measurement
 from fixtures.serve.server import Server
-from fixtures.spec import Device
 from tests.host.fake_nvml import Clock, Nvml, S, between, watched
 
 
@@ -88,10 +87,7 @@ def test_other_worker_of_a_run_is_not_foreign(
 def test_unknown_own_process_reports_no_strangers(nvml: Nvml, stretch: Stretch) -> None:
     nvml.pids = lambda _handle: [1]
     assert marking.marks_of_gpu([stretch(roots=(os.getpid(),))]) == []
-    with activity.watch_gpus(None) as unknown:
-        pass
-    assert unknown is not None
-    assert not unknown.readings[0].ours | unknown.readings[0].strangers
+    assert not stretch(roots=()).readings[0].strangers
 
 
 # --- watched GPUs ------------------------------------------------------------------------------------------
@@ -101,7 +97,6 @@ def test_unknown_own_process_reports_no_strangers(nvml: Nvml, stretch: Stretch) 
     ("visible", "handles"),
     [
         (None, ["GPU-aaaa", "GPU-abbb"]),
-        ("1", ["GPU-abbb"]),
         ("1,0", ["GPU-abbb", "GPU-aaaa"]),
         ("GPU-ab", ["GPU-abbb"]),
         ("GPU-a", []),
@@ -109,7 +104,6 @@ def test_unknown_own_process_reports_no_strangers(nvml: Nvml, stretch: Stretch) 
         ("MIG-9", []),
         ("0,7,1", ["GPU-aaaa"]),
         ("", []),
-        ("-1", []),
     ],
 )
 def test_visible_gpus_follow_cuda_variables(nvml: Nvml, visible: str | None, handles: list[str]) -> None:
@@ -124,7 +118,7 @@ def test_only_gpus_of_the_run_are_watched_and_stamped(nvml: Nvml, monkeypatch: p
     for server in (SERVER, dataclasses.replace(SERVER, kind="docker")):
         with server.watch_gpu() as watch:
             assert watch is not None
-            assert watch.gpus == (GpuHandle("GPU-cccc", "GPU-cccc"), GpuHandle("GPU-aaaa", "GPU-aaaa"))
+            assert [gpu.handle for gpu in watch.gpus] == ["GPU-cccc", "GPU-aaaa"]
     assert machine.gpu_names() == ("NVIDIA GPU-cccc", "NVIDIA GPU-aaaa")
     assert list(machine.stamp("cuda").gpu_uuids) == ["GPU-cccc", "GPU-aaaa"]
     assert list(machine.stamp("cpu").gpu_uuids) == []
@@ -132,10 +126,8 @@ def test_only_gpus_of_the_run_are_watched_and_stamped(nvml: Nvml, monkeypatch: p
 
 def test_neither_a_cpu_servers_gpu_nor_several_with_mig_are_watched(nvml: Nvml) -> None:
     """Of several, CUDA shows only one instance, but not which one."""
-    devices: tuple[Device | None, ...] = ("cpu", None)
-    for device in devices:
-        with dataclasses.replace(SERVER, device=device).watch_gpu() as watch:
-            assert watch is None
+    with dataclasses.replace(SERVER, device="cpu").watch_gpu() as watch:
+        assert watch is None
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
     nvml.instances = {"GPU-bbbb": ["MIG-1"]}
     with activity.watch_gpus(None) as watch:

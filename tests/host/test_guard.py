@@ -182,16 +182,6 @@ def test_segment_of_another_process_or_older_than_the_command_stays(
     assert segment.exists()
 
 
-def test_mapped_segment_stays_until_nobody_uses_it(segment: Path) -> None:
-    segment.write_bytes(b"\0" * mmap.PAGESIZE)
-    with segment.open("r+b") as file:
-        memory = mmap.mmap(file.fileno(), 0)
-    assert guard.remove_segments([str(segment)]) == []
-    memory.close()
-    assert guard.remove_segments([str(segment)]) == [str(segment)]
-    assert not segment.exists()
-
-
 def test_segment_of_another_user_stays(segment: Path) -> None:
     segment.touch()
     theirs(segment)

@@ -92,9 +92,8 @@ def test_unsafe_folder_is_refused_and_unchanged(
     assert not list(temporary.rglob("tritonproof-test*"))
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_scratch_folders_are_private_for_any_umask(umask: int, temporary: Path) -> None:
-    before = os.umask(umask)
+def test_scratch_folders_are_private_for_any_umask(temporary: Path) -> None:
+    before = os.umask(0)
     try:
         with scratch.scratch_folder("test") as folder:
             folders = (folder.parent.parent, folder.parent, folder)
@@ -103,7 +102,7 @@ def test_scratch_folders_are_private_for_any_umask(umask: int, temporary: Path) 
         os.umask(before)
 
 
-@pytest.mark.parametrize("letter", [" ", "'", '"', "ü", ":", "$"])
+@pytest.mark.parametrize("letter", [" ", "'", "ü", ":"])
 def test_temporary_folder_with_special_characters_is_avoided(
     letter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,32 +133,24 @@ def test_truncated_load_data_is_written_again(tmp_path: Path, monkeypatch: pytes
         assert json.loads(data.file(1).read_text())["data"]
 
 
-def test_full_disk_error_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_error_names_the_folder(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_arguments: object) -> None:
         raise FULL
 
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(ProofError, check=lambda error: error.where == str(tmp_path)):
+    with pytest.raises(ProofError, check=lambda error: error.where == str(temporary)):
         temporary_arrays({"OUT": np.zeros((2, 3), np.float32)}, 8)
 
 
-@pytest.mark.parametrize(
-    ("name", "days", "stays"),
-    [
-        ("python_env_aB3xYz", 8, False),
-        ("python_env_aB3xYz", 6, True),  # a living backend's may be as old
-        ("python_env_mine", 8, True),
-    ],
-)
-def test_old_empty_folders_of_backends_are_removed(name: str, days: int, stays: bool, tmp_path: Path) -> None:
-    folder, used = tmp_path / name, tmp_path / "python_env_000000"
-    folder.mkdir()
-    (used / "0").mkdir(parents=True)
-    for path in (folder, used):
-        os.utime(path, (time.time() - days * 86_400,) * 2)
+def test_only_old_empty_folders_of_backends_are_removed(tmp_path: Path) -> None:
+    """A living backend's may be six days old."""
+    days = {"python_env_aB3xYz": 8, "python_env_bB3xYz": 6, "python_env_mine": 8, "python_env_000000": 8}
+    (tmp_path / "python_env_000000" / "0").mkdir(parents=True)
+    for name, age in days.items():
+        (tmp_path / name).mkdir(exist_ok=True)
+        os.utime(tmp_path / name, (time.time() - age * 86_400,) * 2)
     scratch.remove_backend_folders(tmp_path)
-    assert (folder.exists(), used.exists()) == (stays, True)
+    assert {path.name for path in tmp_path.iterdir()} == {*days} - {"python_env_aB3xYz"}
 
 
 # --- shared memory -----------------------------------------------------------------------------------------

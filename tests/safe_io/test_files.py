@@ -1,11 +1,12 @@
 """User paths and files are read, or refused in a sentence, quickly and in little memory; and ends of logs."""
 
 import functools
+import itertools
 import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -25,6 +26,28 @@ from fixtures.user_models.labels import read_labels
 from fixtures.user_models.repository import read_config
 from fixtures.user_models.samples import read_samples
 from tests.helpers import closed
+
+T = TypeVar("T")
+
+
+def within(mib: int, call: Callable[[], T]) -> T:
+    """What a call returns, which takes less than so much memory."""
+    tracemalloc.start()
+    try:
+        result = call()
+        assert tracemalloc.get_traced_memory()[1] < mib << 20
+    finally:
+        tracemalloc.stop()
+    return result
+
+
+def refusal(read: Callable[[], Any]) -> InputError:
+    """The error of a file that is refused: short, and with a fix."""
+    with pytest.raises(InputError) as raised:
+        read()
+    assert raised.value.fix
+    assert len(raised.value.what) < 500
+    return raised.value
 
 
 @pytest.mark.parametrize("text", ["", "  ", "~no-such-user-here/x", "a\nb", "\x1b[31mred", "bytes-\udcff"])
@@ -105,44 +128,34 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 
 def far_too_large(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(1 << 36)
+    path.touch()
+    os.truncate(path, 1 << 36)
 
 
-PUT: dict[str, Callable[[Path], object]] = {
+# What opens a file is the same for all, so that the others are not put in place of each.
+FOR_ALL: dict[str, Callable[[Path], object]] = {
     "pipe": os.mkfifo,
+    "noise": lambda path: path.write_bytes(bytes(range(128, 256)) * 4),
+}
+OTHERS: dict[str, Callable[[Path], object]] = {
     "a file without end": lambda path: path.symlink_to("/dev/zero"),
     "a link to nothing": lambda path: path.symlink_to("nothing"),
     "a link to itself": lambda path: path.symlink_to(path.name),
     "far too large": far_too_large,
-    "noise": lambda path: path.write_bytes(bytes(range(128, 256)) * 4),
 }
 
 
 @pytest.mark.parametrize(
     ("name", "put"),
     [
-        *((name, put) for name in READERS for put in ("pipe", "noise")),
-        # What opens a file is the same for all.
-        *(
-            (name, put)
-            for name in ("x.npy", "labels.csv", "weights.pt")
-            for put in {*PUT} - {"pipe", "noise"}
-        ),
+        *itertools.product(READERS, FOR_ALL),
+        *itertools.product(("x.npy", "labels.csv", "weights.pt"), OTHERS),
     ],
 )
 def test_invalid_file_is_refused_by_its_path(name: str, put: str, tmp_path: Path) -> None:
-    PUT[put](tmp_path / name)
-    tracemalloc.start()
-    try:
-        with pytest.raises(InputError) as raised:
-            READERS[name](tmp_path / name)
-        assert tracemalloc.get_traced_memory()[1] < 128 << 20
-    finally:
-        tracemalloc.stop()
-    assert str(tmp_path) in str(raised.value)
-    assert raised.value.fix
-    assert len(raised.value.what) < 500
+    (FOR_ALL | OTHERS)[put](tmp_path / name)
+    error = within(128, lambda: refusal(lambda: READERS[name](tmp_path / name)))
+    assert str(tmp_path) in str(error)
 
 
 @pytest.mark.parametrize(
@@ -166,35 +179,27 @@ def test_library_message_is_one_short_printable_line() -> None:
 
 def test_last_lines_of_huge_log_are_read(tmp_path: Path) -> None:
     """Empty lines do not count."""
-    with (tmp_path / "log").open("wb") as file:
+    log = tmp_path / "log"
+    with log.open("wb") as file:
         file.truncate(1 << 36)
         file.seek(0, os.SEEK_END)
-        file.write(
-            b"\n" * 100_000 + b"cut off, and so left out" * 10_000 + b"\nfirst\n\nthe \x1b[31mreason\xff\n\n"
-        )
-    tracemalloc.start()
-    try:
-        first, reason = last_lines(tmp_path / "log", 5)
-        assert tracemalloc.get_traced_memory()[1] < 8 << 20
-    finally:
-        tracemalloc.stop()
+        file.write(b"cut off, and so left out" * 10_000 + b"\nfirst\n\nthe \x1b[31mreason\xff\n\n")
+    first, reason = within(8, lambda: last_lines(log, 5))
     assert first == "first"
     assert "reason" in reason
-    assert "\x1b" not in end_of(tmp_path / "log")
+    assert "\x1b" not in end_of(log)
 
 
 def test_endless_line_is_shown_by_its_end(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"x" * 1_000_000 + b"the reason")
-
     (line,) = last_lines(tmp_path / "log", 5)
     assert line.endswith("the reason")
     assert len(line) < 100_000
 
 
 @pytest.mark.parametrize("put", [lambda _path: None, os.mkfifo, lambda path: path.symlink_to("/etc/passwd")])
-def test_non_log_has_no_lines(put: object, tmp_path: Path) -> None:
-    put(tmp_path / "log")  # type: ignore[operator]
-
+def test_non_log_has_no_lines(put: Callable[[Path], object], tmp_path: Path) -> None:
+    put(tmp_path / "log")
     assert last_lines(tmp_path / "log", 3) == []
 
 

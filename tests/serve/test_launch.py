@@ -3,9 +3,8 @@
 import dataclasses
 import socket
 import tempfile
-import uuid
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
 import pytest
@@ -18,7 +17,7 @@ from fixtures.serve.launch import check_accepts_models, serve
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import ServerSpec, parse_server
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
-from tests.helpers import ENDED_S, ROOT, Household, command_line, end, start_caller
+from tests.helpers import command_line
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
 
@@ -170,88 +169,3 @@ def test_server_that_never_gets_ready_is_given_up(
     left = psutil.Process().children(recursive=True)
     assert [process for process in left if str(program) in command_line(process)] == []
     assert list(temporary.glob("*/runs/*")) == before
-
-
-SERVING = """
-import os, sys, time
-sys.path.insert(0, {root!r})
-from pathlib import Path
-from fixtures.serve import wheels
-from fixtures.host.process import guarded
-from fixtures.serve.server_spec import ServerSpec
-from fixtures.serve.launch import serve
-folder = Path({folder!r})
-print("start", flush=True)
-with serve(ServerSpec("embedded"), folder / "models", folder / "server.log", device="cpu") as server:
-    server.client.load_model({model!r})
-    command = [{program!r}, "-m", {model!r}, "-u", server.address, "-i", "grpc", "-s", "999"]
-    command += ["--shared-memory", "system", "--output-shared-memory-size", "64", "--measurement-interval", "60000"]
-    with (folder / "load.log").open("wb") as output, guarded(
-        command,
-        environment=os.environ | {libraries!r},
-        output=output,
-        grace_s=2,
-        segments=[{inputs!r}, {outputs!r}],
-    ):
-        while not (Path("/dev/shm") / {outputs!r}).exists():
-            time.sleep(0.02)
-        time.sleep(0.2)
-        print("under load", flush=True)
-        time.sleep(600)
-"""
-
-
-class Serving(NamedTuple):
-    """A program that serves a model under load until it is killed."""
-
-    source: str
-    model: str
-    """The prefix of the load generator's segment names."""
-
-
-@pytest.fixture
-def serving(
-    household: Household, make_build: MakeBuild, load_generator: tuple[str, dict[str, str]], tmp_path: Path
-) -> Serving:
-    """The program, with its own model name: perf_analyzer's segment names are machine-wide."""
-    name = f"doubling{uuid.uuid4().hex}"
-    build = make_build(tmp_path / "models", name, DOUBLING)
-    program, libraries = load_generator
-    source = SERVING.format(
-        root=str(ROOT),
-        folder=str(tmp_path),
-        program=program,
-        libraries=libraries,
-        model=str(build.case),
-        inputs=rf"{name}_IN_\d+_\d+",
-        outputs=f"{name}_OUT",
-    )
-    return Serving(source, name)
-
-
-def folders(household: Household) -> set[str]:
-    """Names of the servers' temporary folders, which are also the prefixes of their segments' names."""
-    return {path.name for path in household.temporary.glob("*/runs/*")}
-
-
-def segments_of(names: set[str]) -> list[str]:
-    """The shared-memory segments whose names have one of these prefixes."""
-    return [path.name for path in SHM.iterdir() if path.name.startswith(tuple(names))]
-
-
-def assert_nothing_left(household: Household, serving: Serving, servers: set[str]) -> None:
-    assert household.left(ENDED_S) == []
-    assert segments_of(servers | {serving.model}) == []
-    assert folders(household) == set()
-
-
-@pytest.mark.parametrize("how", ["kill", "ctrl-c"])
-def test_no_triton_survives_its_caller_under_load(household: Household, serving: Serving, how: str) -> None:
-    caller = start_caller(household, serving.source, b"under load")
-    running_now = {name[:15] for name in household.names()}
-    assert {"tritonserver", "triton_python_b", "perf_analyzer"} <= running_now
-    servers = folders(household)
-    assert segments_of(servers)
-    assert segments_of({serving.model})
-    end(caller, how)
-    assert_nothing_left(household, serving, servers)

@@ -3,7 +3,6 @@
 They need Debian's packages podman, runc, catatonit and netavark.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -18,8 +17,8 @@ import psutil
 import pytest
 
 from fixtures.serve import wheels
-from fixtures.serve.command import Ports, docker_command, free_ports
-from fixtures.serve.container import check_docker, container_process, prepare_image
+from fixtures.serve.command import Ports, free_ports
+from fixtures.serve.container import check_docker, container_process
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerSpec
 from tests.conftest import DOUBLING, MakeBuild
@@ -173,34 +172,3 @@ def test_no_container_survives_its_killed_caller(client_dies: bool, tmp_path: Pa
             client.kill()
         caller.kill()
     wait_until(lambda: not containers())
-
-
-def test_gpu_reaches_container_as_cdi_device(tmp_path: Path) -> None:
-    """The specification is in the format of NVIDIA's toolkit, but its device is not a GPU."""
-    specification = Path("/var/run/cdi/nvidia-tritonproof-test.json")
-    if not os.access(specification.parent.parent, os.W_OK):
-        pytest.skip("needs root, to describe a device")
-    name = f"GPU-{os.getpid()}"
-    edits = {
-        "env": [f"SEEN={name}"],
-        "deviceNodes": [
-            {"path": "/dev/nvidia0", "hostPath": "/dev/null", "type": "c", "major": 1, "minor": 3}
-        ],
-    }
-    device = {"name": name, "containerEdits": edits}
-    specification.parent.mkdir(exist_ok=True)
-    specification.write_text(
-        json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [device]})
-    )
-    image = prepare_image(SPEC, "cpu")
-    command = docker_command(
-        image, tmp_path, free_ports(), gpus=[name], shared_memory="none", name="tritonproof-cdi"
-    )
-    try:
-        assert check_docker().gives_gpus()
-        done = subprocess.run(
-            [*command[: command.index("tritonserver")], "env"], capture_output=True, text=True
-        )
-    finally:
-        specification.unlink()
-    assert f"SEEN={name}" in done.stdout.splitlines(), done.stderr

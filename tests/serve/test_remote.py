@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import json
-import pickle
 import socketserver
 import subprocess
 import sys
@@ -11,13 +10,11 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from fixtures.build.configuration import config_json, model_config
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
 from fixtures.serve.connection import Timeouts, http_get
@@ -37,7 +34,7 @@ def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield started
 
 
-def reached(server: Server) -> AbstractContextManager[Server]:
+def reached(server: Server) -> contextlib.AbstractContextManager[Server]:
     """That server as a run of the suite reaches it by its address."""
     return serve(ServerSpec("remote", server.address), Path("unused"), Path("unused"), device="cpu")
 
@@ -78,6 +75,10 @@ def test_remote_server_keeps_exactly_its_own_models(
         ours.load(tripling, DEPLOYMENT, "online")
         ours.load(sent, DEPLOYMENT, "online")
         assert len(ready_on(server)) == len(before) + 2
+        with reached(server) as another:
+            another.load(sent, DEPLOYMENT, "online")
+            assert doubled_by(another, sent)
+        assert doubled_by(ours, sent)
         assert not doubled_by(ours, tripling)
         assert doubled_by(server, doubling)
     assert ready_on(server) == before
@@ -85,26 +86,27 @@ def test_remote_server_keeps_exactly_its_own_models(
 
 
 KILLED = """
-import os, pickle, sys
+import os, sys
+from pathlib import Path
+from google.protobuf import text_format
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+from fixtures.build.configuration import config_json
 from fixtures.serve.server_spec import ServerSpec
-from fixtures.serve.connection import Timeouts
 from fixtures.serve.launch import serve
-address, name, config, code = pickle.loads(bytes.fromhex(sys.argv[1]))
+address, folder = sys.argv[1], Path(sys.argv[2])
+config = text_format.Parse((folder / "config.pbtxt").read_text(), ModelConfig())
+config.name = ""
+files = {f"file:1/{path.name}": path.read_bytes() for path in folder.glob("1/*.*")}
 with serve(ServerSpec("remote", address), None, None, device="cpu") as server:
-    server.client.load_model(name + server.suffix, config=config, files=code)
+    server.client.load_model(folder.name + server.suffix, config=config_json(config), files=files)
     os._exit(9)
 """
 
 
 def leave_a_model(server: Server, sent: BuiltModel) -> None:
     """Start a run that loads a model and then dies."""
-    config = model_config(sent.case, DEPLOYMENT, native=False)
-    config.name = ""
-    version = sent.artifact.parent
-    names = ("model.py", "runtime.py", "model.bin")
-    code = {f"file:1/{name}": (version / name).read_bytes() for name in names}
-    arguments = pickle.dumps((server.address, str(sent.case), config_json(config), code)).hex()
-    assert subprocess.call([sys.executable, "-c", KILLED, arguments], cwd=ROOT, timeout=HANG_S) == 9
+    command = [sys.executable, "-c", KILLED, server.address, str(sent.folder)]
+    assert subprocess.call(command, cwd=ROOT, timeout=HANG_S) == 9
 
 
 def test_next_run_removes_leftover_models_on_remote_server(server: Server, sent: BuiltModel) -> None:
@@ -132,15 +134,6 @@ def test_abandoned_load_leaves_no_model_on_remote_server(
     wait_until(loaded.exists)
     time.sleep(1)
     assert ready_on(server) == before
-
-
-def test_models_of_a_live_run_are_left_alone(server: Server, sent: BuiltModel) -> None:
-    with reached(server) as first:
-        first.load(sent, DEPLOYMENT, "online")
-        with reached(server) as second:
-            second.load(sent, DEPLOYMENT, "online")
-            assert doubled_by(second, sent)
-        assert doubled_by(first, sent)
 
 
 def test_replaced_model_leaves_no_copies_on_remote_server(

@@ -11,6 +11,7 @@ import pytest
 
 from fixtures.errors import SetupError
 from fixtures.serve import wheels
+from tests.serve.programs import script
 
 
 @pytest.fixture(autouse=True)
@@ -29,19 +30,13 @@ def configure(monkeypatch: pytest.MonkeyPatch, libdir: str | None) -> None:
 def test_server_and_python_backend_find_their_libraries(tmp_path: Path) -> None:
     backends = wheels.backend_folder(tmp_path)
     environment = os.environ | {"LD_LIBRARY_PATH": f"{wheels.libpython()}:{wheels.triton_libraries()}"}
-    server, stub = (
-        wheels.embedded_triton() / "bin/tritonserver",
-        backends / "python/triton_python_backend_stub",
-    )
-    for program in (server, stub):
+    server = wheels.embedded_triton() / "bin/tritonserver"
+    for program in (server, backends / "python/triton_python_backend_stub"):
         assert "not found" not in subprocess.check_output(["ldd", program], env=environment, text=True)
 
 
 def test_load_generator_is_found_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = tmp_path / "bin" / "perf_analyzer"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+    program = script(tmp_path / "bin" / "perf_analyzer", "")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
     monkeypatch.setenv("PATH", str(program.parent))
     assert wheels.perf_analyzer() == program

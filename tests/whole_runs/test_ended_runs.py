@@ -77,3 +77,4 @@ def test_ended_run_leaves_no_process_and_keeps_measurements(
     assert load.marks[0].code == "unfinished"
     assert len(load.passes) > 1
     assert not [path.name for path, inode in segments if is_there(path, inode)]
+    assert not [*household.temporary.glob("*/runs/*")]

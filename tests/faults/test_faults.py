@@ -1,0 +1,181 @@
+"""Faults and bad use of whole runs: each run ends in time, says what was wrong, and leaves nothing.
+
+tox run -e campaign -- tests/faults               # all of them
+tox run -e campaign -- tests/faults -k measuring  # some of them
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+from fixtures.host import guard
+from reports.run import STATUS
+from tests import classifier, own_machine
+from tests.faults.place import Place, files_in_checkout
+from tests.helpers import ROOT, Household
+from tests.user_models.repositories import code, config, write_model
+
+pytestmark = pytest.mark.campaign
+PASSED, ENDED, INFRASTRUCTURE = 0, 2, STATUS["infrastructure"]
+MEMORY = Path("/dev/shm")
+OWN, SLOW = "cpu-classifier-onnx-fp32", "cpu-slow-asis"
+"""A case that is converted, and one of the repository, which takes a fifth of a second for each answer."""
+
+
+@pytest.fixture(scope="session")
+def has_own_memory() -> bool:
+    """Whether this worker's runs have their own shared memory and machine lock."""
+    return own_machine.enter()
+
+
+@pytest.fixture
+def place(tmp_path: Path, household: Household, has_own_memory: bool) -> Iterator[Place]:
+    """A place with a repository and a model file, whose runs leave nothing in memory and in the checkout."""
+    # A run must not take the tox that runs these tests for its own.
+    household.environment.pop("TOX_ENV_NAME", None)
+    new = Place(tmp_path / "place", household)
+    new.results.mkdir(parents=True)
+    write_model(new.folder / "repository", "doubler", code("2 * values"), config())
+    slow = code("2 * values").replace("    def execute", "    import time\n\n    def execute")
+    slow = slow.replace("return [self.answer", "self.time.sleep(0.2)\n        return [self.answer")
+    write_model(new.folder / "repository", "slow", slow, config())
+    model = Path(shutil.copy(classifier.__file__, new.folder))
+    classifier.write_network(model.with_suffix(".onnx"))
+    segments, files = {*MEMORY.iterdir()}, files_in_checkout()
+    yield new
+    left = [str(path) for path in {*MEMORY.iterdir()} - segments]
+    if not has_own_memory:  # others' are in use
+        left = guard.remove_segments(path for path in left if "/tritonproof-" in path)
+    assert left == []
+    assert files_in_checkout() == files
+    shutil.rmtree(new.folder, ignore_errors=True)
+
+
+def repository_run(place: Place, selection: str, *options: str) -> list[str]:
+    """The options of a run of the repository's models as they are, without a framework."""
+    repository = str(place.folder / "repository")
+    return ["--triton", "embedded", "--repository", repository, "-k", selection, *options]
+
+
+def evaluate(place: Place) -> None:
+    """Start a run that proves the slow model, and wait until it does."""
+    place.start(*repository_run(place, "slow and same_answer_again"))
+    place.says("answers without labels")
+
+
+def measure(place: Place) -> None:
+    """Start a run that measures one point of the slow model's load for a minute, and wait for its passes."""
+    options = ("--concurrencies", "2", "--precision-target", "0.01", "--point-budget-s", "60")
+    place.start(*repository_run(place, "slow and b001-c002", *options))
+    place.says("measure online.*pass [2-9]")
+    record = place.results / "cpu" / f"{SLOW}.json"
+    place.wait_for(lambda: record.is_file() and '"unfinished"' in record.read_text(), "a record of passes")
+
+
+@pytest.mark.parametrize("program", ["tritonserver", "triton_python_backend_stub"])
+def test_killed_server_is_an_infrastructure_failure(place: Place, program: str) -> None:
+    evaluate(place)
+    place.process(program).kill()
+    place.ends(INFRASTRUCTURE)
+
+
+def test_hanging_server_is_an_infrastructure_failure(place: Place) -> None:
+    evaluate(place)
+    place.process("tritonserver").suspend()
+    place.ends(INFRASTRUCTURE)
+
+
+def test_pass_of_killed_load_generator_is_repeated_while_measuring(place: Place) -> None:
+    measure(place)
+    place.process("perf_analyzer").kill()
+    place.ends(PASSED)
+    (load,) = place.record(SLOW).loads
+    assert "damaged-passes" in [mark.code for mark in load.marks]
+
+
+def test_next_run_cleans_up_after_killed_guards(place: Place) -> None:
+    evaluate(place)
+    for process in place.household.processes():
+        process.kill()
+    place.runs[-1].wait()
+    assert place.household.left(10) == [], "killed processes are still there"
+    place.start(*repository_run(place, "doubler and same_answer_again"))
+    place.ends(PASSED)
+
+
+def test_next_comparison_cleans_up_after_a_killed_one(place: Place) -> None:
+    selection = ("--models", str(place.folder / "classifier.py"), "-k", f"{OWN} and b001-c002")
+    options = (*selection, "--concurrencies", "2", "--against", "HEAD", "--point-budget-s", "2")
+    place.start(*options)
+    place.says("against HEAD .*: ")
+    time.sleep(2)
+    place.runs[-1].kill()
+    place.runs[-1].wait()
+    place.household.left(30)
+    place.start(*options)
+    place.ends(PASSED, STATUS["speed"], seconds=600)  # a second build
+    assert not [*place.repos.glob("*unfinished*"), *place.repos.glob(".against/*unfinished*")]
+    worktrees = subprocess.check_output(["git", "worktree", "list"], cwd=ROOT, text=True)
+    assert str(place.repos) not in worktrees, "a worktree is left"
+    assert place.record(OWN).loads
+
+
+def test_empty_path_no_home_and_locale_c_change_nothing(place: Place) -> None:
+    c_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    place.start(*repository_run(place, "doubler and same_answer_again"), PATH="", HOME=None, **c_locale)
+    place.ends(PASSED)
+
+
+def test_record_stays_readable_when_the_disk_is_full(place: Place, has_own_memory: bool) -> None:
+    if not has_own_memory:
+        pytest.skip("needs root, and a kernel that lets it mount")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place.results)], check=True)
+    try:
+        measure(place)
+        fill = "cat /dev/zero > full"
+        subprocess.run(["sh", "-c", fill], cwd=place.results, stderr=subprocess.DEVNULL, check=False)
+        time.sleep(3)
+        place.runs[-1].send_signal(signal.SIGINT)
+        # By the signal itself, if it comes between the end of the run and that of its process.
+        place.ends(ENDED, -signal.SIGINT, INFRASTRUCTURE)
+        assert place.record(SLOW).loads, "what was measured before is gone"
+    finally:
+        subprocess.run(["umount", "--lazy", str(place.results)], check=True)
+
+
+def test_ctrl_c_in_the_terminal_of_tox_ends_the_run_with_its_summary(place: Place) -> None:
+    """The real tox has the timeouts of this project's tox.ini."""
+    tox = shutil.which("tox", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if tox is None:
+        pytest.skip("needs tox")
+    project = ConfigParser()
+    project.read(ROOT / "tox.ini")
+    junit = place.folder / "junit.xml"
+    words = place.command(*repository_run(place, "slow and same_answer_again", "--junit-xml", str(junit)))
+    settings = {
+        "skip_install": "true",
+        "package": "skip",
+        "pass_env": "*",
+        "allowlist_externals": "*",
+        "change_dir": str(ROOT),
+        "interrupt_timeout": project["testenv"]["interrupt_timeout"],
+        "terminate_timeout": project["testenv"]["terminate_timeout"],
+        "commands": shlex.join(words),
+    }
+    own = place.folder / "tox.ini"
+    own.write_text("[testenv]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items()))
+    place.start(words=[tox, "run", "-e", "py", "--root", str(place.folder), "-c", str(own)])
+    place.says("answers without labels")
+    os.killpg(place.runs[-1].pid, signal.SIGINT)
+    place.ends(seconds=90)
+    assert junit.is_file()
+    assert "interrupted, so only" in place.text
