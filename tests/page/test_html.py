@@ -38,9 +38,6 @@ class Elements(HTMLParser):
         return [attributes for name, attributes in self.found if name == tag]
 
 
-RIGHT, WRONG = "a40-resnet50-onnx-trt-fp16", "a40-resnet50-ts-trace-fp16"
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of a case with a curve, and of one that failed."""
@@ -52,20 +49,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     return page_of(tmp_path_factory.mktemp("results"), examples.swept(), failed)
 
 
-def test_fastest_precede_summary_and_cases(whole: str) -> None:
-    assert [element["id"] for element in Elements(whole).of("section")] == [RIGHT, WRONG]
-    assert whole.index('id="fastest"') < whole.index('id="summary"') < whole.index(f'id="{RIGHT}"')
-    links = {element["href"] for element in Elements(whole).of("a")}
-    assert links == {"#cases", "#measured", f"#{RIGHT}", f"#{WRONG}"}
-
-
 def test_curve_is_drawn_once_in_colours_of_both_themes(whole: str) -> None:
     (curve,) = [
         image for image in Elements(whole).of("img") if str(image["src"]).startswith("data:image/svg+xml")
     ]
     svg = base64.b64decode(str(curve["src"]).partition(",")[2]).decode()
 
-    assert RIGHT in str(curve["alt"])
+    assert "a40-resnet50-onnx-trt-fp16" in str(curve["alt"])
     assert "@media(prefers-color-scheme:dark)" in svg
     body = svg.partition("</style>")[2]
     assert "var(--ink)" in body
@@ -151,19 +141,6 @@ def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None
     assert [section["id"] for section in Elements(output.read_text()).of("section")] == [
         "cpu-bert-dist4l-onnx-fp32"
     ]
-
-
-def test_damaged_samples_file_is_named(tmp_path: Path, reports: Reports) -> None:
-    record = unmeasured()
-    results, output = examples.store(tmp_path, record), tmp_path / "report.html"
-    path = per_sample.path_of(record.case, tmp_path)
-    path.write_text('{"schema": 1}')
-
-    result = reports("html", "--results", results, "--output", output)
-
-    assert result.status == 4
-    assert f"error: {path}: " in result.err
-    assert not output.exists()
 
 
 # --- which configuration to deploy -------------------------------------------------------------------------

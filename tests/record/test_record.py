@@ -54,10 +54,9 @@ def test_damaged_and_copied_records_are_named(path: Path, tmp_path: Path) -> Non
     assert [line.partition(": ")[0] for line in str(raised.value).splitlines()] == [str(copy), str(damaged)]
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_nonfinite_number_is_not_written(number: float, path: Path) -> None:
+def test_nonfinite_number_is_not_written(path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        files.write(examples.record(loads=(examples.load("offline", 1, number),)), path)
+        files.write(examples.record(loads=(examples.load("offline", 1, float("inf")),)), path)
     assert files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]
 

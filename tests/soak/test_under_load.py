@@ -10,6 +10,7 @@ from fixtures.measure.usage import Usage
 from fixtures.soak import FEWEST, UnderLoad, end_over_begin, keep_loaded, load_again, soak_entry
 from fixtures.spec import LoadPoint
 from reports.record.schema import Soak
+from reports.tables.soak import leaks
 from tests import toy
 
 POINT = LoadPoint("online", 1, 4)
@@ -55,10 +56,6 @@ class Machine:
         return soak_entry(POINT, loaded, loadings)
 
 
-def verdicts(soak: Soak) -> set[tuple[str, str]]:
-    return {(growth.what, growth.per) for growth in soak.growth if growth.verdict == "failed"}
-
-
 @pytest.mark.parametrize("duration_s", [60.0, 600.0])
 def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
     machine = Machine()
@@ -73,10 +70,17 @@ def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
     assert [(growth.first, growth.last) for growth in entry.growth] == [(1e8, 1e8), (40.0, 40.0)]
 
 
-def test_request_and_loading_leaks_are_distinguished() -> None:
-    assert verdicts(Machine().soak(60.0)) == set()
-    assert verdicts(Machine(leak=1024.0).soak(60.0)) == {("memory of the server", "request")}
-    assert verdicts(Machine(left_behind=8e6).soak(60.0)) == {("memory of the server", "loading")}
+@pytest.mark.parametrize(
+    ("machine", "leaking"),
+    [(Machine(), []), (Machine(leak=1024.0), ["request"]), (Machine(left_behind=8e6), ["loading"])],
+    ids=["clean", "request", "loading"],
+)
+def test_request_and_loading_leaks_are_distinguished(machine: Machine, leaking: list[str]) -> None:
+    soak = machine.soak(60.0)
+
+    failed = [(growth.what, growth.per) for growth in soak.growth if growth.verdict == "failed"]
+    assert failed == [("memory of the server", per) for per in leaking]
+    assert len(leaks(soak)) == len(leaking), "the sentences with which the run fails"
 
 
 def test_slow_loading_reports_number_of_loadings() -> None:

@@ -14,11 +14,13 @@ from msgspec import structs
 from reports import run
 from reports.page import status_of
 from reports.record import files
+from reports.record.figures import flat
 from reports.record.schema import Conversation, Estimate, Record, VerifiedAnswers, WrongAnswer, case_id
 from reports.run import Outcomes
 from reports.tables.case import accuracy_blocks, case_section
 from reports.tables.summary import summary
 from reports.text.publishable import publishable
+from reports.text.speed import search_paragraph
 from tests import examples
 from tests.conftest import Reports
 from tests.helpers import as_markdown
@@ -132,7 +134,9 @@ def test_hidden_speed_states_reason_and_points(why: str) -> None:
     assert not TRACE.findall(repr(seen))
 
 
-@pytest.mark.parametrize("one", [examples.record(), examples.random_weights(), examples.swept()])
+@pytest.mark.parametrize(
+    "one", [examples.record(), examples.random_weights(accuracy=examples.accuracy(scores=()))]
+)
 def test_right_case_is_shown_unchanged(one: Record) -> None:
     seen = publishable(one)
     assert (seen.no_speed, seen.no_winner, seen.hidden) == ("", "", ())
@@ -149,6 +153,24 @@ def test_search_winner_is_judged_by_its_own_ledger() -> None:
     assert publishable(planted(search=right, accuracy=None)).search == right
 
 
+def test_unproven_rate_of_a_search_is_in_no_figure() -> None:
+    load = examples.load("online", 0, 118.0, request_rate_per_s=118.0, arrivals="poisson")
+    unproven = publishable(examples.record(search=examples.search(load=load)))
+    assert unproven.search is not None
+    assert "118" not in search_paragraph(unproven)
+    assert not [name for name in flat("search", unproven.search) if name.endswith(("_per_s", "_ms_p99"))]
+    proven = publishable(examples.record(search=examples.search(load=load, accuracy=examples.accuracy())))
+    assert proven.search is not None
+    assert flat("search", proven.search)["search_load_request_rate_per_s"] == 118.0
+
+
+def test_winner_with_random_weights_relies_on_conversion() -> None:
+    search = examples.search()
+    assert not publishable(examples.random_weights(search=search)).no_winner
+    wrong = examples.random_weights(search=search, conversion=examples.failed_conversion())
+    assert publishable(wrong).no_winner
+
+
 def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
     search = examples.search(verdict="failed", accuracy=examples.accuracy())
     seen = publishable(planted(search=search))
@@ -157,10 +179,6 @@ def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
     assert seen.search.load.latency_ms == search.load.latency_ms
     assert all(math.isnan(each.throughput_per_s) for each in seen.search.load.passes)
     assert math.isnan(seen.search.load.throughput_per_s.value)
-
-
-def test_random_weights_with_passed_decisions_show_speed() -> None:
-    assert publishable(examples.random_weights(accuracy=examples.accuracy(scores=()))).no_speed == ""
 
 
 @pytest.mark.parametrize("damage", ["gone", "half", "pipe"])
@@ -209,14 +227,6 @@ def test_speed_needs_load_answers_equal_to_lone_answers(answers: VerifiedAnswers
     assert why in record.no_speed
     assert ("900.0" in as_markdown(summary([record]))) == (why == "")
     assert status_of(record).level == ("bad" if why else "good")
-
-
-def test_tables_state_request_source_and_no_dynamic_batcher() -> None:
-    text = as_markdown(case_section(publishable(as_found())))
-
-    assert "made up from the configuration" in text
-    assert "ynamic batch" not in text
-    assert " with \n" not in text
 
 
 @pytest.mark.parametrize("difference", ["", "request 2 got 3 answers, and 2 when it was asked again"])
