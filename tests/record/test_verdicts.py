@@ -20,6 +20,18 @@ def test_wide_ratio_is_omitted_but_verdict_is_shown() -> None:
     assert comparison_text(comparison()).startswith("ratio 0.90 (0.88 to 0.92) to HEAD~1: slower")
 
 
+def test_ratio_near_limit_has_more_digits() -> None:
+    near = comparison(verdict="passed", ratio=Estimate(0.9704, 0.9702, 0.9706))
+
+    assert "0.9702" in comparison_text(near), "the limit is 0.97"
+
+
+def test_open_comparison_says_how_long_it_would_take() -> None:
+    unknown = comparison(verdict="not shown", ratio=Estimate(0.99, 0.95, 1.02), seconds_to_settle=600.0)
+
+    assert "about 10 min more would settle it" in comparison_verdict(unknown)
+
+
 def budget(verdict: Any) -> LatencyBudget:
     return LatencyBudget("p99", 5, "thresholds.toml, entry 1", verdict)
 

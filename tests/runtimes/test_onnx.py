@@ -120,14 +120,6 @@ def test_each_shape_has_its_own_graph_and_buffers(tmp_path: Path, monkeypatch: p
     assert len(set().union(*places.values())) == 3
 
 
-def test_model_with_broken_session_does_not_load(batches: dict[int, list[int]], tmp_path: Path) -> None:
-    path = networks.convolution(tmp_path / "model.onnx")
-    path.write_bytes(b"no graph")
-    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.InvalidProtobuf):
-        RUNTIME.load(path, SETTINGS)
-    assert batches == {}
-
-
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -144,6 +136,22 @@ def test_gpu_convolutions_are_planned_per_batch_size(
     settings = SETTINGS | {"device": "cuda"} | change
     assert RUNTIME._plans_anew(networks.convolution(tmp_path / "model.onnx"), settings) is expected
     assert not RUNTIME._plans_anew(networks.linear(tmp_path / "model.onnx"), settings)
+
+
+@pytest.mark.parametrize(("told", "spins"), [({}, "0"), ({"spinning": "1"}, "1")])
+def test_threads_spin_only_if_told(
+    told: dict[str, str], spins: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    opened = onnxruntime.InferenceSession
+
+    def session(path: str, options: Any, **others: Any) -> Any:
+        seen.append(options.get_session_config_entry("session.intra_op.allow_spinning"))
+        return opened(path, options, **others)
+
+    monkeypatch.setattr(RUNTIME.onnxruntime, "InferenceSession", session)
+    RUNTIME.load(networks.convolution(tmp_path / "model.onnx"), SETTINGS | told)
+    assert seen == [spins]
 
 
 EVERY = set(range(1, 25))
