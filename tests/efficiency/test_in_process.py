@@ -212,9 +212,8 @@ def test_every_cpu_precision_has_a_peak(precision: str, fp32_per_s: float) -> No
     if all(missing):
         pytest.skip(str(missing[0]))  # emulated, it takes minutes, and no run needs it
     rate_per_s = fp32_per_s if precision == "fp32" else peak_per_s(precision)
-    for _attempt in range(4):
-        if rate_per_s < fp32_per_s / 10:  # other programs may have used the cores
-            rate_per_s = max(rate_per_s, peak_per_s(precision))
+    if rate_per_s < fp32_per_s / 10:  # other programs may have used the cores
+        rate_per_s = max(peak_per_s(precision) for _attempt in range(4))
     assert 1e9 < fp32_per_s < 1e14
     assert fp32_per_s / 10 < rate_per_s < fp32_per_s * 100
 

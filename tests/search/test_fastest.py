@@ -41,21 +41,28 @@ def rate_of(point: LoadPoint) -> float:
     return point.request_rate_per_s
 
 
-@pytest.mark.parametrize(("goal", "budget_s"), [(POISSON, 120.0), (Goal(10, 90, "poisson"), 30.0)])
-def test_highest_rate_is_within_5_percent_and_keeps_budget(goal: Goal, budget_s: float) -> None:
-    server = QueueingServer(service_s=0.001)
-    result = server.search(goal, budget_s, ALONE)
-
-    exact = highest_rate_per_s(0.001, goal)
-    assert result.winner.verdict == "passed"
-    assert 0.95 * exact <= rate_of(result.winner.operating_point.point) <= exact
+CAPACITY_PER_S = 1000
 
 
-def test_constant_arrivals_reach_server_capacity() -> None:
-    result = QueueingServer(service_s=0.001).search(Goal(3, 99, "constant"), space=ALONE)
+@pytest.mark.parametrize(
+    ("goal", "budget_s", "exact_per_s", "least"),
+    [
+        (POISSON, 120.0, highest_rate_per_s(0.001, POISSON), 0.95),
+        (Goal(10, 90, "poisson"), 30.0, highest_rate_per_s(0.001, Goal(10, 90, "poisson")), 0.95),
+        (Goal(3, 99, "constant"), 3.0, CAPACITY_PER_S, 0.94),
+        # A growing queue takes seconds until its delay reaches this budget.
+        (Goal(5_000, 99, "poisson"), 0.5, CAPACITY_PER_S, 0.85),
+    ],
+    ids=["p99", "p90", "constant arrivals", "generous budget"],
+)
+def test_highest_rate_is_found_and_keeps_budget(
+    goal: Goal, budget_s: float, exact_per_s: float, least: float
+) -> None:
+    winner = QueueingServer(service_s=0.001).search(goal, budget_s, ALONE).winner
 
-    assert result.winner.operating_point.point.arrivals == "constant"
-    assert rate_of(result.winner.operating_point.point) == pytest.approx(1000, rel=0.06)
+    assert winner.verdict == "passed"
+    assert winner.operating_point.point.arrivals == goal.arrivals
+    assert least * exact_per_s <= rate_of(winner.operating_point.point) <= exact_per_s
 
 
 @pytest.mark.parametrize(("service_s", "budget_ms"), [(0.001, 10), (0.005, 100)])
@@ -91,14 +98,6 @@ def test_budget_below_service_time_fails_without_search() -> None:
     assert result.winner.operating_point.point == LoadPoint("online", 1, 1)
     assert result.winner.latency_ms.value == pytest.approx(12)
     assert all(point.request_rate_per_s is None for _, point, _ in server.calls)
-
-
-def test_generous_budget_does_not_exceed_capacity() -> None:
-    # A growing queue takes seconds until its delay reaches this budget.
-    result = QueueingServer(service_s=0.001).search(Goal(5_000, 99, "poisson"), 0.5, ALONE)
-
-    assert result.winner.verdict == "passed"
-    assert 850 < rate_of(result.winner.operating_point.point) < 1000
 
 
 def of_latencies(*ms: float, due: int | None = None) -> Steady:
@@ -145,8 +144,6 @@ def test_rate_fails_once_server_falls_behind() -> None:
 
 SPREAD = 0.12
 """Standard deviation of the logarithm of a request's latency."""
-
-
 Latency = Callable[[Candidate, float], float]
 """Mean in milliseconds, by candidate and samples in flight."""
 
@@ -282,19 +279,6 @@ def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
     assert bench.throughput_per_s(result.winner.operating_point) >= 0.95 * bench.optimum_per_s(
         Goal(100_000, 99)
     )
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_nonmonotonic_latencies_do_not_break_search(seed: int) -> None:
-    def jumping(candidate: Candidate, size: float) -> float:
-        return usual(candidate, size) * (3 if size % 3 == 0 else 1) / (2 if size > 40 else 1)
-
-    bench = SimulatedBench(seed, jumping)
-    result = bench.search(Goal(7, 99))
-
-    assert result.winner.verdict == "passed"
-    assert bench.keeps(result.winner.operating_point, Goal(7, 99))
-    assert len(bench.probes) <= 90
 
 
 def test_figures_come_from_fresh_passes() -> None:

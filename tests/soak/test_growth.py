@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from fixtures.soak import ARENAS_OF_A_CPU, Per, growths
-from reports.record.schema import Growth, Verdict
+from reports.record.schema import Growth
 
 MIB = 2**20
 BYTES, NUMBER = "shared memory", "open files"
@@ -165,18 +165,6 @@ def test_only_server_memory_excludes_heap_loadings(what: str, heaps: int, verdic
     growth = found(8 * MIB * times, times, "loading", what, heaps)
 
     assert (growth.verdict, growth.counted) == (verdict, counted)
-
-
-@pytest.mark.parametrize(
-    ("heaps", "samples", "leak", "verdict"), [(28, 42, 0, "passed"), (16, 60, 3, "failed")]
-)
-def test_loadings_after_heaps_count(heaps: int, samples: int, leak: int, verdict: Verdict) -> None:
-    times = np.arange(samples, dtype=float)
-    used = (12 * np.minimum(times, heaps) + leak * times) * MIB
-
-    growth = found(used, times, "loading", "memory of the server", heaps)
-
-    assert (growth.verdict, growth.slope.value) == (verdict, pytest.approx(leak * MIB))
 
 
 # --- real servers -------------------------------------------------------------------------------------------

@@ -164,6 +164,13 @@ def test_terminal_table_fits_width_and_keeps_every_row(width: int) -> None:
     assert all(name in text for name in names)
 
 
+@pytest.mark.parametrize(("tf32", "said"), [(True, "FP32 in TF32"), (False, "FP32 without TF32")])
+def test_case_says_whether_fp32_is_computed_in_tf32(tf32: bool, said: str) -> None:
+    record = examples.record(deployment=structs.replace(examples.record().deployment, tf32=tf32))
+
+    assert said in markdown(case_section(publishable(record)))
+
+
 def test_ascii_terminal_prints_tables(tmp_path: Path) -> None:
     examples.store(tmp_path, examples.record())
     process = subprocess.run(

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from reports.record.schema import Estimate, FormatComparison, Record, Serving, case_id
 from reports.text.publishable import publishable
-from reports.text.speed import best_load, cost_per_million, ranked, ranks, version_note
+from reports.text.speed import best_load, cost_per_million, lead_text, ranked, ranks, version_note
 from tests import examples
 
 ONE = examples.efficiency()
@@ -127,3 +127,8 @@ def test_best_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
 
     assert best_load(publishable(examples.record(loads=(at_rate, closed)))) == closed
     assert best_load(publishable(examples.record(loads=(at_rate,)))) == at_rate
+
+
+def test_slower_winner_of_a_search_says_why_it_won() -> None:
+    assert "not shown to keep the budget" in lead_text(Estimate(0.8, 0.76, 0.84))
+    assert "not shown to keep the budget" not in lead_text(Estimate(1.03, 0.98, 1.08))
