@@ -216,18 +216,6 @@ def sync(text: str, records: Sequence[Publishable]) -> Synced:
     return Synced("".join(parts), drifted, [*pictures.values()])
 
 
-def with_region(text: str, name: str, body: str) -> str:
-    """`text` with `body` in the regions of one name; raises ReadmeError if there is none."""
-    parts = _split(text)
-    if not any(isinstance(part, Region) and part.name == name for part in parts):
-        markers = f"<!-- tritonproof:{name} --> and <!-- /tritonproof:{name} -->"
-        raise ReadmeError(f"no markers of {name}. Paste {markers}, a line each")
-    return "".join(
-        part if isinstance(part, str) else part.filled(body) if part.name == name else part.match[0]
-        for part in parts
-    )
-
-
 def difference(text: str, synced: str, limit: int = 40) -> str:
     """A unified diff from `text` to `synced` of at most `limit` lines."""
     diff = difflib.unified_diff(text.splitlines(), synced.splitlines(), "file", "records", n=1, lineterm="")

@@ -5,48 +5,9 @@ from typing import Any
 
 from msgspec import structs
 
-from reports.record import files
-from reports.record.schema import (
-    COMPONENTS,
-    Accuracy,
-    AnswerGate,
-    Build,
-    Case,
-    CertifiedPercentile,
-    Comparison,
-    ComposingModel,
-    Conversion,
-    CpuUse,
-    Deployment,
-    Disagreement,
-    Efficiency,
-    Estimate,
-    FormatComparison,
-    GpuUse,
-    Growth,
-    LatencyBudget,
-    Limit,
-    Load,
-    Machine,
-    Mark,
-    Origin,
-    Pass,
-    Record,
-    SameAnswers,
-    Score,
-    Search,
-    Serving,
-    Soak,
-    StageFailure,
-    Start,
-    VerifiedAnswers,
-    WarmUp,
-    WrongAnswer,
-    point_key,
-)
+from reports.record import files, schema
+from reports.record.schema import Accuracy, Case, Estimate, Load, Origin, Record
 from reports.text.publishable import Publishable, publishable
-
-_LATENCIES_MS = {"avg": 2.0312, "p50": 2.0, "p90": 2.046, "p95": 2.111, "p99": 2.126}
 
 
 def seen(*records: Record) -> list[Publishable]:
@@ -76,13 +37,16 @@ def measured_at(where: Origin, one: Record) -> Record:
         return tuple(map(stamped, value)) if several else value and structs.replace(value, origin=where)
 
     changes = {name: stamped(getattr(one, name)) for name in files.MEASURED}
-    changes["loads"] = tuple(sorted(changes["loads"], key=point_key))
+    changes["loads"] = tuple(sorted(changes["loads"], key=schema.point_key))
     return structs.replace(one, machine=structs.replace(one.machine, gpu_uuids=where.gpu_uuids), **changes)
 
 
 def estimate(value: float, relative: float = 0.02) -> Estimate:
     """An estimate whose interval reaches `relative` of the value to either side."""
     return Estimate(value, value * (1 - relative), value * (1 + relative))
+
+
+LATENCIES_MS = {"avg": 2.0312, "p50": 2.0, "p90": 2.046, "p95": 2.111, "p99": 2.126}
 
 
 def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> Load:
@@ -93,8 +57,8 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
         "batch": size if offline else 1,
         "concurrency": 1 if offline else size,
         "throughput_per_s": estimate(throughput_per_s),
-        "latency_ms": {name: estimate(value) for name, value in _LATENCIES_MS.items()},
-        "components_ms": {name: 0.1 * place for place, name in enumerate(COMPONENTS)},
+        "latency_ms": {name: estimate(value) for name, value in LATENCIES_MS.items()},
+        "components_ms": {name: 0.1 * place for place, name in enumerate(schema.COMPONENTS)},
         "passes": tuple(one_pass(throughput_per_s * luck) for luck in (0.99, 1.0, 1.01)),
         "requests": 1500,
         "duration_s": 9.5,
@@ -105,7 +69,7 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
     return Load(**(fields | changes))
 
 
-def comparison(**changes: Any) -> Comparison:
+def comparison(**changes: Any) -> schema.Comparison:
     """A load point that is significantly slower than in another build, by a tenth."""
     fields: dict[str, Any] = {
         "reference": "HEAD~1",
@@ -118,10 +82,10 @@ def comparison(**changes: Any) -> Comparison:
         "chance": 1e-6,
         "points": 1,
     }
-    return Comparison(**(fields | changes))
+    return schema.Comparison(**(fields | changes))
 
 
-def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> Efficiency:
+def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> schema.Efficiency:
     """The cost of serving at a load point: a tenth of the speed in process; `size` as in `load`."""
     offline = scenario == "offline"
     fields: dict[str, Any] = {
@@ -135,10 +99,10 @@ def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> Effi
         "ratio": Estimate(0.9, 0.876, 0.924),
         "pairs": 5,
     }
-    return Efficiency(**(fields | changes))
+    return schema.Efficiency(**(fields | changes))
 
 
-def search(**changes: Any) -> Search:
+def search(**changes: Any) -> schema.Search:
     """A search that found a configuration of the sample case within 10 ms, not proven yet."""
     fields: dict[str, Any] = {
         "budget_ms": 10.0,
@@ -152,26 +116,21 @@ def search(**changes: Any) -> Search:
         "duration_s": 60.0,
         "config": "a40-resnet50-onnx-trt-fp16.search/config.pbtxt",
     }
-    return Search(**(fields | changes))
+    return schema.Search(**(fields | changes))
 
 
 def wrong_under_load(one: Load) -> Load:
     """The load point with two wrong answers."""
-    first_wrong = WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
-    return structs.replace(one, samples=63, answers=VerifiedAnswers(4100, 2, 4100, 0.5, first_wrong))
+    first_wrong = schema.WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
+    return structs.replace(one, samples=63, answers=schema.VerifiedAnswers(4100, 2, 4100, 0.5, first_wrong))
 
 
-def one_pass(throughput_per_s: float) -> Pass:
+def one_pass(throughput_per_s: float) -> schema.Pass:
     """A pass of 500 requests."""
-    return Pass(500, 3.17, throughput_per_s, _LATENCIES_MS)
+    return schema.Pass(500, 3.17, throughput_per_s, LATENCIES_MS)
 
 
-def marks(*texts: str) -> tuple[Mark, ...]:
-    """Warnings of a load point."""
-    return tuple(Mark("damaged-passes", text) for text in texts)
-
-
-def score(**changes: Any) -> Score:
+def score(**changes: Any) -> schema.Score:
     """A metric within its limits."""
     fields: dict[str, Any] = {
         "metric": "top-1",
@@ -179,18 +138,20 @@ def score(**changes: Any) -> Score:
         "framework": 0.964,
         "converted": 0.964,
         "served": 0.9625,
-        "limits": (Limit(0.94, "published"), Limit(0.959, "framework less 0.5 %")),
+        "limits": (schema.Limit(0.94, "published"), schema.Limit(0.959, "framework less 0.5 %")),
         "passed": True,
     }
-    return Score(**(fields | changes))
+    return schema.Score(**(fields | changes))
 
 
-def accuracy(*scores: Score, **changes: Any) -> Accuracy:
+def accuracy(*scores: schema.Score, **changes: Any) -> Accuracy:
     """A ledger that passes, with one metric by default."""
     fields: dict[str, Any] = {
         "scores": scores or (score(),),
         "samples": 500,
-        "disagreements": (Disagreement(("converted", "served"), 1, 1, 0, ("digit-0007",), 0.998, 0.99),),
+        "disagreements": (
+            schema.Disagreement(("converted", "served"), 1, 1, 0, ("digit-0007",), 0.998, 0.99),
+        ),
         "requests": 120,
         "passed": True,
     }
@@ -199,33 +160,32 @@ def accuracy(*scores: Score, **changes: Any) -> Accuracy:
 
 def failed_accuracy() -> Accuracy:
     """A ledger whose served score is below two of its three floors."""
-    floors = (Limit(0.9, "of old"), Limit(0.932, "of late"), Limit(0.94, "published"))
+    floors = (schema.Limit(0.9, "of old"), schema.Limit(0.932, "of late"), schema.Limit(0.94, "published"))
     return accuracy(score(served=0.931, limits=floors, passed=False), passed=False)
 
 
-def gate(name: str = "batches", wrong: str = "", **changes: Any) -> AnswerGate:
+def gate(name: str = "batches", wrong: str = "", **changes: Any) -> schema.AnswerGate:
     """The result of a gate that needs no labels."""
-    same = SameAnswers(16, 96, 2e-7, 1.0, passed=not wrong)
-    fields: dict[str, Any] = {"requests": 24, "tried": "32 of 32 batch sizes", "wrong": wrong, "same": same}
-    return AnswerGate(name, **(fields | changes))
+    same = schema.SameAnswers(16, 96, 2e-7, 1.0, passed=not wrong)
+    return structs.replace(schema.AnswerGate(name, 24, "32 of 32 batch sizes", wrong, same), **changes)
 
 
-def stage_failure(test: str = "test_accuracy", **changes: Any) -> StageFailure:
+def stage_failure(test: str = "test_accuracy", **changes: Any) -> schema.StageFailure:
     """An accuracy test that failed before it had a result."""
-    fields: dict[str, Any] = {"stage": "accuracy", "what": "the served outputs are NaN for 3 of 26 samples"}
-    return StageFailure(test, **(fields | changes))
+    failure = schema.StageFailure(test, "accuracy", "the served outputs are NaN for 3 of 26 samples")
+    return structs.replace(failure, **changes)
 
 
-def failed_conversion() -> Conversion:
+def failed_conversion() -> schema.Conversion:
     """A converted model that is further from the framework than its format allows."""
-    return Conversion(64, 0.25, 0.01, 0.9, 0.99, passed=False)
+    return schema.Conversion(64, 0.25, 0.01, 0.9, 0.99, passed=False)
 
 
 def record(**changes: Any) -> Record:
     """A case on an A40 that passes, with three offline and two online points."""
     fields: dict[str, Any] = {
         "case": Case("a40", "resnet50", "onnx", "trt", "fp16"),
-        "machine": Machine(
+        "machine": schema.Machine(
             cpu="AMD EPYC 7742 64-Core Processor",
             cores=16,
             memory_gib=126,
@@ -234,9 +194,9 @@ def record(**changes: Any) -> Record:
             system="Linux, glibc 2.36",
             versions={"python": "3.11.7", "torch": "2.13.0"},
         ),
-        "serving": Serving("embedded", "2.51.0", "python", "system"),
-        "deployment": Deployment(128, 1, (64, 128), 1, cuda_graphs=False, warmup=True),
-        "build": Build(
+        "serving": schema.Serving("embedded", "2.51.0", "python", "system"),
+        "deployment": schema.Deployment(128, 1, (64, 128), 1, cuda_graphs=False, warmup=True),
+        "build": schema.Build(
             "0f3c",
             "checkpoint nvidia_resnet50.pth, SHA-256 9f1b",
             31.5,
@@ -245,7 +205,7 @@ def record(**changes: Any) -> Record:
             "ONNX Runtime",
             inputs={"input__0": (3, 224, 224)},
         ),
-        "conversion": Conversion(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
+        "conversion": schema.Conversion(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
         "accuracy": accuracy(),
         "loads": (
             load("offline", 8, 1573.6),
@@ -265,28 +225,28 @@ def complete(**changes: Any) -> Record:
     first, *others = plain.loads
     whole = structs.replace(
         first,
-        answers=VerifiedAnswers(4100, 0, 4100, 0.5),
-        budget=LatencyBudget("p99", 2.5, "agreed in May", "passed"),
-        cpu=CpuUse(16, 0.4, 12.5, 0.1, 0.0),
-        gpu=GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
+        answers=schema.VerifiedAnswers(4100, 0, 4100, 0.5),
+        budget=schema.LatencyBudget("p99", 2.5, "agreed in May", "passed"),
+        cpu=schema.CpuUse(16, 0.4, 12.5, 0.1, 0.0),
+        gpu=schema.GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
         comparison=comparison(p99_ratio=Estimate(1.2, 1.1, 1.3), p99_is_longer=True),
-        marks=marks("a pass was repeated: 1"),
+        marks=(schema.Mark("damaged-passes", "a pass was repeated: 1"),),
         repeated_speed=estimate(1.01),
-        composing=(ComposingModel("tokens", 2.0, 0.5, 1.25),),
+        composing=(schema.ComposingModel("tokens", 2.0, 0.5, 1.25),),
         certified={
-            "p99": CertifiedPercentile(2.1, 2.4, 1500, 0),
-            "p99.9": CertifiedPercentile(2.6, None, 1500, 5136),
+            "p99": schema.CertifiedPercentile(2.1, 2.4, 1500, 0),
+            "p99.9": schema.CertifiedPercentile(2.6, None, 1500, 5136),
         },
     )
     rated = load("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson", slip_ms=0.2)
     leak = Estimate(1034.0, 1029.0, 1041.0, 0.99)
     growth = (
-        Growth("memory of its stubs", "bytes", "request", leak, 6e7, 3.7e8, 150_000, "failed"),
-        Growth("threads", "number", "loading", Estimate(0.0, -0.1, 0.1, 0.99), 9.0, 9.0, 24, "passed"),
+        schema.Growth("memory of its stubs", "bytes", "request", leak, 6e7, 3.7e8, 150_000, "failed"),
+        schema.Growth("threads", "number", "loading", Estimate(0.0, -0.1, 0.1, 0.99), 9.0, 9.0, 24, "passed"),
     )
     assert plain.serving is not None
     fields: dict[str, Any] = {
-        "accuracy": accuracy(same_answers=SameAnswers(16, 96, 2e-7, 1.0, passed=True)),
+        "accuracy": accuracy(same_answers=schema.SameAnswers(16, 96, 2e-7, 1.0, passed=True)),
         "machine": structs.replace(plain.machine, gpu_uuids=("GPU-1", "GPU-2")),
         "serving": structs.replace(
             plain.serving,
@@ -295,18 +255,20 @@ def complete(**changes: Any) -> Record:
             versions={"torch": "2.5.0a0"},
         ),
         "gates": (gate("transports"), gate()),
-        "soak": Soak("online", 1, 16, 600.0, 300_000, 119, growth, 24, ("a reason",), estimate(0.93), 500.0),
+        "soak": schema.Soak(
+            "online", 1, 16, 600.0, 300_000, 119, growth, 24, ("a reason",), estimate(0.93), 500.0
+        ),
         "price_per_hour": 3.6,
         "loads": (whole, *others, rated),
-        "starts": (Start("offline", 0.4, 2.5, 12.5), Start("online", None, 1.0, 8.0)),
-        "warm_up": WarmUp(8, (2.0,), (3.0,), passed=True),
+        "starts": (schema.Start("offline", 0.4, 2.5, 12.5), schema.Start("online", None, 1.0, 8.0)),
+        "warm_up": schema.WarmUp(8, (2.0,), (3.0,), passed=True),
         "efficiency": (
             efficiency(
                 flops_per_inference=4.1e9,
                 peak_flops_per_s=estimate(2e13),
                 spinning=True,
-                beside=FormatComparison("a40-resnet50-trt-fp16", Estimate(1.5, 1.4, 1.6)),
-                marks=marks("a pass was repeated: 2"),
+                beside=schema.FormatComparison("a40-resnet50-trt-fp16", Estimate(1.5, 1.4, 1.6)),
+                marks=(schema.Mark("damaged-passes", "a pass was repeated: 2"),),
             ),
             efficiency("online", 32),
         ),
@@ -319,7 +281,7 @@ def random_weights(**changes: Any) -> Record:
     """A case without a checkpoint: its speed counts, its accuracy is not measured."""
     fields: dict[str, Any] = {
         "case": Case("cpu", "nnunet", "ts-trace", None, "fp32"),
-        "build": Build(
+        "build": schema.Build(
             "77aa",
             "random, seed 3",
             4.0,
@@ -338,25 +300,19 @@ def random_weights(**changes: Any) -> Record:
 def swept(**changes: Any) -> Record:
     """A case with points of batches 1 to 128 and concurrencies 8 to 256: throughput saturates, latency
     climbs, and two points are marked."""
-    offline = [
-        _swept_point("offline", batch, 4200 * batch / (batch + 9), batch)
-        for batch in (1, 2, 4, 8, 16, 32, 64, 128)
-    ]
-    online = [
-        _swept_point("online", concurrency, 3900 * concurrency / (concurrency + 20), concurrency)
-        for concurrency in (8, 16, 32, 64, 128, 256)
-    ]
-    shared = (Mark("cpu-shared", "other programs took 0.4 of 16 cores"),)
-    offline[3] = structs.replace(offline[3], marks=shared)
-    online[4] = structs.replace(online[4], marks=shared)
+    offline = [_swept_point("offline", 2**n, 4200 * 2**n / (2**n + 9)) for n in range(8)]
+    online = [_swept_point("online", 2**n, 3900 * 2**n / (2**n + 20)) for n in range(3, 9)]
+    shared = schema.Mark("cpu-shared", "other programs took 0.4 of 16 cores")
+    for points, place in ((offline, 3), (online, 4)):
+        points[place] = structs.replace(points[place], marks=(shared,))
     return record(**({"loads": (*offline, *online)} | changes))
 
 
-def _swept_point(scenario: str, size: int, throughput_per_s: float, in_flight: int) -> Load:
+def _swept_point(scenario: str, size: int, throughput_per_s: float) -> Load:
     """A point whose mean latency follows Little's law."""
-    mean = 1000 * in_flight / throughput_per_s
+    mean = 1000 * size / throughput_per_s
     factors = {"avg": 1.0, "p50": 0.95, "p90": 1.3, "p95": 1.5, "p99": 1.9}
-    shares = dict(zip(COMPONENTS, (0.01, 0.09, 0.35, 0.05, 0.42, 0.07, 0.01), strict=True))
+    shares = dict(zip(schema.COMPONENTS, (0.01, 0.09, 0.35, 0.05, 0.42, 0.07, 0.01), strict=True))
     return load(
         scenario,
         size,

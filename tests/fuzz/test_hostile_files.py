@@ -16,9 +16,11 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
 from msgspec import structs
 from PIL import Image
 from safetensors.torch import save_file
@@ -35,10 +37,57 @@ from reports.tables.case import case_section
 from reports.tables.summary import machine_blocks, summary
 from reports.text.publishable import publishable
 from tests import examples
-from tests.fuzz import damage
 from tests.helpers import as_markdown
 from tests.record.test_record import complete
 from tests.user_models.repositories import config
+
+# --- damage ------------------------------------------------------------------------------------------------
+
+_TEXTS = (
+    *("", "\0", "\x1b[31mred", "a\nb", "a\r\n::error::b", "\u202ereversed", "\ud800", "\udcff", "=1+1"),
+    *("<script>", "![](http://x)", "../../etc/passwd", "/dev/zero", "x" * 100_000, "%s%n{0}"),
+)
+"""Texts that a terminal, a page, a file's name or a message must not take as they are."""
+_NUMBERS = (
+    *("1e999", "-1e999", "9" * 5000, "-1", "0", "1e-320", "1e308", "-0.0", "0.5", "2e9"),
+    *(str(2**53 + 1), str(2**63), str(-(2**63) - 1)),
+)
+"""Numbers in JSON and TOML that no field should accept unchecked."""
+_DEEP = ("[" * 3000 + "]" * 3000, "[" * 100_000, '{"a":' * 3000 + "1" + "}" * 3000)
+_WORDS = ("null", "true", "[]", "{}", "[[]]", "NaN", "Infinity", "-Infinity", "[1, [2]]", '{"": 1}', *_DEEP)
+TOKENS = st.sampled_from((*_NUMBERS, *_WORDS, *_TEXTS, *map(json.dumps, _TEXTS))) | st.text(max_size=5)
+"""Replacements for a word, a number or a text in quotes."""
+
+
+def bytes_of(content: bytes) -> st.SearchStrategy[bytes]:
+    """Any bytes, or those of a file with a few removed, inserted or changed."""
+    lengths = st.integers(0, 8) | st.integers(0, len(content))
+    limits = st.sampled_from((b"\xff" * 8, b"\x7f" + b"\xff" * 7, b"\0" * 8, b"\xff\xff\xff\x7f"))
+    edit = st.tuples(st.integers(0, len(content)), lengths, st.binary(max_size=8) | limits)
+
+    def edited(edits: list[tuple[int, int, bytes]]) -> bytes:
+        changed = content
+        for place, length, new in edits:
+            changed = changed[:place] + new + changed[place + length :]
+        return changed
+
+    return st.binary(max_size=100) | st.lists(edit, min_size=1, max_size=4).map(edited)
+
+
+def text_of(content: bytes) -> st.SearchStrategy[bytes]:
+    """The bytes of a text, or the text with a word, a number or a text in quotes replaced, in JSON a key or a
+    value. Of several at once the first error would hide the others."""
+    parts = re.split(r'("[^"]*"|[\w.+-]+)', content.decode())
+    places = st.sampled_from(range(1, len(parts), 2))
+
+    def replaced(edit: tuple[int, str]) -> bytes:
+        place, token = edit
+        return "".join((*parts[:place], token, *parts[place + 1 :])).encode(errors="surrogatepass")
+
+    return st.tuples(places, TOKENS).map(replaced) | bytes_of(content)
+
+
+# --- parsers -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -51,8 +100,8 @@ class Parser:
     """Writes a correct file."""
     read: Callable[[Path], object]
     """Reads the file, and uses its content as far as that needs no server."""
-    damaged_by: damage.Damage = damage.bytes_of
-    """How to damage it."""
+    damaged_by: Callable[[bytes], st.SearchStrategy[bytes]] = bytes_of
+    """From the correct content to the contents to try."""
     found: tuple[bytes, ...] = ()
     """Contents that an earlier version did not refuse as it should; each run tries them."""
     may_ask: bool = False
@@ -89,18 +138,13 @@ def read_checkpoint(path: Path) -> object:
 
 
 CONFIG = config(
-    more='backend: "python"\n'
-    "instance_group [ { count: 2, kind: KIND_CPU } ]\n"
+    more='backend: "python" instance_group [ { count: 2, kind: KIND_CPU } ]\n'
     "dynamic_batching { preferred_batch_size: [ 2, 4 ], max_queue_delay_microseconds: 100 }\n"
     'parameters { key: "A", value: { string_value: "b" } }'
 )
 FOUR = read_inputs(Tensor("x", "FP32", (4,)))
-REQUESTS = {
-    "data": [
-        {"x": [1, 2, 3, 4], "y": {"content": ["a", "b"], "shape": [2]}},
-        {"x": {"b64": "AACAPwAAAEAAAEBAAACAQA=="}, "y": ["a", "b"]},
-    ]
-}
+FIRST = {"x": [1, 2, 3, 4], "y": {"content": ["a", "b"], "shape": [2]}}
+REQUESTS = {"data": [FIRST, {"x": {"b64": "AACAPwAAAEAAAEBAAACAQA=="}, "y": ["a", "b"]}]}
 PICTURE = Image.fromarray(np.arange(60, dtype=np.uint8).reshape(4, 5, 3))
 WEIGHTS = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2, dtype=torch.float16)}
 HEAD_VALUES: tuple[object, ...] = (0x1950A86A20F9469CFC6C, 1001, {})
@@ -112,12 +156,10 @@ PARSERS = {
         "case.json",
         lambda path: files.write(structs.replace(complete(), accuracy=examples.accuracy()), path),
         read_record,
-        damage.text_of,
+        text_of,
         found=(b'{"case": {"target": "cpu", "target": "cpu"}}',),  # a key twice
     ),
-    "configuration": Parser(
-        "config.pbtxt", lambda path: path.write_text(CONFIG), read_config, damage.text_of
-    ),
+    "configuration": Parser("config.pbtxt", lambda path: path.write_text(CONFIG), read_config, text_of),
     "samples in npy": Parser(
         "a.npy", lambda path: np.save(path, np.arange(12, dtype=np.float32).reshape(3, 4)), FOUR
     ),
@@ -126,14 +168,14 @@ PARSERS = {
         "a.json",
         lambda path: path.write_text(json.dumps(REQUESTS)),
         read_inputs(Tensor("x", "FP32", (4,)), Tensor("y", "BYTES", (-1,))),
-        damage.text_of,
+        text_of,
         found=(b'{"data": [], "data": []}',),  # a key twice
     ),
     "samples in texts": Parser(
         "a.txt",
         lambda path: path.write_text("one\ntwo\n"),
         read_inputs(Tensor("x", "BYTES", (1,))),
-        damage.text_of,
+        text_of,
     ),
     "samples in pictures": Parser("a.png", PICTURE.save, read_inputs(Tensor("x", "FP32", (3, 8, 8)))),
     "checkpoint": Parser(
@@ -211,7 +253,7 @@ def bounded() -> Iterator[None]:
     """More memory raises MemoryError in the block, and more CPU time raises TimeoutError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     before = signal.signal(signal.SIGPROF, _too_long)
-    resource.setrlimit(resource.RLIMIT_AS, (_taken_bytes() + LARGEST_MIB * 2**20, hard))
+    resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + LARGEST_MIB * 2**20, hard))
     signal.setitimer(signal.ITIMER_PROF, LONGEST_CPU_S)
     try:
         yield
@@ -219,11 +261,6 @@ def bounded() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
         signal.signal(signal.SIGPROF, before)
-
-
-def _taken_bytes() -> int:
-    with open("/proc/self/statm") as file:  # noqa: PTH123 - read at each example
-        return int(file.read().split()[0]) * resource.getpagesize()
 
 
 def _too_long(_signal: int, _frame: FrameType | None) -> Any:
@@ -234,17 +271,14 @@ def check_refusal(error: BaseException, names: str, *, may_ask: bool = False) ->
     """Assert that a refusal is readable: it names the fault, is short, and nothing in it acts on a terminal.
     Only with `may_ask` may it come from a failed allocation."""
     text = str(error)
-    assert names in text, f"it does not name {names}: {text[:300]!r}"
-    assert len(text) <= LONGEST_MESSAGE, f"{len(text):,} characters: {text[:300]!r}"
-    assert not _ACTING.search(text), f"it holds {set(_ACTING.findall(text))}: {text[:300]!r}"
+    beginning = repr(text[:500])
     sentence, *rest = text.splitlines()
     assert sentence.strip(), "it says nothing"
-    assert all(line.startswith(("  where: ", "  fix:  ")) for line in rest), (
-        f"more than a sentence: {text[:500]!r}"
-    )
-    assert may_ask or not _ran_out_of_memory(error), (
-        f"it was refused after the memory was asked for: {text[:300]!r}"
-    )
+    assert names in text, beginning
+    assert len(text) <= LONGEST_MESSAGE, beginning
+    assert not _ACTING.search(text), beginning
+    assert all(line.startswith(("  where: ", "  fix:  ")) for line in rest), beginning
+    assert may_ask or not _ran_out_of_memory(error), f"the memory was asked for: {beginning}"
 
 
 def _ran_out_of_memory(error: BaseException | None) -> bool:

@@ -104,16 +104,3 @@ def test_linked_folder_beside_record_is_not_followed(tmp_path: Path) -> None:
 
     with pytest.raises(files.RecordError, check=lambda error: "config.pbtxt" in str(error)):
         page_of(results, searched())
-
-
-def test_results_folder_may_be_a_link(tmp_path: Path, reports: Reports) -> None:
-    record = unmeasured()
-    results = examples.store(tmp_path / "results", record)
-    record_file.write_if_changed(
-        files.path_of(record.case, results).with_suffix(files.CONFIG_SUFFIX), 'name: "own"'
-    )
-    (tmp_path / "link").symlink_to(results)
-    output = tmp_path / "page.html"
-
-    assert reports("html", "--results", tmp_path / "link", "--output", output).status == 0
-    assert "name: &#34;own&#34;" in output.read_text()

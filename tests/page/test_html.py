@@ -2,9 +2,9 @@
 
 import base64
 import hashlib
+import html
 import re
 from collections.abc import Sequence
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -23,55 +23,6 @@ from tests.text.test_speed import AS_FAST, FAST, ONNX, SLOW
 EVIL = "<script>alert('x')</script>"
 
 
-class Elements(HTMLParser):
-    """Every element with its attributes."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-
-    def of(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.found if name == tag]
-
-
-RIGHT, WRONG = "a40-resnet50-onnx-trt-fp16", "a40-resnet50-ts-trace-fp16"
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The page of a case with a curve, and of one that failed."""
-    failed = examples.swept(
-        case=Case("a40", "resnet50", "ts-trace", None, "fp16"),
-        accuracy=examples.failed_accuracy(),
-        efficiency=(examples.efficiency(),),
-    )
-    return page_of(tmp_path_factory.mktemp("results"), examples.swept(), failed)
-
-
-def test_fastest_precede_summary_and_cases(whole: str) -> None:
-    assert [element["id"] for element in Elements(whole).of("section")] == [RIGHT, WRONG]
-    assert whole.index('id="fastest"') < whole.index('id="summary"') < whole.index(f'id="{RIGHT}"')
-    links = {element["href"] for element in Elements(whole).of("a")}
-    assert links == {"#cases", "#measured", f"#{RIGHT}", f"#{WRONG}"}
-
-
-def test_curve_is_drawn_once_in_colours_of_both_themes(whole: str) -> None:
-    (curve,) = [
-        image for image in Elements(whole).of("img") if str(image["src"]).startswith("data:image/svg+xml")
-    ]
-    svg = base64.b64decode(str(curve["src"]).partition(",")[2]).decode()
-
-    assert RIGHT in str(curve["alt"])
-    assert "@media(prefers-color-scheme:dark)" in svg
-    body = svg.partition("</style>")[2]
-    assert "var(--ink)" in body
-    assert not re.search("#1f2328|#0072b2", body)
-
-
 def test_bar_is_share_of_fastest_of_its_model(tmp_path: Path) -> None:
     slow = examples.record(
         case=Case("a40", "resnet50", "onnx", None, "fp16"), loads=(examples.load("offline", 8, 50.0),)
@@ -81,35 +32,18 @@ def test_bar_is_share_of_fastest_of_its_model(tmp_path: Path) -> None:
     )
     fast = examples.record(loads=(examples.load("offline", 8, 200.0),))
 
-    shares = [
-        cell["style"] for cell in Elements(page_of(tmp_path, fast, slow, other)).of("td") if "style" in cell
-    ]
+    shares = re.findall(r'<td[^>]* style="--share: ([^"]*)"', page_of(tmp_path, fast, slow, other))
 
-    assert sorted(map(str, shares)) == ["--share: 100.0%", "--share: 100.0%", "--share: 25.0%"]
+    assert sorted(shares) == ["100.0%", "100.0%", "25.0%"]
 
 
-# --- safe and self-contained -------------------------------------------------------------------------------
-
-
-def test_page_references_nothing_outside(whole: str) -> None:
-    for tag, attributes in Elements(whole).found:
-        for name in ("src", "href", "srcset", "action", "data", "poster", "background"):
-            value = attributes.get(name)
-            assert value is None or value.startswith(("#", "data:image/")), (tag, name, value)
-        assert tag not in ("link", "iframe", "object", "embed", "base"), tag
-        assert not any(name.startswith("on") for name in attributes), (tag, attributes)
-    style = re.search(r"<style>(.*?)</style>", whole, re.DOTALL)
-    assert style is not None
-    assert not re.search(r"url\(|@import|https?:", style[1])
-
-
-def test_only_own_script_may_run(whole: str) -> None:
-    (policy,) = (tag["content"] for tag in Elements(whole).of("meta") if "http-equiv" in tag)
+def test_page_may_load_nothing_and_run_only_its_own_script(tmp_path: Path) -> None:
+    whole = page_of(tmp_path, examples.swept())
+    policy = html.unescape(whole.partition("Content-Security-Policy")[2].partition(">")[0])
     script = re.search(r"<script>(.*?)</script>", whole, re.DOTALL)
     assert script is not None
     digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
 
-    assert policy is not None
     assert "default-src 'none'; img-src data:;" in policy
     assert f"script-src 'sha256-{digest}'" in policy
     assert whole.count("<script") == 1
@@ -131,13 +65,10 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     per_sample.write(sample_scores, per_sample.path_of(record.case, tmp_path))
     record_file.write_if_changed(files.path_of(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL)
 
-    html = page_of(tmp_path, record)
+    whole = page_of(tmp_path, record)
 
-    assert html.count("<script") == 1
-    assert words(html).count("alert(") > 10, "what is escaped is still there to read"
-
-
-# --- the command -------------------------------------------------------------------------------------------
+    assert whole.count("<script") == 1
+    assert words(whole).count("alert(") > 10, "what is escaped is still there to read"
 
 
 def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None:
@@ -148,22 +79,7 @@ def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None
 
     assert (result.status, result.out) == (0, "")
     assert str(output) in result.err
-    assert [section["id"] for section in Elements(output.read_text()).of("section")] == [
-        "cpu-bert-dist4l-onnx-fp32"
-    ]
-
-
-def test_damaged_samples_file_is_named(tmp_path: Path, reports: Reports) -> None:
-    record = unmeasured()
-    results, output = examples.store(tmp_path, record), tmp_path / "report.html"
-    path = per_sample.path_of(record.case, tmp_path)
-    path.write_text('{"schema": 1}')
-
-    result = reports("html", "--results", results, "--output", output)
-
-    assert result.status == 4
-    assert f"error: {path}: " in result.err
-    assert not output.exists()
+    assert re.findall(r'<section[^>]* id="([^"]*)"', output.read_text()) == ["cpu-bert-dist4l-onnx-fp32"]
 
 
 # --- which configuration to deploy -------------------------------------------------------------------------

@@ -30,14 +30,12 @@ def test_given_link_is_followed_and_other_link_is_refused(link: Path) -> None:
     assert disk.read_user_file(link) == b"after"
 
 
-@pytest.mark.parametrize("device", ["/dev/null", "/dev/fd/{}"])
-def test_device_is_written_to_and_stays(device: str, tmp_path: Path) -> None:
-    with (tmp_path / "out").open("wb") as out:
-        node = Path(device.format(out.fileno()))
-        before = node.stat()
-        disk.write_user_file(node, b"page")
-        assert (node.stat().st_dev, node.stat().st_ino) == (before.st_dev, before.st_ino)
-    assert (tmp_path / "out").read_bytes() == (b"page" if "fd" in device else b"")
+def test_open_file_in_dev_receives_content_and_stays(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb", buffering=0) as out:
+        out.write(b"before ")
+        disk.write_user_file(Path(f"/dev/fd/{out.fileno()}"), b"page")
+        assert os.path.samestat(os.fstat(out.fileno()), (tmp_path / "out").stat())
+    assert (tmp_path / "out").read_bytes() == b"before page"
 
 
 def test_pipe_receives_content_and_stays(tmp_path: Path) -> None:
@@ -95,7 +93,7 @@ def test_concurrent_writers_leave_one_whole_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("path", ["/dev/zero", "pipe", ".", "large", "gone"])
+@pytest.mark.parametrize("path", ["pipe", "large", "gone"])
 def test_only_regular_files_of_limited_size_are_read(path: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(b"before")
@@ -130,12 +128,11 @@ def test_folder_search_matches_pathlib(tree: Path) -> None:
     assert strict_glob(tree / "none", "*") == list(strict_walk(tree / "a" / "one.json")) == []
 
 
-@pytest.mark.parametrize("mode", [0, 0o111])
 @pytest.mark.parametrize(
     "find", [lambda folder: strict_glob(folder, "*/*"), lambda folder: list(strict_walk(folder))]
 )
-def test_unlistable_folder_is_named(mode: int, find: Callable[[Path], object], tree: Path) -> None:
-    with closed(tree / "b", mode), pytest.raises(PermissionError, match=str(tree / "b")):
+def test_unlistable_folder_is_named(find: Callable[[Path], object], tree: Path) -> None:
+    with closed(tree / "b"), pytest.raises(PermissionError, match=str(tree / "b")):
         find(tree)
 
 
@@ -146,7 +143,7 @@ def test_lost_and_found_folder_is_skipped(tree: Path) -> None:
         assert tree / "lost+found" not in strict_walk(tree)
 
 
-@pytest.mark.parametrize("shut", ["b/deep/four.json", "b/deep", "b", ""])
+@pytest.mark.parametrize("shut", ["b/deep/four.json", "b"])
 def test_unreadable_record_is_named_with_fix(shut: str, tree: Path) -> None:
     path = tree / "b" / "deep" / "four.json"
     with closed(tree / shut), pytest.raises(PermissionError, match="Let this user read it") as raised:

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from reports.__main__ import main
 from reports.record import disk, files
 from reports.record.schema import AnswerGate, OutputDifference, Record, SameAnswers
 from tests import examples
@@ -26,26 +25,20 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "no finite number": (("loads", 0, "throughput_per_s", "high"), "1e999"),
     "NaN": (("build", "size_mib"), "NaN"),
     "a size beyond any": (("build", "size_mib"), "1e300"),
-    "a bound beyond any": (("loads", 0, "throughput_per_s", "high"), "1e300"),
     "a time below zero": (("build", "build_time_s"), "-1"),
     "a share above one": (("loads", 0, "comparison", "allowed_slowdown"), "1.5"),
-    "a number of 5,000 digits": (("machine", "cores"), "9" * 5000),
-    "cores below zero": (("machine", "cores"), "-1"),
     "a batch of zero": (("loads", 0, "batch"), "0"),
     "more instances than a double counts": (("deployment", "instances"), str(2**63)),
     "a latency next to zero": (("loads", 0, "passes", 0, "latency_ms", "avg"), "5e-324"),
     "an interval of no confidence": (("loads", 0, "throughput_per_s", "confidence"), "0"),
-    "an interval of certainty": (("loads", 0, "throughput_per_s", "confidence"), "1"),
     "an axis below -1": (("build", "inputs", "INPUT__0"), "[-2]"),
     "a name of 100,000 letters": (("machine", "cpu"), '"' + "x" * 100_000 + '"'),
     "another folder": (("case", "target"), '".."'),
     "a path": (("case", "model"), '"a/b"'),
     "a precision that acts on a terminal": (("case", "precision"), '"\\u001b[2J"'),
     "a load of an unknown scenario": (("loads", 0, "scenario"), '"onlin"'),
-    "an unknown way to compare": (("loads", 0, "comparison", "method"), '"guessed"'),
     "a name that is no word": (("gates", 0, "gate"), '"a b"'),
     # Structure.
-    "a number as a text": (("machine", "cores"), '"16"'),
     "an unknown key far down": (("loads", 0, "throughput_per_s", "latency"), "1"),
     "a missing key": (("loads", 0, "throughput_per_s"), '{"value": 1.0, "low": 1.0}'),
     "another schema": (("schema",), "2"),
@@ -108,17 +101,11 @@ def test_impossible_record_is_refused(what: str, tmp_path: Path) -> None:
     assert len(message) < 1000
 
 
-CONTENTS = {
-    "no object": b"[]",
-    "a word": b"null",
-    "nothing": b"",
-    "half a record": b'{"case": {"target": "a40", ',
-    "no text": b"\xff\xfe\x00",
-    **{kind: "{}".encode(kind) for kind in ("utf-8-sig", "utf-16", "utf-32")},
-}
-
-
-@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS.keys())
+@pytest.mark.parametrize(
+    "content",
+    [b"[]", b"", b'{"case": {"target": "a40", ', b"\xff\xfe\x00", "{}".encode("utf-16")],
+    ids=["no object", "nothing", "half a record", "no text", "another encoding"],
+)
 def test_non_record_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "case.json"
     path.write_bytes(content)
@@ -153,7 +140,7 @@ def test_control_characters_are_shown_escaped(tmp_path: Path, reports: Reports) 
     assert "\\x1b" in reports("tables", "--results", tmp_path / "results").out
 
 
-@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\n::error::b", "a\tb", "a\udce9b"])
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\n::error::b", "a\udce9b"])
 @pytest.mark.parametrize("place", ["cpu/{}.json", "{}/x.json"])
 def test_forged_file_name_is_refused_on_one_line(
     place: str, name: str, tmp_path: Path, refused: Callable[..., str]
@@ -165,22 +152,6 @@ def test_forged_file_name_is_refused_on_one_line(
             message = refused(*words_of(command, results, tmp_path))
             assert message.startswith(f"error: {results}/")
             assert message.rstrip("\n").isprintable(), command
-
-
-def test_forged_name_of_history_is_shown_on_one_line(tmp_path: Path, reports: Reports) -> None:
-    disk.replace(tmp_path / "a\n::error::b.jsonl", b"{}\n")
-    message, *_ = reports("trend", "--history", tmp_path).err.splitlines()
-    assert message.startswith(f"{tmp_path}/a\\n::error::b.jsonl, line 1: ")
-
-
-@pytest.mark.parametrize("option", ["html --results", "merge a --output", "compare"])
-def test_empty_path_is_refused(option: str) -> None:
-    with pytest.raises(SystemExit, check=lambda end: end.code == 4):
-        main([*option.split(), ""])
-
-
-def test_home_of_nobody_is_refused(refused: Callable[..., str]) -> None:
-    assert refused("merge", "~nobody-of-this-name/x", "--output", "y").startswith("error: ~nobody")
 
 
 def test_server_text_in_records_is_escaped_and_readable(tmp_path: Path) -> None:

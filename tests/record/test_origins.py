@@ -1,6 +1,6 @@
 """Anonymous outputs name neither the host nor the GPU of a measurement."""
 
-import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,11 +51,7 @@ def test_anonymous_merge_removes_names_but_no_figures(one_machine: Path, tmp_pat
 
 
 def test_published_records_name_no_host_or_gpu() -> None:
-    for path in files.record_paths(README):
-        record = json.loads(path.read_text())
-        entries = [
-            entry for part in record.values() for entry in (part if isinstance(part, list) else [part])
-        ]
-        origins = [entry["origin"] for entry in entries if isinstance(entry, dict) and entry.get("origin")]
-        assert [entry for entry in origins if entry["host"] or entry["gpu_uuids"]] == []
-        assert record["machine"]["gpu_uuids"] == []
+    records = [path.read_text() for path in files.record_paths(README)]
+    named = [re.findall(r'"(?:host": "[^"]|gpu_uuids": \[\s*")', record) for record in records]
+    assert records
+    assert not any(named)

@@ -1,5 +1,7 @@
-"""Ratios and p-values of paired and unpaired passes: limits, intervals, no spread."""
+"""Ratios of speeds and the chances that one is slower, against SciPy's tests and the limit's meaning;
+tests/baseline simulates their intervals and verdicts."""
 
+from collections.abc import Callable
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -10,70 +12,36 @@ from reports.record.ratio import (
     paired_chance,
     paired_ratio,
     shown_by_holm,
-    speed_of_pass,
     unpaired_chance,
     unpaired_ratio,
 )
 
-MINE, THEIRS = [9.0, 9.4, 8.9, 9.2, 9.1], [10.0, 10.3, 9.8, 10.1]
+MINE, THEIRS = [9.0, 9.4, 8.9, 9.2, 9.1, 9.05], [10.0, 10.3, 9.8, 10.1, 10.2, 9.9]
 
 
-@pytest.mark.parametrize("limit", [0.8, 0.9, 0.97])
-def test_limit_is_a_share_of_other_speed(limit: float) -> None:
-    apart = unpaired_chance(MINE, THEIRS, limit)
-
-    assert apart == pytest.approx(unpaired_chance(np.array(MINE) / limit, THEIRS, 1.0))
-    assert apart == pytest.approx(unpaired_chance(MINE, np.array(THEIRS) * limit, 1.0))
-    assert unpaired_chance(MINE, THEIRS, 0.8) > 0.99 > 0.01 > unpaired_chance(MINE, THEIRS, 0.97)
-
-
-def test_paired_limit_is_a_share_of_other_speed() -> None:
-    mine = [9.0, 9.4, 8.9, 9.2, 9.1, 9.05]
-    theirs = [10.0, 10.3, 9.8, 10.1, 10.2, 9.9]
-
-    assert paired_chance(mine, theirs, 0.97) == 2**-6, "all are slower than that, the least of six pairs"
-    assert paired_chance(mine, theirs, 0.8) == 1.0
-    assert paired_chance(mine, theirs, 0.905) == pytest.approx(
-        paired_chance(np.array(mine) / 0.905, theirs, 1.0)
-    )
+@pytest.mark.parametrize("limit", [0.8, 0.905, 0.97])
+@pytest.mark.parametrize("chance", [unpaired_chance, paired_chance])
+def test_limit_is_a_share_of_other_speed(chance: Callable[..., float], limit: float) -> None:
+    assert chance(MINE, THEIRS, limit) == pytest.approx(chance(np.array(MINE) / limit, THEIRS, 1.0))
+    assert chance(MINE, THEIRS, limit) == pytest.approx(chance(MINE, np.array(THEIRS) * limit, 1.0))
+    assert chance(MINE, THEIRS, 0.8) > 0.99 > 0.016 > chance(MINE, THEIRS, 0.97)
 
 
 def test_passes_without_spread_are_certain() -> None:
     assert unpaired_chance([4.0, 4.0], [5.0, 5.0], 1.0) == 0.0
-    assert unpaired_chance([5.0, 5.0], [4.0, 4.0], 1.0) == 1.0
     assert unpaired_chance([4.0, 4.0], [5.0, 5.0], 0.5) == 1.0
     assert unpaired_chance([5.0, 5.0], [5.0, 5.0], 1.0) == 1.0, "as fast as allowed is not slower"
     ratio = unpaired_ratio([4.0, 4.0], [5.0, 5.0])
     assert ratio.low == ratio.value == ratio.high == pytest.approx(0.8)
 
 
-def test_ratio_and_inverse_agree() -> None:
-    ratio, inverse = unpaired_ratio(MINE, THEIRS), unpaired_ratio(THEIRS, MINE)
-    assert (ratio.value, ratio.low, ratio.high) == pytest.approx(
-        (1 / inverse.value, 1 / inverse.high, 1 / inverse.low)
-    )
-    mine, theirs = [*MINE, 9.3], [*THEIRS, 10.2, 9.9]
-    ratio, inverse = paired_ratio(mine, theirs), paired_ratio(theirs, mine)
-    assert (ratio.value, ratio.low, ratio.high) == pytest.approx(
-        (1 / inverse.value, 1 / inverse.high, 1 / inverse.low)
-    )
-    assert paired_ratio(mine, theirs, 0.5).high < ratio.high
-
-
 def test_holm_correction_decides_several_chances() -> None:
     assert shown_by_holm([0.004, 0.012, 0.04], 0.05) == [True, True, True]
     assert shown_by_holm([0.04, 0.004, 0.026], 0.05) == [False, True, False], "0.026 is above a half of 0.05"
     assert shown_by_holm([0.02, 0.03, 0.04], 0.05) == [False, False, False]
-    assert shown_by_holm([0.05], 0.05) == [True]
-    assert shown_by_holm([], 0.05) == []
 
 
-def test_speed_is_throughput_or_inverse_latency_at_a_rate() -> None:
-    assert speed_of_pass(99.0, 2.0, None) == 99.0
-    assert speed_of_pass(99.0, 2.0, 50.0) == 0.5
-
-
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.98])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.98])
 def test_rank_interval_matches_its_confidence(confidence: float) -> None:
     """Wilcoxon's test rejects the ratios outside, at half the error on each side, and none inside."""
     logs = np.random.default_rng(3).normal(0, 0.1, 8)

@@ -66,10 +66,9 @@ def test_records_behind_a_link_in_the_folder_are_refused(path: Path, tmp_path: P
         files.read_folder(artifact)
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_nonfinite_number_is_not_written(number: float, path: Path) -> None:
+def test_nonfinite_number_is_not_written(path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        files.write(examples.record(loads=(examples.load("offline", 1, number),)), path)
+        files.write(examples.record(loads=(examples.load("offline", 1, float("inf")),)), path)
     assert files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]
 

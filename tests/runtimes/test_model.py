@@ -1,7 +1,7 @@
 """The Python-backend model on PyTorch tensors: copies between host and device, with stand-ins."""
 
-import importlib.util
 import json
+import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -46,12 +46,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, pb_utils.__name__, pb_utils)
     shutil.copyfile(runtimes.RUNTIMES / "model.py", tmp_path / "model.py")
     (tmp_path / "runtime.py").write_text(RUNTIME)
-    spec = importlib.util.spec_from_file_location("model", tmp_path / "model.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    loaded = module.TritonPythonModel()
+    loaded: Any = runpy.run_path(str(tmp_path / "model.py"))["TritonPythonModel"]()
     parameters = {"tensors": "torch", "artifact": "model.pt"}
     config = {
         "parameters": {name: {"string_value": value} for name, value in parameters.items()},

@@ -65,15 +65,14 @@ def test_proof_runs_both_orders_and_spends_its_budget() -> None:
     assert all(run.steady.latencies_ms[0] == 1.0 for run in states[0].current.passes)
 
 
-def test_search_result_is_summarized_for_the_record() -> None:
-    goal, plan = Goal(7, 99), MeasuringPlan()
-    for verdict in get_args(Verdict):
-        proof = proven(verdict, 100.0)
-        warm = dataclasses.replace(proof.state.current, warm_up=proof.state.current.passes[:2])
-        proof = dataclasses.replace(proof, state=PointState(warm))
-        summary = summarise(Result(proof, None, 9, 95), goal, plan, 71.64, "config.pbtxt")
-        assert (summary.verdict, summary.passes, summary.duration_s) == (verdict, 95, 71.6)
-        assert summary.load.throughput_per_s.value == pytest.approx(100, rel=0.01)
+@pytest.mark.parametrize("verdict", get_args(Verdict))
+def test_search_result_is_summarized_for_the_record(verdict: Verdict) -> None:
+    proof = proven(verdict, 100.0)
+    warm = dataclasses.replace(proof.state.current, warm_up=proof.state.current.passes[:2])
+    proof = dataclasses.replace(proof, state=PointState(warm))
+    summary = summarise(Result(proof, None, 9, 95), Goal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt")
+    assert (summary.verdict, summary.passes, summary.duration_s) == (verdict, 95, 71.6)
+    assert summary.load.throughput_per_s.value == pytest.approx(100, rel=0.01)
 
 
 @pytest.mark.campaign

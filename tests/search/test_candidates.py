@@ -20,7 +20,7 @@ from reports.record.schema import Estimate
 from tests.search.queueing import OWN, SPACE
 
 
-@pytest.mark.parametrize("most", [1, 4, 8, 32, 128, 256])
+@pytest.mark.parametrize("most", [1, 8, 32, 256])
 def test_ladder_sizes_grow_by_at_most_an_eighth(most: int) -> None:
     sizes = candidates.ladder_sizes(most)
 
@@ -42,14 +42,11 @@ def test_instances_are_limited_by_cores_and_device() -> None:
     [
         (None, None, 4),  # the guess
         (4, None, 5),
-        (5, None, 7),
         (8, None, 9),
         (9, None, None),  # the top keeps the budget
-        (None, 4, 3),
         (None, 3, 1),
         (None, 1, 0),
         (None, 0, None),
-        (3, 8, 5),
         (5, 7, 6),
         (6, 7, None),
     ],
@@ -116,7 +113,6 @@ def candidate(
     [
         (HEAD + ONE + BATCHER + TAIL, candidate(), HEAD + TAIL.rstrip()),
         (HEAD + TAIL + ONE, candidate(4, "online", 0, 4, 8), HEAD + TAIL.rstrip()),
-        (HEAD + TAIL, candidate(1, "online", 0), HEAD + TAIL.rstrip()),
         (HEAD + ONE + BATCHER + TAIL, candidate(1, "offline"), HEAD),
         ("max_batch_size: 8 instance_group { count: 1 } dynamic_batching {}", candidate(), ""),
         ("", candidate(), ""),

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +15,6 @@ from msgspec import structs
 from fixtures.errors import ProofError
 from fixtures.measure import estimates
 from fixtures.measure.estimates import Steady
-from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.point_state import PointState, Side
 from fixtures.search import candidates, fastest
 from fixtures.search.candidates import Candidate, Goal, Space
@@ -33,7 +31,6 @@ from tests.search.queueing import (
     QueueingServer,
     highest_rate_per_s,
     proven,
-    share_answered,
 )
 
 POISSON = Goal(10, 99, "poisson")
@@ -44,30 +41,28 @@ def rate_of(point: LoadPoint) -> float:
     return point.request_rate_per_s
 
 
-def test_exact_percentile_matches_a_simulated_queue() -> None:
-    generator = np.random.default_rng(0)
-    due_s = np.cumsum(generator.exponential(1 / 770, 1_000_000))
-    order = np.arange(len(due_s))
-    ends_s = np.maximum.accumulate(due_s - order * 0.001) + (order + 1) * 0.001
-
-    assert np.mean(ends_s - due_s <= 0.010) == pytest.approx(share_answered(770, 0.001, 0.010), abs=0.001)
+CAPACITY_PER_S = 1000
 
 
-@pytest.mark.parametrize(("goal", "budget_s"), [(POISSON, 120.0), (Goal(10, 90, "poisson"), 30.0)])
-def test_highest_rate_is_within_5_percent_and_keeps_budget(goal: Goal, budget_s: float) -> None:
-    server = QueueingServer(service_s=0.001)
-    result = server.search(goal, budget_s, ALONE)
+@pytest.mark.parametrize(
+    ("goal", "budget_s", "exact_per_s", "least"),
+    [
+        (POISSON, 120.0, highest_rate_per_s(0.001, POISSON), 0.95),
+        (Goal(10, 90, "poisson"), 30.0, highest_rate_per_s(0.001, Goal(10, 90, "poisson")), 0.95),
+        (Goal(3, 99, "constant"), 3.0, CAPACITY_PER_S, 0.94),
+        # A growing queue takes seconds until its delay reaches this budget.
+        (Goal(5_000, 99, "poisson"), 0.5, CAPACITY_PER_S, 0.85),
+    ],
+    ids=["p99", "p90", "constant arrivals", "generous budget"],
+)
+def test_highest_rate_is_found_and_keeps_budget(
+    goal: Goal, budget_s: float, exact_per_s: float, least: float
+) -> None:
+    winner = QueueingServer(service_s=0.001).search(goal, budget_s, ALONE).winner
 
-    exact = highest_rate_per_s(0.001, goal)
-    assert result.winner.verdict == "passed"
-    assert 0.95 * exact <= rate_of(result.winner.operating_point.point) <= exact
-
-
-def test_constant_arrivals_reach_server_capacity() -> None:
-    result = QueueingServer(service_s=0.001).search(Goal(3, 99, "constant"), space=ALONE)
-
-    assert result.winner.operating_point.point.arrivals == "constant"
-    assert rate_of(result.winner.operating_point.point) == pytest.approx(1000, rel=0.06)
+    assert winner.verdict == "passed"
+    assert winner.operating_point.point.arrivals == goal.arrivals
+    assert least * exact_per_s <= rate_of(winner.operating_point.point) <= exact_per_s
 
 
 @pytest.mark.parametrize(("service_s", "budget_ms"), [(0.001, 10), (0.005, 100)])
@@ -95,14 +90,6 @@ def test_faster_configuration_wins_with_scheduled_load() -> None:
     assert len({point for _, point, _ in server.calls if point.request_rate_per_s is not None}) <= 60
 
 
-def test_result_uses_fresh_passes() -> None:
-    server = QueueingServer(service_s=0.001)
-    winner = server.search(Goal(10, 90, "poisson"), 5.0, ALONE).winner
-
-    last = server.runs[-len(winner.state.current.passes) :]
-    assert all(map(operator.is_, winner.state.current.passes, last))
-
-
 def test_budget_below_service_time_fails_without_search() -> None:
     server = QueueingServer(service_s=0.012)
     result = server.search(POISSON, space=ALONE)
@@ -111,29 +98,6 @@ def test_budget_below_service_time_fails_without_search() -> None:
     assert result.winner.operating_point.point == LoadPoint("online", 1, 1)
     assert result.winner.latency_ms.value == pytest.approx(12)
     assert all(point.request_rate_per_s is None for _, point, _ in server.calls)
-
-
-def test_budget_that_no_rate_keeps_fails() -> None:
-    class Stalling(QueueingServer):
-        """Every tenth request takes longer than the budget, whatever the load."""
-
-        def run_pass(self, job: Job, window_s: float) -> GeneratorRun:
-            run = super().run_pass(job, window_s)
-            ends = run.timeline.ends + 20_000_000 * (np.arange(len(run.timeline.ends)) % 10 == 0)
-            return dataclasses.replace(run, timeline=dataclasses.replace(run.timeline, ends=ends))
-
-    result = Stalling(service_s=0.001).search(POISSON, 0.5, ALONE)
-
-    assert result.winner.verdict == "failed"
-    assert result.winner.latency_ms.value > 10
-
-
-def test_generous_budget_does_not_exceed_capacity() -> None:
-    # A growing queue takes seconds until its delay reaches this budget.
-    result = QueueingServer(service_s=0.001).search(Goal(5_000, 99, "poisson"), 0.5, ALONE)
-
-    assert result.winner.verdict == "passed"
-    assert 850 < rate_of(result.winner.operating_point.point) < 1000
 
 
 def of_latencies(*ms: float, due: int | None = None) -> Steady:
@@ -180,8 +144,6 @@ def test_rate_fails_once_server_falls_behind() -> None:
 
 SPREAD = 0.12
 """Standard deviation of the logarithm of a request's latency."""
-
-
 Latency = Callable[[Candidate, float], float]
 """Mean in milliseconds, by candidate and samples in flight."""
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from fixtures.soak import ARENAS_OF_A_CPU, Per, growths
-from reports.record.schema import Growth, Verdict
+from reports.record.schema import Growth
 
 MIB = 2**20
 BYTES, NUMBER = "shared memory", "open files"
@@ -154,10 +154,8 @@ def test_eight_large_pieces_are_a_leak(pieces: int, is_leak: bool) -> None:
     ("what", "heaps", "verdict", "counted"),
     [
         ("memory of the server", 0, "failed", 39),
-        ("memory of the server", 30, "failed", 29),
         ("memory of the server", 51, "failed", 8),
         ("memory of the server", 52, "not shown", 39),
-        ("memory of its stubs", 52, "not shown", 39),
         ("shared memory", 52, "failed", 39),
     ],
 )
@@ -167,18 +165,6 @@ def test_only_server_memory_excludes_heap_loadings(what: str, heaps: int, verdic
     growth = found(8 * MIB * times, times, "loading", what, heaps)
 
     assert (growth.verdict, growth.counted) == (verdict, counted)
-
-
-@pytest.mark.parametrize(
-    ("heaps", "samples", "leak", "verdict"), [(28, 42, 0, "passed"), (16, 60, 3, "failed")]
-)
-def test_loadings_after_heaps_count(heaps: int, samples: int, leak: int, verdict: Verdict) -> None:
-    times = np.arange(samples, dtype=float)
-    used = (12 * np.minimum(times, heaps) + leak * times) * MIB
-
-    growth = found(used, times, "loading", "memory of the server", heaps)
-
-    assert (growth.verdict, growth.slope.value) == (verdict, pytest.approx(leak * MIB))
 
 
 # --- real servers -------------------------------------------------------------------------------------------
@@ -219,14 +205,13 @@ def test_clean_servers_pass_and_1_kib_leaks_are_found(real: dict[str, Any]) -> N
     assert leaks >= RUNS * 19 / 20
 
 
-@pytest.mark.parametrize("count", [18, 24])
-def test_successive_malloc_heaps_are_no_leak(count: int) -> None:
+def test_successive_malloc_heaps_are_no_leak() -> None:
     traced = TRACES["loadings"]["used"]
-    used = [{name: float(values[place]) for name, values in traced.items()} for place in range(count)]
-    times = [float(place + 1) for place in range(count)]
+    used = [{name: float(values[place]) for name, values in traced.items()} for place in range(24)]
 
-    by_name = {growth.what: growth.verdict for growth in growths(used, times, "loading", ARENAS_OF_A_CPU * 2)}
+    watched = growths(used, [*range(1, 25)], "loading", ARENAS_OF_A_CPU * 2)
 
+    by_name = {growth.what: growth.verdict for growth in watched}
     assert by_name["memory of the server"] == "not shown"
     assert by_name["open files"] == "passed"
 

@@ -113,18 +113,17 @@ class Reporter:
         self.lines.append(line)
 
 
-def terminal(results: Path, reports: Reports) -> str:
-    reporter = Reporter(results)
-    run.show_summary(reporter, *run.written_records(reporter))
-    return "\n".join(reporter.lines)
+def terminal(columns: str | None) -> Output:
+    """The summary in a log, or on a terminal so many columns wide."""
 
+    def output(results: Path, reports: Reports) -> str:
+        reporter = Reporter(results, isatty=columns is not None)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COLUMNS", columns or "")
+            run.show_summary(reporter, *run.written_records(reporter))
+        return "\n".join(reporter.lines)
 
-def narrow_terminal(results: Path, reports: Reports) -> str:
-    reporter = Reporter(results, isatty=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLUMNS", "80")
-        run.show_summary(reporter, *run.written_records(reporter))
-    return "\n".join(reporter.lines)
+    return output
 
 
 def job(results: Path, reports: Reports) -> str:
@@ -142,8 +141,8 @@ OUTPUTS: dict[str, Output] = {
     "page": page,
     "pictures": pictures,
     "marked file": marked_file,
-    "terminal summary": terminal,
-    "summary on a narrow terminal": narrow_terminal,
+    "terminal summary": terminal(None),
+    "summary on a narrow terminal": terminal("80"),
     "job summary": job,
 }
 

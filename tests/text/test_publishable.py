@@ -14,43 +14,42 @@ from msgspec import structs
 from reports import run
 from reports.page import status_of
 from reports.record import files
-from reports.record.schema import Conversation, Estimate, Record, VerifiedAnswers, WrongAnswer, case_id
+from reports.record.figures import flat
+from reports.record.schema import (
+    Conversation,
+    Estimate,
+    Record,
+    VerifiedAnswers,
+    WrongAnswer,
+    case_id,
+    point_key,
+)
 from reports.run import Outcomes
 from reports.tables.case import accuracy_blocks, case_section
 from reports.tables.summary import summary
 from reports.text.publishable import publishable
+from reports.text.speed import search_paragraph
 from tests import examples
 from tests.conftest import Reports
 from tests.helpers import as_markdown
 from tests.text.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
 
-
-def missed_floor() -> Record:
-    return planted(accuracy=examples.failed_accuracy())
-
-
-NOT_PROVEN: dict[str, Callable[[], Record]] = {
-    "below its floor": missed_floor,
-    "no accuracy": lambda: planted(accuracy=None),
-    "a ledger without a score": lambda: planted(accuracy=examples.accuracy(scores=())),
-    "accuracy of no use": lambda: planted(accuracy_missing="no data set was given"),
-    "not compared with the framework": lambda: planted(conversion=None),
-    "a wrong answer under load": lambda: structs.replace(
-        planted(), loads=tuple(examples.wrong_under_load(load) for load in planted().loads)
-    ),
-    "a wrong answer at one point": lambda: structs.replace(
-        planted(), loads=(*planted().loads[:-1], examples.wrong_under_load(planted().loads[-1]))
-    ),
-    "answers that depend on their neighbours": lambda: planted(
+WRONG_UNDER_LOAD = tuple(map(examples.wrong_under_load, planted().loads))
+NOT_PROVEN: dict[str, Record] = {
+    "below its floor": planted(accuracy=examples.failed_accuracy()),
+    "no accuracy": planted(accuracy=None),
+    "a ledger without a score": planted(accuracy=examples.accuracy(scores=())),
+    "accuracy of no use": planted(accuracy_missing="no data set was given"),
+    "not compared with the framework": planted(conversion=None),
+    "a wrong answer under load": planted(loads=WRONG_UNDER_LOAD),
+    "a wrong answer at one point": planted(loads=(*planted().loads[:-1], WRONG_UNDER_LOAD[-1])),
+    "answers that depend on their neighbours": planted(
         gates=(examples.gate(wrong="3 of 96 answers differ, the first to sample digit-0007"),)
     ),
-    "an accuracy that failed before it had a result": lambda: planted(failures=(examples.stage_failure(),)),
-    "unlike the framework": lambda: planted(conversion=examples.failed_conversion()),
-    "random weights, unlike the framework": lambda: structs.replace(
-        examples.random_weights(),
-        case=planted().case,
-        loads=planted().loads,
-        conversion=examples.failed_conversion(),
+    "an accuracy that failed before it had a result": planted(failures=(examples.stage_failure(),)),
+    "unlike the framework": planted(conversion=examples.failed_conversion()),
+    "random weights, unlike the framework": examples.random_weights(
+        case=planted().case, loads=planted().loads, conversion=examples.failed_conversion()
     ),
 }
 
@@ -63,17 +62,11 @@ def stored(record: Record, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize(
-    "why",
-    [
-        *("below its floor", "no accuracy", "a wrong answer at one point"),
-        "an accuracy that failed before it had a result",
-    ],
-)
+@pytest.mark.parametrize("why", ["below its floor", "no accuracy", "a wrong answer at one point"])
 def test_unproven_case_shows_no_speed_in_any_output(
     why: str, output: str, tmp_path: Path, reports: Reports
 ) -> None:
-    text = OUTPUTS[output](stored(NOT_PROVEN[why](), tmp_path), reports).replace(str(tmp_path), "")
+    text = OUTPUTS[output](stored(NOT_PROVEN[why], tmp_path), reports).replace(str(tmp_path), "")
     assert text or output == "pictures"
     assert not TRACE.findall(text)
     assert output not in ALL_SAYING_WHY or "No throughput is shown: " in text
@@ -121,18 +114,18 @@ def test_narrow_ratio_is_in_the_same_outputs(output: str, tmp_path: Path, report
 
 @pytest.mark.parametrize("why", NOT_PROVEN)
 def test_hidden_speed_states_reason_and_points(why: str) -> None:
-    record = NOT_PROVEN[why]()
+    record = NOT_PROVEN[why]
     seen = publishable(record)
     assert seen.no_speed.startswith("No throughput is shown: ")
     assert not seen.loads
     assert not seen.efficiency
-    assert [(point.scenario, point.batch, point.concurrency) for point in seen.hidden] == [
-        (load.scenario, load.batch, load.concurrency) for load in record.loads
-    ]
+    assert [*map(point_key, seen.hidden)] == [*map(point_key, record.loads)]
     assert not TRACE.findall(repr(seen))
 
 
-@pytest.mark.parametrize("one", [examples.record(), examples.random_weights(), examples.swept()])
+@pytest.mark.parametrize(
+    "one", [examples.record(), examples.random_weights(accuracy=examples.accuracy(scores=()))]
+)
 def test_right_case_is_shown_unchanged(one: Record) -> None:
     seen = publishable(one)
     assert (seen.no_speed, seen.no_winner, seen.hidden) == ("", "", ())
@@ -149,6 +142,24 @@ def test_search_winner_is_judged_by_its_own_ledger() -> None:
     assert publishable(planted(search=right, accuracy=None)).search == right
 
 
+def test_unproven_rate_of_a_search_is_in_no_figure() -> None:
+    load = examples.load("online", 0, 118.0, request_rate_per_s=118.0, arrivals="poisson")
+    unproven = publishable(examples.record(search=examples.search(load=load)))
+    assert unproven.search is not None
+    assert "118" not in search_paragraph(unproven)
+    assert not [name for name in flat("search", unproven.search) if name.endswith(("_per_s", "_ms_p99"))]
+    proven = publishable(examples.record(search=examples.search(load=load, accuracy=examples.accuracy())))
+    assert proven.search is not None
+    assert flat("search", proven.search)["search_load_request_rate_per_s"] == 118.0
+
+
+def test_winner_with_random_weights_relies_on_conversion() -> None:
+    search = examples.search()
+    assert not publishable(examples.random_weights(search=search)).no_winner
+    wrong = examples.random_weights(search=search, conversion=examples.failed_conversion())
+    assert publishable(wrong).no_winner
+
+
 def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
     search = examples.search(verdict="failed", accuracy=examples.accuracy())
     seen = publishable(planted(search=search))
@@ -159,18 +170,16 @@ def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
     assert math.isnan(seen.search.load.throughput_per_s.value)
 
 
-def test_random_weights_with_passed_decisions_show_speed() -> None:
-    assert publishable(examples.random_weights(accuracy=examples.accuracy(scores=()))).no_speed == ""
-
-
-@pytest.mark.parametrize("damage", ["gone", "half", "pipe"])
-def test_missing_or_damaged_record_is_named_in_summary(damage: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage", [None, lambda path: path.write_text("{"), os.mkfifo], ids=["gone", "half", "pipe"]
+)
+def test_missing_or_damaged_record_is_named_in_summary(
+    damage: Callable[[Path], object] | None, tmp_path: Path
+) -> None:
     path = files.path_of(planted().case, tmp_path)
     path.parent.mkdir()
-    if damage == "half":
-        path.write_text('{"schema":')
-    if damage == "pipe":
-        os.mkfifo(path)
+    if damage is not None:
+        damage(path)
     reporter = Reporter(tmp_path)
     records, wrong = run.written_records(reporter)
     run.show_summary(reporter, records, wrong)
@@ -209,14 +218,6 @@ def test_speed_needs_load_answers_equal_to_lone_answers(answers: VerifiedAnswers
     assert why in record.no_speed
     assert ("900.0" in as_markdown(summary([record]))) == (why == "")
     assert status_of(record).level == ("bad" if why else "good")
-
-
-def test_tables_state_request_source_and_no_dynamic_batcher() -> None:
-    text = as_markdown(case_section(publishable(as_found())))
-
-    assert "made up from the configuration" in text
-    assert "ynamic batch" not in text
-    assert " with \n" not in text
 
 
 @pytest.mark.parametrize("difference", ["", "request 2 got 3 answers, and 2 when it was asked again"])
