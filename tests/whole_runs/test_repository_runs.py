@@ -15,7 +15,7 @@ from reports.tables.case import case_section
 from reports.text.publishable import publishable
 from tests.helpers import as_markdown, records_in
 from tests.measure.timed_server import write_echoing
-from tests.soak.test_soaked_servers import LEAKS
+from tests.soak.leaking import LEAKS
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 from tests.whole_runs.suite import Run, suite
 
