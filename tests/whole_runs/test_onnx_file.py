@@ -1,6 +1,5 @@
 """A whole run of an exported transformer with tokenizer, texts and labels, without Python code."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,6 @@ def export(folder: Path) -> list[str]:
 
     network = Logits()
     write_tokenizer(folder)
-    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 16}))
     ids = torch.ones((2, 5), dtype=torch.int64)
     axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=16)}
     with quietly():
