@@ -9,10 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fixtures.accuracy.outputs import floating_outputs
-from fixtures.accuracy.precision_cost import (
-    emulated_precision,
-    least_cost,
-)
+from fixtures.accuracy.precision_cost import emulated_precision, least_cost
 from fixtures.errors import AccuracyError
 from fixtures.formats import all_formats
 from fixtures.frameworks.pytorch import in_precision

@@ -180,6 +180,15 @@ def test_error_is_a_share_of_spread_over_all_batches(share: float, passed: bool,
     assert parity.outputs[0].sample in [f"toy-{row:03d}" for row in range(8 * only, 8 * only + 8)]
 
 
+def test_output_error_is_relative_to_its_own_spread() -> None:
+    def both_off(batch: Arrays, number: int) -> None:
+        off(0.5 * SPREAD, LARGE)(batch, number)
+        off(0.008 * SPREAD)(batch, number)
+
+    assert found(off(0.5 * SPREAD, LARGE)).relative_error == pytest.approx(0.005, rel=1e-2)
+    assert found(both_off).relative_error == pytest.approx(0.008, rel=1e-2)
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [
@@ -197,6 +206,24 @@ def test_incomparable_outputs_are_an_error(name: str, change: Callable[[Arrays],
 
 
 # --- the precision's cost -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("errors", "costs", "times", "cost"),
+    [
+        ((0.001, 0.0015), (0.001, 0.001), 1.5, 0.001),
+        ((0.0015, 0.001), (0.001, 0.001), 1.5, 0.001),
+        ((1.3, 0.2), (1.0, 0.1), 2, 0.1),
+        ((0.2, 1.3), (0.1, 1.0), 2, 0.1),
+    ],
+)
+def test_worst_output_by_precision_cost_counts(
+    errors: tuple[float, float], costs: tuple[float, float], times: float, cost: float
+) -> None:
+    parity = found(shares_off(*errors), emulated=shares_off(*costs), precision="fp16")
+
+    assert parity.error_in_costs == pytest.approx(times, rel=0.01)
+    assert parity.precision_cost == pytest.approx(cost, rel=0.01)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1000.0])

@@ -45,6 +45,7 @@ def of_questions(spoil: Callable[[list[Any]], object]) -> str:
     [
         '{"data": 3}',
         of_questions(lambda qas: qas[0].update(answers=[])),
+        of_questions(lambda qas: qas[0].pop("question")),
         of_questions(lambda qas: qas[1].update(id=qas[0]["id"])),
         of_questions(lambda qas: qas.clear()),
     ],

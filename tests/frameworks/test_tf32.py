@@ -55,6 +55,18 @@ def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
     assert not held_to[False].passed
 
 
+def test_tf32_is_held_to_limits_of_fp16_unless_it_has_its_own() -> None:
+    models = {model.name: model for model in all_models()}
+    onnx = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
+    case = Case(recognise("NVIDIA A100"), models["resnet50-micro"], onnx, None, "fp32")
+    assert case.tolerance(True) == onnx.tolerances["fp16"]
+    assert case.tolerance(False) == onnx.tolerances["fp32"]
+    for name, own in (("fastpitch", "fp16"), ("fastpitch-micro", "tf32")):
+        metric = models[name].metrics[1]
+        assert metric.limit("fp32", True) == metric.limits[own]
+        assert metric.limit("fp32", False) == metric.limits["fp32"]
+
+
 def test_emulated_tf32_keeps_11_bits_and_the_range_of_fp32() -> None:
     """Of FP32's 23 stored bits TF32 keeps 10, and rounds to the nearest. Source: NVIDIA A100 Tensor Core GPU
     Architecture, "TF32"; PTX ISA, cvt.rna.tf32.f32."""

@@ -112,20 +112,20 @@ def test_each_text_line_is_a_sample(tmp_path: Path) -> None:
 TOKENS = [Tensor(name, "INT64", (-1,)) for name in ("input_ids", "attention_mask", "token_type_ids")]
 
 
-@pytest.mark.parametrize("is_named", [True, False], ids=["by the tokenizer", "by the settings"])
-def test_tokenizer_pads_texts_to_one_length(is_named: bool, tmp_path: Path) -> None:
-    write_tokenizer(tmp_path / "model", pads=is_named)
+@pytest.mark.parametrize("pads", [True, False], ids=["by the tokenizer", "by its settings"])
+def test_tokenizer_pads_texts_to_one_length(pads: bool, tmp_path: Path) -> None:
+    write_tokenizer(tmp_path / "model", pads=pads)
     (tmp_path / "texts").mkdir()
-    (tmp_path / "texts" / "t.txt").write_text("a b\na b b a\n")
-    if not is_named:
+    (tmp_path / "texts" / "t.txt").write_text("a b\na b b\ta\n")
+    if not pads:
         with pytest.raises(InputError, check=lambda error: "pad_token" in error.fix):
             read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
-        (tmp_path / "texts" / "samples.toml").write_text('[text]\npad_token = "[PAD]"\n')
+        (tmp_path / "model" / "tokenizer_config.json").write_text('{"pad_token": {"content": "[PAD]"}}')
     samples = read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
     rows = samples.load([0, 1])
     assert rows["input_ids"].tolist() == [[1, 2, 0, 0], [1, 2, 2, 1]]
     assert rows["attention_mask"].tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
-    assert rows["token_type_ids"].tolist() == [[0] * 4] * 2
+    assert rows["token_type_ids"].tolist() == [[0, 0, 0, 0], [0, 0, 0, 1]], "a tab separates a pair"
     fixed = [Tensor(tensor.name, tensor.dtype, (3,)) for tensor in TOKENS]
     cut = read_samples(tmp_path / "texts", fixed, tokenizer=tmp_path / "model")
     assert cut.load([0, 1])["attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
