@@ -84,6 +84,7 @@ ORT = {"onnxruntime": "1.31.0"}
         (served("onnxruntime", ORT | {"tensorrt": "9"}, ORT), ()),
         (served("tensorrt", {"tensorrt": "10.5.0.18"}, {"tensorrt": "10.5.0"}), ()),
         (served("pytorch", {"torch": "2.5.0"}, {"torch": "2.5.0+cu124"}), ()),
+        (structs.replace(served("pytorch", {"torch": "1"}, {"torch": "2"}), efficiency=()), ()),
     ],
 )
 def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[str, ...]) -> None:
