@@ -39,9 +39,6 @@ def turns_of(served: Any, in_process: Any, spent_s: float = 0.0) -> Turns:
     return Turns({"served": served, "in_process": in_process}, spent_s)
 
 
-# --- the turns ----------------------------------------------------------------------------------------------
-
-
 def test_each_turn_runs_all_sides_in_random_order() -> None:
     order: list[str] = []
 
@@ -119,9 +116,6 @@ def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, 
     assert runs - len(turns.per_s["served"]) == uncounted
 
 
-# --- which point, which batch -------------------------------------------------------------------------------
-
-
 def test_best_point_is_fastest_closed_loop() -> None:
     """A full model has a best point of each scenario, a micro model has one."""
 
@@ -186,9 +180,6 @@ def test_reference_is_published_format_or_onnx_fp32() -> None:
     by_name = {str(case): case for target in EVERY_TARGET for case in cases_of(target)}
     assert str(reference_of(by_name["cpu-resnet50-micro-ts-trace-fp32"])) == "cpu-resnet50-micro-onnx-fp32"
     assert str(reference_of(by_name["a100-resnet50-onnx-fp32"])) == "a100-resnet50-onnx-trt-fp16"
-
-
-# --- what is recorded ---------------------------------------------------------------------------------------
 
 
 def test_turns_are_summarized_by_geometric_means() -> None:

@@ -85,8 +85,6 @@ def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None
     assert re.findall(r'<section[^>]* id="([^"]*)"', output.read_text()) == ["cpu-bert-dist4l-onnx-fp32"]
 
 
-# --- which configuration to deploy -------------------------------------------------------------------------
-
 FAILED = structs.replace(FAST, accuracy=examples.failed_accuracy())
 UNMEASURED = structs.replace(ONNX, loads=(), efficiency=())
 ONNX_ALONE, FAST_ALONE = (structs.replace(record, efficiency=()) for record in (ONNX, FAST))
