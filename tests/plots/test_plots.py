@@ -110,6 +110,12 @@ def test_marked_point_is_hollow_except_for_wide_interval() -> None:
     assert [note for note in chart.notes if note.startswith("Hollow")] != []
 
 
+def test_digest_of_a_picture_differs_between_themes() -> None:
+    chart = chart_of(CURVE, examples.swept())
+    digest = plots.digest_of(plots.draw(chart, "light").decode())
+    assert digest == chart.digest("light") != chart.digest("dark")
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder with a proven case and a failed one."""
