@@ -181,6 +181,9 @@ def failed_conversion() -> schema.Conversion:
     return schema.Conversion(64, 0.25, 0.01, 0.9, 0.99, passed=False)
 
 
+WEIGHTS, INPUTS = "checkpoint nvidia_resnet50.pth, SHA-256 9f1b", {"input__0": (3, 224, 224)}
+
+
 def record(**changes: Any) -> Record:
     """A case on an A40 that passes, with three offline and two online points."""
     fields: dict[str, Any] = {
@@ -196,15 +199,7 @@ def record(**changes: Any) -> Record:
         ),
         "serving": schema.Serving("embedded", "2.51.0", "python", "system"),
         "deployment": schema.Deployment(128, 1, (64, 128), 1, cuda_graphs=False, warmup=True),
-        "build": schema.Build(
-            "0f3c",
-            "checkpoint nvidia_resnet50.pth, SHA-256 9f1b",
-            31.5,
-            97.6,
-            "ONNX",
-            "ONNX Runtime",
-            inputs={"input__0": (3, 224, 224)},
-        ),
+        "build": schema.Build("0f3c", WEIGHTS, 31.5, 97.6, "ONNX", "ONNX Runtime", inputs=INPUTS),
         "conversion": schema.Conversion(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
         "accuracy": accuracy(),
         "loads": (
@@ -282,13 +277,7 @@ def random_weights(**changes: Any) -> Record:
     fields: dict[str, Any] = {
         "case": Case("cpu", "nnunet", "ts-trace", None, "fp32"),
         "build": schema.Build(
-            "77aa",
-            "random, seed 3",
-            4.0,
-            120.0,
-            "TorchScript Trace",
-            "PyTorch",
-            inputs={"input__0": (3, 224, 224)},
+            "77aa", "random, seed 3", 4.0, 120.0, "TorchScript Trace", "PyTorch", inputs=INPUTS
         ),
         "accuracy": None,
         "accuracy_missing": "no checkpoint was given (--checkpoint DIR).",

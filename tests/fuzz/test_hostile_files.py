@@ -172,10 +172,7 @@ PARSERS = {
         found=(b'{"data": [], "data": []}',),  # a key twice
     ),
     "samples in texts": Parser(
-        "a.txt",
-        lambda path: path.write_text("one\ntwo\n"),
-        read_inputs(Tensor("x", "BYTES", (1,))),
-        text_of,
+        "a.txt", lambda path: path.write_text("one\ntwo\n"), read_inputs(Tensor("x", "BYTES", (1,))), text_of
     ),
     "samples in pictures": Parser("a.png", PICTURE.save, read_inputs(Tensor("x", "FP32", (3, 8, 8)))),
     "checkpoint": Parser(

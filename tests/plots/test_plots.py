@@ -6,13 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
 from reports import plots
 from reports.record.schema import Case, Mark, Record
 from reports.text.publishable import publishable
 from tests import examples
-from tests.examples import estimate
 
 CURVE = "throughput-latency"
 
@@ -43,12 +41,6 @@ def panels_of(name: str, *records: Record) -> list[plots.Panel]:
 def rows_of(name: str, *records: Record) -> dict[str, plots.PanelRow]:
     """The rows of a plot of rows, by name."""
     return {row.name: row for panel in panels_of(name, *records) for row in panel.rows}
-
-
-def test_available_plots_depend_on_number_of_cases() -> None:
-    assert [*plots.available([publishable(examples.swept())])] == ["accuracy-ledger", CURVE]
-    both = [publishable(examples.swept()), publishable(examples.random_weights())]
-    assert [*plots.available(both)] == ["accuracy-ledger", "best-throughput"]
 
 
 def test_wrong_case_shows_accuracy_but_no_speed() -> None:
@@ -118,14 +110,10 @@ def test_marked_point_is_hollow_except_for_wide_interval() -> None:
     assert [note for note in chart.notes if note.startswith("Hollow")] != []
 
 
-def test_digest_covers_everything_drawn() -> None:
+def test_digest_of_a_picture_differs_between_themes() -> None:
     chart = chart_of(CURVE, examples.swept())
     digest = plots.digest_of(plots.draw(chart, "light").decode())
-    assert digest == chart.digest("light")
-    assert digest != chart.digest("dark")
-    first, *rest = reversed(examples.swept().loads)
-    other = examples.swept(loads=(structs.replace(first, throughput_per_s=estimate(421)), *rest))
-    assert chart_of(CURVE, other).digest("light") != digest
+    assert digest == chart.digest("light") != chart.digest("dark")
 
 
 @pytest.fixture

@@ -13,11 +13,7 @@ from reports.record import commands
     [
         (lambda: commands.run("-k x"), ".venv/bin/tox run -e benchmarks -- -k x", "tritonproof run -k x"),
         (lambda: commands.tool("reports", "html"), "python -m reports html", "tritonproof report html"),
-        (
-            commands.packages,
-            ".venv/bin/tox run -e benchmarks",
-            "pip install 'tritonproof[models,cpu]'",
-        ),
+        (commands.packages, ".venv/bin/tox run -e benchmarks", "pip install 'tritonproof[models,cpu]'"),
         (
             lambda: commands.packages("benchmarks-gpu-cuda12-trt"),
             ".venv/bin/tox run -e benchmarks-gpu-cuda12-trt",

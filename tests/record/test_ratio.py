@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.record.ratio import (
-    paired_chance,
-    paired_ratio,
-    shown_by_holm,
-    unpaired_chance,
-    unpaired_ratio,
-)
+from reports.record.ratio import paired_chance, paired_ratio, shown_by_holm, unpaired_chance, unpaired_ratio
 
 MINE, THEIRS = [9.0, 9.4, 8.9, 9.2, 9.1, 9.05], [10.0, 10.3, 9.8, 10.1, 10.2, 9.9]
 

@@ -139,9 +139,6 @@ def test_pytorch_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waited == ["cuda:1"], "that of the instance's own GPU"
 
 
-# --- in Triton ---------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def served(built: BuiltModel, server_of_models: tuple[Server, Path]) -> Server:
     """The build on Triton's Python backend, which passes tensors by DLPack."""

@@ -22,16 +22,7 @@ from fixtures.search.fastest import Result
 from fixtures.search.trials import OperatingPoint, Trial
 from fixtures.spec import LoadPoint
 from tests import toy
-from tests.search.queueing import (
-    ALONE,
-    FRESH,
-    OWN,
-    PASS_S,
-    SPACE,
-    QueueingServer,
-    highest_rate_per_s,
-    proven,
-)
+from tests.search.queueing import ALONE, FRESH, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, proven
 
 POISSON = Goal(10, 99, "poisson")
 
@@ -319,12 +310,13 @@ def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any
     assert fastest.best_attempt([proofs])[0] is proofs[is_second]
 
 
-def test_own_settings_of_model_are_tried() -> None:
+def test_own_settings_of_model_are_tried_and_proven_beside_the_best() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
     bench = SimulatedBench()
-    bench.search(Goal(7, 99), dataclasses.replace(SPACE, own=odd))
+    bench.search(Goal(7, 99), dataclasses.replace(SPACE, own=odd, baseline=("online", odd)))
 
     assert ("online", odd) in {candidate.configuration for candidate, _ in bench.probes}
+    assert ("online", odd) in {choice.candidate.configuration for choice in bench.proofs[0]}
 
 
 @dataclass

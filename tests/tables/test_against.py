@@ -11,7 +11,6 @@ from reports.text.publishable import publishable
 from tests import examples
 
 SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
-OTHER = BaselineComparison("/srv/models", SIDE, structs.replace(SIDE, triton="2.50.0"))
 FIVE_PERCENT = {"verdict": "failed", "ratio": examples.estimate(0.95, 0.01), "chance": 1e-6}
 
 
@@ -38,22 +37,20 @@ def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
         accuracy=None,
         gates=(examples.gate("other", wrong),),
         loads=tuple(loads),
-        against=OTHER,
+        against=BaselineComparison("/srv/models", SIDE, SIDE),
     )
 
 
-def costing(warnings: tuple[str, ...] = (), **here: Any) -> Record:
+def costing(warnings: tuple[str, ...] = (), there: ServedSide = SIDE, **here: Any) -> Record:
     """A model as fast as the other, with these costs."""
-    other = structs.replace(OTHER, here=structs.replace(SIDE, **here), warnings=warnings)
+    other = BaselineComparison("/srv/models", structs.replace(SIDE, **here), there, warnings)
     return structs.replace(beside("", FAST), against=other)
 
 
 def using(mib: float, there_mib: float) -> Record:
     """A model as fast as the other, with this memory here and there."""
-    here, there = (
-        structs.replace(SIDE, used={"memory of the server": each * 2.0**20}) for each in (mib, there_mib)
-    )
-    return structs.replace(beside("", FAST), against=BaselineComparison("/srv/models", here, there))
+    used, used_there = ({"memory of the server": each * 2.0**20} for each in (mib, there_mib))
+    return costing(used=used, there=structs.replace(SIDE, used=used_there))
 
 
 VERDICTS = {

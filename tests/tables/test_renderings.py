@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from reports.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
+from reports.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE
 from reports.record.sanitize import bold
-from reports.record.schema import Estimate, Load, Mark
-from reports.tables import points
+from reports.record.schema import Estimate, Mark
 from reports.tables.case import case_section
 from reports.tables.rendering import as_csv, html, markdown, terminal_text
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
@@ -32,39 +31,6 @@ RENDERINGS: dict[str, Callable[[Sequence[Block]], str]] = {
     "csv": as_csv,
 }
 
-
-# --- what a newcomer adds ----------------------------------------------------------------------------------
-
-
-class LoadWithCache(Load, frozen=True):
-    """A load point with a new figure: a field ..."""
-
-    cache_mib: float = 0.0
-
-
-COLUMN: Column[points.Point] = Column(
-    "Cache (MiB)",
-    lambda at: getattr(at.load, "cache_mib", None),
-    Quantity("MiB", fixed(1), "lower"),
-    is_optional=True,
-)
-"""... and a column, with its quantity."""
-
-
-@pytest.mark.parametrize("rendering", RENDERINGS)
-def test_new_figure_appears_in_every_rendering(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(points, "RESOURCES", (*points.RESOURCES, COLUMN))
-    load = LoadWithCache(**structs.asdict(examples.load("offline", 8, 1573.6)), cache_mib=712.34)
-
-    text = RENDERINGS[rendering](case_section(publishable(examples.record(loads=(load,)))))
-
-    assert "Cache (MiB)" in text
-    assert ("712.34" if rendering == "csv" else "712.3") in text
-    wrong = examples.record(loads=(load,), accuracy=examples.failed_accuracy())
-    assert "712.3" not in RENDERINGS[rendering](case_section(publishable(wrong)))
-
-
-# --- cells -------------------------------------------------------------------------------------------------
 
 KNOWN, WIDE = Estimate(1.25, 1.2, 1.3), Estimate(2.1654, 0.753, 5.889)
 OPEN = Estimate(12.3456, 11.9, 12.8, open_above=True)
@@ -84,8 +50,6 @@ OPEN = Estimate(12.3456, 11.9, 12.8, open_above=True)
 def test_figure_has_text_and_values_or_neither(cell: Cell, wanted: Cell) -> None:
     assert cell == wanted
 
-
-# --- tables ------------------------------------------------------------------------------------------------
 
 HOSTILE = "=<b>a|b</b> *c*"
 

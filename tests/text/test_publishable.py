@@ -17,6 +17,7 @@ from reports.record import files
 from reports.record.figures import flat
 from reports.record.schema import (
     Conversation,
+    Disagreement,
     Estimate,
     Record,
     VerifiedAnswers,
@@ -34,6 +35,13 @@ from tests.conftest import Reports
 from tests.helpers import as_markdown
 from tests.text.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
 
+
+def random_weights(**changes: Any) -> Record:
+    """A case without a checkpoint, with the same speeds."""
+    return examples.random_weights(case=planted().case, loads=planted().loads, **changes)
+
+
+APART = Disagreement(("converted", "served"), 9, 9, 0, ("digit-0007",), 0.9, 0.99)
 WRONG_UNDER_LOAD = tuple(map(examples.wrong_under_load, planted().loads))
 NOT_PROVEN: dict[str, Record] = {
     "below its floor": planted(accuracy=examples.failed_accuracy()),
@@ -48,8 +56,9 @@ NOT_PROVEN: dict[str, Record] = {
     ),
     "an accuracy that failed before it had a result": planted(failures=(examples.stage_failure(),)),
     "unlike the framework": planted(conversion=examples.failed_conversion()),
-    "random weights, unlike the framework": examples.random_weights(
-        case=planted().case, loads=planted().loads, conversion=examples.failed_conversion()
+    "random weights, unlike the framework": random_weights(conversion=examples.failed_conversion()),
+    "random weights, other decisions": random_weights(
+        accuracy=examples.accuracy(scores=(), disagreements=(APART,), passed=False)
     ),
 }
 

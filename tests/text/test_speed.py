@@ -14,9 +14,6 @@ from tests import examples
 ONE = examples.efficiency()
 
 
-# --- ranks -------------------------------------------------------------------------------------------------
-
-
 def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
     """A case whose best point took turns with the reference format's."""
     compared = FormatComparison("a40-resnet50-onnx-fp32", Estimate(ratio, low, high))
@@ -55,9 +52,6 @@ def test_formats_rank_by_disjoint_intervals(
     assert [ranks(seen).get(case_id(record.case)) for record in order] == list(places)
 
 
-# --- versions ----------------------------------------------------------------------------------------------
-
-
 def served(
     backend: str, there: Mapping[str, str], here: Mapping[str, str], accelerator: str | None = None
 ) -> Record:
@@ -84,14 +78,13 @@ ORT = {"onnxruntime": "1.31.0"}
         (served("onnxruntime", ORT | {"tensorrt": "9"}, ORT), ()),
         (served("tensorrt", {"tensorrt": "10.5.0.18"}, {"tensorrt": "10.5.0"}), ()),
         (served("pytorch", {"torch": "2.5.0"}, {"torch": "2.5.0+cu124"}), ()),
+        (structs.replace(served("pytorch", {"torch": "1"}, {"torch": "2"}), efficiency=()), ()),
     ],
 )
 def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[str, ...]) -> None:
     assert bool(version_note(record)) == bool(parts)
     assert all(part in version_note(record) for part in parts)
 
-
-# --- price -------------------------------------------------------------------------------------------------
 
 POINT = examples.load("offline", 8, 1000.0)
 """At 3.6 per hour and 1000 inferences a second, a million cost 1."""
