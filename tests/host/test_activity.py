@@ -104,6 +104,7 @@ def test_unknown_own_process_reports_no_strangers(nvml: Nvml, stretch: Stretch) 
         ("MIG-9", []),
         ("0,7,1", ["GPU-aaaa"]),
         ("", []),
+        ("-1", []),
     ],
 )
 def test_visible_gpus_follow_cuda_variables(nvml: Nvml, visible: str | None, handles: list[str]) -> None:
