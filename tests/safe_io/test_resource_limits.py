@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nibabel
 import numpy as np
+import onnx.parser
 import pytest
-from onnx import TensorProto, helper
+from PIL import Image
 
-from fixtures.consistency import recorded
 from fixtures.data import brats
 from fixtures.models.resnet50 import preprocess
 from fixtures.spec import Tensor
@@ -63,50 +64,41 @@ def shape_of_a_request(folder: Path) -> Any:
     return samples(folder, Tensor("X", "FP32", (-1, -1)))
 
 
-def png(width: int, height: int, pixels: bytes = b"") -> bytes:
-    """A picture of 1 bit a pixel."""
-    parts = [
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)),
-        (b"IDAT", zlib.compress(pixels)),
-        (b"IEND", b""),
-    ]
-    chunks = (
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in parts
+def png(path: Path, size: tuple[int, int], declared: int | None = None) -> Path:
+    """A picture, which may declare another width and height; returns its path."""
+    Image.new("1", size).save(path)
+    content = bytearray(path.read_bytes())
+    if declared is not None:
+        content[16:24] = struct.pack(">II", declared, declared)
+        content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
+    path.write_bytes(content)
+    return path
+
+
+def volume(shape: tuple[int, ...], spacing: tuple[float, ...], voxels: int = 0) -> bytes:
+    """A file in NIfTI's format, with so many voxels."""
+    head = nibabel.Nifti1Header()
+    head.set_data_shape(shape)
+    head["pixdim"][1:4] = spacing
+    head["vox_offset"] = 352
+    return gzip.compress(head.binaryblock + bytes(4) + np.ones(voxels, np.float32).tobytes())
+
+
+def patient(folder: Path, shape: tuple[int, ...], spacing: tuple[float, ...], voxels: int = 0) -> Any:
+    image, label = folder / "image.nii.gz", folder / "label.nii.gz"
+    image.write_bytes(volume(shape, spacing, voxels))
+    label.write_bytes(volume((4, 4, 4), (1, 1, 1), 64))
+    return brats.prepare(brats.Patient("x", image, label))
+
+
+def network(folder: Path, length: int, kind: int = onnx.TensorProto.FLOAT) -> Any:
+    tensors = f"(float[batch, {length}] x) => (float[batch, {length}] y)"
+    model = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 13]> g {tensors} {{ y = Identity(x) }}'
     )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
-
-
-def volume(shape: tuple[int, ...], spacing: tuple[float, ...], voxels: bytes = b"") -> bytes:
-    """A NIfTI file of FP32."""
-    head = bytearray(352)
-    struct.pack_into("<i", head, 0, 348)
-    struct.pack_into("<8h", head, 40, len(shape), *shape, *[1] * (7 - len(shape)))
-    struct.pack_into("<hh", head, 70, 16, 32)
-    struct.pack_into("<8f", head, 76, 1, *spacing, 1, 1, 1, 1)
-    struct.pack_into("<ff", head, 108, 352, 1)
-    head[344:348] = b"n+1\0"
-    return gzip.compress(bytes(head) + voxels)
-
-
-def patient(folder: Path, shape: tuple[int, ...], spacing: tuple[float, ...], voxels: bytes = b"") -> Any:
-    (folder / "image.nii.gz").write_bytes(volume(shape, spacing, voxels))
-    (folder / "label.nii.gz").write_bytes(volume((4, 4, 4), (1, 1, 1), np.ones(64, np.float32).tobytes()))
-    return brats.prepare(brats.Patient("x", folder / "image.nii.gz", folder / "label.nii.gz"))
-
-
-BRAIN = np.ones(256, np.float32).tobytes()
-
-
-def network(folder: Path, shape: list[Any], kind: int = TensorProto.FLOAT) -> Any:
-    node = helper.make_node("Identity", ["x"], ["y"])
-    values = [helper.make_tensor_value_info(name, kind, shape) for name in "xy"]
-    model = helper.make_model(
-        helper.make_graph([node], "g", values[:1], values[1:]),
-        opset_imports=[helper.make_opsetid("", 13)],
-        ir_version=9,
-    )
-    (folder / "x.onnx").write_bytes(model.SerializeToString())
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = kind
+    onnx.save(model, folder / "x.onnx")
     return model_of("x", NetworkOptions(folder / "x.onnx"))
 
 
@@ -117,9 +109,6 @@ MUCH: dict[str, Callable[[Path], Any]] = {
     ),
     "an archive that unpacks to more than its array": unpacked,
     "labels": lambda folder: read_labels(archive(folder / "l.npz", a=header(f"({MANY},)")), ["a"], ["a"]),
-    "recorded answers": lambda folder: recorded.read(
-        archive(folder / "a.npz", about=header(f"({MANY},)", "|u1"), content=b"")
-    ),
     "a request's shape": shape_of_a_request,
     "a text for a shape": lambda folder: samples(
         put(folder / "x.txt", b"a\n"), Tensor("X", "BYTES", (10**12,))
@@ -127,15 +116,13 @@ MUCH: dict[str, Callable[[Path], Any]] = {
     "many texts": lambda folder: samples(
         put(folder / "x.txt", b"a\n" * 3_000_000), Tensor("X", "BYTES", (1,))
     ),
-    "an image of one column": lambda folder: preprocess(
-        put(folder / "x.png", png(1, 400_000, bytes(800_000))) / "x.png"
-    ),
-    "an image of a terapixel": lambda folder: preprocess(put(folder / "x.png", png(2**20, 2**20)) / "x.png"),
+    "an image of one column": lambda folder: preprocess(png(folder / "x.png", (1, 400_000))),
+    "an image of a terapixel": lambda folder: preprocess(png(folder / "x.png", (1, 1), declared=2**20)),
     "a volume's shape": lambda folder: patient(folder, (32767, 32767, 32767, 4), (1, 1, 1)),
-    "a volume's spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1e6, 1e6, 1e6), BRAIN),
-    "a volume of no spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1, float("nan"), 1), BRAIN),
-    "a network's input": lambda folder: network(folder, ["batch", 10**15]),
-    "a network's type": lambda folder: network(folder, ["batch", 4], 999),
+    "a volume's spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1e6, 1e6, 1e6), 256),
+    "a volume of no spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1, float("nan"), 1), 256),
+    "a network's input": lambda folder: network(folder, 10**15),
+    "a network's type": lambda folder: network(folder, 4, kind=999),
 }
 
 

@@ -19,7 +19,6 @@ from fixtures.serve.as_found import (
     FirstRequest,
     LoadedModel,
     as_build,
-    list_models,
     load_model,
     send_first_request,
 )
@@ -146,13 +145,6 @@ def test_rejected_invented_inputs_may_ask_for_samples(
         send_first_request(server, model, None)
     assert type(refused.value) is kind
     assert (f"--samples {name}=DIR" in str(refused.value)) == (kind is NotAvailableError)
-
-
-def test_server_lists_loaded_models(server: Server, found: Found) -> None:
-    load(server, found, "doubler")
-    loaded = {model.name: model for model in list_models(server)}
-    assert "elsewhere" not in loaded
-    assert as_model(loaded["doubler"]).inputs[0].shape == (4,)
 
 
 # --- models that do not load unchanged ----------------------------------------------------------------------

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.build import repository
 from fixtures.build.repository import BuiltModel
-from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import NotAvailableError
 from fixtures.formats import all_formats
@@ -30,14 +28,13 @@ from fixtures.serve.backends import (
     serves_natively,
 )
 from fixtures.serve.command import server_environment
-from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import ContainerImage, ServerKind, ServerSpec, parse_server
 from fixtures.spec import Case
-from tests.build.conversions import DEPLOYMENT, MICRO, no_samples
+from tests.build.conversions import DEPLOYMENT, MICRO
 from tests.conftest import NATIVE_PROGRAM
 from tests.serve.programs import script
-from tests.toy import compare_conversion
+from tests.whole_runs.suite import suite
 
 FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
 MODELS = {model.name: model for model in all_models()}
@@ -223,29 +220,15 @@ NATIVE = [
     reason="needs a Triton with native backends: set TRITONPROOF_TRITON to the path of its tritonserver",
 )
 @pytest.mark.parametrize("native", NATIVE, ids=str)
-def test_native_backend_matches_in_process_after_reloads(native: Case, tmp_path: Path) -> None:
+def test_native_backend_proves_a_micro_model(native: Case, tmp_path: Path) -> None:
     spec = parse_server(f"local:{NATIVE_PROGRAM}")
     if not backend_library(local_backends(spec.location), native.format.backend).is_file():
         pytest.skip(f"{spec.location} has no {native.format.backend} backend")
     if reason := native.format.missing("cpu", None, native.precision):
         pytest.skip(reason)
-    framework, deployment = native.model.load(None), matrix_of(native.model, CPU).deployment
-    root = tmp_path / "native"
-    built = repository.build(native, framework, deployment, root, native=True, calibration=no_samples)
-    samples = native.model.samples("evaluation", None, None)
-    run = open_in_process(native, built.artifact, deployment)
-    model = dataclasses.replace(native.model, run=lambda _network, inputs: run(inputs))
-    beside = dataclasses.replace(native, model=model)
-    variables = server_variables(spec, native, deployment)
-    with serve(spec, built.folder.parent, tmp_path / "log", device="cpu", variables=variables) as server:
-        for scenario in ("offline", "online", "offline"):
-            assert server.load(built, deployment, scenario) == native.format.backend
-            for batch in (1, min(8, deployment.max_batch_size)):
-                parity = compare_conversion(
-                    beside,
-                    framework,
-                    lambda inputs: server.infer(str(native), native.model, inputs),
-                    dataclasses.replace(samples, ids=samples.ids[:8]),
-                    batch,
-                )
-                assert parity.passed, parity
+    folders = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
+    run = suite("--triton", str(spec), "-m", "not load", "-k", str(native), **folders)
+    assert run.status == 0, run.text
+    serving = run.record(str(native)).serving
+    assert serving is not None
+    assert serving.backend == native.format.backend

@@ -7,11 +7,9 @@ import pytest
 
 from fixtures import NO_TELEMETRY
 from fixtures.errors import SetupError
-from fixtures.serve import container
-from fixtures.serve.container import Engine, check_docker
 from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerSpec, image_of
 from tests.host.fake_nvml import Nvml
-from tests.serve.programs import FakeDocker, script
+from tests.serve.programs import FakeDocker
 
 
 @pytest.fixture
@@ -76,27 +74,3 @@ def test_image_is_identified_by_digest_release_and_tensorrt(
 ) -> None:
     docker.say(about)
     assert docker.prepare(name) == known
-
-
-@pytest.mark.parametrize(
-    ("said", "gives", "podman"),
-    [
-        ("{}", False, False),
-        ("no JSON", False, False),
-        ('{"Runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}', True, False),
-        ('{"DiscoveredDevices": [{"ID": "nvidia.com/gpu=0"}]}', True, False),
-        ('{"DiscoveredDevices": [{"ID": "vendor.com/net=0"}], "Runtimes": null}', False, False),
-        ('{"host": {"os": "linux"}, "Runtimes": {"nvidia": {}}}', False, True),
-    ],
-)
-def test_engine_reports_whether_it_gives_gpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, gives: bool, podman: bool
-) -> None:
-    monkeypatch.setattr(container, "CDI_FOLDERS", (tmp_path / "cdi",))
-    script(tmp_path / "docker", f"echo '{said}'")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    engine = check_docker()
-    assert (engine.gives_gpus(), engine.is_podman) == (gives, podman)
-    (tmp_path / "cdi").mkdir()
-    (tmp_path / "cdi" / "nvidia.yaml").touch()
-    assert Engine(host={}).gives_gpus()

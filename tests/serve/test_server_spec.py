@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.host.nvml import InstalledGpu
 from fixtures.serve import server_spec
 from fixtures.serve.backends import local_backends
 from fixtures.serve.command import Ports, server_command
@@ -14,6 +13,7 @@ from fixtures.serve.server_spec import RELEASES, ContainerImage, Release, Server
 from tests.serve.programs import script
 
 EMBEDDED = ServerSpec("embedded")
+PINNED = f"nvcr.io/nvidia/t@sha256:{'0' * 64}"
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,7 @@ EMBEDDED = ServerSpec("embedded")
     [
         ("embedded", EMBEDDED),
         ("docker", ServerSpec("docker")),
-        (
-            f"docker:nvcr.io/nvidia/t@sha256:{'0' * 64}",
-            ServerSpec("docker", f"nvcr.io/nvidia/t@sha256:{'0' * 64}"),
-        ),
+        (f"docker:{PINNED}", ServerSpec("docker", PINNED)),
         ("gpu-box_2.example.org:8001", ServerSpec("remote", "gpu-box_2.example.org:8001")),
         ("[::1]:8001", ServerSpec("remote", "[::1]:8001")),
         ("grpcs://[::1]:443", ServerSpec("remote", "[::1]:443", Access(tls=True))),
@@ -127,22 +124,6 @@ def test_default_image_is_embedded_release_unless_gpu_needs_newer(
     capability: tuple[int, int] | None, image: str
 ) -> None:
     assert server_spec.default_image(capability) == f"nvcr.io/nvidia/tritonserver:{image}-py3"
-
-
-@pytest.mark.parametrize(
-    ("release", "capability", "runs"),
-    [
-        ("24.11", (7, 0), False),
-        ("24.11", (7, 5), True),
-        ("24.10", (10, 0), False),
-        ("25.01", (10, 0), True),
-        ("24.10", None, True),
-    ],
-)
-def test_unsupported_gpu_is_named(release: str, capability: tuple[int, int] | None, runs: bool) -> None:
-    gpus = [InstalledGpu(name, name, "550", (8, 0)) for name in ("NVIDIA A100", "NVIDIA A30")]
-    gpus.append(InstalledGpu("the other", "GPU-2", "550", capability))
-    assert ("the other" not in str(server_spec.unsupported_gpu(release, gpus))) is runs
 
 
 OF_24_10 = {"onnxruntime": "1.19.2", "torch": "2.5.0a0+e000cf0ad9"}
