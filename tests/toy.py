@@ -1,7 +1,6 @@
 """A toy model whose class is the index of the largest of four numbers, and a load generator that invents runs
 of a server of known speed."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -197,16 +196,11 @@ def closed_loop(latencies_s: np.ndarray, length_s: float) -> Timeline:
 
     Requests still running at the end are not recorded.
     """
-    ends = np.cumsum(np.round(latencies_s * 1e9).astype(np.int64), axis=1)
-    starts = ends - np.round(latencies_s * 1e9).astype(np.int64)
+    latencies = np.round(latencies_s * 1e9).astype(np.int64)
+    ends, close = np.cumsum(latencies, axis=1), _OPENED + round(length_s * 1e9)
     ended = ends <= length_s * 1e9
-    return Timeline(
-        starts[ended] + _OPENED,
-        ends[ended] + _OPENED,
-        _OPENED,
-        _OPENED + round(length_s * 1e9),
-        len(latencies_s),
-    )
+    starts = ends - latencies
+    return Timeline(starts[ended] + _OPENED, ends[ended] + _OPENED, _OPENED, close, len(latencies_s))
 
 
 def open_loop(offsets_s: np.ndarray, service_s: float, length_s: float) -> Timeline:
@@ -256,8 +250,3 @@ class LoadGenerator:
     def windows_s(self) -> list[float]:
         """The window of each call, in seconds."""
         return [window_s for _, _, window_s in self.calls]
-
-    def rounds(self, size: int) -> list[tuple[LoadPoint, ...]]:
-        """The points of the calls in order, in groups of `size`."""
-        points = iter([point for _, point, _ in self.calls])
-        return list(iter(lambda: tuple(itertools.islice(points, size)), ()))

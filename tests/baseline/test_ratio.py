@@ -133,9 +133,7 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
         (0.90, 0.96, "failed"),
         (0.90, 0.97, "not shown"),
         (0.97, 1.02, "not shown"),
-        (0.90, 1.02, "not shown"),
         (0.98, 1.02, "passed"),
-        (1.10, 1.20, "passed"),
     ],
 )
 def test_verdict_needs_whole_interval_on_one_side(low: float, high: float, expected: str) -> None:

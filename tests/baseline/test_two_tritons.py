@@ -13,20 +13,16 @@ from fixtures.serve.server_spec import ServerSpec
 from reports.record.verdicts import footprint_failures
 from reports.run import STATUS
 from tests.user_models.repositories import code, config, write_model
-from tests.whole_runs.suite import Run, suite
+from tests.whole_runs.suite import suite
 
-MODELS = {
-    "alike": "2 * values",
-    "apart": "2 * values * np.float32(1.0001 if 'ANOTHER' in __import__('os').environ else 1)",
-}
-"""The formula of each model: the second returns a ten-thousandth more on the other server."""
-POINTS = ("--batches", "1", "--point-budget-s", "10")
+MORE = "2 * values * np.float32(1.0001)"
+"""Doubles the values, and adds a ten-thousandth."""
 
 
-@pytest.fixture(scope="module")
-def tritonserver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel's tritonserver with backends beside it, like an installed one."""
-    root = tmp_path_factory.mktemp("tritonserver")
+@pytest.fixture
+def tritonserver(tmp_path: Path) -> Path:
+    """The wheel's tritonserver with backends beside it, like an installed one, and with the variable ANOTHER."""
+    root = tmp_path / "tritonserver"
     wheels.backend_folder(root)
     program = root / "bin/tritonserver"
     program.parent.mkdir()
@@ -39,59 +35,45 @@ def tritonserver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-@pytest.fixture(scope="module")
-def run(tritonserver: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run on both."""
-    repository = tmp_path_factory.mktemp("repository")
-    for name, formula in MODELS.items():
-        write_model(repository, name, code(formula), config(batch=4))
-    servers = ("--triton", "embedded", "--against-triton", f"local:{tritonserver}")
-    chosen = ("-k", "against or (alike and offline)")
-    results = tmp_path_factory.mktemp("results")
-    return suite("--repository", str(repository), *servers, *chosen, *POINTS, "-v", results=results)
-
-
 @pytest.mark.campaign
-def test_equal_answers_pass_and_speeds_are_compared(run: Run) -> None:
-    record = run.record("cpu-alike-asis")
+def test_repository_is_compared_on_another_triton(tritonserver: Path, tmp_path: Path) -> None:
+    on_another = f"{MORE} if 'ANOTHER' in __import__('os').environ else 2 * values"
+    for name, formula in {"alike": "2 * values", "apart": on_another}.items():
+        write_model(tmp_path / "models", name, code(formula), config(batch=4))
+    servers = ("--triton", "embedded", "--against-triton", f"local:{tritonserver}")
+    chosen = ("-k", "against or (alike and offline)", "--batches", "1", "--point-budget-s", "10")
+    run = suite("--repository", str(tmp_path / "models"), *servers, *chosen, results=tmp_path / "results")
 
-    assert [(entry.gate, entry.wrong) for entry in record.gates] == [("other", "")], run.text
-    assert record.against is not None
-    assert record.against.here.triton == record.against.there.triton != ""
-    assert record.against.there.used["memory of its stubs"] > 0
-    assert footprint_failures(record.against) == []
-    assert [entry.comparison is not None for entry in record.loads] == [True]
+    alike = run.record("cpu-alike-asis")
+    assert [(entry.gate, entry.wrong) for entry in alike.gates] == [("other", "")], run.text
+    assert alike.against is not None
+    assert alike.against.here.triton == alike.against.there.triton != ""
+    assert alike.against.there.used["memory of its stubs"] > 0
+    assert footprint_failures(alike.against) == []
+    assert [entry.comparison is not None for entry in alike.loads] == [True]
     logs = [run.results / f"cpu/cpu-alike-asis{other}.server.log" for other in ("", ".against")]
     assert len({log.read_text().count("Started GRPCInferenceService") for log in logs}) == 1
-
-
-@pytest.mark.campaign
-def test_different_answer_on_another_triton_is_found(run: Run) -> None:
-    (gate,) = run.record("cpu-apart-asis").gates
-
-    assert gate.wrong
+    assert run.record("cpu-apart-asis").gates[0].wrong
     assert run.status == STATUS["accuracy"]
     assert "Not safe to upgrade: cpu-apart-asis (answers differ)" in run.text
 
 
 def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> None:
-    formulas = {"alike": ("2 * values",) * 2, "apart": ("2 * values", "2 * values * np.float32(1.0001)")}
+    formulas = {"alike": ("2 * values", "2 * values"), "apart": ("2 * values", MORE)}
+    addresses, logs = [], [tmp_path / "log0", tmp_path / "log1"]
     with contextlib.ExitStack() as stack:
-        addresses = []
-        for side in (0, 1):
+        for side, log in enumerate(logs):
             repository = tmp_path / f"models{side}"
             for name, sides in formulas.items():
                 write_model(repository, name, code(sides[side]), config(batch=4))
-            started = serve(
-                ServerSpec("embedded"), repository, tmp_path / f"log{side}", device="cpu", open_to_all=True
-            )
+            started = serve(ServerSpec("embedded"), repository, log, device="cpu", open_to_all=True)
             server = stack.enter_context(started)
             for name in formulas:
                 server.load_as_found(repository / name)
             addresses.append(server.address)
         servers = ("--triton", addresses[0], "--against-triton", addresses[1])
-        run = suite("--repository", "remote", *servers, "-k", "against", "-v", results=tmp_path / "results")
-        loads = [(tmp_path / f"log{side}").read_text().count('"loading: alike:1"') for side in (0, 1)]
+        run = suite("--repository", "remote", *servers, "-k", "against", results=tmp_path / "results")
+        loads = [log.read_text().count('"loading: alike:1"') for log in logs]
 
     against = run.record("remote-alike-asis").against
     assert against is not None, run.text

@@ -40,14 +40,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool:
     for when in ("setup", "call", "teardown"):
         failed = has_failed and when == "call"
         report = pytest.TestReport(
-            item.nodeid,
-            item.location,
-            {},
-            "failed" if failed else "passed",
-            "it failed" if failed else None,
-            when,
+            *(item.nodeid, item.location, {}),
+            outcome="failed" if failed else "passed",
+            longrepr="it failed" if failed else None,
+            when=when,
             user_properties=properties,
-            duration=0.1,
         )
         hook.pytest_runtest_logreport(report=report)
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)

@@ -26,26 +26,25 @@ with calls.open("a") as file:
 plan = (folder / "plan").read_text().split()
 behaviour = plan[min(number, len(plan) - 1)]
 after = lambda option: arguments[arguments.index(option) + 1]
-window_ns = int(after("--measurement-interval")) * 12 * 10**5 if "--measurement-interval" in arguments else 10**9
+window_ns = int(after("--measurement-interval")) * 12 * 10**5
 intervals_us = [int(line) for line in open(after("--request-intervals"))] if "--request-intervals" in arguments else []
 concurrency = 0 if intervals_us else int(after("--concurrency-range"))
 
 if behaviour == "hang":
     time.sleep(600)
-if behaviour == "no-requests":
-    print("No valid requests recorded within time interval. Please use a larger time window.")
-    sys.exit(3)
-if behaviour == "unstable":
-    print("Failed to obtain stable measurement.")
-    sys.exit(2)
 if behaviour == "killed":
     os.kill(os.getpid(), 9)
-if behaviour == "refused":
-    print("error: the output does not fit")
-    sys.exit(99)
+ends = {{
+    "no-requests": ("No valid requests recorded within time interval. Please use a larger time window.", 3),
+    "unstable": ("Failed to obtain stable measurement.", 2),
+    "refused": ("error: the output does not fit", 99),
+}}
+if behaviour in ends:
+    said, status = ends[behaviour]
+    print(said)
+    sys.exit(status)
 
-slowness = {{"slow": 2, "long": 10}}.get(behaviour, 1)
-latency_ns, opened = {LATENCY_MS} * 10**6 * slowness, 10**18
+latency_ns, opened = {LATENCY_MS} * 10**6 * (10 if behaviour == "long" else 1), 10**18
 requests = [
     {{"timestamp": opened + client + n * latency_ns, "response_timestamps": [opened + client + (n + 1) * latency_ns]}}
     for client in range(concurrency)
@@ -65,8 +64,7 @@ stood_still_ns = 5 * 10**9 if behaviour == "stopped" else 0
 windows = [opened + n * window_ns + (n == 3) * stood_still_ns for n in range(4)]
 text = json.dumps({{"experiments": [{{"requests": requests, "window_boundaries": windows}}]}})
 text = {{"empty": "", "cut": (text * 50)[:65536]}}.get(behaviour, text)
-if "--profile-export-file" in arguments:
-    Path(after("--profile-export-file")).write_text(text)
+Path(after("--profile-export-file")).write_text(text)
 table = (
     "Concurrency,Inferences/Second,p99 latency,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,Server Compute Infer,"
     "Server Compute Output,Client Recv\\n{{}},405.5,10500,100,200,300,400,8000,600,400\\n"

@@ -25,16 +25,13 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Timed]:
     assert not list(Path("/dev/shm").glob(f"*_{os.getpid()}_IN*"))
 
 
-def measured(timed: Timed, shape: str, point: LoadPoint, budget_s: float) -> Load:
-    return timed.run(shape, point, MeasuringPlan(budget_s=budget_s)).load
-
-
 def known(timed: Timed, shape: str, budget_s: float, least: float, most: float) -> Load:
     """A load point whose throughput is that of the server's own log, which has when it began each request.
     What may differ is twice the 95 % interval, beyond which a right estimate lies once in a thousand times,
     but no less and no more than these shares."""
-    load = measured(timed, shape, ONLINE, budget_s)
-    rate, truth_per_s = load.throughput_per_s, timed.busy_rate_per_s(shape, load.requests)
+    load = timed.run(shape, ONLINE, MeasuringPlan(budget_s=budget_s)).load
+    rate, name = load.throughput_per_s, timed_server.name_of(shape)
+    truth_per_s = timed_server.busy_rate_per_s(timed.repository, name, load.requests)
     allowed_per_s = np.clip(rate.high - rate.low, least * truth_per_s, most * truth_per_s)
     assert abs(rate.value - truth_per_s) < allowed_per_s
     in_flight = rate.value * load.latency_ms["avg"].value / 1e3
@@ -55,7 +52,8 @@ def test_known_service_time_is_measured(timed: Timed, shape: str) -> None:
 
 
 def test_excessive_rate_raises_latency_and_mark(timed: Timed) -> None:
-    load = measured(timed, "fixed", LoadPoint("online", 1, 0, 300.0, "poisson"), budget_s=0.5)
+    too_fast = LoadPoint("online", 1, 0, 300.0, "poisson")
+    load = timed.run("fixed", too_fast, MeasuringPlan(budget_s=0.5)).load
 
     assert "overloaded" in [mark.code for mark in load.marks]
     assert load.throughput_per_s.value < 205

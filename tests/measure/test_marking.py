@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.host.activity import CpuTime
-from fixtures.measure import estimates, marking, measurement
+from fixtures.measure import marking, measurement
 from fixtures.measure.estimates import Steady
 from reports.record.schema import COMPONENTS, CpuUse
 from tests import examples
@@ -43,11 +43,6 @@ def test_client_that_starves_server_is_the_bottleneck(
     assert codes(WELL, concurrency, **components) == found
 
 
-def test_mark_of_client_says_how_much_time_passed_outside() -> None:
-    (mark,) = marking.marks_of_cpu(WELL, dict.fromkeys(COMPONENTS, 0.0) | OUTSIDE, 16)
-    assert "73%" in mark.text, "3.0 of 4.1 ms"
-
-
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
@@ -80,31 +75,20 @@ def test_core_shares_have_limits(changes: dict[str, Any], found: list[str]) -> N
             [CpuTime(1.0, 0.2, 1.0, 1.5, 0.0), CpuTime(3.0, 0.2, 2.0, 2.5, 0.4)],
             CpuUse(2, 0.1, 0.75, 0.15, 0.1),
         ),
-        ([CpuTime(1.0, 0.2, None, 1.5, 0.0)], CpuUse(2, 0.2, None, 1.3, 0.0)),
-        ([CpuTime(1.0, 0.7, 1.0, 1.5, 0.0)], CpuUse(2, 0.7, 1.0, 0.0, 0.0)),
+        ([CpuTime(1.0, 0.7, 1.0, 1.5, 0.0)], CpuUse(2, 0.7, 1.0, 0.0, 0.0)),  # never below nothing
+        # The server is elsewhere in one of them.
         ([CpuTime(1, 0.2, 1, 1.5, 0), CpuTime(1, 0.2, None, 1.5, 0)], CpuUse(2, 0.2, None, 1.3, 0.0)),
     ],
-    ids=["mean", "server elsewhere", "never below nothing", "unknown once"],
 )
 def test_core_use_is_mean_over_passes(times: list[CpuTime], found: CpuUse) -> None:
     assert measurement.cpu_use(times, 2) == found
 
 
-def test_run_of_lower_priority_is_marked() -> None:
-    for nice, found in ((0, []), (-5, []), (5, ["niced"])):
-        times = [CpuTime(1.0, 0.2, 1.0, 1.5, 0.0), CpuTime(1.0, 0.2, 1.0, 1.5, 0.0, nice)]
-        assert [mark.code for mark in marking.marks_of_priority(times)] == found
-
-
-def part(completed: float, due: int | None = 100) -> Steady:
-    return Steady(completed, 1.0, np.ones(10), np.zeros(10), due)
-
-
 @pytest.mark.parametrize(
     ("completed", "slip_ms", "latency_ms", "found"),
     [
-        ((97, 96), 0.1, 5.0, []),
-        ((90, 70), 0.1, 5.0, ["overloaded"]),
+        ((96, 95), 0.1, 5.0, []),
+        ((94, 95), 0.1, 5.0, ["overloaded"]),
         ((100,), 0.9, 5.0, []),  # a millisecond is little, however short the latency
         ((100,), 1.1, 5.0, ["schedule-slipped"]),
         ((100,), 1.1, 50.0, []),
@@ -113,19 +97,11 @@ def part(completed: float, due: int | None = 100) -> Steady:
 def test_missed_schedule_is_marked(
     completed: tuple[float, ...], slip_ms: float, latency_ms: float, found: list[str]
 ) -> None:
-    parts = [part(count) for count in completed]
+    parts = [Steady(count, 1.0, np.ones(10), np.zeros(10), due=100) for count in completed]
     marks = marking.marks_of_schedule(parts, slip_ms, examples.estimate(latency_ms))
     assert [mark.code for mark in marks] == found
 
 
-def test_repeated_passes_and_few_requests_are_marked() -> None:
+def test_few_requests_are_marked() -> None:
     assert marking.marks_of_requests(100, []) == []
-    damaged, few = marking.marks_of_requests(99, ["its file was empty", "x" * 1000])
-    assert (damaged.code, few.code) == ("damaged-passes", "few-requests")
-    assert 100 < len(damaged.text) < 300, "what a program said is cut"
-
-
-def test_server_keeps_up_with_95_percent_answered() -> None:
-    assert estimates.keeps_up([part(96), part(95)])
-    assert not estimates.keeps_up([part(94), part(95)])
-    assert estimates.keeps_up([part(5, due=None)]), "without a schedule nothing is due"
+    assert [mark.code for mark in marking.marks_of_requests(99, [])] == ["few-requests"]

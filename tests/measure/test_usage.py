@@ -1,12 +1,14 @@
 """What a server uses, read from real processes; and the times of the models that a model calls, from its
 statistics around each run."""
 
+import contextlib
 import os
 import subprocess
 import sys
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +16,6 @@ from typing import Any
 import pytest
 
 from fixtures.errors import NotAvailableError
-from fixtures.host import nvml
 from fixtures.measure.usage import MEMORY, ComposingTimes, read_usage, watch
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
@@ -44,14 +45,15 @@ for line in sys.stdin:
 """
 
 
+@dataclass
 class Program:
     """A program that uses more of a resource on command."""
 
-    def __init__(self, segment: str, *arguments: str) -> None:
-        command = [sys.executable, "-c", PROGRAM, segment, *arguments]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.pid = self.process.pid
-        self.use("nothing")
+    process: "subprocess.Popen[str]"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     def use(self, what: str) -> None:
         assert self.process.stdin is not None
@@ -66,17 +68,19 @@ Start = Callable[..., Program]
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Start such a program; after the test it and its shared memory are gone."""
-    started: list[Program] = []
-    name = f"tritonproof-test-{uuid.uuid4().hex}"
+    with contextlib.ExitStack() as stack:
 
-    def run(*arguments: str) -> Program:
-        started.append(Program(f"{name}-{len(started)}", *arguments))
-        return started[-1]
+        def run(*arguments: str) -> Program:
+            segment = f"tritonproof-test-{uuid.uuid4().hex}"
+            command = [sys.executable, "-c", PROGRAM, segment, *arguments]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            stack.callback((MEMORY / segment).unlink, missing_ok=True)
+            stack.callback(process.communicate)
+            program = Program(process)
+            program.use("nothing")
+            return program
 
-    yield run
-    for number, program in enumerate(started):
-        program.process.communicate()
-        (MEMORY / f"{name}-{number}").unlink(missing_ok=True)
+        yield run
 
 
 def server_of(pid: int | None, kind: Any = "embedded", **changes: Any) -> Server:
@@ -116,24 +120,18 @@ def test_segment_of_another_program_is_excluded(start: Start) -> None:
     assert increases(server_of(server.pid), other, "mapped segment")["shared memory"] == 0
 
 
-def test_gpu_memory_is_read_if_nvml_reports_it(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Nvml(lambda: 0.0)
-    monkeypatch.setitem(sys.modules, "pynvml", driver)
-    nvml.visible_gpus.cache_clear()
-    try:
-        server = start().pid
-        driver.pids = lambda _handle: [server, 1]
-        reporting = watch(server_of(server, device="cuda"))
-        assert read_usage(reporting)["GPU memory"] == 5 * 2**30
-        assert not reporting.not_watched
+def test_gpu_memory_is_read_if_nvml_reports_it(start: Start, nvml: Nvml) -> None:
+    pid = start().pid
+    nvml.pids = lambda _handle: [pid, 1]
+    reporting = watch(server_of(pid, device="cuda"))
+    assert read_usage(reporting)["GPU memory"] == 5 * 2**30
+    assert not reporting.not_watched
 
-        for refused in ("nvmlDeviceGetComputeRunningProcesses", "usedGpuMemory"):
-            driver.refused = {refused}
-            silent = watch(server_of(server, device="cuda"))
-            assert "GPU memory" not in read_usage(silent)
-            assert len(silent.not_watched) == 1
-    finally:
-        nvml.visible_gpus.cache_clear()
+    for refused in ("nvmlDeviceGetComputeRunningProcesses", "usedGpuMemory"):
+        nvml.refused = {refused}
+        silent = watch(server_of(pid, device="cuda"))
+        assert "GPU memory" not in read_usage(silent)
+        assert len(silent.not_watched) == 1
 
 
 def docker_that_says(pid: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,20 +175,19 @@ def test_invisible_server_is_not_watched(
 # --- the server's statistics --------------------------------------------------------------------------------
 
 ONE, OTHER = LoadPoint("offline", 1, 1), LoadPoint("offline", 8, 1)
-KINDS = ("success", "queue", "compute_input", "compute_infer", "compute_output")
+USUAL = {"success": 0, "queue": 0, "compute_input": 0, "compute_infer": 0, "compute_output": 0}
 
 
 class Counting:
-    """A fake server with totals that `ask` increases."""
+    """A fake server whose models have totals, by name."""
 
     def __init__(self) -> None:
         self.totals = {"part": Counter(success=100, queue=10**12, compute_infer=10**12)}
 
     def statistics(self) -> list[Any]:
         def stats(totals: Counter[str]) -> Any:
-            return SimpleNamespace(
-                **{kind: SimpleNamespace(count=totals[kind], ns=totals[kind]) for kind in KINDS}
-            )
+            both = {kind: SimpleNamespace(count=count, ns=count) for kind, count in (USUAL | totals).items()}
+            return SimpleNamespace(**both)
 
         return [SimpleNamespace(name=name, inference_stats=stats(of)) for name, of in self.totals.items()]
 

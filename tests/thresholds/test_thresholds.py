@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fixtures.errors import InputError
 from fixtures.spec import Case, LoadPoint
@@ -12,12 +13,11 @@ from fixtures.thresholds import Thresholds, read
 from reports.record.schema import CertifiedPercentile, Estimate, Load
 from reports.record.verdicts import speed_failures
 from tests import examples, toy
-from tests.helpers import Collect
+from tests.helpers import ROOT, Collect
 
-ROOT = Path(__file__).parents[2]
 CASE = toy.case()
 INT8 = toy.case(precision="int8")
-POINT, OTHER = LoadPoint("online", 1, 16), LoadPoint("offline", 32, 1)
+POINT = LoadPoint("online", 1, 16)
 
 
 def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
@@ -26,6 +26,18 @@ def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
     result = read("--thresholds", str(folder / "asked.toml"))
     result.check_cases(lambda: cases or (CASE, INT8))
     return result
+
+
+def load(p99_ms: Estimate | None = None, **changes: Any) -> Load:
+    """A load point with this p99 latency."""
+    one = examples.load("online", 16, 1000.0, **changes)
+    return one if p99_ms is None else structs.replace(one, latency_ms={**one.latency_ms, "p99": p99_ms})
+
+
+def budget_ms(parsed: Thresholds, case: Case, point: LoadPoint) -> float | None:
+    """The budget of a point's p99 latency."""
+    budget = parsed.budget(case, point, load())
+    return None if budget is None else budget.budget_ms
 
 
 def test_later_matching_entry_wins_per_setting(tmp_path: Path) -> None:
@@ -38,27 +50,15 @@ def test_later_matching_entry_wins_per_setting(tmp_path: Path) -> None:
 
     assert {name: limit.value for name, limit in parsed.limits(INT8).items()} == {"top-1": 0.8}
     assert not parsed.limits(CASE)
-    assert parsed.allowed_slowdown(INT8, 0.03) == pytest.approx(0.06)
-    assert parsed.allowed_slowdown(CASE, 0.03) == pytest.approx(0.08)
-    assert Thresholds().allowed_slowdown(CASE, 0.03) == 0.03
-    budget = parsed.budget(INT8, POINT, load())
-    assert budget is not None
-    assert budget.budget_ms == 9
-    assert parsed.budget(CASE, POINT, load()) is None
+    slowdowns = [parsed.allowed_slowdown(case, 0.03) for case in (INT8, CASE)]
+    assert [*slowdowns, Thresholds().allowed_slowdown(CASE, 0.03)] == [0.06, 0.08, 0.03]
+    assert [budget_ms(parsed, case, POINT) for case in (INT8, CASE)] == [9, None]
 
 
 def test_budget_applies_to_matching_load_points(tmp_path: Path) -> None:
     parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = { "b001-*" = 5, "b032-c001" = 20.5 }\n')
-    budgets = [parsed.budget(CASE, point, load()) for point in (POINT, OTHER, LoadPoint("online", 2, 1))]
-    assert [budget and budget.budget_ms for budget in budgets] == [5, 20.5, None]
-
-
-def load(p99_ms: Estimate | None = None, **changes: Any) -> Load:
-    """A load point with this p99 latency."""
-    latency_ms = examples.load("online", 16, 1000.0).latency_ms
-    return examples.load(
-        "online", 16, 1000.0, latency_ms={**latency_ms, "p99": p99_ms or latency_ms["p99"]}, **changes
-    )
+    points = (POINT, LoadPoint("offline", 32, 1), LoadPoint("online", 2, 1))
+    assert [budget_ms(parsed, CASE, point) for point in points] == [5, 20.5, None]
 
 
 OPEN = Estimate(4.0, 3.9, 4.9, open_above=True)
@@ -69,7 +69,6 @@ OPEN = Estimate(4.0, 3.9, 4.9, open_above=True)
     [
         (Estimate(4.0, 3.9, 5.0), None, "passed"),
         (Estimate(4.9, 4.7, 5.1), None, "not shown"),
-        (Estimate(5.1, 4.9, 5.3), None, "not shown"),
         (Estimate(5.2, 5.0, 5.4), None, "not shown"),
         (Estimate(5.4, 5.1, 5.7), None, "failed"),
         (OPEN, None, "not shown"),  # the interval is open above, and the p99 is not certified
@@ -96,8 +95,6 @@ def test_limit_of_unmeasurable_metric_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         parsed.check_measured(INT8, "top-1 needs --dataset toy=PATH")
     assert "asked.toml: entry 1: limits.top-1" in raised.value.where
-    assert "--dataset toy=PATH" in raised.value.what
-
     parsed.check_measured(INT8, None)
     parsed.check_measured(CASE, "top-1 needs --dataset toy=PATH")
 
@@ -138,38 +135,28 @@ def test_mistake_names_its_entry(tmp_path: Path) -> None:
     assert raised.value.where.endswith("asked.toml: entry 2: p99_ms[...]")
 
 
-def test_documented_example_is_accepted(tmp_path: Path, collect: Collect) -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
-    (tmp_path / "asked.toml").write_text(example)
-
-    collected = collect("--target", "cpu", "--thresholds", str(tmp_path / "asked.toml"))
-
-    assert collected.status == 0, collected.text
+(DOCUMENTED,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
+OF_RESNET = '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = '
+OF_OTHERS = OF_RESNET + '{ "b001-*" = 5 }\n[[cases]]\nmatch = "a100-*-fp16"\np99_ms = 2\n'
+ACCEPTED, REFUSED = pytest.ExitCode.OK, pytest.ExitCode.USAGE_ERROR
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "selected", "status"),
     [
-        '[[cases]]\nmatch = "cpu-resnet51-*"\np99_ms = 5\n',
-        '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { "b002-*" = 5 }\n',
-        '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { " b001-*" = 5 }\n',
+        pytest.param(DOCUMENTED, "onnx", ACCEPTED, id="as documented"),
+        pytest.param(OF_OTHERS, "nnunet-micro and onnx", ACCEPTED, id="of other cases and hardware"),
+        pytest.param(OF_RESNET.replace("50", "51") + "5", "nnunet-micro", REFUSED, id="no case"),
+        pytest.param(OF_RESNET + '{ "b002-*" = 5 }', "nnunet-micro", REFUSED, id="no load point"),
     ],
 )
-def test_wrong_file_ends_run_before_its_first_test(text: str, tmp_path: Path, collect: Collect) -> None:
+def test_file_is_checked_against_all_cases_before_any_runs(
+    text: str, selected: str, status: pytest.ExitCode, tmp_path: Path, collect: Collect
+) -> None:
     file = tmp_path / "asked.toml"
     file.write_text(text)
-    collected = collect("--target", "cpu", "-k", "nnunet-micro", "--thresholds", str(file))
-    assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert str(file) in collected.text
 
+    collected = collect("--target", "cpu", "-k", selected, "--thresholds", str(file))
 
-def test_file_for_other_hardware_and_cases_is_accepted(tmp_path: Path, collect: Collect) -> None:
-    file = tmp_path / "asked.toml"
-    file.write_text(
-        '[[cases]]\nmatch = "a100-*-fp16"\np99_ms = 2\n'
-        '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { "b001-*" = 5 }\n'
-    )
-
-    collected = collect("--target", "cpu", "-k", "nnunet-micro and onnx", "--thresholds", str(file))
-
-    assert collected.status == 0, collected.text
+    assert collected.status == status, collected.text
+    assert (str(file) in collected.text) == (status == REFUSED)
