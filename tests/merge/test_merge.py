@@ -83,15 +83,6 @@ def test_file_that_two_arguments_reach_counts_once(job: Path, tmp_path: Path) ->
     assert content(tmp_path / "out") == content(job)
 
 
-def test_link_given_directly_is_followed(job: Path, tmp_path: Path) -> None:
-    other = examples.store(tmp_path / "b", on("t4"))
-    (job / "a40" / f"{CASE}.server.log").write_text("started")
-    (tmp_path / "folder").symlink_to(other)
-    (tmp_path / "record.json").symlink_to(files.path_of(WHOLE.case, job))
-    merge([tmp_path / "folder", tmp_path / "record.json"], tmp_path / "out")
-    assert content(tmp_path / "out") == content(job) | content(other)
-
-
 def test_two_machines_of_one_target_are_refused(
     job: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
