@@ -52,14 +52,9 @@ def body(name: str) -> str:
     return readme.sync(region(name), SEEN).text.partition("-->\n\n")[2].partition("\n\n<!--")[0]
 
 
-def outside(text: str) -> list[str]:
-    """The text before, between and after the regions of the page."""
-    rest, parts = text, []
-    for name in ("machine", "summary", f"case {CASE}"):
-        before, _, rest = rest.partition(f"\n<!-- tritonproof:{name} -->")
-        parts.append(before)
-        rest = rest.partition(f"<!-- /tritonproof:{name} -->")[2]
-    return [*parts, rest]
+def outside(text: str) -> str:
+    """The text without what is in the regions of the page."""
+    return re.sub(r"(<!-- (tritonproof:.*) -->\n).*?(<!-- /\2 -->)", r"\1\3", text, flags=re.DOTALL)
 
 
 @pytest.fixture
@@ -75,6 +70,12 @@ def page(tmp_path: Path) -> Path:
     file.parent.mkdir()
     file.write_text(f"{PAGE}\n{region(f'plot accuracy-ledger {CASE}')}{region('plot best-throughput')}")
     return file
+
+
+@pytest.fixture
+def sync_page(page: Path, results: Path, reports: Reports) -> Reports:
+    """Run `python -m reports readme` on the test's `page` with the records in `results`."""
+    return lambda *options: reports("readme", page, "--results", results, *options)
 
 
 @pytest.fixture
