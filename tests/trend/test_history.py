@@ -54,19 +54,6 @@ def test_wrong_case_has_score_but_no_speed_in_history(tmp_path: Path) -> None:
     assert row.kind == "accuracy"
 
 
-def test_truncated_line_is_reported_and_others_kept(tmp_path: Path) -> None:
-    history.append(tmp_path, past.rows([1.0, 2.0]))
-    path = tmp_path / "cpu.jsonl"
-    path.write_bytes(path.read_bytes()[:-40])
-    rows, damaged = history.read(tmp_path)
-    assert [row.run for row in rows] == ["run-0"]
-    assert len(damaged) == 1
-    assert f"{path}, line 2: left out" in damaged[0]
-
-    assert history.append(tmp_path, past.rows([1.0, 2.0, 3.0])) == 2
-    assert sorted(row.run for row in history.read(tmp_path)[0]) == ["run-0", "run-1", "run-2"]
-
-
 @pytest.mark.parametrize(
     "changes",
     [
