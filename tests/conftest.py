@@ -1,6 +1,5 @@
 """Fixtures that several tests of the suite itself share: tiny models, servers, and processes to clean up."""
 
-import collections.abc
 import contextlib
 import dataclasses
 import functools
@@ -70,7 +69,6 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
     del os.environ[variable]  # a run that a test starts is not a worker of this run
 
 
-_TESTS = Path(__file__).parent
 _ASKED_FOR = ("campaign", "contract")
 """Marks of tests that take minutes or download much."""
 _SLOWEST = (
@@ -119,21 +117,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return next((number for number, is_there in enumerate(starts) if is_there), len(_SLOWEST))
 
     items.sort(key=lambda item: (place(item), item.path))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,
-) -> collections.abc.Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Each xdist worker starts to collect in a different folder. In a fresh checkout pytest has to rewrite
-    all files' assertions, which takes seconds; workers reuse the files that others have rewritten."""
-    report = yield
-    worker = getattr(collector.config, "workerinput", None)
-    if worker is not None and collector.path == _TESTS and report.passed:
-        number, workers = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
-        first_folder = len(report.result) * number // workers
-        report.result = report.result[first_folder:] + report.result[:first_folder]
-    return report
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -299,12 +282,6 @@ def refused(reports: Reports) -> Callable[..., str]:
         return ended.err
 
     return run
-
-
-@pytest.fixture
-def sync_page(page: Path, results: Path, reports: Reports) -> Reports:
-    """Run `python -m reports readme` on the test's `page` with the records in `results`."""
-    return lambda *options: reports("readme", page, "--results", results, *options)
 
 
 @pytest.fixture

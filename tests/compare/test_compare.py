@@ -134,15 +134,6 @@ def test_single_pass_has_no_interval_or_verdict(changed: Any) -> None:
     assert (point_change.ratio, point_change.verdict) == (None, "not shown")
 
 
-def test_unmatched_points_are_listed_by_side(changed: Any) -> None:
-    case_change = changed(
-        sample.record(loads=(point(8), point(1))), sample.record(loads=(point(8), point(16)))
-    )
-    assert [entry.batch for entry in case_change.only_before] == [1]
-    assert [entry.batch for entry in case_change.only_after] == [16]
-    assert [entry.before.batch for entry in case_change.points] == [8]
-
-
 # Accuracy.
 
 

@@ -1,5 +1,5 @@
-"""The output of the commands for the committed records, and for examples that have all that those lack: `python -m
-tests.golden.outputs` writes it anew."""
+"""The output of the commands for some committed records, and for examples that have all that those lack: `python
+-m tests.golden.outputs` writes it anew."""
 
 import contextlib
 import html.parser
@@ -15,6 +15,7 @@ from msgspec import structs
 
 from reports import run
 from reports.__main__ import main
+from reports.record import files
 from reports.record.schema import (
     BaselineComparison,
     Case,
@@ -22,6 +23,7 @@ from reports.record.schema import (
     Estimate,
     Limit,
     Mark,
+    OutputDifference,
     Record,
     SameAnswers,
     ServedSide,
@@ -33,11 +35,11 @@ from tests.text.every_output import Reporter
 
 FOLDER = Path(__file__).parent
 _RESULTS = FOLDER.parents[1] / "reports"
-_RECORDS = ("readme", "h200")
 _PAIR = tuple(
     f"reports/readme/cpu/cpu-resnet50-micro-onnx-{precision}.json" for precision in ("fp32", "int8")
 )
 _UNSEEN = ("script", "style", "svg", "title")
+_WITHIN_A_LINE = ("a", "b", "button", "code", "em", "option", "span", "strong", "td", "th")
 
 
 def outputs() -> dict[str, str]:
@@ -48,26 +50,35 @@ def outputs() -> dict[str, str]:
         patched.setenv("COLUMNS", "100")
         texts = {"compare.md": _said("compare", *_PAIR, "--format", "markdown")}
         texts["compare-terminal.txt"] = _said("compare", *_PAIR, "--format", "terminal")
-    for records in _RECORDS:
-        texts |= _outputs_of(_RESULTS / records)
     with tempfile.TemporaryDirectory() as folder:
-        return texts | _outputs_of(examples.store(Path(folder, "examples"), *_examples()))
+        committed = examples.store(Path(folder, "h200"), *_committed())
+        made_up = examples.store(Path(folder, "examples"), *_examples())
+        texts |= _outputs_of(committed) | _outputs_of(made_up)
+        return texts | {"examples-page.txt": _page(made_up)}
+
+
+def _committed() -> list[Record]:
+    """Cases of every model that NVIDIA published."""
+    records = files.read_folder(_RESULTS / "h200").values()
+    return [one for one in records if (one.case.format, one.case.precision) == ("ts-trace", "fp16")]
 
 
 def _examples() -> list[Record]:
     """Cases with all that can be measured, and with all that can be wrong or missing."""
-    whole, plain = examples.complete(), examples.record()
+    point = examples.load("offline", 8, 200.0)
+    whole = examples.complete()
+    plain = examples.record(loads=(point, examples.load("online", 16, 400.0)))
     assert whole.soak is not None
     assert whole.accuracy is not None
 
     def case(name: str, record: Record = plain, target: str = "a40", **changes: Any) -> Record:
         return structs.replace(record, case=Case(target, name, "onnx", None, "fp32"), **changes)
 
-    apart = SameAnswers(16, 96, 0.3, 1.0, passed=False, sample="digit-0007")
+    apart = SameAnswers(16, 96, None, 0.75, passed=False, sample="digit-0007")
     error = examples.score(
         metric="mel MSE", better="lower", served=0.0385, limits=(Limit(0.04, "published"),)
     )
-    point = examples.load("offline", 8, 200.0)
+    integers = OutputDifference("labels", "differing", 0.25, 0.5, 0.001, 0.01, "digit-0007", 3, 4, "of old")
     open_p99 = {"p99": structs.replace(examples.estimate(2.126), open_above=True)}
     rough = structs.replace(
         point,
@@ -92,9 +103,14 @@ def _examples() -> list[Record]:
     return [
         whole,
         talking,
-        case("below-its-floor", whole, accuracy=failed),
-        case("wrong-in-soak", whole, soak=wrong_in_soak),
-        case("error", loads=(rough,), accuracy=examples.accuracy(error), efficiency=(elsewhere,)),
+        case("below-its-floor", accuracy=failed),
+        case("wrong-in-soak", soak=wrong_in_soak, search=whole.search),
+        case(
+            "fastpitch-micro",
+            loads=(rough,),
+            accuracy=examples.accuracy(error, outputs=(integers,)),
+            efficiency=(elsewhere,),
+        ),
         structs.replace(plain, case=structs.replace(plain.case, gpus=2)),
         case("not-measured", accuracy=None),
         case("stage-failed", accuracy=None, failures=(examples.stage_failure(),)),
@@ -107,7 +123,6 @@ def _outputs_of(folder: Path) -> dict[str, str]:
     results = "--results", str(folder)
     texts = {f"summary-{columns}.txt": _summary(folder, columns) for columns in ("80", "300")}
     texts |= {name: _said(*command, *results) for name, command in PRINTING.items()}
-    texts["page.txt"] = _page(*results)
     return {f"{folder.name}-{name}": text.replace(str(folder), folder.name) for name, text in texts.items()}
 
 
@@ -126,20 +141,21 @@ def _summary(results: Path, columns: str) -> str:
     return "\n".join(line for line in reporter.lines if not line.startswith("records: ")) + "\n"
 
 
-def _page(*results: str) -> str:
-    """The text of the page that a reader sees, without its pictures."""
+def _page(results: Path) -> str:
+    """The text of the page that a reader sees, without its pictures, a row or paragraph in a line."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
-        _said("html", *results, "--output", str(path))
+        _said("html", "--results", str(results), "--output", str(path))
         text = _Text()
         text.feed(path.read_text())
-    return "\n".join(text.lines) + "\n"
+    return "\n".join(text.lines).replace(str(results), results.name) + "\n"
 
 
 class _Text(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
+        self.parts: list[str] = []
         self.unseen = 0
 
     def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the parser passes them
@@ -147,10 +163,13 @@ class _Text(html.parser.HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self.unseen -= tag in _UNSEEN
+        if tag not in _WITHIN_A_LINE and self.parts:
+            self.lines.append(" | ".join(self.parts))
+            self.parts = []
 
     def handle_data(self, data: str) -> None:
         if not self.unseen and data.strip():
-            self.lines.append(" ".join(data.split()))
+            self.parts.append(" ".join(data.split()))
 
 
 if __name__ == "__main__":

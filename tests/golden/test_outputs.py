@@ -1,4 +1,4 @@
-"""Outputs for the committed records equal the golden files."""
+"""Outputs of the commands equal the golden files."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def given() -> dict[str, str]:
     return outputs()
 
 
-def test_outputs_of_committed_records_match_golden_files(given: dict[str, str]) -> None:
+def test_outputs_match_golden_files(given: dict[str, str]) -> None:
     """To change them, run `python -m tests.golden.outputs`, and say why in the commit."""
     golden = {
         path.name: path.read_text()

@@ -93,13 +93,10 @@ def test_recipe_makes_loadable_weights_of_committed_layout(
 def test_trained_model_keeps_the_committed_limit(model: Model, tmp_path: Path) -> None:
     """In FP32 its score is not significantly below the limit of the committed weights, at 95 %.
 
-    Training amplifies the first step's rounding, so another CPU ends with another, equally right model. Three
-    trainings of ResNet50's micro size on grey digits, with three CPUs' kernels, reached 98.2, 99.4 and 97.6 %
-    of the same 500: about the binomial standard error of each, which is sqrt(0.98 * 0.02 / 500) = 0.63
-    points. The limit is two of them below the committed weights' score, too near for an equally good recipe
-    to keep it everywhere. So a score may fall short by 1.645 standard errors of the mean over the samples,
-    which is one side's 95 %: at 97 % these are 1.645 * sqrt(0.97 * 0.03 / 500) = 1.25 points. A better model
-    is no fault.
+    Another CPU ends with another, equally right model: three trainings of ResNet50's micro size, with three
+    CPUs' kernels, reached 98.2, 99.4 and 97.6 % of the same 500, about the binomial standard error of each,
+    0.63 points. So a score may fall short of the limit by 1.645 standard errors of the mean over the samples,
+    which is one side's 95 %.
     """
     train.train(model, tmp_path / "anew.safetensors")
 

@@ -187,35 +187,11 @@ def test_higher_latency_is_worse() -> None:
         assert [step.is_worse for step in series.steps] == [is_worse]
 
 
-def test_outliers_are_no_step() -> None:
-    values = past.stepped(100, 0, 1.0)
-    for number in (20, 50, 51, 52, 99):
-        values[number] *= 0.7
-    (series,) = all_series(past.rows(values))
-    assert not series.steps
-
-
-def test_slow_drift_is_no_step() -> None:
-    generator = np.random.default_rng(1)
-    assert find_steps(generator.normal(0, 0.01, 1000) + np.linspace(0, 0.05, 1000), USUAL) == []
-
-
 def test_bad_week_is_no_step_but_lasting_level_is() -> None:
     values = np.random.default_rng(4).normal(0, 0.005, 60)
     values[30:36] -= 0.1
     assert find_steps(values, USUAL) == []
     assert [at for at, *_ in find_steps(values[:36], USUAL)] == [30]
-
-
-def test_slow_week_of_machine_is_no_step_of_cases() -> None:
-    generator = np.random.default_rng(3)
-    week = np.where((np.arange(100) >= 40) & (np.arange(100) < 47), -0.1, 0.0)
-    rows = [
-        past.row(number, 100 * float(np.exp(value)), at=f"online b001-c{point:03d}")
-        for point in range(12)
-        for number, value in enumerate(week + generator.normal(0, 0.01, 100))
-    ]
-    assert not any(series.steps for series in all_series(rows))
 
 
 def test_common_step_is_found_in_all_cases() -> None:

@@ -11,14 +11,14 @@ from reports.published import (
     differences,
     match_published,
     pairs,
-    published_blocks,
     published_ratio,
     published_section,
 )
 from reports.record.schema import Case, Deployment, Estimate, Load, Record, Serving
-from reports.tables.table import Bullets, Table
+from reports.tables.table import Table
 from reports.text.publishable import publishable
 from tests import examples
+from tests.published.test_published_tables import point
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
 ALIKE = "a40 resnet50 onnx trt fp16"
@@ -57,16 +57,7 @@ def test_every_published_row_matches_one_case() -> None:
         cases.setdefault(" ".join(fields[name] for name in names), []).append(row)
     count = 0
     for name, rows in cases.items():
-        points = [
-            load(
-                row["scenario"],
-                0,
-                row["throughput_per_s"],
-                batch=row["batch"],
-                concurrency=row["concurrency"],
-            )
-            for row in rows
-        ]
+        points = [point(row) for row in rows]
         record = publishable(case_on(name, *points))
         assert [row for _, row in pairs(record, match_published(record).rows)] == rows
         ratios = [published_ratio(record, item) for item in points]
@@ -76,7 +67,7 @@ def test_every_published_row_matches_one_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("point", "values"),
+    ("measured", "values"),
     [
         (
             load("online", 32, 6333.4, latency_ms=latencies(p99=29.434, avg=5.05)),
@@ -93,8 +84,8 @@ def test_every_published_row_matches_one_case() -> None:
     ],
     ids=["online", "a latency is missing", "a ratio is too wide"],
 )
-def test_row_has_both_figures_and_their_ratio(point: Load, values: list[float | None]) -> None:
-    (table,) = tables(case_on(ALIKE, point))
+def test_row_has_both_figures_and_their_ratio(measured: Load, values: list[float | None]) -> None:
+    (table,) = tables(case_on(ALIKE, measured))
     (row,) = table.rows
     figures = [cell.value for cell in row.cells[1:]]
     assert [value is None for value in figures] == [value is None for value in values]
@@ -164,9 +155,3 @@ def test_different_settings_are_named_with_values(
 def test_case_without_published_points_says_so() -> None:
     (_, *blocks) = published_section(match_published(publishable(case_on(ALIKE, load("offline", 3, 10)))))
     assert blocks == ["No load point was both measured and published."]
-
-
-def test_case_without_counterpart_is_named_with_reason() -> None:
-    matched = match_published(publishable(case_on("cpu resnet50-micro onnx - fp32")))
-    (bullets,) = [block for block in published_blocks([matched]) if isinstance(block, Bullets)]
-    assert bullets.lines == [f"`cpu-resnet50-micro-onnx-fp32`: {matched.missing}"]
