@@ -210,6 +210,27 @@ def test_left_segments_are_removed_unless_another_process_uses_them() -> None:
     assert not used.exists()
 
 
+def test_memory_of_a_dead_generator_goes_once_the_server_lets_go(
+    tmp_path: Path, generator: Generator
+) -> None:
+    generator.plan("killed", "good")
+    segment, held = scratch.MEMORY / toy.OUTPUT, list[Any]()
+
+    def unregister(**_options: Any) -> None:
+        """At first the server still has the memory, as it is at work on a request."""
+        if held:
+            held[0].close()
+        else:
+            held.append(segment.open("xb"))
+
+    server, model = server_of(tmp_path), toy.model()
+    server.client.unregister_system_shared_memory = unregister
+    with input_data(model, toy.samples(), None) as data:
+        perf_analyzer.run_pass(Job(server, "toy", model, LoadPoint("online", 1, 4), "system", data), 0.12)
+
+    assert not segment.exists()
+
+
 def test_segment_of_another_user_stops_the_pass(tmp_path: Path, generator: Generator) -> None:
     other = scratch.MEMORY / toy.OUTPUT
     other.touch()
