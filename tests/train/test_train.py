@@ -26,7 +26,6 @@ from tests.user_models.written_files import write
 
 RECIPES = [model for model in all_models() if model.train is not None]
 STEPS, SCORED = 2, 16
-ROOT = Path(__file__).parents[2]
 
 
 def layout(weights: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
