@@ -14,7 +14,7 @@ from reports.record.commands import INPUT
 from reports.record.schema import case_id
 from tests import examples
 from tests.conftest import Reports
-from tests.helpers import words_of
+from tests.helpers import ROOT, words_of
 
 WHOLE = examples.measured_at(examples.origin(), examples.record())
 OTHER = examples.random_weights()
@@ -58,9 +58,6 @@ def test_non_record_files_are_skipped(results: Path, printed: Callable[..., str]
 
     assert case_id(WHOLE.case) in printed("tables", "--results", results)
     assert "1 case" in printed("compare", results.parent / "other", results / "a40")
-
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(

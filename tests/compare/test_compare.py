@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import structs
 
 from reports.__main__ import main
 from reports.compare import CaseChange, compare, sources
+from reports.compare.paired_scores import newcombe
 from reports.record import files, per_sample, schema
 from reports.record.schema import Case, Load, Record, Serving
 from tests import examples as sample
@@ -60,9 +62,7 @@ def test_only_differing_settings_are_listed(changed: Any) -> None:
     before = sample.record()
     after = structs.replace(
         with_machine(before, versions={"python": "3.11.7", "torch": "2.14.0", "onnx": "1.22.0"}),
-        deployment=structs.replace(
-            before.deployment, instances=2, preferred_batch_sizes=(), cuda_graphs=True
-        ),
+        deployment=structs.replace(before.deployment, preferred_batch_sizes=()),
         build=structs.replace(before.build, digest="77aa" * 16, build_time_s=1.0),
         serving=Serving("embedded", "2.61.0", "python", "system"),
     )
@@ -70,9 +70,7 @@ def test_only_differing_settings_are_listed(changed: Any) -> None:
         "versions.torch": ("2.13.0", "2.14.0"),
         "versions.onnx": ("none", "1.22.0"),
         "serving.triton": ("2.51.0", "2.61.0"),
-        "deployment.instances": ("1", "2"),
         "deployment.preferred_batch_sizes": ("64 128", "none"),
-        "deployment.cuda_graphs": ("off", "on"),
         "build.digest": ("0f3c", "77aa77aa77aa"),
     }
     assert changed(before, before).setup == []
@@ -138,16 +136,16 @@ def test_single_pass_has_no_interval_or_verdict(changed: Any) -> None:
 
 
 def test_sample_scores_are_compared_in_pairs(changed: Any, folders: tuple[Path, Path]) -> None:
-    record = sample.record()
-    store_samples(folders[0], record, [1.0] * 490 + [0.0] * 10)
-    store_samples(folders[1], record, [0.0] * 9 + [1.0] * 482 + [0.0] * 9)
+    record, first, second = sample.record(), [1.0] * 490 + [0.0] * 10, [0.0] * 15 + [1.0] * 476 + [0.0] * 9
+    store_samples(folders[0], record, first)
+    store_samples(folders[1], record, second)
     (score,) = changed(record, record).scores
     pairs = score.pairs
     assert (pairs.verdict, pairs.samples) == ("failed", 500)
-    assert pairs.lost == IDS[:9]
+    assert pairs.lost == IDS[:15]
     assert pairs.gained == (IDS[490],)
-    assert pairs.difference.value == pytest.approx(-0.016)
-    assert pairs.p_value == pytest.approx(22 / 1024)
+    assert pairs.difference == newcombe(np.array(first), np.array(second))
+    assert pairs.p_value == pytest.approx(34 / 2**16)
 
 
 @pytest.mark.parametrize(

@@ -63,17 +63,6 @@ def test_metric_direction_decides_what_is_better(better: str, verdict: str, lost
     assert (comparison.difference, comparison.p_value) == (student(change), sign_flips(change))
 
 
-def test_scores_of_0_and_1_are_compared_by_mcnemar() -> None:
-    first, second = [1] * 50, [0] * 8 + [1] * 42
-    comparison = pair_scores(scored(*first), scored(*second), "higher")
-    assert (comparison.difference, comparison.verdict) == (
-        newcombe(np.array(first), np.array(second)),
-        "failed",
-    )
-    assert comparison.p_value == pytest.approx(2 / 2**8)
-    assert comparison.lost == tuple(f"sample-{number}" for number in range(8))
-
-
 def test_common_samples_count_and_largest_changes_come_first() -> None:
     before = {"a": 0.9, "b": 0.9, "c": 0.9, "gone": 0.0}
     after = {"new": 1.0, "newer": 1.0, "c": 0.1, "b": 0.5, "a": 0.95}

@@ -24,7 +24,6 @@ from reports.record.commands import INPUT
 
 RECIPES = [model for model in all_models() if model.train is not None]
 STEPS, SCORED = 2, 16
-ROOT = Path(__file__).parents[2]
 
 
 def layout(weights: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:

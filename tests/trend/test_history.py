@@ -13,6 +13,7 @@ from reports.record.schema import Record
 from reports.run import add_to_history
 from reports.text.publishable import publishable
 from tests import examples
+from tests.helpers import ROOT
 from tests.trend import past
 
 ORIGIN = examples.origin("node-7")
@@ -80,9 +81,8 @@ def test_concurrent_processes_add_whole_unique_lines(tmp_path: Path) -> None:
         "own = past.rows([1.0] * 20, host=sys.argv[2]); common = past.rows([1.0] * 20)\n"
         "for one, other in zip(own, common): history.append(Path(sys.argv[1]), [one, other])\n"
     )
-    root = Path(__file__).parents[2]
     processes = [
-        subprocess.Popen([sys.executable, "-c", program, str(tmp_path), f"node-{number}"], cwd=root)
+        subprocess.Popen([sys.executable, "-c", program, str(tmp_path), f"node-{number}"], cwd=ROOT)
         for number in range(3)
     ]
     assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
