@@ -2,8 +2,7 @@
 
 import dataclasses
 import importlib
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,9 +36,15 @@ class Small(nn.Module):
         return self.fc(torch.relu(self.norm(self.conv(x))).flatten(1)).float()
 
 
-def samples_of(split: Split, _dataset: Path | None = None, _checkpoint: Path | None = None) -> Samples:
+def samples_of(
+    split: Split,
+    _dataset: Path | None = None,
+    _checkpoint: Path | None = None,
+    *,
+    shape: tuple[int, ...] = (3, 8, 8),
+) -> Samples:
     seed = 0 if split == "training" else 1
-    values = np.random.default_rng(seed).normal(0, 1, (40, 3, 8, 8)).astype(np.float32)
+    values = np.random.default_rng(seed).normal(0, 1, (40, *shape)).astype(np.float32)
     return Samples([f"{split}-{i}" for i in range(40)], lambda indices: {"x": values[list(indices)]})
 
 
@@ -62,20 +67,6 @@ def converted_by(format_: Format, job: ConversionJob, folder: Path) -> Callable[
     assert [path.name for path in folder.iterdir()] == [format_.artifact]
     case = Case(CPU, job.model, format_, None, job.precision)
     return runtimes.open_in_process(case, folder / format_.artifact, DEPLOYMENT)
-
-
-def outputs_in_another_python(command: Sequence[str], inputs: Arrays, folder: Path) -> list[np.ndarray]:
-    """The arrays that a command computes: it gets the files of its inputs and of its outputs."""
-    files = folder / "inputs.npz", folder / "outputs.npz"
-    np.savez(files[0], **inputs)
-    done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return list(np.load(files[1]).values())
-
-
-def assert_alike(actual: Sequence[np.ndarray], expected: Sequence[Any]) -> None:
-    for values, right in zip(actual, map(np.asarray, expected), strict=True):
-        np.testing.assert_allclose(values, right, rtol=1e-3, atol=1e-3 * np.abs(right).max())
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ names are enough to import them.
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -25,21 +24,11 @@ VERSIONS = (
 """Distributions on PyPI and their versions, the newest of TensorRT 10 and 11 among them."""
 MODULE = "tensorrt"
 CLASSES = (
-    *(
-        MODULE,
-        "Logger",
-        "Builder",
-        "INetworkDefinition",
-        "NetworkDefinitionCreationFlag",
-        "OnnxParser",
-        "IBuilderConfig",
-    ),
-    *("BuilderFlag", "MemoryPoolType", "IOptimizationProfile"),
+    *(MODULE, "Logger", "Builder", "INetworkDefinition", "NetworkDefinitionCreationFlag", "OnnxParser"),
+    *("IBuilderConfig", "BuilderFlag", "MemoryPoolType", "IOptimizationProfile"),
     *("Runtime", "ICudaEngine", "IExecutionContext", "TensorIOMode"),
 )
 """The module, and its classes whose members the suite uses."""
-
-
 Names = Mapping[str, Mapping[str, str]]
 """The members of the module and of its classes, by class; each with its class, or the class that it returns
 when called, if that is one of TensorRT's."""
@@ -103,15 +92,6 @@ for name, one in classes.items():
     listed[name] = {member: given(getattr(one, member, None)) for member in dir(one) if not member.startswith("_")}
 json.dump(listed, sys.stdout)
 """
-
-
-def why_not() -> str | None:
-    """Why this machine cannot read names from PyPI, or None."""
-    return (
-        None
-        if shutil.which("gcc")
-        else "needs gcc, for the empty libraries that the bindings are imported with"
-    )
 
 
 def names_of(distribution: str, version: str, folder: Path) -> Names:

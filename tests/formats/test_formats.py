@@ -111,7 +111,7 @@ def install(monkeypatch: pytest.MonkeyPatch, torch_cuda: str = "", **versions: s
 
 FOR_CPUS: dict[str, str] = {"onnxruntime": "1.31.1"}
 FOR_GPUS: dict[str, str] = {"torch_cuda": "13.0", "onnxruntime_gpu": "1.28.0"}
-TRT: list[dict[str, str]] = [{name.replace("-", "_"): "10.16.1.11"} for name in tensorrt.DISTRIBUTIONS]
+FOR_TENSORRT = FOR_GPUS | {"tensorrt_cu13": "10.16.1.11"}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ TRT: list[dict[str, str]] = [{name.replace("-", "_"): "10.16.1.11"} for name in 
         # A session would find no provider, even with PyTorch for CUDA.
         ("onnx", None, FOR_CPUS | {"torch_cuda": "13.0"}, "benchmarks-gpu"),
         *((*key, FOR_GPUS, "benchmarks-gpu-trt") for key in (("trt", None), ("onnx", "trt"))),
-        *((*key, FOR_GPUS | versions, None) for key in (("trt", None), ("onnx", "trt")) for versions in TRT),
+        *((*key, FOR_TENSORRT, None) for key in (("trt", None), ("onnx", "trt"))),
     ],
 )
 def test_missing_gpu_package_names_its_environment(

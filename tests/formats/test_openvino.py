@@ -1,5 +1,6 @@
 """OpenVINO on ONNX files: outputs, and parameters of the server's backend."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -59,10 +60,9 @@ def test_missing_openvino_skips_its_cases(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("write", [networks.linear, networks.apart, networks.without_batch, networks.tokens])
-def test_openvino_matches_framework(tmp_path: Path, write: object) -> None:
+def test_openvino_matches_framework(tmp_path: Path, write: Callable[[Path], Path]) -> None:
     if (reason := openvino.missing("cpu", None, "fp32")) is not None:
         pytest.skip(reason)
-    assert callable(write)
     model = model_of("mine", NetworkOptions(write(tmp_path / "net.onnx")))
     case = convert(model, tmp_path / "model.onnx")
     run = open_in_process(case, tmp_path / "model.onnx", matrix_of(model, CPU).deployment)

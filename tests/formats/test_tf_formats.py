@@ -2,6 +2,7 @@
 
 import ctypes.util
 import dataclasses
+import functools
 import importlib.util
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from fixtures.formats import onnx, tf_savedmodel, tf_trt
 from fixtures.frameworks import tensorflow
 from fixtures.host import machine
 from fixtures.models import resnet50_tf
-from fixtures.spec import Arrays, ConversionJob, Format, Model, Samples, Split, Tensor
+from fixtures.spec import Arrays, ConversionJob, Format, Model, Tensor
+from tests.formats import conftest
 from tests.formats.conftest import converted_by, job_of
 
 SETTINGS = {
@@ -31,9 +33,7 @@ SETTINGS = {
 }
 
 
-def samples_of(split: Split, _dataset: Path | None, _checkpoint: Path | None) -> Samples:
-    values = np.random.default_rng(len(split)).normal(0, 1, (40, 8, 8, 3)).astype(np.float32)
-    return Samples([f"{split}-{i}" for i in range(40)], lambda indices: {"x": values[list(indices)]})
+samples_of = functools.partial(conftest.samples_of, shape=(8, 8, 3))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def model() -> Model:
 
 @pytest.fixture
 def job(model: Model, network: Any) -> ConversionJob:
-    return job_of(model, network, calibration=samples_of("training", None, None))
+    return job_of(model, network, calibration=samples_of("training"))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_format_matches_framework_at_any_batch(
     format_: Format, precision: str, job: ConversionJob, model: Model, network: Any, tmp_path: Path
 ) -> None:
     converted = converted_by(format_, dataclasses.replace(job, precision=precision), tmp_path)
-    evaluation = samples_of("evaluation", None, None)
+    evaluation = samples_of("evaluation")
     for batch in (1, 3, 8):
         inputs = evaluation.load(range(batch))
         expected, outputs = model.run(network, inputs), converted(inputs)
@@ -117,7 +117,7 @@ def test_saved_model_is_frozen_with_outputs_in_requested_order(
     folder = tmp_path / "model.savedmodel"
     tf_savedmodel.FORMAT.convert(job, folder)
     runtime = runtimes.load_runtime("tf_savedmodel.py")
-    x = samples_of("evaluation", None, None).load([0, 1, 2])["x"]
+    x = samples_of("evaluation").load([0, 1, 2])["x"]
     y, largest = runtime.load(folder, SETTINGS)([x])
     swapped = runtime.load(folder, SETTINGS | {"outputs": "largest,y"})([x])
     assert (y.shape, largest.shape) == ((3, 5), (3, 1))
@@ -195,27 +195,29 @@ def test_either_tensorflow_package_suffices_on_cpu(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.usefixtures("no_memory")
 @pytest.mark.parametrize(
-    ("built", "library", "found"), [(True, True, True), (True, False, False), (False, True, False)]
+    ("format_", "is_cuda_build", "is_tensorrt_build", "has_libraries", "is_missing"),
+    [
+        (tf_savedmodel, True, False, True, False),
+        (tf_savedmodel, True, False, False, True),
+        (tf_savedmodel, False, False, True, True),
+        (tf_trt, True, True, True, False),
+        (tf_trt, True, False, True, True),
+    ],
 )
-def test_tensorflow_skips_without_usable_gpu_libraries(
-    built: bool, library: bool, found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_gpu_needs_a_build_for_it_and_libraries(
+    format_: Any,
+    is_cuda_build: bool,
+    is_tensorrt_build: bool,
+    has_libraries: bool,
+    is_missing: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    play_build(monkeypatch, tmp_path, is_cuda_build=built)
-    monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so" if library else None)
+    play_build(monkeypatch, tmp_path, is_cuda_build=is_cuda_build, is_tensorrt_build=is_tensorrt_build)
+    monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so" if has_libraries else None)
     monkeypatch.setattr(machine, "version_of", lambda _name: "2.19.0")
-
-    assert bool(tf_savedmodel.missing("cuda", None, "fp32")) != found
+    assert bool(format_.missing("cuda", None, "fp16")) is is_missing
     assert tf_savedmodel.missing("cpu", None, "fp32") is None
-
-
-@pytest.mark.usefixtures("no_memory")
-@pytest.mark.parametrize("built", [True, False])
-def test_tf_trt_needs_tensorflow_built_with_tensorrt(
-    built: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    play_build(monkeypatch, tmp_path, is_cuda_build=True, is_tensorrt_build=built)
-    monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so")
-    assert bool(tf_trt.missing("cuda", None, "fp16")) != built
 
 
 def test_tf_trt_builds_engines_for_smallest_and_largest_batch(

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,7 +13,7 @@ from fixtures.formats import all_formats
 from fixtures.frameworks import pytorch_conversion
 from fixtures.models import all_models
 from fixtures.spec import ConversionJob, Format, Model
-from tests.formats.conftest import Small, assert_alike, job_of, outputs_in_another_python
+from tests.formats.conftest import Small, job_of
 
 FORMATS = [format_ for format_ in all_formats() if format_.mnemonic in ("ts-trace", "ts-script")]
 TRACE = next(format_ for format_ in FORMATS if format_.mnemonic == "ts-trace")
@@ -100,7 +101,11 @@ def test_oldest_pytorch_computes_the_same(
     format_.convert(job_of(model), path)
     rows = model.samples("evaluation", None, None).load(range(4))
     inputs = {value.name: rows[value.name] for value in model.inputs}
-    older = outputs_in_another_python([str(oldest), "-c", COMPUTE, OLDEST, str(path)], inputs, tmp_path)
+    files = path, tmp_path / "inputs.npz", tmp_path / "outputs.npz"
+    np.savez(files[1], **inputs)
+    subprocess.run([str(oldest), "-c", COMPUTE, OLDEST, *map(str, files)], check=True)
     with torch.inference_mode():
         answer = torch.jit.load(str(path))(*map(torch.from_numpy, inputs.values()))
-    assert_alike(older, [answer] if isinstance(answer, torch.Tensor) else answer)
+    expected = [answer] if isinstance(answer, torch.Tensor) else answer
+    for values, right in zip(np.load(files[2]).values(), map(np.asarray, expected), strict=True):
+        np.testing.assert_allclose(values, right, rtol=1e-3, atol=1e-3 * np.abs(right).max())

@@ -1,6 +1,7 @@
 """Conversion to TensorRT uses names that the bindings of 10 and 11 have, and the types of its export."""
 
 import dataclasses
+import shutil
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -24,9 +25,8 @@ from tests.formats.tensorrt_bindings import LISTED, MODULE, VERSIONS, Player
 @pytest.mark.contract
 @pytest.mark.parametrize(("distribution", "version"), VERSIONS)
 def test_listed_names_match_published_bindings(distribution: str, version: str, tmp_path: Path) -> None:
-    reason = tensorrt_bindings.why_not()
-    if reason:
-        pytest.skip(reason)
+    if shutil.which("gcc") is None:
+        pytest.skip("needs gcc, for the empty libraries that the bindings are imported with")
     names = tensorrt_bindings.names_of(distribution, version, tmp_path)
     assert names == LISTED[f"{distribution} {version}"]
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fixtures.frameworks import cuda_libraries
-from fixtures.frameworks.cuda_libraries import gpu_environment, linked_version
+from fixtures.frameworks.cuda_libraries import gpu_environment
 from fixtures.host.targets import TARGETS
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, TABLE, admitted, requirements, runs_on, wheel_from_pypi
@@ -22,19 +22,12 @@ def write_library(path: Path, needed: Iterable[str]) -> Path:
     return path
 
 
-def test_linked_version_is_major_version(tmp_path: Path) -> None:
-    library = write_library(tmp_path / "a.so", ["libcudart.so.13", "libnvinfer.so.10.4", "libc.so.6"])
-    assert linked_version(library, "libcudart") == 13
-    assert linked_version(library, "libnvinfer") == 10
-    assert linked_version(library, "libcuda") is None
-
-
 def test_onnx_runtime_links_are_read_from_libraries(tmp_path: Path) -> None:
     read = cuda_libraries.cuda_of_onnx_runtime, cuda_libraries.tensorrt_of_onnx_runtime
     assert [version(tmp_path) for version in read] == [None, None], "a build for CPUs"
     capi = tmp_path / "capi"
-    write_library(capi / "libonnxruntime_providers_cuda.so", ["libcudart.so.13"])
-    write_library(capi / "libonnxruntime_providers_tensorrt.so", ["libnvinfer.so.10", "libcudart.so.13"])
+    write_library(capi / "libonnxruntime_providers_cuda.so", ["libcudart.so.13", "libc.so.6"])
+    write_library(capi / "libonnxruntime_providers_tensorrt.so", ["libnvinfer.so.10.4", "libcudart.so.13"])
     assert [version(tmp_path) for version in read] == [13, 10]
 
 

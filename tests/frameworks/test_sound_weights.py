@@ -37,7 +37,6 @@ FAULTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "one value": lambda kernel: np.full_like(kernel, 0.5),
     # Quantised weights mean nothing without their scales.
     "whole numbers": lambda kernel: (100 * kernel).astype(np.int8),
-    "truth values": lambda kernel: (100 * kernel).astype(np.bool_),
     # Infinite to the network, whose weights are FP32.
     "64 bits": lambda kernel: kernel.astype(np.float64) * 1e300,
 }

@@ -15,28 +15,27 @@ def install(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     monkeypatch.setattr(tensorrt, "tensorrt_of_onnx_runtime", lambda: 10)
 
 
-@pytest.mark.parametrize(("name", "cuda"), [("tensorrt", None), ("tensorrt_cu12", 12), ("tensorrt_cu13", 13)])
+@pytest.mark.parametrize(
+    ("versions", "cuda", "fits", "fits_onnx_runtime"),
+    [
+        ({"tensorrt": "10.16.1.11"}, None, True, True),
+        ({"tensorrt_cu12": "10.16.1.11"}, 12, True, True),
+        ({"tensorrt": "10.16.1.11", "tensorrt_cu13": "10.16.1.11"}, 13, True, True),
+        ({"tensorrt_cu13": "11.4.0.106"}, 13, True, False),
+        ({}, None, False, False),
+    ],
+)
 def test_tensorrt_is_found_under_each_package_name(
-    name: str, cuda: int | None, monkeypatch: pytest.MonkeyPatch
+    versions: dict[str, str],
+    cuda: int | None,
+    fits: bool,
+    fits_onnx_runtime: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    install(monkeypatch, **{name: "10.16.1.11"})
-    installed = tensorrt.installed()
-
-    assert installed is not None
-    assert (installed.version, installed.cuda) == ("10.16.1.11", cuda)
-    assert tensorrt.missing(A100) is None
-    assert tensorrt.missing_for_onnx_runtime(A100) is None
-
-
-def test_cuda_package_takes_precedence_over_plain_tensorrt(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, tensorrt="11.4.0.106", tensorrt_cu13="11.4.0.106")
-    assert getattr(tensorrt.installed(), "cuda", None) == 13
-    # TensorRT 11 builds engines, but ONNX Runtime is linked to 10.
-    assert tensorrt.missing(A100) is None
-    assert tensorrt.missing_for_onnx_runtime(A100)
-    install(monkeypatch)
-    assert tensorrt.missing(A100)
-    assert tensorrt.missing_for_onnx_runtime(A100)
+    install(monkeypatch, **versions)
+    assert getattr(tensorrt.installed(), "cuda", None) == cuda
+    assert (tensorrt.missing(A100) is None) == fits
+    assert (tensorrt.missing_for_onnx_runtime(A100) is None) == fits_onnx_runtime
 
 
 @pytest.mark.parametrize(("version", "runs"), [("10.4.0", True), ("10.5.0", False), ("11.4.0.106", False)])
@@ -52,7 +51,6 @@ def test_volta_needs_tensorrt_before_10_5(version: str, runs: bool, monkeypatch:
     [
         ("10.5.0", "10.5.0.18", True),
         ("10.7.0.post1", "10.7.0.23", True),
-        ("10.16.1.11", "10.16.1.11", True),
         ("10.16.1.11", "10.5.0.18", False),
         ("10.5.0.18", "10.5.0.26", False),
     ],

@@ -114,22 +114,9 @@ def of_speech(state: State) -> dict[str, object]:
     }
 
 
-def of_lightning(state: State) -> dict[Any, object]:
-    """What pytorch-lightning 1.0.0 saves (trainer/connectors/checkpoint_connector.py), except its classes."""
-    return {
-        "epoch": 3,
-        "global_step": 1552,
-        "pytorch-lightning_version": "1.0.0",
-        "optimizer_states": [{"state": {0: {"exp_avg": torch.zeros(2)}}, "param_groups": [{"lr": 8e-4}]}],
-        "lr_schedulers": [{"milestones": collections.Counter([100]), "gamma": 0.1}],
-        "native_amp_scaling_state": {"scale": 65536.0, "growth_interval": 2000},
-        "state_dict": collections.OrderedDict(state),
-        "hparams_name": "kwargs",
-    }
-
-
 def lightning(state: State, path: Path) -> Path:
-    """A file as pytorch-lightning 1.0.0 writes it, with callbacks and hyperparameters of its own classes."""
+    """A file as pytorch-lightning 1.0.0 writes it (trainer/connectors/checkpoint_connector.py), with callbacks
+    and hyperparameters of its own classes."""
 
     def theirs(full: str) -> Callable[..., Any]:
         module, _, name = full.rpartition(".")
@@ -147,7 +134,13 @@ def lightning(state: State, path: Path) -> Path:
             theirs("pytorch_lightning.utilities.parsing.AttributeDict"),
         )
         score = torch.tensor(213.0)
-        checkpoint = of_lightning(state) | {
+        checkpoint = {
+            "epoch": 3,
+            "pytorch-lightning_version": "1.0.0",
+            "optimizer_states": [{"state": {0: {"exp_avg": torch.zeros(2)}}, "param_groups": [{"lr": 8e-4}]}],
+            "lr_schedulers": [{"milestones": collections.Counter([100]), "gamma": 0.1}],
+            "native_amp_scaling_state": {"scale": 65536.0, "growth_interval": 2000},
+            "state_dict": collections.OrderedDict(state),
             "callbacks": {
                 early: {"wait_count": 0, "stopped_epoch": 0, "best_score": score, "patience": 100},
                 best: {"best_model_score": score, "best_model_path": "/results/epoch=3.ckpt"},

@@ -53,7 +53,6 @@ def layouts(state: State) -> dict[str, object]:
         for key, value in state.items()
     }
     return {
-        "wrapped": {"model": state},
         "parallel": {f"module.{key}": value for key, value in state.items()},
         "without bert": {key.removeprefix("bert."): value for key, value in state.items()},
         "without pooler": {key: value for key, value in state.items() if "pooler" not in key},
@@ -110,14 +109,10 @@ def with_config(**changes: Any) -> Callable[[Path], object]:
     return lambda folder: (folder / "config.json").write_text(json.dumps(config))
 
 
-def with_tensor_twice(other: str, own: str) -> Callable[[Path], object]:
-    """Adds another tensor for the same weight of the network: either may be the wrong one."""
-
-    def change(folder: Path) -> None:
-        state = torch.load(folder / "pytorch_model.bin")
-        torch.save({other: state[own] + 1, **state}, folder / "pytorch_model.bin")
-
-    return change
+def with_norm_twice(folder: Path) -> None:
+    """Adds TensorFlow's name of a weight, with another tensor: either may be the wrong one."""
+    state, norm = torch.load(folder / "pytorch_model.bin"), "bert.encoder.layer.0.output.LayerNorm"
+    torch.save({f"{norm}.gamma": state[f"{norm}.weight"] + 1, **state}, folder / "pytorch_model.bin")
 
 
 REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
@@ -125,14 +120,7 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (with_config(hidden_size=50), "config.json", "hidden_size"),
     (with_config(max_position_embeddings=128), "config.json", "max_position_embeddings"),
     (with_config(hidden_act="mish"), "config.json", "hidden_act"),
-    (
-        with_tensor_twice(
-            "bert.encoder.layer.0.output.LayerNorm.gamma", "bert.encoder.layer.0.output.LayerNorm.weight"
-        ),
-        "pytorch_model.bin",
-        "bert.encoder.layer.0.output.LayerNorm.weight",
-    ),
-    (with_tensor_twice("module.qa_outputs.bias", "qa_outputs.bias"), "pytorch_model.bin", "qa_outputs.bias"),
+    (with_norm_twice, "pytorch_model.bin", "bert.encoder.layer.0.output.LayerNorm.weight"),
 ]
 
 

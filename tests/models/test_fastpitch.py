@@ -14,6 +14,7 @@ from fixtures.frameworks import pytorch
 from fixtures.models import fastpitch
 from fixtures.models.fastpitch import DURATIONS, FRAME_COUNT, MEL, PITCH, SYMBOL_COUNT, SYMBOLS
 from fixtures.models.fastpitch import network as architecture
+from tests.data.test_ljspeech import mel_of
 from tests.models import published
 
 FULL, MICRO = fastpitch.MODELS
@@ -100,20 +101,6 @@ def kept(mels: list[np.ndarray], frames: int = 6) -> dict[str, np.ndarray]:
     }
 
 
-def mel_of(*values: float) -> np.ndarray:
-    return np.repeat(np.array([values], np.float32), 80, axis=0)
-
-
-def test_missing_frames_are_an_error_against_framework() -> None:
-    framework = kept([mel_of(-3, -3, -3, -3)])
-    shorter = kept([mel_of(-3, -3, -3)])
-    missing = np.log(1e-5) ** 2
-    for served in (framework, shorter):
-        other = shorter if served is framework else framework
-        assert fastpitch.to_framework(served, None, other) == pytest.approx([missing / 4])
-    assert fastpitch.to_framework(framework, None, framework).tolist() == [0]
-
-
 def test_only_full_size_aligns_frames_with_reference() -> None:
     served, references = kept([mel_of(1, 1, 2, 4)]), [mel_of(1, 2, 4, 4)]
     assert MICRO.metrics[0].score(served, references, served) == pytest.approx([(0 + 1 + 4 + 0) / 4])
@@ -145,15 +132,14 @@ def test_random_weights_speak_plausibly() -> None:
 
 
 def test_invented_texts_have_real_symbols_and_many_lengths() -> None:
-    splits = {split: FULL.samples(split, None, None) for split in ("evaluation", "training")}
     texts = {}
-    for split, samples in splits.items():
+    for split in ("evaluation", "training"):
+        samples = FULL.samples(split, None, None)
         assert samples.labels is None
         inputs = samples.load(range(len(samples)))
-        assert inputs[SYMBOLS].dtype == inputs[SYMBOL_COUNT].dtype == np.int64
-        assert inputs[SYMBOL_COUNT].shape == (64, 1)
-        assert sorted({60, 128} & set(inputs[SYMBOL_COUNT].ravel())) == [60, 128]
-        np.testing.assert_array_equal((inputs[SYMBOLS] > 0).sum(axis=1), inputs[SYMBOL_COUNT].ravel())
+        counts = inputs[SYMBOL_COUNT].ravel()
+        assert (len(counts), counts.min(), counts.max()) == (64, 60, 128)
+        np.testing.assert_array_equal((inputs[SYMBOLS] > 0).sum(axis=1), counts)
         texts[split] = {row.tobytes() for row in inputs[SYMBOLS]}
     assert len(texts["evaluation"]) == 64
     assert not texts["evaluation"] & texts["training"]

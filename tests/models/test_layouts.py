@@ -33,10 +33,8 @@ LEFT_OUT = {
 """The keys of a checkpoint that serving does not need, by model."""
 
 
-def folder(content: Callable[[State], object]) -> Callable[[State, Path], Path]:
-    """Writes a BERT folder with the result of `content` for the state dictionary."""
-
-    return lambda state, path: bert_folder.write_folder(content(state), path / "bert", CONFIG, tokens=30522)
+def bert(state: State, path: Path) -> Path:
+    return bert_folder.write_folder({"model": state}, path / "bert", CONFIG, tokens=30522)
 
 
 def file(content: Callable[[State], object]) -> Callable[[State, Path], Path]:
@@ -55,16 +53,11 @@ def early(state: State) -> State:
 
 
 FILES: dict[str, tuple[str, Callable[[State, Path], Path]]] = {
-    "resnet50, as published": (
-        "resnet50",
-        file(lambda s: {f"module.{key}": value for key, value in s.items()}),
-    ),
     "resnet50, of training": ("resnet50", file(published.of_training)),
     "resnet50, later, of training": ("resnet50", file(lambda s: published.of_training(later(s)))),
     "resnet50, early": ("resnet50", file(early)),
     "nnunet": ("nnunet", lambda state, path: published.lightning(state, path / "fold2.ckpt")),
-    "bert-dist4l, of distillation": ("bert-dist4l", folder(lambda state: state)),
-    "bert-dist4l, of run_squad.py": ("bert-dist4l", folder(lambda state: {"model": state})),
+    "bert-dist4l": ("bert-dist4l", bert),
     "fastpitch": ("fastpitch", file(published.of_speech)),
 }
 

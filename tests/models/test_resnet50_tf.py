@@ -142,19 +142,16 @@ def flipped(folder: Path) -> Path:
     return folder / "model.ckpt-5"
 
 
-def with_index(content: bytes) -> Callable[[Path], Path]:
-    def change(folder: Path) -> Path:
-        (folder / "model.ckpt-5.index").write_bytes(content)
-        return folder / "model.ckpt-5"
-
-    return change
+def with_another_index(folder: Path) -> Path:
+    (folder / "model.ckpt-5.index").write_bytes(b"no checkpoint at all")
+    return folder / "model.ckpt-5"
 
 
 @pytest.mark.parametrize(
     "spoil",
     [
         flipped,
-        with_index(b"no checkpoint at all"),
+        with_another_index,
         lambda folder: folder,
         lambda folder: folder / "model.ckpt-6",
         lambda folder: folder / "weights.safetensors",

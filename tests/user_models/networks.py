@@ -123,12 +123,6 @@ def probable(path: Path) -> Path:
     return _save(path, f"(float[batch, 4] x) => (seq(map(int64, float)) maps) {{ maps = {zipped} }}")
 
 
-def normalised(path: Path, locale: str) -> Path:
-    """word, a text [1], in lower case by the rules of a locale."""
-    operator = f'StringNormalizer<case_change_action = "LOWER", locale = "{locale}">'
-    return _save(path, f"(string[1] word) => (string[1] low) {{ low = {operator}(word) }}")
-
-
 def words(path: Path) -> Path:
     """word, texts [batch, 1], to 1 for yes, -1 for nö and 0 for any other, and to the text itself."""
     meaning = 'keys_strings = ["yes", "nö"], values_floats = [1.0, -1.0], default_float = 0.0'

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from fixtures.build import repository
-from fixtures.build.configuration import model_config
 from fixtures.build.repository import BuiltModel
 from fixtures.cases import matrix_of
 from fixtures.efficiency.in_process import in_process
@@ -14,7 +13,7 @@ from fixtures.host.targets import CPU
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import Model
-from fixtures.user_models.onnx_file import NetworkOptions, description, model_of
+from fixtures.user_models.onnx_file import NetworkOptions, model_of
 from tests.user_models import networks
 from tests.user_models.test_onnx_file import case, converted, score
 
@@ -58,23 +57,9 @@ def served(model: Model, folder: Path, inputs: Any) -> Any:
     return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
 
 
-def test_network_without_batch_axis_takes_whole_inputs(tmp_path: Path) -> None:
-    model = without_batches(tmp_path)
-    assert [(tensor.name, tensor.shape) for tensor in (*model.inputs, *model.outputs)] == [
-        ("x", (3, 4)),
-        ("scores", (3, 2)),
-    ]
-    config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
-    assert config.max_batch_size == 0
-    assert not config.HasField("dynamic_batching")
-    assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == [[3, 4], [3, 2]]
-    given_network = NetworkOptions(tmp_path / "net.onnx", tmp_path / "samples")
-    assert "no batches" in description(model, given_network)
-    assert "TensorRT" in model.excluded["trt"]
-
-
 def test_unbatched_network_matches_converted_quantized_and_served(tmp_path: Path) -> None:
     model = without_batches(tmp_path)
+    assert "TensorRT" in model.excluded["trt"]
     inputs = model.samples("evaluation", None, None).load([0, 1, 2])
     expected = model.run(model.load(None).network, inputs)["scores"]
     assert expected.shape == (3, 3, 2)
@@ -104,10 +89,6 @@ def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
     """As a scikit-learn classifier's label. The file is not changed: the configuration reshapes."""
     path = networks.classifier(tmp_path / "net.onnx")
     model = model_of("mine", NetworkOptions(path))
-    config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
-    label = next(tensor for tensor in config.output if tensor.name == "label")
-    assert (list(label.dims), label.HasField("reshape"), list(label.reshape.shape)) == ([1], True, [])
-    assert [tensor.HasField("reshape") for tensor in config.input] == [False, True]
     inputs = model.samples("evaluation", None, None).load([0, 1, 2])
     expected = model.run(model.load(None).network, inputs)
     assert expected["label"].shape == (3, 1)

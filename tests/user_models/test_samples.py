@@ -51,9 +51,11 @@ def test_archive_holds_one_or_many_samples(tmp_path: Path) -> None:
     np.testing.assert_array_equal(samples.load([0, 2])["RIGHT"].sum(axis=1), [4, 0])
 
 
-def test_single_input_needs_no_folder(tmp_path: Path) -> None:
+def test_single_input_needs_no_folder_and_takes_no_labels_and_answers(tmp_path: Path) -> None:
     save(tmp_path / "x.npy", TWO[0])
     save(tmp_path / "more" / "y.npy", TWO)
+    save(tmp_path / "answers" / "z.npy", TWO[0])
+    (tmp_path / "labels.csv").write_text("x,1\n")
     samples = read_samples(tmp_path, (LEFT,))
     assert list(samples.ids) == ["more/y-0000", "more/y-0001", "x"]
     np.testing.assert_array_equal(samples.load([1])["LEFT"], TWO[1:])
@@ -141,13 +143,6 @@ def write_tokenizer(folder: Path, *, pads: bool = True) -> None:
     if pads:
         words.enable_padding(pad_id=0, pad_token="[PAD]")
     words.save(str(folder / "tokenizer.json"))
-
-
-def test_labels_and_answers_are_not_samples(tmp_path: Path) -> None:
-    save(tmp_path / "x.npy", TWO[0])
-    (tmp_path / "labels.csv").write_text("x,1\n")
-    save(tmp_path / "answers" / "x.npy", TWO[0])
-    assert list(read_samples(tmp_path, (LEFT,)).ids) == ["x"]
 
 
 def cut_off(path: Path) -> None:

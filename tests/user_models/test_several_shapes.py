@@ -10,17 +10,12 @@ from fixtures.measure.load_data import input_data, other_data
 from fixtures.spec import Tensor
 from fixtures.user_models.samples import read_samples
 from tests import toy
-from tests.user_models.repositories import code, write_model
+from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
 
 VARIABLE = Tensor("IN", "FP32", (-1,))
 LENGTHS = (4, 4, 9, 4, 2, 9)
-CONFIG = """
-backend: "python"
-max_batch_size: 4
-input [ { name: "IN", data_type: TYPE_FP32, dims: [ -1 ] } ]
-output [ { name: "OUT", data_type: TYPE_FP32, dims: [ -1 ] } ]
-"""
+CONFIG = config(dims="-1")
 MODELS = {
     "right": "__import__('time').sleep(0.004) or 2 * values",
     "long": "2 * values * np.float32(1.0001 if values.shape[1] == 9 else 1)",
