@@ -40,7 +40,6 @@ class Client:
         self._lock = threading.Lock()
         self._is_open = True
         self.sizes: list[int] = []
-        self.most_in_flight = 0
         self.most_rows_in_flight = 0
         self.order: list[int] = []
         threading.Thread(target=self._answer, daemon=True).start()
@@ -53,7 +52,6 @@ class Client:
         with self._lock:
             self.sizes.append(len(data))
             self._waiting.append((callback, answer))
-            self.most_in_flight = max(self.most_in_flight, len(self._waiting))
             rows = sum(len(pending.as_numpy(toy.OUTPUT)) for _, pending in self._waiting)  # type: ignore[arg-type, misc]
             self.most_rows_in_flight = max(self.most_rows_in_flight, rows)
 

@@ -103,14 +103,6 @@ def test_run_sees_only_its_gpus(
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == visible, "what the run set is gone with it"
 
 
-def test_header_names_targets_and_used_gpus(nvml: Nvml, collect: Collect) -> None:
-    single, several = (collect("-v", "--target", "a100,h100", "--gpus", count).text for count in ("1", "2"))
-    assert "target: a100, h100 (not on this machine); " in single
-    assert FIRST_A100 in single
-    assert SECOND_A100 not in single
-    assert f"{FIRST_A100}, {SECOND_A100}" in several
-
-
 def test_known_gpu_is_preferred_to_an_unknown_one(nvml: Nvml, seen: Seen, collect: Collect) -> None:
     nvml.names = NAMES | {T4: "NVIDIA DGX Display"}
     assert collect().targets == {"a100"}
