@@ -4,7 +4,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,16 +77,14 @@ Connect = Callable[..., tuple[Client, Server]]
 
 
 @pytest.fixture
-def connect(tmp_path: Path) -> Iterator[Connect]:
+def connect() -> Iterator[Connect]:
     clients: list[Client] = []
-    log = tmp_path / "server.log"
-    log.write_text("began\nthe last words\n")
 
     def connect(
         change: Callable[[Answer], Answer | Exception | None] = lambda answer: answer,
     ) -> tuple[Client, Server]:
         clients.append(Client(change))
-        return clients[-1], Server("embedded", "127.0.0.1:1", "2.51.0", log, clients[-1])
+        return clients[-1], Server("embedded", "127.0.0.1:1", "2.51.0", None, clients[-1])
 
     yield connect
     for client in clients:

@@ -13,7 +13,7 @@ from fixtures.accuracy.stages import evaluate_in_process, reference_on
 from fixtures.errors import AccuracyError
 from fixtures.frameworks.pytorch_conversion import network_and_inputs
 from fixtures.models import all_models
-from fixtures.spec import Arrays, ConversionJob, Model, Tensor, Tolerance, Weights
+from fixtures.spec import Arrays, ConversionJob, Model, Tensor, Tolerance
 from reports.record.schema import Conversion
 from tests import toy
 from tests.toy import compare_conversion
@@ -112,7 +112,6 @@ def found(
     emulated: Change | None = None,
     precision: str = "fp32",
     tolerance: Tolerance | None = None,
-    weights: Weights | None = None,
     of: Callable[[Arrays], Arrays] = outputs,
     **changes: Any,
 ) -> Conversion:
@@ -130,7 +129,7 @@ def found(
 
     return compare_conversion(
         toy.case(model(of, **changes), precision, tolerance or Tolerance(0.01, 0.95, "chosen")),
-        weights or toy.weights(),
+        toy.weights(),
         changing(change),
         toy.samples(COUNT),
         8,
