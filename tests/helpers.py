@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
+from fixtures.host import machine
 from fixtures.run.option_types import add_options
 from fixtures.run.settings import Settings
 from fixtures.safe_io.files import toml_in
@@ -182,6 +183,9 @@ class Collected:
     text: str = ""
     """The output, including errors."""
     session: pytest.Session | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    """The variables that the tests of the run would see, and the names of their GPUs."""
+    gpu_names: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -205,6 +209,7 @@ class Collected:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.session, self.selected = session, list(session.items)
+        self.environment, self.gpu_names = dict(os.environ), machine.gpu_names()
 
 
 Collect = Callable[..., Collected]

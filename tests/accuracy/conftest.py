@@ -4,7 +4,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,6 @@ class Client:
         self._lock = threading.Lock()
         self._is_open = True
         self.sizes: list[int] = []
-        self.most_in_flight = 0
         self.most_rows_in_flight = 0
         self.order: list[int] = []
         threading.Thread(target=self._answer, daemon=True).start()
@@ -53,7 +51,6 @@ class Client:
         with self._lock:
             self.sizes.append(len(data))
             self._waiting.append((callback, answer))
-            self.most_in_flight = max(self.most_in_flight, len(self._waiting))
             rows = sum(len(pending.as_numpy(toy.OUTPUT)) for _, pending in self._waiting)  # type: ignore[arg-type, misc]
             self.most_rows_in_flight = max(self.most_rows_in_flight, rows)
 
@@ -80,16 +77,14 @@ Connect = Callable[..., tuple[Client, Server]]
 
 
 @pytest.fixture
-def connect(tmp_path: Path) -> Iterator[Connect]:
+def connect() -> Iterator[Connect]:
     clients: list[Client] = []
-    log = tmp_path / "server.log"
-    log.write_text("began\nthe last words\n")
 
     def connect(
         change: Callable[[Answer], Answer | Exception | None] = lambda answer: answer,
     ) -> tuple[Client, Server]:
         clients.append(Client(change))
-        return clients[-1], Server("embedded", "127.0.0.1:1", "2.51.0", log, clients[-1])
+        return clients[-1], Server("embedded", "127.0.0.1:1", "2.51.0", None, clients[-1])
 
     yield connect
     for client in clients:

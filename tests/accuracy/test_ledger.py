@@ -20,7 +20,6 @@ from fixtures.accuracy.stages import StageAnswers, Stages
 from fixtures.errors import ProofError
 from fixtures.spec import Arrays, Case, Samples
 from reports.record import files, per_sample
-from reports.record.per_sample import Part
 from reports.record.schema import Accuracy, Limit
 from tests import examples as records
 from tests import toy
@@ -338,37 +337,23 @@ def test_worst_samples_are_listed(one: Case, served: np.ndarray, labelled: bool,
     assert [item for item, _reason in listed] == items
 
 
-def a_file(**changes: object) -> per_sample.SampleScores:
-    """The samples of the sample record."""
-    record = records.record()
-    fields: dict[str, object] = {
-        "case": record.case,
-        "digest": record.build.digest,
-        "ids": tuple(f"s{i}" for i in range(500)),
-        "scores": {"top-1": dict.fromkeys(per_sample.STAGES, (1.0,) * 500)},
-        "worst": (per_sample.Sample("s7", "low top-1", (Part("text", "Label", "class 3"),)),),
-    }
-    return per_sample.SampleScores(**(fields | changes))  # type: ignore[arg-type]
+def sample_scores(count: int, stage: str = "served", scored: int = 500) -> per_sample.SampleScores:
+    """Scores for a number of samples of the record of the examples, which has 500."""
+    record, ids = records.record(), tuple(f"s{i}" for i in range(count))
+    scores = {"top-1": {stage: (1.0,) * scored}}
+    return per_sample.SampleScores(record.case, record.build.digest, ids, scores, ())
 
 
-@pytest.mark.parametrize(
-    ("change", "key"),
-    [
-        ({"ids": ("only",)}, "scores.top-1.framework"),
-        ({"scores": {"top-1": {"guessed": (1.0,) * 500}}}, "scores.top-1.guessed"),
-        ({"schema": 99}, "schema"),
-    ],
-)
-def test_inconsistent_samples_file_names_the_key(tmp_path: Path, change: dict[str, object], key: str) -> None:
+@pytest.mark.parametrize(("count", "stage"), [(499, "framework"), (500, "guessed")])
+def test_inconsistent_samples_file_names_the_key(tmp_path: Path, count: int, stage: str) -> None:
     path = tmp_path / "x.samples.json"
-    per_sample.write(a_file(**change), path)
-    with pytest.raises(files.RecordError, check=lambda error: key in str(error)):
+    per_sample.write(sample_scores(count, stage), path)
+    with pytest.raises(files.RecordError, check=lambda error: f"scores.top-1.{stage}" in str(error)):
         per_sample.read(path)
 
 
-def test_samples_of_another_dataset_are_ignored(tmp_path: Path) -> None:
-    path = per_sample.path_of(records.record().case, tmp_path)
-    changes: list[tuple[dict[str, object], bool]] = [({"ids": (), "scores": {}}, False), ({}, True)]
-    for change, is_own in changes:
-        per_sample.write(a_file(**change), path)
-        assert (per_sample.record_samples(records.record(), tmp_path) is not None) is is_own
+@pytest.mark.parametrize(("count", "is_own"), [(499, False), (500, True)])
+def test_samples_of_another_dataset_are_ignored(tmp_path: Path, count: int, is_own: bool) -> None:
+    record = records.record()
+    per_sample.write(sample_scores(count, scored=count), per_sample.path_of(record.case, tmp_path))
+    assert (per_sample.record_samples(record, tmp_path) is not None) is is_own

@@ -13,7 +13,7 @@ from fixtures.accuracy.stages import evaluate_in_process, reference_on
 from fixtures.errors import AccuracyError
 from fixtures.frameworks.pytorch_conversion import network_and_inputs
 from fixtures.models import all_models
-from fixtures.spec import Arrays, ConversionJob, Model, Tensor, Tolerance, Weights
+from fixtures.spec import Arrays, ConversionJob, Model, Tensor, Tolerance
 from reports.record.schema import Conversion
 from tests import toy
 from tests.toy import compare_conversion
@@ -86,7 +86,6 @@ def test_reference_runs_on_device_for_new_and_reused_builds(device: Any, is_buil
     assert device != "cpu" or reference.network is weights.network, "a copy would take its memory twice"
 
 
-COUNT = 40
 LARGE, LENGTH = "LARGE__1", "LENGTH__2"
 SPREAD = float(toy.rows(range(COUNT)).std(axis=0).min())
 """The least spread of a column over the samples; LARGE has a hundred times as much."""
@@ -113,7 +112,6 @@ def found(
     emulated: Change | None = None,
     precision: str = "fp32",
     tolerance: Tolerance | None = None,
-    weights: Weights | None = None,
     of: Callable[[Arrays], Arrays] = outputs,
     **changes: Any,
 ) -> Conversion:
@@ -131,7 +129,7 @@ def found(
 
     return compare_conversion(
         toy.case(model(of, **changes), precision, tolerance or Tolerance(0.01, 0.95, "chosen")),
-        weights or toy.weights(),
+        toy.weights(),
         changing(change),
         toy.samples(COUNT),
         8,
@@ -212,8 +210,6 @@ def test_incomparable_outputs_are_an_error(name: str, change: Callable[[Arrays],
     ("errors", "costs", "times", "cost"),
     [
         ((0.001, 0.0015), (0.001, 0.001), 1.5, 0.001),
-        ((0.0015, 0.001), (0.001, 0.001), 1.5, 0.001),
-        ((1.3, 0.2), (1.0, 0.1), 2, 0.1),
         ((0.2, 1.3), (0.1, 1.0), 2, 0.1),
     ],
 )
@@ -326,25 +322,3 @@ def test_class_may_differ_only_if_scores_tie(gap: float, passed: bool) -> None:
         off(0.1)(batch, number)
 
     assert not found(and_moved, of=classified, tolerance=tolerance).passed
-
-
-@pytest.mark.parametrize(("wrong", "passed"), [(0, True), (3, False)])
-def test_integer_only_model_is_judged_by_decisions(wrong: int, passed: bool) -> None:
-    """Also with random weights."""
-    label_model = toy.model(
-        outputs=(Tensor(LENGTH, "INT64", ()),), keep=lambda outputs: outputs, decide=lambda kept: kept[LENGTH]
-    )
-
-    def classes(inputs: Arrays) -> Arrays:
-        return {LENGTH: inputs[toy.INPUT].argmax(axis=1)}
-
-    def others(inputs: Arrays) -> Arrays:
-        return {LENGTH: classes(inputs)[LENGTH] + (np.arange(len(inputs[toy.INPUT])) < wrong)}
-
-    weights = toy.weights(network=classes, trained=False)
-    case = toy.case(label_model, tolerance=Tolerance(0.01, 0.95, "chosen"))
-    result = compare_conversion(case, weights, others, toy.samples(COUNT), COUNT)
-
-    assert result.relative_error is None
-    assert result.agreement_limit == 0.95
-    assert result.passed is passed

@@ -11,7 +11,7 @@ from tritonclient.utils import deserialize_bytes_tensor
 from fixtures.accuracy import through_server
 from fixtures.accuracy.compare_answers import expect
 from fixtures.accuracy.ledger import accuracy_ledger, score_each_sample
-from fixtures.accuracy.precision_cost import PrecisionCost, output_limits
+from fixtures.accuracy.precision_cost import output_limits
 from fixtures.accuracy.stage_comparison import StageComparison
 from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.accuracy.through_server import evaluate_through_server, mixed_batches
@@ -171,6 +171,7 @@ def test_ledger_catches_swapped_rows(connect: Connect) -> None:
 
 
 SECOND, COUNTS = "PROBABILITIES", "COUNTS"
+THREE = Tensor(toy.OUTPUT, "FP32", (4,)), Tensor(SECOND, "FP32", (4,)), Tensor(COUNTS, "INT64", (1,))
 
 
 def three_outputs(inputs: Arrays) -> Arrays:
@@ -190,11 +191,9 @@ def served_ledger(
     served: Callable[[Arrays], Arrays],
     precision: str = "fp32",
     tolerance: Tolerance | None = None,
-    cost: PrecisionCost | None = None,
 ) -> Accuracy:
     """The ledger of a model whose server computes something other than the file in process."""
-    outputs = tuple(Tensor(name, dtype, shape) for name, dtype, shape in THREE)
-    case = toy.case(toy.model(outputs=outputs), precision, tolerance)
+    case = toy.case(toy.model(outputs=THREE), precision, tolerance)
 
     def change(answer: Answer) -> Answer:
         sent = answer.as_numpy(toy.OUTPUT)
@@ -207,13 +206,10 @@ def served_ledger(
     converted = evaluate_in_process("converted", case.model, three_outputs, samples, 8, with_outputs=True)
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
-    limits = output_limits(case, cost, elements, COUNT, None, same_file=True)
+    limits = output_limits(case, None, elements, COUNT, None, same_file=True)
     last = evaluate_through_server(server, case, samples, 4, converted=converted, limits=limits)
     stages = (framework, converted, last)
     return accuracy_ledger(case, samples, stages, score_each_sample(case, samples, stages))
-
-
-THREE = [(toy.OUTPUT, "FP32", (4,)), (SECOND, "FP32", (4,)), (COUNTS, "INT64", (1,))]
 
 
 def test_equal_served_outputs_pass_and_are_recorded(connect: Connect) -> None:

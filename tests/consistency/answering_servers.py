@@ -16,18 +16,17 @@ import numpy as np
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
-from fixtures.accuracy.compare_answers import AnswerLimits
 from fixtures.consistency.served import LoneAnswers, ServedModel, lone_answers
 from fixtures.measure.load_data import LoadData
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.messages import raw_content
 from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint, Tensor
-from tests import toy
+from fixtures.spec import Tensor
+from tests.consistency import stand_in
+from tests.consistency.stand_in import LIMITS
 
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 IDS = ["a", "b", "c"]
-LIMITS = AnswerLimits(1e-4, 1e-4, 1.0)
 ALONE: LoneAnswers = lone_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, LIMITS)
 Answer = Callable[[Any, grpc.ServicerContext], Any]
 
@@ -53,19 +52,24 @@ def careful(request: Any, context: grpc.ServicerContext) -> Any:
 Handlers = dict[str, grpc.RpcMethodHandler]
 
 
+def handler(name: str, answer: Answer) -> grpc.RpcMethodHandler:
+    """The handler of a call, by the name of its messages."""
+    return grpc.unary_unary_rpc_method_handler(
+        answer,
+        getattr(service_pb2, f"{name}Request").FromString,
+        getattr(service_pb2, f"{name}Response").SerializeToString,
+    )
+
+
 @contextmanager
 def served_by(
     answer: Answer, http_address: str | None = None, more: Handlers | None = None
 ) -> Iterator[ServedModel]:
     """A model on a gRPC server with this answer to inferences, and `more` handlers."""
     handlers = {
-        "ModelInfer": grpc.unary_unary_rpc_method_handler(
-            answer, service_pb2.ModelInferRequest.FromString, service_pb2.ModelInferResponse.SerializeToString
-        ),
-        "ServerLive": grpc.unary_unary_rpc_method_handler(
-            lambda _request, _context: service_pb2.ServerLiveResponse(live=True),
-            service_pb2.ServerLiveRequest.FromString,
-            service_pb2.ServerLiveResponse.SerializeToString,
+        "ModelInfer": handler("ModelInfer", answer),
+        "ServerLive": handler(
+            "ServerLive", lambda _request, _context: service_pb2.ServerLiveResponse(live=True)
         ),
         **(more or {}),
     }
@@ -76,15 +80,9 @@ def served_by(
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     client = grpc_client(address)
-    model = dataclasses.replace(
-        toy.job(LoadPoint("online", 1, 1)).model,
-        inputs=(Tensor("IN", "FP32", (4,)),),
-        outputs=(Tensor("OUT", "FP32", (4,)),),
-    )
     try:
         connection = Server("embedded", address, "2.51.0", None, client, http_address=http_address)
-        data = LoadData(Path(), IDS, {"IN": ROWS})
-        yield ServedModel(connection, "toy", model, data, 4, LIMITS)
+        yield stand_in.served_model(server=connection, data=LoadData(Path(), IDS, {"IN": ROWS}))
     finally:
         client.close()
         server.stop(None).wait()
@@ -134,13 +132,6 @@ class Memory:
         def unregister(request: Any, _context: grpc.ServicerContext) -> Any:
             self.regions.pop(request.name).close()
             return service_pb2.SystemSharedMemoryUnregisterResponse()
-
-        def handler(name: str, answer: Answer) -> grpc.RpcMethodHandler:
-            return grpc.unary_unary_rpc_method_handler(
-                answer,
-                getattr(service_pb2, f"{name}Request").FromString,
-                getattr(service_pb2, f"{name}Response").SerializeToString,
-            )
 
         names = {"SystemSharedMemoryRegister": register, "SystemSharedMemoryUnregister": unregister}
         return {name: handler(name, answer) for name, answer in names.items()}

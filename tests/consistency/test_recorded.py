@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.accuracy.compare_answers import Answer, AnswerLimits
+from fixtures.accuracy.compare_answers import AnswerLimits
 from fixtures.consistency import recorded
 from fixtures.consistency.recorded import RecordedAnswers
 from fixtures.consistency.served import AnswersBySample, ServedModel
@@ -51,11 +51,8 @@ def kept(tmp_path: Path) -> tuple[Path, RecordedAnswers]:
 
 def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> None:
     """Make the server give these answers."""
-
-    def ask(_model: ServedModel, requests: Any, _in_flight: int = 1) -> list[Answer]:
-        return [Answer(np.asarray(rows), {"OUT": outputs[rows], "TEXT": texts[rows]}) for rows in requests]
-
-    monkeypatch.setattr(recorded, "ask", ask)
+    server = stand_in.Server(lambda samples, _in_flight: {"OUT": outputs[samples], "TEXT": texts[samples]})
+    monkeypatch.setattr(recorded, "ask", server.ask)
 
 
 def test_recorded_answers_round_trip(

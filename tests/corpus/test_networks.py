@@ -1,7 +1,6 @@
 """Public ONNX files get the expected verdicts."""
 
 import subprocess
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,19 +10,6 @@ from tests.corpus.networks import NETWORKS, Network, downloaded
 from tests.corpus.verdicts import Found
 
 pytestmark = pytest.mark.campaign
-
-
-def _run(folder: Path, options: Mapping[str, Sequence[str]], precision: str = "fp32") -> dict[str, Found]:
-    """The suite's findings of networks, by name, from the options of each: first which it refuses before
-    anything runs, then all others in one run."""
-    selection = ("-k", f"onnx and {precision}", "-m", "not load")
-    findings = {name: verdicts.refused([*words, *selection]) for name, words in options.items()}
-    accepted = [word for name, words in options.items() if not findings[name].failed for word in words]
-    run = verdicts.run(folder, [*accepted, *selection], f"onnx-{precision}") if accepted else None
-    return {
-        name: finding if finding.failed or run is None else run.models[name]
-        for name, finding in findings.items()
-    }
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +23,12 @@ def of_packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     except subprocess.CalledProcessError as error:
         pytest.skip(f"the packages cannot be downloaded: {error.stderr.decode()[-300:]}")
     findings: dict[str, Found] = {}
-    for precision in ("fp32", "int8"):
-        options = {
-            network.name: _options_of(network, unpacked, folder)
-            for network in networks
-            if network.precision == precision
-        }
+    for precision in sorted({network.precision for network in networks}):
+        of_precision = (network for network in networks if network.precision == precision)
+        options = [word for network in of_precision for word in _options_of(network, unpacked, folder)]
         (folder / precision).mkdir()
-        findings |= _run(folder / precision, options, precision)
+        selection = ("-k", f"onnx and {precision}", "-m", "not load")
+        findings |= verdicts.run(folder / precision, [*options, *selection], f"onnx-{precision}").models
     return findings
 
 

@@ -14,7 +14,7 @@ from reports.record.schema import Record
 from tests.helpers import JunitTest, junit
 from tests.whole_runs.suite import suite
 
-ACCURACY, INPUT, INFRASTRUCTURE = "accuracy", "input", "infrastructure"
+ACCURACY, INFRASTRUCTURE = "accuracy", "infrastructure"
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,6 @@ class Expected:
     says: str = ""
     """A part of a failure's first line."""
 
-    def __str__(self) -> str:
-        tests = f" in {' or '.join(sorted(self.by))}" if self.by else ""
-        return f"{self.kind or 'passes'}{tests}{f', saying {self.says!r}' if self.says else ''}"
-
 
 PASSES, SKIPPED, ALIKE = Expected(), Expected("skipped"), Expected("alike")
 
@@ -46,9 +42,7 @@ class Found:
     """The reasons."""
     failed: dict[str, tuple[str, str]] = field(default_factory=dict)
     """The kind of each failure and the first line of its error."""
-    figures: dict[str, str] = field(default_factory=dict)
-    """The figures that passing tests printed."""
-    record: Record | None = None
+    record: Record | None = field(default=None, repr=False)
 
     def hold_to(self, expected: Expected) -> None:
         """Raises AssertionError, with the findings, unless they are as expected."""
@@ -66,15 +60,6 @@ class Found:
         if not right:
             raise AssertionError(f"expected: {expected}; found: {self}")
 
-    def __str__(self) -> str:
-        parts = [
-            f"test_{test} fails for {kind}: {sentence}" for test, (kind, sentence) in self.failed.items()
-        ]
-        figures = "; ".join(f"{test}: {text}" for test, text in self.figures.items())
-        parts += [f"{len(self.passed)} pass ({figures})"] if self.passed else []
-        parts += [f"test_{test} skips: {reason}" for test, reason in self.skipped.items()]
-        return "; ".join(parts)
-
 
 @dataclass(frozen=True)
 class Run:
@@ -90,15 +75,6 @@ def selected(request: pytest.FixtureRequest) -> set[str]:
     """The ids of the selected parameters of a module's tests, so that no other model is served."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
     return {item.callspec.id for item in items if item.module is request.module and hasattr(item, "callspec")}
-
-
-def refused(options: Sequence[str]) -> Found:
-    """A failure if the suite refuses these options before anything runs."""
-    done = suite("--collect-only", "-q", *options)
-    if done.status == 0:
-        return Found()
-    kind = INPUT if done.status == pytest.ExitCode.USAGE_ERROR else INFRASTRUCTURE
-    return Found(failed={"collect": (kind, done.text.strip()[-1000:])})
 
 
 def run(folder: Path, options: Sequence[str], format_: str = "asis") -> Run:
@@ -130,8 +106,6 @@ def found_in(folder: Path, format_: str) -> dict[str, Found]:
 def _note(finding: Found, name: str, test: JunitTest) -> None:
     if test.outcome == "passed":
         finding.passed.add(name)
-        if "figure" in test.properties:
-            finding.figures[name] = test.properties["figure"]
     elif test.outcome == "skipped":
         finding.skipped[name] = test.message
     else:

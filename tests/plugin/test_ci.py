@@ -1,15 +1,14 @@
 """Output for continuous integration: exit status, JUnit XML, job summary, annotations."""
 
 import json
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from reports.run import STATUS, Failure, annotation, fit_summary
-from tests.helpers import JunitTest, junit, run_pytest, run_pytest_here, write_benchmarks
+from reports.run import STATUS, Failure, Outcomes, annotation, fit_summary, status_of, status_sentence
+from tests.helpers import JunitTest, junit, run_pytest, write_benchmarks
 
 LOAD = "test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
 KINDS = "not given and (not online or (cpu-resnet50-micro-onnx-fp32 and c032))"
@@ -94,40 +93,17 @@ class Run:
         return junit(self.folder / "junit.xml")
 
 
-def prepare(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Write benchmarks that fail in every way, without a server; returns arguments for pytest, and GitHub's
-    environment variables."""
+def run(folder: Path, *arguments: str) -> Run:
+    """Run benchmarks that fail in every way, without a server, as a step of GitHub's actions."""
     (folder / "step.md").write_text("of an earlier command\n")
     environment = {
         "GITHUB_ACTIONS": "true",
         "GITHUB_STEP_SUMMARY": str(folder / "step.md"),
         "GITHUB_WORKSPACE": str(folder.parent),
     }
-    words = write_benchmarks(folder, BENCHMARKS)
-    return [*words, "--junitxml", str(folder / "junit.xml")], environment
-
-
-def run(folder: Path, *arguments: str) -> Run:
-    """Run the benchmarks in a separate process."""
-    words, environment = prepare(folder)
+    words = (*write_benchmarks(folder, BENCHMARKS), "--junitxml", str(folder / "junit.xml"))
     done = run_pytest(*words, *arguments, cwd=folder, **environment)
     return Run(done.returncode, done.stdout + done.stderr, folder)
-
-
-@pytest.fixture
-def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
-    """Run the benchmarks in this process."""
-
-    def run_in_process(folder: Path, *arguments: str) -> Run:
-        words, environment = prepare(folder)
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.chdir(folder)
-        capsys.readouterr()
-        status = run_pytest_here(*words, *arguments)
-        return Run(status, "".join(capsys.readouterr()), folder)
-
-    return run_in_process
 
 
 @pytest.fixture(scope="module")
@@ -156,15 +132,63 @@ def test_failures_reach_exit_status_and_junit(either: Run) -> None:
     }
 
 
+@pytest.mark.parametrize(("arguments", "has_trace"), [(("-n", "1"), False), (("--full-trace",), True)])
 def test_input_error_is_a_usage_error_with_optional_trace(
-    run_here: Callable[..., Run], tmp_path: Path
+    arguments: tuple[str, ...], has_trace: bool, tmp_path: Path
 ) -> None:
-    cases = (("short", run, ("-n", "1"), False), ("full", run_here, ("--full-trace",), True))
-    for name, run_benchmarks, arguments, has_trace in cases:
-        (tmp_path / name).mkdir()
-        done = run_benchmarks(tmp_path / name, "-k", "given", *arguments)
-        assert done.status == pytest.ExitCode.USAGE_ERROR, done.text
-        assert ("raise InputError" in done.text) is has_trace
+    done = run(tmp_path, "-k", "given", *arguments)
+    assert done.status == pytest.ExitCode.USAGE_ERROR, done.text
+    assert ("raise InputError" in done.text) is has_trace
+
+
+def failing(*kinds: str) -> Outcomes:
+    return Outcomes([Failure(kind, f"test_{kind}", "", None, None) for kind in kinds], passed=1)
+
+
+ABSENT = Counter({"needs an A100": 2})
+UNWRITTEN, UNREADABLE = ["summary.md"], ["a.json"]
+
+
+@pytest.mark.parametrize(
+    ("own", "outcomes", "status"),
+    [
+        (0, Outcomes(), 0),
+        (0, Outcomes(passed=1, skipped=ABSENT), 0),
+        (0, Outcomes(skipped=ABSENT), 5),
+        (0, Outcomes(passed=1, unreadable=UNREADABLE), 6),
+        (0, Outcomes(passed=1, missing=UNWRITTEN), 11),
+        (0, Outcomes(passed=1, unreadable=UNREADABLE, missing=UNWRITTEN), 11),
+        (1, Outcomes(passed=2), 1),
+        (1, failing("input"), 4),
+        (1, failing("speed"), 10),
+        (1, failing("input", "speed"), 10),
+        (1, replace(failing("speed"), unreadable=UNREADABLE), 10),
+        (1, failing("infrastructure"), 11),
+        (1, replace(failing("speed"), missing=UNWRITTEN), 11),
+        (1, failing("accuracy", "infrastructure", "speed"), 12),
+        (1, replace(failing("accuracy"), missing=UNWRITTEN), 12),
+        (1, replace(failing("speed"), others_failed=True, missing=UNWRITTEN), 1),
+        (2, failing("input"), 4),
+        (2, failing("input", "accuracy"), 12),
+        (2, Outcomes(passed=1, missing=UNWRITTEN), 2),
+        (3, failing("input", "accuracy"), 3),
+    ],
+)
+def test_status_is_of_the_worst_failure(own: int, outcomes: Outcomes, status: int) -> None:
+    assert status_of(own, outcomes) == status
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "is_said"),
+    [
+        (replace(failing("speed"), others_failed=True, status=1), False),
+        (Outcomes(skipped=ABSENT, passed=1), False),
+        (Outcomes(passed=3, status=int(pytest.ExitCode.INTERRUPTED)), True),
+        (Outcomes(skipped=ABSENT, status=5), True),
+    ],
+)
+def test_status_sentence_is_omitted_if_pytest_says_enough(outcomes: Outcomes, is_said: bool) -> None:
+    assert bool(status_sentence(outcomes)) is is_said
 
 
 # --- JUnit's XML -------------------------------------------------------------------------------------------
@@ -239,16 +263,16 @@ def test_oversized_summary_is_cut_between_lines() -> None:
     assert content.startswith(short.partition("\nCut here")[0])
 
 
-def test_summary_goes_to_named_file_alone(run_here: Callable[..., Run], tmp_path: Path) -> None:
-    done = run_here(tmp_path, "-k", "test_conversion", "--summary", str(tmp_path / "named.md"))
+def test_summary_goes_to_named_file_alone(tmp_path: Path) -> None:
+    done = run(tmp_path, "-k", "test_conversion", "--summary", str(tmp_path / "named.md"))
     assert done.status == 0, done.text
     assert "## tritonproof: 1 passed" in (tmp_path / "named.md").read_text()
     assert (tmp_path / "step.md").read_text() == "of an earlier command\n"
     assert "::error" not in done.text
 
 
-def test_unwritable_summary_is_reported(run_here: Callable[..., Run], tmp_path: Path) -> None:
-    done = run_here(tmp_path, "-k", "test_conversion", "--summary", "/dev/full")
+def test_unwritable_summary_is_reported(tmp_path: Path) -> None:
+    done = run(tmp_path, "-k", "test_conversion", "--summary", "/dev/full")
 
     assert done.status == STATUS["infrastructure"], done.text
     assert "/dev/full" in done.text
@@ -259,11 +283,7 @@ def test_unwritable_summary_is_reported(run_here: Callable[..., Run], tmp_path: 
 
 
 def test_benchmark_json_has_fields_that_other_tools_read(whole: Run) -> None:
-    data = json.loads((whole.folder / "new" / "benchmark.json").read_text())
-    assert data["machine_info"]
-    assert isinstance(data["commit_info"], dict)
-    assert re.match(r"\d{4}-\d\d-\d\dT", data["datetime"])
-    (entry,) = data["benchmarks"]
+    (entry,) = json.loads((whole.folder / "new" / "benchmark.json").read_text())["benchmarks"]
     assert entry["fullname"] == f"benchmarks/test_all.py::{LOAD}"
     stats = entry["stats"]
     assert (stats["mean"], stats["median"], stats["rounds"]) == (pytest.approx(0.02), pytest.approx(0.02), 3)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -53,11 +54,9 @@ def test_cpu_cases_are_converted_first_in_test_order(
 def test_workers_are_limited_by_cases_cores_and_memory(
     jobs: int, cores: int, gib: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Memory:
-        available = gib * 2**30
-
+    memory = SimpleNamespace(available=gib * 2**30)
     monkeypatch.setattr(machine, "cores", lambda: cores)
-    monkeypatch.setattr(converting.psutil, "virtual_memory", Memory)
+    monkeypatch.setattr(converting.psutil, "virtual_memory", lambda: memory)
     assert worker_count(jobs) == workers
 
 

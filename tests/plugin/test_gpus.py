@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from fixtures.host import machine
 from tests.helpers import Collect, Collected
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
 
@@ -20,20 +19,6 @@ NAMES = {
 }
 
 
-class Seen:
-    """The CUDA variables and GPU names that tests of a run see."""
-
-    def __init__(self) -> None:
-        self.variables: dict[str, str | None] = {}
-        self.names: tuple[str, ...] = ()
-
-    def pytest_collection_finish(self) -> None:
-        self.variables = {
-            name: os.environ.get(name) for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-        }
-        self.names = machine.gpu_names()
-
-
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     """A machine with a T4, followed by three A100s of two models."""
@@ -42,17 +27,6 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     fake.capabilities = {T4: (7, 5)}
     with in_place_of_nvml(fake, monkeypatch):
         yield fake
-
-
-@pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
-    """Observations of the latest run of `collect`."""
-    observer = Seen()
-    main = pytest.main
-    monkeypatch.setattr(
-        pytest, "main", lambda arguments, plugins: main(arguments, plugins=[*plugins, observer])
-    )
-    return observer
 
 
 def skip_reasons(collected: Collected) -> dict[str, set[str]]:
@@ -85,7 +59,6 @@ def skip_reasons(collected: Collected) -> dict[str, set[str]]:
 )
 def test_run_sees_only_its_gpus(
     nvml: Nvml,
-    seen: Seen,
     collect: Collect,
     monkeypatch: pytest.MonkeyPatch,
     visible: str | None,
@@ -94,27 +67,18 @@ def test_run_sees_only_its_gpus(
 ) -> None:
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    collect(*arguments)
-    assert seen.variables == {
-        "CUDA_VISIBLE_DEVICES": ",".join(used) or None,
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID" if used else None,
-    }
-    assert not used or seen.names == tuple(NAMES[uuid] for uuid in used)
+    collected = collect(*arguments)
+    assert collected.environment.get("CUDA_VISIBLE_DEVICES") == (",".join(used) or None)
+    assert collected.environment.get("CUDA_DEVICE_ORDER") == ("PCI_BUS_ID" if used else None)
+    assert not used or collected.gpu_names == tuple(NAMES[uuid] for uuid in used)
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == visible, "what the run set is gone with it"
 
 
-def test_header_names_targets_and_used_gpus(nvml: Nvml, collect: Collect) -> None:
-    single, several = (collect("-v", "--target", "a100,h100", "--gpus", count).text for count in ("1", "2"))
-    assert "target: a100, h100 (not on this machine); " in single
-    assert FIRST_A100 in single
-    assert SECOND_A100 not in single
-    assert f"{FIRST_A100}, {SECOND_A100}" in several
-
-
-def test_known_gpu_is_preferred_to_an_unknown_one(nvml: Nvml, seen: Seen, collect: Collect) -> None:
+def test_known_gpu_is_preferred_to_an_unknown_one(nvml: Nvml, collect: Collect) -> None:
     nvml.names = NAMES | {T4: "NVIDIA DGX Display"}
-    assert collect().targets == {"a100"}
-    assert seen.variables["CUDA_VISIBLE_DEVICES"] == FIRST_A100
+    collected = collect()
+    assert collected.targets == {"a100"}
+    assert collected.environment["CUDA_VISIBLE_DEVICES"] == FIRST_A100
 
 
 def test_second_gpu_kind_skips_with_reason(nvml: Nvml, collect: Collect) -> None:
@@ -169,13 +133,14 @@ def test_case_on_several_gpus_skips_without_any_gpu(nvml: Nvml, collect: Collect
 
 @pytest.mark.parametrize(("visible", "used"), [(None, "MIG-1"), ("MIG-2", "MIG-2"), ("0", "MIG-1")])
 def test_mig_slice_is_a_target_of_its_own(
-    nvml: Nvml, seen: Seen, collect: Collect, monkeypatch: pytest.MonkeyPatch, visible: str | None, used: str
+    nvml: Nvml, collect: Collect, monkeypatch: pytest.MonkeyPatch, visible: str | None, used: str
 ) -> None:
     nvml.uuids = (FIRST_A100,)
     nvml.instances = {FIRST_A100: ["MIG-1", "MIG-2"]}
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert collect().targets == {"mig"}
-    assert (seen.variables["CUDA_VISIBLE_DEVICES"], seen.names) == (used, (NAMES[used],))
+    collected = collect()
+    assert collected.targets == {"mig"}
+    assert (collected.environment["CUDA_VISIBLE_DEVICES"], collected.gpu_names) == (used, (NAMES[used],))
     assert "MIG" in str(skip_reasons(collect("--target", "a100"))["a100"])
     assert collect("--gpus", "2").status == pytest.ExitCode.USAGE_ERROR

@@ -1,16 +1,11 @@
-"""A test that fails without a result is recorded as failed, which hides later speeds; the kind of a
-failure is noted too."""
+"""A test that fails without a result is recorded as failed, which hides later speeds."""
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from fixtures.errors import AccuracyError
 from fixtures.host.machine import own_run
-from fixtures.plugin import recorder
 from reports.record import files
 from reports.text.publishable import Publishable, publishable
 from tests import examples
@@ -114,10 +109,3 @@ def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
 
     assert not record.failures
     assert record.accuracy is not None
-
-
-@pytest.mark.parametrize(("folder", "noted"), [("benchmarks", [("failure", "accuracy")]), ("tests", [])])
-def test_failure_kind_is_noted_only_on_benchmarks(folder: str, noted: list[tuple[str, str]]) -> None:
-    item: Any = SimpleNamespace(path=Path("/somewhere") / folder / "test_speed.py", user_properties=[])
-    recorder.note_kind(item, AccuracyError(""))
-    assert item.user_properties == noted

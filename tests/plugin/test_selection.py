@@ -1,4 +1,4 @@
-"""Cases by hardware, default selection and order."""
+"""Cases by hardware, default selection, order and shards."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ from fixtures.plugin.selection import is_selected, positive_words
 from fixtures.plugin.stages import stage_of
 from fixtures.spec import Case, Target
 from reports import published
-from tests.helpers import ROOT, WITHOUT, Collect
+from tests.helpers import ROOT, WITHOUT, Collect, Collected
 
 
 @pytest.mark.parametrize(
@@ -30,19 +30,13 @@ from tests.helpers import ROOT, WITHOUT, Collect
         ("NVIDIA A100-SXM4-80GB", "a100"),
         ("A100-PCIE-40GB", "a100"),
         ("NVIDIA X999", "gpu"),
-        ("NVIDIA A30", "a30"),
-        ("NVIDIA A40", "a40"),
         ("Tesla T4", "t4"),
-        ("Tesla V100-SXM2-32GB", "v100"),
         ("NVIDIA L4", "l4"),
         ("NVIDIA L40S", "l40s"),
         ("NVIDIA L40", "gpu"),
-        ("NVIDIA H100 80GB HBM3", "h100"),
         ("NVIDIA H200", "h200"),
-        ("NVIDIA B200", "b200"),
         ("NVIDIA GeForce RTX 4090", "gpu"),
         ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", "mig"),
-        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", "mig"),
         (None, "cpu"),
     ],
 )
@@ -210,8 +204,6 @@ def test_omitted_full_size_models_are_listed(collect: Collect) -> None:
     ("paths", "arguments", "fix"),
     [
         (("benchmarks",), ("-k", "search"), "--latency-budget-ms"),
-        (("benchmarks",), ("-k", "cpu-resnet50-micro-onnx-fp32 and search"), "--latency-budget-ms"),
-        (("benchmarks",), ("-k", "soak"), "--soak"),
         (("benchmarks/test_search.py",), (), "--latency-budget-ms"),
         (("benchmarks",), ("-k", "test_build"), "--convert-only"),
         (("benchmarks",), ("-k", "recorded"), "--answers"),
@@ -266,3 +258,50 @@ def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:
 
     assert len(tests) > 8
     assert not [(test, word) for test in tests for word in words if word in test]
+
+
+# --- shards: each test is in exactly one, though machines do not communicate ----------------------------------
+
+ON_CPU = ("--target", "cpu")
+
+
+def shards(collect: Collect, count: int, *arguments: str) -> list[Collected]:
+    return [collect("--shard", f"{number}/{count}", *arguments) for number in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(
+    ("count", "arguments"),
+    [
+        (1, ON_CPU),
+        (4, ON_CPU),
+        (2, (*ON_CPU, "-m", "not load")),
+        (3, ("--target", "cpu,t4", "-k", "resnet50 and not int8", "--batches", "1,2,4")),
+    ],
+    ids=["one", "all", "-m", "two targets"],
+)
+def test_shards_have_each_selected_test_once(
+    count: int, arguments: tuple[str, ...], collect: Collect
+) -> None:
+    whole = collect(*arguments)
+    collected = shards(collect, count, *arguments)
+
+    assert sorted(name for shard in collected for name in shard.names) == sorted(whole.names)
+    for number, shard in enumerate(collected, 1):
+        assert shard.status == 0
+        assert shard.names == [name for name in whole.names if name in set(shard.names)], "in their order"
+        summary = f"shard {number} of {count}: {len(shard.names)} of {len(whole.names)} tests"
+        assert summary in shard.text
+    cases = [
+        {item.callspec.params["case"].key for item in shard.selected}  # type: ignore[attr-defined]
+        for shard in collected
+    ]
+    assert sum(map(len, cases)) == len(set.union(*cases)), "the tests of a case stay in one shard"
+
+
+def test_empty_shard_passes_but_empty_selection_does_not(collect: Collect) -> None:
+    collected = shards(collect, 4, *ON_CPU, "-k", "resnet50-micro and onnx")
+
+    assert sorted(bool(shard.names) for shard in collected) == [False, False, True, True]
+    assert {shard.status for shard in collected} == {0}
+    nothing = collect(*ON_CPU, "-k", "no-such-case", "--shard", "1/2")
+    assert nothing.status == pytest.ExitCode.NO_TESTS_COLLECTED

@@ -17,7 +17,6 @@ from fixtures.build import runtimes
 from fixtures.cases import cases_of
 from fixtures.host import locks
 from fixtures.host.targets import CPU
-from fixtures.paths import SUITE
 from fixtures.run import models, serving
 from fixtures.run.case_run import CaseRun
 from fixtures.run.models import ModelRun, once, peek
@@ -120,9 +119,3 @@ def test_loading_shares_the_machine_and_running_does_not(
 
         assert held == dict.fromkeys(["load", "samples", "reference", "converted", "server"], True)
         assert not is_held(), "nobody could measure beside what only runs"
-
-
-def test_only_paths_module_computes_root() -> None:
-    computed = re.compile(r"__file__\)(\.resolve\(\))?\.(parents\[[1-9]\]|parent\.parent\.parent)")
-    modules = [path for path in (SUITE / "fixtures").rglob("*.py") if computed.search(path.read_text())]
-    assert modules == [SUITE / "fixtures" / "paths.py"]

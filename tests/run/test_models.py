@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.models import all_models
 from fixtures.run.models import models_of
 from tests.helpers import Collect, settings
 from tests.user_models import networks
@@ -14,29 +13,25 @@ from tests.user_models.repositories import COMPLETING, IN_PARTS, code, config, w
 from tests.user_models.written_files import write
 
 
-def models(names: list[str]) -> set[str]:
-    """The models, of the suite or of these tests, in the names of tests."""
-    known = [*(model.name for model in all_models()), "mine"]
-    return {model for model in known for name in names if f"[cpu-{model}-onnx" in name}
-
-
 def test_only_given_models_run_unless_others_are_named(tmp_path: Path, collect: Collect) -> None:
     file = write(tmp_path / "mine.py", "mine")
-    base = ("--models", str(file), "--target", "cpu")
 
-    assert models(collect(*base).names) == {"mine"}
-    assert models(collect(*base, "-k", "onnx and fp32").names) == {"mine"}
-    collected = collect(*base, "-k", "onnx and fp32 and (mine or resnet50-micro)")
-    assert models(collected.names) == {"mine", "resnet50-micro"}
-    assert "mine" not in models(collect("--target", "cpu").names)
+    def cases(*words: str) -> set[str]:
+        return collect("--models", str(file), "--target", "cpu", *words).cases("test_conversion")
+
+    mine, other = "cpu-mine-onnx-fp32", "cpu-resnet50-micro-onnx-fp32"
+    assert {case.split("-")[1] for case in cases()} == {"mine"}
+    assert cases("-k", "onnx and fp32") == {mine}
+    assert cases("-k", "onnx and fp32 and (mine or resnet50-micro)") == {mine, other}
+    assert mine not in collect("--target", "cpu").cases("test_conversion")
 
 
 def test_large_given_models_run_on_cpu_and_gpu_targets(tmp_path: Path, collect: Collect) -> None:
     file = write(tmp_path / "mine.py", "mine", micro=False)
 
-    assert models(collect("--models", str(file), "--target", "cpu").names) == {"mine"}
-    collected = collect("--models", str(file), "--target", "a100")
-    assert any("a100-mine-onnx-fp32" in name for name in collected.names)
+    for target in ("cpu", "a100"):
+        collected = collect("--models", str(file), "--target", target)
+        assert f"{target}-mine-onnx-fp32" in collected.cases("test_conversion")
 
 
 def test_broken_model_file_is_a_usage_error(tmp_path: Path, collect: Collect) -> None:

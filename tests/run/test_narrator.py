@@ -177,16 +177,6 @@ def test_note_stays_and_rest_clears_the_line(live: Live) -> None:
     assert screen.seen() == ["collected 2 items", "  built in 3 s", "test_a PASSED"]
 
 
-def test_seconds_tick_while_idle(live: Live) -> None:
-    progress, screen = live(tick_s=0.01)
-
-    progress.say("convert")
-
-    assert screen.seen() == ["  convert 0 s"]
-    wait_until(lambda: screen.seen() != ["  convert 0 s"])
-    progress.rest()
-
-
 @pytest.mark.parametrize(
     ("verbosity", "left"),
     [

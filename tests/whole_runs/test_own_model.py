@@ -11,9 +11,8 @@ import torch
 
 from reports.text.publishable import publishable
 from tests.whole_runs.conftest import PAGE
-from tests.whole_runs.suite import suite
+from tests.whole_runs.suite import FAST, suite
 
-FAST = ("--point-budget-s", "0.5", "--batches", "8", "--concurrencies", "4")
 NETWORK = """
 from torch import nn
 
@@ -28,27 +27,22 @@ class Net(nn.Module):
 """
 
 
-@pytest.fixture(scope="module")
-def page() -> str:
-    return PAGE.read_text()
+def python_of_page() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def python_of(page: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-
-
-def test_page_shows_code_and_score_of_new_model(page: str, biopsy: Path) -> None:
+def test_page_shows_code_and_score_of_new_model(biopsy: Path) -> None:
     """The page shows the score that the text of the limit states."""
-    shown_there, _ = python_of(page)
+    shown_there, _ = python_of_page()
     (stated,) = re.findall(r"reaches ([\d.]+) %", shown_there)
 
     assert biopsy.read_text().endswith(shown_there)
-    assert f"{stated} % framework" in page
+    assert f"{stated} % framework" in PAGE.read_text()
 
 
 @pytest.mark.campaign
 def test_own_network_passes_when_edited_as_documented(
-    page: str, biopsy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    biopsy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its labels are its own decisions, so all are right."""
     (tmp_path / "net.py").write_text(NETWORK)
@@ -61,7 +55,7 @@ def test_own_network_passes_when_edited_as_documented(
     text = biopsy.read_text().replace("(30,)", "(1, 28, 28)").replace("(2,)", "(10,)")
     text = text.replace("import torch\n", "import torch\n    from net import Net\n", 1)
     text = re.sub(r"self\.layers = .+", "self.layers = Net()", text).replace("layers[0]", "layers.body[0]")
-    _, functions = python_of(page)
+    _, functions = python_of_page()
     replacements = {function.partition("(")[0]: function for function in functions.strip().split("\n\n\n")}
     text = "\n\n\n".join(replacements.pop(part.partition("(")[0], part) for part in text.split("\n\n\n"))
     assert not replacements
@@ -79,4 +73,4 @@ def test_own_network_passes_when_edited_as_documented(
     for name in ("onnx", "ts-trace", "pt2"):
         record = publishable(done.record(f"cpu-biopsy-{name}-fp32"))
         assert not record.no_speed
-        assert len(record.loads) == 2
+        assert len(record.loads) == 3

@@ -40,20 +40,17 @@ def test_best_point_is_measured_in_process(first: Run) -> None:
     assert record.price_per_hour == 0.09
     (efficiency,) = record.efficiency
     best = max(record.loads, key=lambda load: load.throughput_per_s.value)
-    assert (efficiency.scenario, efficiency.batch, efficiency.concurrency) == (
-        best.scenario,
-        best.batch,
-        best.concurrency,
-    )
+    point = best.scenario, best.batch, best.concurrency
+    assert (efficiency.scenario, efficiency.batch, efficiency.concurrency) == point
     assert efficiency.flops_per_inference == pytest.approx(2 * (30 * 64 + 64 * 2), rel=0.01)
     assert efficiency.pairs >= 5
 
 
 def test_workers_share_cases_without_loss(tmp_path: Path) -> None:
     """Two workers of xdist run two networks with other settings of the deployment."""
-    for name in ("left", "right"):
-        write_network(tmp_path / f"{name}.onnx")
-    files = [word for name in ("left", "right") for word in ("--onnx", f"{name}={tmp_path / name}.onnx")]
+    network = tmp_path / "network.onnx"
+    write_network(network)
+    files = ("--onnx", f"left={network}", "--onnx", f"right={network}")
     settings = ("--deployment", "instances=2,max_queue_delay_us=100,preferred_batch_sizes=4+8")
     options = ("-n", "2", "-k", "onnx and (accuracy or (left and offline))", *settings, *FAST)
 
