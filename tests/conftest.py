@@ -1,5 +1,6 @@
 """Fixtures that several tests of the suite itself share: tiny models, servers, and processes to clean up."""
 
+import collections.abc
 import contextlib
 import dataclasses
 import functools
@@ -117,6 +118,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return next((number for number, is_there in enumerate(starts) if is_there), len(_SLOWEST))
 
     items.sort(key=lambda item: (place(item), item.path))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> collections.abc.Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Each xdist worker starts to collect in a different folder. In a fresh checkout pytest has to rewrite
+    all files' assertions, which takes seconds; workers reuse the files that others have rewritten."""
+    report = yield
+    worker = getattr(collector.config, "workerinput", None)
+    if worker is not None and collector.path == Path(__file__).parent and report.passed:
+        number, workers = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+        first_folder = len(report.result) * number // workers
+        report.result = report.result[first_folder:] + report.result[:first_folder]
+    return report
 
 
 @pytest.hookimpl(optionalhook=True)
