@@ -55,13 +55,12 @@ def test_changes_of_a_node_are_applied_here(tmp_path: Path) -> None:
     assert (tmp_path / "a40" / "case.json").read_bytes() == b"new"
 
 
+TWIN = {"gpu_uuids": ("GPU-2",)}
+
+
 @pytest.mark.parametrize(
     ("other", "in_fleet", "kept"),
-    [
-        ({"gpu_uuids": ("GPU-2",)}, True, [1, 4]),
-        ({"gpu_uuids": ("GPU-2",), "cores": 3}, True, [4]),
-        ({"gpu_uuids": ("GPU-2",)}, False, [4]),
-    ],
+    [(TWIN, True, [1, 4]), (TWIN | {"cores": 3}, True, [4]), (TWIN, False, [4])],
 )
 def test_case_moved_to_twin_keeps_earlier_points(
     tmp_path: Path, other: dict[str, Any], in_fleet: bool, kept: list[int]
@@ -70,8 +69,8 @@ def test_case_moved_to_twin_keeps_earlier_points(
     machine = structs.replace(record().machine, gpu_uuids=("GPU-1",))
     start = Start("offline", 1.0, 2.0, 3.0)
     for batch, here in ((1, machine), (4, structs.replace(machine, **other))):
-        loads = [load("offline", batch, 10.0)]
-        change = functools.partial(record_file.with_results, starts=(start,), loads=tuple(loads))
+        loads = (load("offline", batch, 10.0),)
+        change = functools.partial(record_file.with_results, starts=(start,), loads=loads)
         stored = record_file.update(record(loads=(), machine=here), tmp_path, change, in_fleet=in_fleet)
 
     assert [point.batch for point in stored.loads] == kept

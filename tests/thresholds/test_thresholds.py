@@ -92,9 +92,8 @@ def test_point_verdict_follows_its_budget(
 def test_limit_of_unmeasurable_metric_is_refused(tmp_path: Path) -> None:
     parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*-int8"\nlimits.top-1 = 0.8\n')
 
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, check=lambda error: "asked.toml: entry 1: limits.top-1" in error.where):
         parsed.check_measured(INT8, "top-1 needs --dataset toy=PATH")
-    assert "asked.toml: entry 1: limits.top-1" in raised.value.where
     parsed.check_measured(INT8, None)
     parsed.check_measured(CASE, "top-1 needs --dataset toy=PATH")
 
@@ -123,10 +122,8 @@ def test_limit_of_unmeasurable_metric_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_mistake_names_file_and_fix(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, check=lambda error: str(tmp_path / "asked.toml") in error.where):
         thresholds(tmp_path, text)
-    assert str(tmp_path / "asked.toml") in raised.value.where
-    assert raised.value.fix
 
 
 def test_mistake_names_its_entry(tmp_path: Path) -> None:
