@@ -168,7 +168,6 @@ FAULTS: list[tuple[Callable[[Path], object], str]] = [
         for line in LINES
     ),
     (lambda root: write_list(root, lambda all_: [x for x in all_ if SHORT[1] not in x]), "metadata.csv"),
-    (lambda root: (root / SOUND).unlink(), SOUND.name),
     (lambda root: write_sound(root / SOUND, rate=16_000), SOUND.name),
     (lambda root: (root / SOUND).write_bytes((root / SOUND).read_bytes()[:1000]), SOUND.name),
 ]
@@ -182,3 +181,9 @@ def test_other_data_set_is_refused_as_ljspeech(
     spoil(dataset)
     with pytest.raises(InputError, check=lambda e: e.where.startswith(str(dataset)) and at in e.where):
         list(fastpitch.speech("evaluation", dataset).labels)
+
+
+def test_missing_sound_is_an_error_before_evaluation(dataset: Path) -> None:
+    (dataset / SOUND).unlink()
+    with pytest.raises(InputError, check=lambda error: error.where == str(dataset / SOUND)):
+        fastpitch.speech("evaluation", dataset)
