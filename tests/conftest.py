@@ -83,7 +83,7 @@ first of all the file that takes two minutes."""
 _OF_TENSORFLOW = (
     "tests/efficiency/test_operations.py",
     "tests/formats/test_tf_formats.py",
-    "tests/frameworks/test_sound_weights.py",
+    "tests/frameworks/test_checkpoints.py",
     "tests/models/test_micro.py",
     "tests/models/test_resnet50_tf.py",
     "tests/train/",

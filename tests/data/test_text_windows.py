@@ -74,17 +74,6 @@ def test_answer_keeps_spelling_of_paragraph() -> None:
         assert text_windows.project(normalised, original) == expected
 
 
-def test_question_without_valid_span_is_answered_as_in_original() -> None:
-    reading = prepare(ARTICLES, VOCABULARY, SMALL)
-    logits = np.zeros((2, len(reading.windows), SMALL.sequence), np.float32)
-    logits[:, :, :20] = 9  # the best 20 are all in the question
-    kept = text_windows.best_positions(*logits)
-    first = {window.first for window in reading.windows if window.first > 21}
-    assert first
-    answered = text_windows.predictions(kept, reading)
-    assert "empty" in answered.values()
-
-
 def test_spans_are_best_ordered_pair_within_length() -> None:
     generator = np.random.default_rng(0)
     starts, ends = generator.normal(0, 1, (2, 40, 128)).astype(np.float32)

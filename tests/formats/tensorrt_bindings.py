@@ -113,12 +113,5 @@ def names_of(distribution: str, version: str, folder: Path) -> Names:
 
 def _functions_of_nvinfer(library: Path) -> list[str]:
     """The C functions of TensorRT that its bindings call, by names such as `create...` and `get...`."""
-    return sorted(
-        {
-            name.decode()
-            for name in re.findall(
-                rb"\0((?:create|get|init)(?:Infer|Nv|Lib|Plugin|Builder|Logger)\w+)(?=\0)",
-                library.read_bytes(),
-            )
-        }
-    )
+    pattern = rb"\0((?:create|get|init)(?:Infer|Nv|Lib|Plugin|Builder|Logger)\w+)(?=\0)"
+    return sorted({name.decode() for name in re.findall(pattern, library.read_bytes())})

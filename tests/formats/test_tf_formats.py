@@ -31,8 +31,6 @@ SETTINGS = {
     "inputs": "x",
     "outputs": "y,largest",
 }
-
-
 samples_of = functools.partial(conftest.samples_of, shape=(8, 8, 3))
 
 

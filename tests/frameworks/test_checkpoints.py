@@ -1,14 +1,18 @@
-"""Reading PyTorch checkpoints never runs their code."""
+"""Reading checkpoints never runs their code, and refuses impossible weights with file, tensor and fix."""
 
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 
 from fixtures.errors import InputError
 from fixtures.frameworks.pytorch import read_checkpoint
+from fixtures.models import all_models
+from fixtures.spec import Model
 
 WEIGHTS = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2)}
 
@@ -61,3 +65,57 @@ NO_CHECKPOINT: dict[str, Callable[[Path], object]] = {
 def test_non_checkpoint_is_refused(put: Callable[[Path], object], tmp_path: Path) -> None:
     put(tmp_path / "x.pt")
     refused(tmp_path / "x.pt")
+
+
+# --- weights ------------------------------------------------------------------------------------------------
+
+KERNEL = {
+    "resnet50-micro": "layer1.0.conv2.weight",
+    "resnet50-tf-micro": "resnet50/btlnck_block_0_0/bottleneck_2/conv2d/kernel",
+}
+MODELS = {model.name: model for model in all_models() if model.name in KERNEL}
+"""One for each framework, as all of a framework read weights in one way."""
+
+
+def spoilt(model: Model, folder: Path, **changes: np.ndarray) -> Path:
+    """A file of the committed weights, with some replaced."""
+    assert model.weights is not None
+    path = folder / "spoilt.safetensors"
+    save_file({**load_file(model.weights), **changes}, path)
+    return path
+
+
+def with_one_that_is(value: np.float32) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda kernel: np.where(np.arange(kernel.size).reshape(kernel.shape) == 3, value, kernel)
+
+
+FAULTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "NaN": with_one_that_is(np.float32(np.nan)),
+    "infinity": with_one_that_is(np.float32(np.inf)),
+    "one value": lambda kernel: np.full_like(kernel, 0.5),
+    # Quantised weights mean nothing without their scales.
+    "whole numbers": lambda kernel: (100 * kernel).astype(np.int8),
+    # Infinite to the network, whose weights are FP32.
+    "64 bits": lambda kernel: kernel.astype(np.float64) * 1e300,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_impossible_weights_are_refused(model: Model, fault: str, tmp_path: Path) -> None:
+    assert model.weights is not None
+    key = KERNEL[model.name]
+    path = spoilt(model, tmp_path, **{key: FAULTS[fault](load_file(model.weights)[key])})
+
+    with pytest.raises(InputError, check=lambda error: error.where == str(path) and key in error.what):
+        model.load(path)
+
+
+def test_fresh_norms_and_zero_biases_are_accepted(tmp_path: Path) -> None:
+    model = MODELS["resnet50-micro"]
+    assert model.weights is not None
+    state = load_file(model.weights)
+    fresh = {key: np.zeros_like(values) for key, values in state.items() if key.endswith("bias")}
+    fresh |= {key: np.ones_like(values) for key, values in state.items() if "bn" in key and "weight" in key}
+
+    assert model.load(spoilt(model, tmp_path, **fresh)).trained

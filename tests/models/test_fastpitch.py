@@ -101,6 +101,13 @@ def kept(mels: list[np.ndarray], frames: int = 6) -> dict[str, np.ndarray]:
     }
 
 
+def test_missing_frames_are_an_error_against_framework() -> None:
+    framework, shorter = kept([mel_of(-3, -3, -3, -3)]), kept([mel_of(-3, -3, -3)])
+    missing = pytest.approx([np.log(1e-5) ** 2 / 4])
+    assert fastpitch.to_framework(framework, None, shorter) == missing
+    assert fastpitch.to_framework(shorter, None, framework) == missing
+
+
 def test_only_full_size_aligns_frames_with_reference() -> None:
     served, references = kept([mel_of(1, 1, 2, 4)]), [mel_of(1, 2, 4, 4)]
     assert MICRO.metrics[0].score(served, references, served) == pytest.approx([(0 + 1 + 4 + 0) / 4])

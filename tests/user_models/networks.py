@@ -133,12 +133,12 @@ def words(path: Path) -> Path:
     return _save(path, graph)
 
 
-def rows(folder: Path, count: int) -> Path:
-    """`count` samples for `linear`, a file each."""
+def rows(folder: Path, count: int, shape: tuple[int, ...] = (4,)) -> Path:
+    """`count` samples of a shape, a file each."""
     folder.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(1)
     for number in range(count):
-        np.save(folder / f"{number:02d}.npy", generator.standard_normal(4).astype(np.float32))
+        np.save(folder / f"{number:02d}.npy", generator.standard_normal(shape).astype(np.float32))
     return folder
 
 

@@ -21,17 +21,9 @@ TEXTS = np.array([["yes"], ["nö"], ["perhaps"], [""]])
 MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]
 
 
-def grids(folder: Path, count: int) -> Path:
-    """`count` samples for the network without batches, a file each."""
-    folder.mkdir()
-    for number, values in enumerate(np.random.default_rng(1).standard_normal((count, 3, 4))):
-        np.save(folder / f"{number:02d}.npy", values.astype(np.float32))
-    return folder
-
-
 def without_batches(folder: Path) -> Model:
     path = networks.without_batch(folder / "net.onnx")
-    return model_of("mine", NetworkOptions(path, grids(folder / "samples", 12)))
+    return model_of("mine", NetworkOptions(path, networks.rows(folder / "samples", 12, (3, 4))))
 
 
 def of_texts(folder: Path) -> Model:
