@@ -275,7 +275,7 @@ def test_wrong_text_fails_and_its_sample_is_named() -> None:
     limits = output_limits(case, None, {"TEXT": 3}, 3, None, same_file=True)
     comparison = StageComparison(expect(["a", "b", "c"], {"TEXT": texts}), limits, "served", "in process it")
 
-    comparison.add({"TEXT": np.array([[b"one"], [b"another"], [b"three"]], object)}, range(3))
+    comparison.add({"TEXT": np.array([[b"three"], [b"one"], [b"another"]], object)}, [2, 0, 1])
 
     (result,) = comparison.outputs
     assert (within_limits(result), result.sample) == (False, "b")
