@@ -29,11 +29,14 @@ class Answer:
         return self._outputs.get(name)
 
 
-class Client:
-    """Answers requests in random order from a thread of its own. `change` takes each answer, and returns it,
-    spoilt or not, an exception, or None for no answer at all."""
+Change = Callable[[Answer], Answer | Exception | None]
+"""Takes each answer, and returns it, spoilt or not, an exception, or None for no answer at all."""
 
-    def __init__(self, change: Callable[[Answer], Answer | Exception | None] = lambda answer: answer) -> None:
+
+class Client:
+    """Answers requests in random order from a thread of its own."""
+
+    def __init__(self, change: Change) -> None:
         self._change = change
         self._waiting: list[tuple[Callable[..., None], Answer]] = []
         self._lock = threading.Lock()
@@ -80,9 +83,7 @@ Connect = Callable[..., tuple[Client, Server]]
 def connect() -> Iterator[Connect]:
     clients: list[Client] = []
 
-    def connect(
-        change: Callable[[Answer], Answer | Exception | None] = lambda answer: answer,
-    ) -> tuple[Client, Server]:
+    def connect(change: Change = lambda answer: answer) -> tuple[Client, Server]:
         clients.append(Client(change))
         return clients[-1], Server("embedded", "127.0.0.1:1", "2.51.0", None, clients[-1])
 

@@ -203,36 +203,23 @@ def test_warmup_promises_only_for_matching_shape(
     assert warmup_batch(text_format.Parse(text, ModelConfig()), rows) == promised
 
 
-Server = Callable[[Any], str]
-"""Returns why it refuses a request; empty if it answers."""
+def serve(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
+    """Start a server that takes batches of these sizes alone; returns the requests that it receives."""
+    received: list[Any] = []
+
+    def send(_job: Any, requests: Iterable[Any]) -> list[Reply]:
+        received[:] = requests
+        return [
+            Reply(answer_to(request)) if request.inputs[0].shape[0] in sizes else Reply(None, "not this size")
+            for request in received
+        ]
+
+    monkeypatch.setattr(declared, "send", send)
+    return received
 
 
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[Server], list[Any]]:
-    """`serve(refuses)`: start a server that refuses so; returns the requests that it receives."""
-
-    def start(refuses: Server) -> list[Any]:
-        received: list[Any] = []
-
-        def send(_job: Any, requests: Iterable[Any]) -> list[Reply]:
-            received[:] = requests
-            return [
-                Reply(None, why) if (why := refuses(request)) else Reply(answer_to(request))
-                for request in received
-            ]
-
-        monkeypatch.setattr(declared, "send", send)
-        return received
-
-    return start
-
-
-def takes(*sizes: int) -> Server:
-    return lambda request: "" if request.inputs[0].shape[0] in sizes else "too many"
-
-
-def test_batches_of_every_size_and_one_more_are_sent(serve: Any) -> None:
-    received = serve(takes(1, 2, 3, 4))
+def test_batches_of_every_size_and_one_more_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    received = serve(monkeypatch, 1, 2, 3, 4)
     result = declared.largest_batch(served_model(count=3))
 
     assert (result.wrong, result.requests) == ("", 5)
@@ -257,17 +244,17 @@ def test_batches_of_every_size_and_one_more_are_sent(serve: Any) -> None:
     ],
 )
 def test_undeclared_batch_sizes_fail(
-    serve: Any, largest: int, sizes: tuple[int, ...], wrong: int | None
+    monkeypatch: pytest.MonkeyPatch, largest: int, sizes: tuple[int, ...], wrong: int | None
 ) -> None:
-    serve(takes(*sizes))
+    serve(monkeypatch, *sizes)
     text = declared.largest_batch(served_model(largest=largest)).wrong
 
     assert (f"a batch of {wrong}" in text) is (wrong is not None)
     assert bool(text) is (wrong is not None)
 
 
-def test_model_without_batching_has_no_largest_batch(serve: Any) -> None:
-    received = serve(takes())
+def test_model_without_batching_has_no_largest_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    received = serve(monkeypatch)
     result = declared.largest_batch(served_model(batched=False))
 
     assert (result.wrong, result.requests, received) == ("", 0, [])

@@ -40,8 +40,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         server = Server(model)
         for module in (repeat_checks, served):
             monkeypatch.setattr(module, "ask", server.ask)
-        replaced = {key: changes.pop(key) for key in ("first_answer", "kernels_may_change") if key in changes}
-        toy = dataclasses.replace(served_model(count, **changes), limits=limits, **replaced)
+        toy = served_model(count, limits=limits, **changes)
         lone = served.ask_one_by_one(toy)
         server.asked.clear()
         return getattr(repeat_checks, name)(toy, lone), server

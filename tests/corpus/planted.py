@@ -149,14 +149,9 @@ FAULTS = [
     *_planted("message_at_random", [1 / 20], [CONVERSATION], scheduling=_DECOUPLED),
 ]
 CONTROLS = [
-    *map(
-        _honest,
-        ("plain", "prices", "identifiers", "masked", "boxes", "narrow", "classes", "labelled", "tied"),
-    ),
-    *map(
-        _honest, ("rare", "half", "half_noisy", "half_outputs", "kernels", "kernel_prices", "texts", "biased")
-    ),
-    *map(_honest, ("pictures", "maps")),
+    *map(_honest, ("plain", "prices", "identifiers", "masked", "boxes", "narrow", "classes", "labelled")),
+    *map(_honest, ("tied", "rare", "half", "half_noisy", "half_outputs", "kernels", "kernel_prices")),
+    *map(_honest, ("texts", "biased", "pictures", "maps")),
     _honest("plain", instances=2),
     *(_honest(answers, "noise", 1e-7) for answers in ("plain", "boxes", "rare", "pictures")),
     *(_honest(answers, "noise", 3e-8) for answers in ("prices", "narrow")),

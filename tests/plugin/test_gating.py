@@ -5,7 +5,6 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +24,9 @@ TEST = """
     from benchmarks.test_load import test_online
     from fixtures.consistency.served import ask_one_by_one
     from tests import examples
-    from tests.plugin.test_gating import SEEN
+    from tests.plugin.test_gating import RUNS
+
+    SEEN = RUNS[-1]
 
     @pytest.fixture(scope="session")
     def run(run):
@@ -77,21 +78,19 @@ class Seen:
             self.errors[report.nodeid.partition("::")[2].partition("[")[0]] = str(report.longrepr)
 
 
-SEEN: Any = SimpleNamespace()
-"""The observations of the current run; its test file imports this name."""
+RUNS: list[Seen] = []
+"""The observations of each run; its test file takes the last."""
 
 
 @pytest.fixture
 def seen() -> Iterator[Seen]:
     with with_memory(Memory()) as model:
-        observer = Seen(model)
-        vars(SEEN).update({name: getattr(observer, name) for name in ("model", "loaded", "gates")})
-        yield observer
+        RUNS.append(Seen(model))
+        yield RUNS[-1]
 
 
 def run(seen: Seen, folder: Path, *arguments: str) -> int:
     """Run the tests of one case; returns the exit status."""
-    SEEN.load = seen.load
     file = folder / "benchmarks" / "test_all.py"
     file.parent.mkdir()
     file.write_text(textwrap.dedent(TEST))

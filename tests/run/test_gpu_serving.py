@@ -25,7 +25,7 @@ from fixtures.run.case_settings import deployment_of
 from fixtures.run.models import ModelRun
 from fixtures.serve.server_spec import ContainerImage
 from fixtures.spec import Case
-from reports.record.schema import Estimate, Load
+from reports.record.schema import Estimate
 from tests import examples
 from tests.helpers import settings
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
@@ -80,9 +80,6 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     def find(case: Case, *_arguments: Any) -> Any:
         return SimpleNamespace(case=case, digest="0f3c", folder=tmp_path / str(case))
 
-    def reference_load(*_arguments: Any) -> Load:
-        return examples.load("online", 8, 100.0)
-
     def beside(*_arguments: Any) -> None:
         SEEN["servers beside"] = SEEN["servers"]
 
@@ -100,7 +97,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr(models, "reference_on", lambda *_arguments: Opened())
     monkeypatch.setattr(repository, "find", find)
-    monkeypatch.setattr(interleaved, "reference_load", reference_load)
+    monkeypatch.setattr(interleaved, "reference_load", lambda *_arguments: examples.load("online", 8, 100.0))
     monkeypatch.setattr(efficiency, "in_use", lambda build, **_report: contextlib.nullcontext(build))
     monkeypatch.setattr(efficiency, "_measure", beside)
     SEEN.clear()

@@ -108,9 +108,9 @@ def live(reporter: types.SimpleNamespace) -> Iterator[Live]:
     """Start a narrator on a terminal of so many columns, beside pytest's reporter; returns both."""
     started: list[tuple[Narrator, Terminal]] = []
 
-    def start(columns: int = 80, **options: Any) -> tuple[Narrator, Terminal]:
+    def start(columns: int = 80) -> tuple[Narrator, Terminal]:
         screen = Terminal(columns)
-        started.append((Narrator(screen.write_end, live=True, reporter=reporter, **options), screen))
+        started.append((Narrator(screen.write_end, live=True, reporter=reporter), screen))
         return started[-1]
 
     yield start
@@ -225,7 +225,7 @@ def test_closed_output_does_not_fail_the_run(is_live: bool, reporter: types.Simp
 
 def test_forgotten_narrator_ends_its_thread() -> None:
     earlier = set(threading.enumerate())
-    progress = Narrator(2, live=False, tick_s=0.01)
+    progress = Narrator(2, live=False, quiet_s=0.01)
     (thread,) = set(threading.enumerate()) - earlier
 
     del progress

@@ -43,16 +43,11 @@ def test_ended_run_leaves_no_process_and_keeps_measurements(
     how: signal.Signals, given: tuple[str, ...], household: Household, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    run = household.start(
-        command(
-            *(*given, "-v", "-k", f"{GIVEN} and (accuracy or online)", *FAST[4:]),
-            # The signal comes in the middle of its passes.
-            *("--precision-target", "0.01", "--point-budget-s", "60"),
-            repos=tmp_path / "repos",
-            results=tmp_path,
-        ),
-        log,
-    )
+    # The signal comes in the middle of its passes.
+    precise = ("--precision-target", "0.01", "--point-budget-s", "60")
+    selected = (*given, "-v", "-k", f"{GIVEN} and (accuracy or online)", *FAST[4:])
+    words = command(*selected, *precise, repos=tmp_path / "repos", results=tmp_path)
+    run = household.start(words, log)
     path = tmp_path / "cpu" / f"{GIVEN}.json"
     wait_until(lambda: path.is_file() and '"unfinished"' in path.read_text(), 600, log.read_text)
     started, segments = list[psutil.Process](), set[tuple[Path, int]]()
