@@ -2,14 +2,17 @@
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fixtures.accuracy.compare_answers import Answer, AnswerLimits, Mismatch, compare, expect
 from fixtures.consistency import reproducer
+from fixtures.run.proving import reproduce
 from fixtures.spec import Tensor
-from tests import toy
+from tests import examples, toy
 
 ROWS = {
     "IN": np.arange(8, dtype=np.float32).reshape(2, 4),
@@ -68,3 +71,15 @@ def test_first_wrong_answer_is_kept_with_its_request() -> None:
     assert (list(mismatch.batch), mismatch.row) == (["c", "a"], 1)
     np.testing.assert_array_equal(mismatch.given["OUT"], given[1])
     np.testing.assert_array_equal(mismatch.expected["OUT"], expected.outputs["OUT"][0])
+
+
+def test_answer_to_no_sample_of_the_case_has_no_reproducer(tmp_path: Path) -> None:
+    """Such as a sample without an optional input."""
+    other = dataclasses.replace(FOUND, batch=["toy-000 without MORE"])
+    run: Any = SimpleNamespace(
+        case=toy.case(),
+        samples=toy.samples(),
+        mismatches={"repeated": other},
+        settings=SimpleNamespace(results=tmp_path),
+    )
+    assert reproduce(run, examples.gate("repeated", "1 of 2 answers differs")) == ""

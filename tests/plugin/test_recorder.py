@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.host.machine import own_run
+from fixtures.plugin.stages import STAGES
 from reports.record import files
 from reports.text.publishable import Publishable, publishable
 from tests import examples
@@ -109,3 +110,8 @@ def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
 
     assert not record.failures
     assert record.accuracy is not None
+
+
+def test_failure_of_each_stage_that_asserts_answers_is_recorded() -> None:
+    proving = {name for name, stage in STAGES.items() if stage.proves}
+    assert proving == {"conversion", "accuracy", "answers", "recorded", "conversation", "reload", "against"}
