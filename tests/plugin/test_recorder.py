@@ -115,3 +115,8 @@ def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
 def test_failure_of_each_stage_that_asserts_answers_is_recorded() -> None:
     proving = {name for name, stage in STAGES.items() if stage.proves}
     assert proving == {"conversion", "accuracy", "answers", "recorded", "conversation", "reload", "against"}
+
+
+def test_model_of_sequences_has_no_stage_of_single_requests() -> None:
+    single = {name for name, stage in STAGES.items() if stage.sends_single_requests}
+    assert single == {"answers", "recorded", "reload", "search", "soak"}
