@@ -16,7 +16,7 @@ from reports.text.publishable import publishable
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
     result, deployed = soak(run)
-    published = publishable(recorder.keep(deployed.serving, soak=result))
+    published = publishable(recorder.keep(deployed.serving, soak=result)).soak
     if wrong := wrong_answers_text(result):
         raise AccuracyError(wrong)
     if leaking := leaks(result):
@@ -24,4 +24,5 @@ def test_soak(run: CaseRun, recorder: Recorder) -> None:
     if not_shown := unknown(result, "request"):
         fix = "soak it for longer, or while the machine does less else"
         raise NotAvailableError("; ".join(not_shown), where=run.case, fix=fix)
-    recorder.show_figure(soak_text(published.soak or result))
+    assert published is not None
+    recorder.show_figure(soak_text(published))
