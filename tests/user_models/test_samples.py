@@ -122,7 +122,11 @@ def test_tokenizer_pads_texts_to_one_length(pads: bool, tmp_path: Path) -> None:
     if not pads:
         with pytest.raises(InputError, check=lambda error: "pad_token" in error.fix):
             read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
-        (tmp_path / "model" / "tokenizer_config.json").write_text('{"pad_token": {"content": "[PAD]"}}')
+        settings = tmp_path / "model" / "tokenizer_config.json"
+        settings.write_text("[]")
+        with pytest.raises(InputError, check=lambda error: str(error.where) == str(settings)):
+            read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
+        settings.write_text('{"pad_token": {"content": "[PAD]"}}')
     samples = read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
     rows = samples.load([0, 1])
     assert rows["input_ids"].tolist() == [[1, 2, 0, 0], [1, 2, 2, 1]]
