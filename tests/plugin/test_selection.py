@@ -60,6 +60,24 @@ def test_full_size_models_run_on_cpu_only_if_named() -> None:
     assert is_selected(some_case(targets.recognise("NVIDIA H200"), micro=False), (), ())
 
 
+@pytest.mark.parametrize(
+    ("target", "words", "runs"),
+    [
+        ("cpu", "", False),
+        ("cpu", "onnx or int8", False),
+        ("cpu", "ts-script", True),
+        ("cpu", "resnet50-micro", True),
+        ("h200", "", True),
+    ],
+)
+def test_format_that_computes_like_another_runs_on_cpu_only_if_it_or_its_model_is_named(
+    target: str, words: str, runs: bool
+) -> None:
+    hardware = next(known for known in EVERY_TARGET if known.name == target)
+    case = next(case for case in cases.cases_of(hardware) if "resnet50-micro-ts-script" in str(case))
+    assert is_selected(case, positive_words(words), ()) == runs
+
+
 def test_model_may_exclude_a_format_or_precision() -> None:
     models = {model.name: model for model in all_models()}
     formats = {format_.mnemonic: format_ for format_ in all_formats()}
