@@ -30,7 +30,6 @@ from reports.text.publishable import publishable
 from tests import examples, toy
 from tests.conftest import DEPLOYMENT
 
-POINT = LoadPoint("offline", 1, 1)
 QUICK = MeasuringPlan(budget_s=0.1)
 RECORD = examples.record()
 
@@ -90,15 +89,18 @@ class Process:
         return rate_per_s
 
 
-def measure(request_s: float = 0.01, *, is_cold: bool = False, gpus: int = 1) -> tuple[Turns, int]:
+def measure(
+    request_s: float = 0.01, *, is_cold: bool = False, gpus: int = 1, batch: int = 1
+) -> tuple[Turns, int]:
     """Measure a point in turns with a worker; returns the number of runs of the load generator too."""
-    job, generator, process = toy.job(POINT, request_s=request_s), toy.LoadGenerator(), cast(Any, Process())
+    job = toy.job(LoadPoint("offline", batch, 1), request_s=request_s)
+    generator, process = toy.LoadGenerator(), cast(Any, Process())
 
     def run_pass(job: Job, _window_s: float) -> GeneratorRun:
         return generator.run_pass(job, 0.12)
 
     cold = [job] * is_cold
-    turns = interleaved.measure(job, process, 1, QUICK, run_pass=run_pass, gpus=gpus, cold=cold)
+    turns = interleaved.measure(job, process, batch, QUICK, run_pass=run_pass, gpus=gpus, cold=cold)
     return turns, len(generator.calls)
 
 
@@ -106,6 +108,12 @@ def test_two_gpus_are_compared_with_twice_one_in_process_once_it_has_compiled() 
     single, double = (measure(gpus=gpus)[0] for gpus in (1, 2))
     assert set(single.per_s["in_process"]) == {25.0}
     assert set(double.per_s["in_process"]) == {50.0}
+
+
+def test_rates_count_inferences_of_each_batch() -> None:
+    single, batched = (measure(batch=batch)[0].per_s for batch in (1, 8))
+    assert set(batched["in_process"]) == {200.0}
+    assert np.mean(batched["served"]) == pytest.approx(8 * np.mean(single["served"]), rel=0.2)
 
 
 @pytest.mark.parametrize(
