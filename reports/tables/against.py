@@ -1,6 +1,7 @@
 """Whether an upgrade is safe: each model beside the one it is to replace, or itself on another Triton."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
@@ -13,8 +14,6 @@ from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, T
 from reports.text.correctness import difference_text
 from reports.text.phrases import counted, first_of
 from reports.text.publishable import Publishable, name_of
-
-_NAMES_SHOWN = 8
 
 
 class _Row(NamedTuple):
@@ -35,15 +34,20 @@ def upgrade_verdict(record: Publishable) -> tuple[Verdict, str]:
         return "failed", "answers differ" if differs else "answers are wrong"
     comparisons, beside = _compared(record), record.against
     verdicts = [result.verdict for result in comparisons]
-    longer_p99s = sum(result.p99_is_longer for result in comparisons)
-    of_points = f"{len(comparisons)} load points"
-    reasons = [f"slower at {slower} of {of_points}"] if (slower := verdicts.count("failed")) else []
-    reasons += [f"p99 longer at {longer_p99s} of {of_points}"] if longer_p99s else []
-    if reasons := [*reasons, *(footprint_failures(beside) if beside else ())]:
-        return "failed", "; ".join(reasons)
-    unsettled = verdicts.count("not shown")
-    not_shown = [f"speed not settled at {unsettled} of {of_points}"] if unsettled else []
-    not_shown += [] if comparisons else ["its speed was not compared"]
+
+    def points(what: str, number: int) -> list[str]:
+        return [f"{what} at {number} of {len(comparisons)} load points"] if number else []
+
+    failures = [
+        *points("slower", verdicts.count("failed")),
+        *points("p99 longer", sum(result.p99_is_longer for result in comparisons)),
+        *(footprint_failures(beside) if beside else ()),
+    ]
+    if failures:
+        return "failed", "; ".join(failures)
+    not_shown = points("speed not settled", verdicts.count("not shown"))
+    if not comparisons:
+        not_shown.append("its speed was not compared")
     if beside and beside.warnings:
         not_shown.append(f"its log newly warns of {counted(len(beside.warnings), 'thing')}")
     if not_shown:
@@ -55,25 +59,24 @@ def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skip
     """Whether an upgrade is safe, judged by the records and the failed tests of a run."""
     verdicts = {name_of(record): upgrade_verdict(record) for record in records if record.against is not None}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
+    not_shown = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "not shown"}
     for test in failed:
-        case = test.partition("[")[2].rstrip("]")
+        function, _, case = test.rstrip("]").partition("[")
         if not any(case.startswith(name) for name in unsafe):
-            unsafe[case or test] = f"{test.partition('[')[0]} failed"
-    skipped_note = ""
-    if skipped:
-        skipped_note = f" {counted(skipped, 'test')} skipped: the reasons say what was not compared."
+            unsafe[case or test] = f"{function} failed"
+    note = f" {counted(skipped, 'test')} skipped: the reasons say what was not compared." if skipped else ""
     if unsafe:
-        return f"Not safe to upgrade: {_listed(unsafe)}.{skipped_note}"
+        return f"Not safe to upgrade: {_listed(unsafe)}.{note}"
     if not verdicts:
-        return f"Nothing says whether it is safe to upgrade: no model was compared.{skipped_note}"
-    if not_shown := {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "not shown"}:
-        return f"Not shown to be safe to upgrade: {_listed(not_shown)}.{skipped_note}"
+        return f"Nothing says whether it is safe to upgrade: no model was compared.{note}"
+    if not_shown:
+        return f"Not shown to be safe to upgrade: {_listed(not_shown)}.{note}"
     safe = "Safe to upgrade: the same answers, and none slower or costlier"
-    return f"{safe} (models compared: {len(verdicts)}).{skipped_note}"
+    return f"{safe} (models compared: {len(verdicts)}).{note}"
 
 
 def _listed(reasons: Mapping[str, str]) -> str:
-    return first_of([f"{name} ({reason})" for name, reason in reasons.items()], _NAMES_SHOWN)
+    return first_of([f"{name} ({reason})" for name, reason in reasons.items()], 8)
 
 
 def _apart(row: _Row) -> str | None:
@@ -82,14 +85,13 @@ def _apart(row: _Row) -> str | None:
 
 
 def _least_ratio(row: _Row) -> Cell | None:
-    return speed_cell(min(_compared(row.record), key=lambda one: one.ratio.value, default=None))
+    compared = _compared(row.record)
+    return speed_cell(min(compared, key=attrgetter("ratio.value"))) if compared else None
 
 
 def _largest_p99(row: _Row) -> Cell | None:
-    def p99(comparison: Comparison) -> float:
-        return comparison.p99_ratio.value if comparison.p99_ratio else 0.0
-
-    return p99_cell(max(_compared(row.record), key=p99, default=None))
+    compared = [comparison for comparison in _compared(row.record) if comparison.p99_ratio]
+    return p99_cell(max(compared, key=attrgetter("p99_ratio.value"))) if compared else None
 
 
 def _triton(row: _Row) -> str:
@@ -97,17 +99,12 @@ def _triton(row: _Row) -> str:
 
 
 def _both(
-    here: str,
-    there: str,
-    take: Callable[[ServedSide], Taken],
-    quantity: Quantity | None = None,
-    *,
-    is_optional: bool = True,
+    here: str, there: str, take: Callable[[ServedSide], Taken], quantity: Quantity | None = None
 ) -> list[Column[_Row]]:
     """A column of this server's, and one of the other's."""
     return [
-        Column(here, lambda row: take(row.against.here), quantity, is_optional=is_optional),
-        Column(there, lambda row: take(row.against.there), quantity, is_optional=is_optional),
+        Column(here, lambda row: take(row.against.here), quantity, is_optional=True),
+        Column(there, lambda row: take(row.against.there), quantity, is_optional=True),
     ]
 
 
@@ -120,7 +117,7 @@ _COLUMNS: Sequence[Column[_Row]] = (
     *_both("Precision shown", "Precision there", lambda side: side.precision.upper() or None),
     Column("Least speed, ratio", _least_ratio, RATIO, is_optional=True),
     Column("Largest p99, ratio", _largest_p99, RATIO, is_optional=True),
-    *_both("Ready in (s)", "Ready there", ready_s, DURATION, is_optional=False),
+    *_both("Ready in (s)", "Ready there", ready_s, DURATION),
     *_both("Memory (MiB)", "Memory there", memory_bytes, MEMORY),
     *_both("GPU memory (MiB)", "GPU memory there", gpu_memory_bytes, MEMORY),
     Column("New warnings", lambda row: len(row.against.warnings), COUNT),
@@ -132,14 +129,12 @@ def against_table(records: Sequence[Publishable]) -> Table:
     """A row for each model compared with the one it is to replace, and the new warnings below the table."""
     rows = [_Row(record, record.against) for record in records if record.against is not None]
     warnings = [(name_of(row.record), warning) for row in rows for warning in row.against.warnings]
+    note = (
+        "Ready: from the loading of the model to its first answer. Memory: what the server's processes keep. "
+        "Far more of either fails; a new warning has to be read."
+    )
     bullets = Bullets([f"{code(name)} newly warns: {code(warning)}" for name, warning in warnings])
-    return table(_COLUMNS, rows, notes=[_MEANING, bullets] if rows else [])
-
-
-_MEANING = (
-    "Ready: from the loading of the model to its first answer. Memory: what the server's processes keep. Far "
-    "more of either fails; a new warning has to be read."
-)
+    return table(_COLUMNS, rows, notes=[note, bullets] if rows else [])
 
 
 def against_section(record: Publishable) -> list[Block]:

@@ -1,5 +1,6 @@
 """All blocks of one case: its configuration, its load points, and what was measured beside them."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from reports.published import names_of
@@ -11,19 +12,17 @@ from reports.tables.against import against_section, against_table
 from reports.tables.soak import soak_section, soak_table
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table, table_of_texts
 from reports.text import correctness, phrases
-from reports.text.phrases import first_of
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import search_paragraph, warm_up_text
 
 
 def case_section(record: Publishable) -> list[Block]:
-    blocks: list[Block]
-    if record.conversation is not None:
-        heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
-        blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
-    else:
-        blocks = [block for scenario in ("offline", "online") for block in scenario_section(record, scenario)]
-    return [*blocks, *sections_beside_points(record)]
+    if record.conversation is None:
+        sections = (scenario_section(record, "offline"), scenario_section(record, "online"))
+        return [*itertools.chain(*sections), *sections_beside_points(record)]
+    heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
+    conversation = f"{correctness.conversation_text(record.conversation)}."
+    return [heading, conversation, *sections_beside_points(record)]
 
 
 def sections_beside_points(record: Publishable) -> list[Block]:
@@ -85,17 +84,15 @@ def _engine(record: Publishable) -> str:
 
 # --- the served configuration, by the names that NVIDIA published ------------------------------------------
 
-_BATCHER = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
-"""The dynamic batcher's settings. BERT's tables lack them, as only its offline scenario was published."""
-
 
 def parameters_table(record: Publishable, scenario: str) -> Table:
     """The settings behind every row of a scenario. If the model's source lists all its settings in one table,
     so does this one, and `configuration_list` has none."""
     published = names_of(record.case.model, scenario)
     names = published.parameters or published.configuration
-    if scenario == "online":
-        names += tuple(name for name in _BATCHER if name not in names)
+    if scenario == "online":  # BERT's tables lack the batcher's settings: its offline scenario was published
+        batcher = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
+        names += tuple(name for name in batcher if name not in names)
     return table_of_texts(("Parameter Name", "Parameter Value"), _settings(record, scenario, names))
 
 
@@ -181,9 +178,6 @@ def _start(record: Publishable, scenario: str) -> str:
     return f"{server}model load {DURATION.text(start.load_s)}, first request {first}{longest}"
 
 
-_IDS_SHOWN = 10
-
-
 def _stage(name: str) -> Column[Score]:
     def take(score: Score) -> str | None:
         value = getattr(score, name)
@@ -196,9 +190,7 @@ _LEDGER: Sequence[Column[Score]] = (
     Column("Metric", lambda score: score.metric),
     *map(_stage, ("framework", "converted", "served")),
     Column("Limit", lambda score: correctness.tightest_text(score) or None, is_right=True),
-    Column(
-        "Its source", lambda score: limit.source if (limit := correctness.tightest_limit(score)) else None
-    ),
+    Column("Its source", lambda score: getattr(correctness.tightest_limit(score), "source", None)),
     Column("Verdict", lambda score: "kept" if score.passed else "not kept"),
 )
 
@@ -210,7 +202,7 @@ _DISAGREEMENTS: Sequence[Column[Disagreement]] = (
     Column("Gained", lambda pair: pair.gained, COUNT),
     Column("Agreement", lambda pair: pair.agreement, AGREEMENT, with_unit=True),
     Column("Limit", lambda pair: pair.agreement_limit, AGREEMENT, with_unit=True),
-    Column("Samples", lambda pair: first_of(pair.samples, _IDS_SHOWN, count=pair.count) or None),
+    Column("Samples", lambda pair: phrases.first_of(pair.samples, 10, count=pair.count) or None),
 )
 
 
@@ -222,9 +214,9 @@ def _output(title: str, name: str) -> Column[OutputDifference]:
 
 
 def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> Table:
-    measures = {"differing": "integers that differ", "error": "error"}
+    kinds = {"differing": "integers that differ", "error": "error"}
     columns: Sequence[Column[OutputDifference]] = (
-        Column(f"Output, beside {beside}", lambda output: f"{output.output}, {measures[output.kind]}"),
+        Column(f"Output, beside {beside}", lambda output: f"{output.output}, {kinds[output.kind]}"),
         _output("Mean", "mean"),
         _output("Limit", "mean_limit"),
         _output("Largest, of the spread", "largest"),
@@ -235,9 +227,8 @@ def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> Table:
 
 
 def _apart(gate: AnswerGate) -> str | None:
-    return (
-        correctness.difference_text(gate.same) + correctness.answer_remarks(gate.same) if gate.same else None
-    )
+    same = gate.same
+    return correctness.difference_text(same) + correctness.answer_remarks(same) if same else None
 
 
 _GATES: Sequence[Column[AnswerGate]] = (
@@ -261,13 +252,12 @@ def accuracy_blocks(record: Record) -> list[Block]:
     elif conversion is None:
         blocks.append("The converted model was not compared with the framework.")
     else:
-        samples, verdict = COUNT.text(conversion.samples), "passed" if conversion.passed else "failed"
-        blocks.append(
-            f"Converted model in process against the framework, on {samples} samples: "
-            f"{correctness.conversion_text(conversion)}; {verdict}."
-        )
-    if conversion is not None:
-        blocks.append(_outputs_table("the framework's", conversion.outputs))
+        verdict = "passed" if conversion.passed else "failed"
+        blocks += [
+            f"Converted model in process against the framework, on {COUNT.text(conversion.samples)} samples: "
+            f"{correctness.conversion_text(conversion)}; {verdict}.",
+            _outputs_table("the framework's", conversion.outputs),
+        ]
     if record.conversation is not None:
         blocks.append(f"{correctness.conversation_text(record.conversation)}.")
     if accuracy is None or record.accuracy_missing:

@@ -2,47 +2,16 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from reports.published import column_of, names_of
-from reports.record import schema
-from reports.record.quantities import (
-    CLOCK,
-    COST,
-    COUNT,
-    ENERGY,
-    GIVEN_SHARE,
-    LATENCY,
-    LATENCY_BUDGET,
-    POWER,
-    PRICE,
-    RATIO,
-    SHARE,
-    SHARE_OF_SPEED,
-    SIZE,
-    THROUGHPUT,
-    WORK,
-    WORK_RATE,
-    Quantity,
-)
-from reports.record.verdicts import (
-    ALARM_CONFIDENCE,
-    BUDGET_WORDS,
-    CERTIFIED_BY,
-    certified_cell,
-    comparison_verdict,
-)
+from reports.record import quantities, schema, verdicts
+from reports.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT
 from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
+from reports.text import phrases, speed
 from reports.text.correctness import verified_answers_text
-from reports.text.phrases import (
-    backend_accelerator,
-    full_point_text,
-    point_text,
-    schedule_text,
-    sequence_length,
-)
+from reports.text.phrases import full_point_text, point_text
 from reports.text.publishable import Publishable, name_of
-from reports.text.speed import cost_per_million, fraction_of_peak, version_note
 
 
 class Point(NamedTuple):
@@ -74,17 +43,16 @@ def _component(name: str) -> Column[Point]:
     return Column(name, lambda row: row.load.components_ms.get(name), LATENCY)
 
 
+def _concurrency(row: Point) -> str | int:
+    return phrases.schedule_text(row.load) if row.load.request_rate_per_s else row.load.concurrency
+
+
 _PUBLISHED: Mapping[str, Column[Point]] = {
     "precision": Column("", lambda row: row.record.case.precision.upper()),
-    "accelerator": Column("", lambda row: backend_accelerator(row.record)),
-    "sequence_length": Column("", lambda row: sequence_length(row.record), is_right=True),
+    "accelerator": Column("", lambda row: phrases.backend_accelerator(row.record)),
+    "sequence_length": Column("", lambda row: phrases.sequence_length(row.record), is_right=True),
     "batch": Column("", lambda row: row.load.batch, COUNT, narrow="Batch"),
-    "concurrency": Column(
-        "",
-        lambda row: schedule_text(row.load) if row.load.request_rate_per_s else row.load.concurrency,
-        COUNT,
-        narrow="Concurrency",
-    ),
+    "concurrency": Column("", _concurrency, COUNT, narrow="Concurrency"),
     "throughput_per_s": Column("", lambda row: row.load.throughput_per_s, THROUGHPUT, narrow="Infer/s"),
     **{f"{name}_ms": _component(name) for name in schema.COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
@@ -110,16 +78,16 @@ def points_table(record: Publishable, scenario: str) -> Block:
 _AT: Column[Point] = Column("Load point", lambda row: point_text(row.load))
 
 
-def cost_cell(at: Point) -> Cell:
-    """The cost of a million inferences at a load point; `-` without a price."""
-    cost = cost_per_million(at.record, at.load)
-    cell = figure(COST, cost.amount if cost else None)
+def cost_cell(record: Publishable, load: schema.Load | None) -> Cell:
+    """The cost of a million inferences at a load point; `-` without one or without a price."""
+    cost = speed.cost_per_million(record, load) if load else None
+    cell = figure(quantities.COST, cost.amount if cost else None)
     if cost is None or cost.of_what == "correct inferences":
         return cell
     return dataclasses.replace(cell, text=f"{cell.text} (any)")
 
 
-def _gpu(title: str, name: str, quantity: Quantity, *, with_unit: bool = False) -> Column[Point]:
+def _gpu(title: str, name: str, quantity: quantities.Quantity, *, with_unit: bool = False) -> Column[Point]:
     def take(row: Point) -> float | None:
         return getattr(row.load.gpu, name, None)
 
@@ -127,12 +95,14 @@ def _gpu(title: str, name: str, quantity: Quantity, *, with_unit: bool = False) 
 
 
 RESOURCES: Sequence[Column[Point]] = (
-    _gpu("Joules per 1,000 inferences", "energy_j_per_1000", ENERGY),
-    _gpu("Mean power (W)", "power_w", POWER),
-    _gpu("GPU utilisation", "utilisation", SHARE, with_unit=True),
-    _gpu("GPU memory (MiB)", "memory_mib", SIZE),
-    _gpu("SM clock (MHz)", "sm_clock_mhz", CLOCK),
-    Column("Cost per million correct inferences", cost_cell, COST, is_optional=True),
+    _gpu("Joules per 1,000 inferences", "energy_j_per_1000", quantities.ENERGY),
+    _gpu("Mean power (W)", "power_w", quantities.POWER),
+    _gpu("GPU utilisation", "utilisation", quantities.SHARE, with_unit=True),
+    _gpu("GPU memory (MiB)", "memory_mib", quantities.SIZE),
+    _gpu("SM clock (MHz)", "sm_clock_mhz", quantities.CLOCK),
+    Column(
+        "Cost per million correct inferences", lambda row: cost_cell(*row), quantities.COST, is_optional=True
+    ),
 )
 """The resources that a load point takes. Add a line here for a new figure."""
 
@@ -149,8 +119,9 @@ def price_sentence(records: Sequence[schema.Record]) -> str:
     if not prices:
         return ""
     return (
-        f"Cost: at {' or '.join(map(PRICE.text, prices))} per hour of the machine. An inference counts as "
-        "correct by the served score; (any) is per million inferences of any kind, where no score is a share."
+        f"Cost: at {' or '.join(map(quantities.PRICE.text, prices))} per hour of the machine. An inference "
+        "counts as correct by the served score; (any) is per million inferences of any kind, where no score "
+        "is a share."
     )
 
 
@@ -164,8 +135,8 @@ def certified_table(record: Publishable, scenario: str) -> Table:
     names = dict.fromkeys(name for row in rows for name in row.load.certified)
     requests: Column[Point] = Column("Requests", lambda row: row.load.requests, COUNT)
     note = (
-        f"At most: with {levels} confidence, by the rule of {CERTIFIED_BY}, which counts requests as "
-        "independent of each other. `--certify 99` measures until there is a bound."
+        f"At most: with {levels} confidence, by the rule of {verdicts.CERTIFIED_BY}, which counts requests "
+        "as independent of each other. `--certify 99` measures until there is a bound."
     )
     columns = [_AT, requests, *(column for name in names for column in _certified(name))]
     return table(columns, rows, notes=[note])
@@ -177,101 +148,87 @@ def _certified(name: str) -> list[Column[Point]]:
 
     def bound(row: Point) -> Cell:
         percentile = row.load.certified.get(name)
-        return Cell(certified_cell(percentile), percentile.bound_ms if percentile else None)
+        return Cell(verdicts.certified_cell(percentile), percentile.bound_ms if percentile else None)
 
     return [Column(name, value, LATENCY), Column(f"{name} at most", bound, LATENCY)]
 
 
-class _ComposingRow(NamedTuple):
+# --- tables of the load points that have some part ---------------------------------------------------------
+
+_Part = TypeVar("_Part")
+
+
+@dataclasses.dataclass(frozen=True)
+class _PartOfPoint(Generic[_Part]):
+    """A part of a load point that not every point has, such as a comparison."""
+
+    record: Publishable
     load: schema.Load
-    model: schema.ComposingModel
+    part: _Part
 
 
-_COMPOSING: Sequence[Column[_ComposingRow]] = (
+_COMPOSING: Sequence[Column[_PartOfPoint[schema.ComposingModel]]] = (
     Column("Load point", lambda row: point_text(row.load)),
-    Column("Called model", lambda row: row.model.model),
-    Column("Calls", lambda row: Cell(f"{row.model.calls:.2f}", row.model.calls), COUNT),
-    Column("Queue (ms)", lambda row: row.model.queue_ms, LATENCY),
-    Column("Compute (ms)", lambda row: row.model.compute_ms, LATENCY),
+    Column("Called model", lambda row: row.part.model),
+    Column("Calls", lambda row: Cell(f"{row.part.calls:.2f}", row.part.calls), COUNT),
+    Column("Queue (ms)", lambda row: row.part.queue_ms, LATENCY),
+    Column("Compute (ms)", lambda row: row.part.compute_ms, LATENCY),
 )
 
 
 def composing_table(record: Publishable, scenario: str) -> Table:
-    rows = points_of(record, scenario)
-    called = [_ComposingRow(row.load, model) for row in rows for model in row.load.composing]
+    points = points_of(record, scenario)
+    rows = [_PartOfPoint(record, point.load, model) for point in points for model in point.load.composing]
     note = (
         "Called models: the mean of a request, by the server's statistics. What is called at the same time "
         "adds up to more than the request takes."
     )
-    return table(_COMPOSING, called, notes=[note])
+    return table(_COMPOSING, rows, notes=[note])
 
 
-class _BudgetRow(NamedTuple):
-    record: Publishable
-    load: schema.Load
-    budget: schema.LatencyBudget
-
-    @property
-    def latency(self) -> Cell:
-        latency = self.load.latency_ms[self.budget.percentile]
-        cell = figure(LATENCY, latency, "interval", self.budget.budget_ms, with_unit=True)
-        return dataclasses.replace(cell, text=f"{self.budget.percentile} {cell.text}")
+def _limited_latency(row: _PartOfPoint[schema.LatencyBudget]) -> Cell:
+    name, limit_ms = row.part.percentile, row.part.budget_ms
+    cell = figure(LATENCY, row.load.latency_ms[name], "interval", limit_ms, with_unit=True)
+    return dataclasses.replace(cell, text=f"{name} {cell.text}")
 
 
-_BUDGETS: Sequence[Column[_BudgetRow]] = (
+_BUDGETS: Sequence[Column[_PartOfPoint[schema.LatencyBudget]]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("At", lambda row: full_point_text(row.load)),
-    Column("Latency", lambda row: row.latency),
-    Column("Budget", lambda row: LATENCY_BUDGET.text(row.budget.budget_ms)),
-    Column("Verdict", lambda row: BUDGET_WORDS[row.budget.verdict]),
-    Column("Budget from", lambda row: row.budget.source),
+    Column("Latency", _limited_latency),
+    Column("Budget", lambda row: quantities.LATENCY_BUDGET.text(row.part.budget_ms)),
+    Column("Verdict", lambda row: verdicts.BUDGET_WORDS[row.part.verdict]),
+    Column("Budget from", lambda row: row.part.source),
 )
 
 
 def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
-    kept = [
-        _BudgetRow(record, load, load.budget)
+    rows = [
+        _PartOfPoint(record, load, load.budget)
         for record in records
         for load in record.loads
         if load.budget and scenario in (None, load.scenario)
     ]
-    return table(_BUDGETS, kept)
+    return table(_BUDGETS, rows)
 
 
-# --- beside another build ----------------------------------------------------------------------------------
-
-
-class _ComparisonRow(NamedTuple):
-    record: Publishable
-    load: schema.Load
-    comparison: schema.Comparison
-
-    @property
-    def shown(self) -> schema.Comparison | None:
-        return None if self.record.no_speed else self.comparison
-
-
-_COMPARISON: Sequence[Column[_ComparisonRow]] = (
+_COMPARISON: Sequence[Column[_PartOfPoint[schema.Comparison]]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("At", lambda row: full_point_text(row.load)),
-    Column("Speed, ratio", lambda row: speed_cell(row.shown), RATIO, is_right=False),
-    Column("To", lambda row: row.comparison.reference),
-    Column("P99, ratio", lambda row: p99_cell(row.shown), RATIO, is_optional=True, is_right=False),
-    Column("Verdict", lambda row: row.record.no_speed or comparison_verdict(row.comparison)),
+    Column("Speed, ratio", lambda row: speed_cell(row.part), RATIO, is_right=False),
+    Column("To", lambda row: row.part.reference),
+    Column("P99, ratio", lambda row: p99_cell(row.part), RATIO, is_optional=True, is_right=False),
+    Column("Verdict", lambda row: row.record.no_speed or verdicts.comparison_verdict(row.part)),
 )
 
 
-def speed_cell(comparison: schema.Comparison | None) -> Cell | None:
-    """The speed over the other's; None without a comparison."""
-    if comparison is None:
-        return None
+def speed_cell(comparison: schema.Comparison) -> Cell:
+    """The speed over the other's."""
     return figure(RATIO, comparison.ratio, "interval", 1 - comparison.allowed_slowdown)
 
 
-def p99_cell(comparison: schema.Comparison | None) -> Cell | None:
-    """The p99 latency over the other's; None if it is not known."""
-    if comparison is None or comparison.p99_ratio is None:
-        return None
+def p99_cell(comparison: schema.Comparison) -> Cell:
+    """The p99 latency over the other's; `-` if it is not known."""
     return figure(RATIO, comparison.p99_ratio, "interval", 1 / (1 - comparison.allowed_slowdown))
 
 
@@ -279,19 +236,17 @@ def comparison_table(records: Sequence[Publishable], scenario: str | None = None
     """A row for each load point compared with another build. A case that hides its speed shows the reason as
     its verdict, and no ratio."""
     rows = [
-        _ComparisonRow(record, load, load.comparison)
+        _PartOfPoint(record, load, load.comparison)
         for record in records
         for load in (*record.loads, *record.hidden)
         if load.comparison and scenario in (None, load.scenario)
     ]
-    return table(_COMPARISON, rows, notes=[_HOLM] if any(row.shown for row in rows) else [])
-
-
-_HOLM = (
-    f"Of runs that compare a build with itself, at most {GIVEN_SHARE.text(1 - ALARM_CONFIDENCE)} call any of "
-    "their points `slower` (Holm's correction for the number of points). Each interval is that of its point "
-    "alone."
-)
+    most_false = GIVEN_SHARE.text(1 - verdicts.ALARM_CONFIDENCE)
+    note = (
+        f"Of runs that compare a build with itself, at most {most_false} call any of their points `slower` "
+        "(Holm's correction for the number of points). Each interval is that of its point alone."
+    )
+    return table(_COMPARISON, rows, notes=[note] if any(not row.record.no_speed for row in rows) else [])
 
 
 # --- beside the same artifact in process -------------------------------------------------------------------
@@ -301,11 +256,13 @@ _EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
     Column("Inferences/second, served", lambda row: row.served_per_s, THROUGHPUT),
     Column("In process", lambda row: row.in_process_per_s, THROUGHPUT),
     Column("In-process batch", lambda row: row.in_process_batch, COUNT),
-    Column("Served / in process", lambda row: row.ratio, SHARE_OF_SPEED, "interval", with_unit=True),
+    Column(
+        "Served / in process", lambda row: row.ratio, quantities.SHARE_OF_SPEED, "interval", with_unit=True
+    ),
     Column("Cost of serving (ms per request)", lambda row: row.serving_cost_ms, LATENCY),
-    Column("GFLOP per inference", lambda row: row.flops_per_inference, WORK),
-    Column("Peak (GFLOP/s)", lambda row: row.peak_flops_per_s, WORK_RATE),
-    Column("Of the peak", fraction_of_peak, SHARE, with_unit=True),
+    Column("GFLOP per inference", lambda row: row.flops_per_inference, quantities.WORK),
+    Column("Peak (GFLOP/s)", lambda row: row.peak_flops_per_s, quantities.WORK_RATE),
+    Column("Of the peak", speed.fraction_of_peak, quantities.SHARE, with_unit=True),
 )
 
 
@@ -320,8 +277,6 @@ def efficiency_section(record: Publishable) -> list[Block]:
         f"server, measured in turns with it. The peak is that of large {precision} matrix products. In "
         "brackets 95 % intervals. More: docs/reading.md#what-serving-costs"
     )
-    notes = [meaning, version_note(record)]
-    efficiency_table = table(
-        _EFFICIENCY, record.efficiency, marks=lambda measurement: measurement.marks, notes=notes
-    )
-    return [Heading(f"Efficiency: {precision}", 4), efficiency_table]
+    notes = [meaning, speed.version_note(record)]
+    shown = table(_EFFICIENCY, record.efficiency, marks=lambda measurement: measurement.marks, notes=notes)
+    return [Heading(f"Efficiency: {precision}", 4), shown]

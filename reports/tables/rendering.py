@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reports.record.sanitize import markdown_text, one_line, plain
-from reports.tables.table import Block, Bullets, Heading, Table
+from reports.tables.table import NOTES, Block, Bullets, Column, Heading, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,20 +49,18 @@ def notes_below(table: Table) -> list[Block]:
 def _grid(table: Table) -> str:
     lines = [[markdown_text(cell) for cell in line] for line in (table.titles, *table.texts)]
     widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
-    sides = _sides(table)
-    rule = ["-" * (width - 1) + (":" if right else "-") for width, right in zip(widths, sides, strict=True)]
-    padded = [_padded(line, widths, sides) for line in lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (padded[0], rule, *padded[1:]))
+    rule = [
+        "-" * (width - 1) + (":" if column.is_number else "-")
+        for width, column in zip(widths, table.columns, strict=True)
+    ]
+    titles, *rows = (_padded(line, widths, table.columns) for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (titles, rule, *rows))
 
 
-def _sides(table: Table) -> list[bool]:
-    return [*(column.is_number for column in table.columns), False][: len(table.titles)]
-
-
-def _padded(cells: Sequence[str], widths: Sequence[int], is_right: Sequence[bool]) -> list[str]:
+def _padded(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column[Any]]) -> list[str]:
     return [
-        cell.rjust(width) if right else cell.ljust(width)
-        for cell, width, right in zip(cells, widths, is_right, strict=True)
+        cell.rjust(width) if column.is_number else cell.ljust(width)
+        for cell, width, column in zip(cells, widths, columns, strict=True)
     ]
 
 
@@ -105,6 +103,8 @@ def as_csv(blocks: Iterable[Block]) -> str:
         for row in table.rows:
             values: dict[str, Any] = {"Section": section}
             for column, cell in zip(table.columns, row.cells, strict=True):
+                if column is NOTES:  # the codes say more than their letters
+                    continue
                 values[column.title] = plain(cell.text) if cell.value is None else cell.value
                 if cell.low is not None:
                     values |= {f"{column.title}, low": cell.low, f"{column.title}, high": cell.high}
@@ -137,17 +137,17 @@ def _sections(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
 # --- terminal ----------------------------------------------------------------------------------------------
 
 
-def show(blocks: Iterable[Block], console: "Console") -> None:
+def show(blocks: Iterable[Block], console: "Console", *, is_first: bool = True) -> None:
     """Print the blocks. A table that is too wide shrinks to its main columns, or to a paragraph per row."""
     from rich.markdown import Markdown
 
-    is_first = True
     for block in (part for part in blocks if part):
-        is_rich = isinstance(block, Bullets) or (isinstance(block, Table) and _width(block) <= console.width)
-        if not is_first and not is_rich:  # rich itself leaves a line empty before a list or a table
+        is_wide = isinstance(block, Table) and _width(block) > console.width
+        # rich itself leaves a line empty before a list or a table.
+        if not is_first and (is_wide or not isinstance(block, Bullets | Table)):
             console.print()
-        if isinstance(block, Table):
-            _show_table(block, console)
+        if isinstance(block, Table) and is_wide:
+            _show_wide(block, console)
         else:
             console.print(Markdown(markdown([block])))
         is_first = False
@@ -161,60 +161,43 @@ def terminal_text(blocks: Iterable[Block], width: int) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
 
 
-def _show_table(table: Table, console: "Console") -> None:
-    from rich.markdown import Markdown
-
-    shown = table
-    if _width(table) <= console.width:
-        console.print(Markdown(_grid(table)))
-    else:
-        narrow = _narrowed(table)
-        lines = _lines(narrow) if narrow.columns else []
-        if lines and max(map(len, lines)) <= console.width:
-            # Rows keep all their cells: the legend then says why a rank without its ratio is missing.
-            shown = dataclasses.replace(table, columns=narrow.columns)
-        else:  # a paragraph for each row: its first cell, then the others, each after the title of its column
-            lines, (_, *titles) = [], map(plain, table.titles)
-            for first, *others in (map(plain, row) for row in table.texts):
-                named = zip(titles, others, strict=True)
-                parts = [first, *(f"{title}: {cell}" for title, cell in named if cell not in ("", "-"))]
-                lines.append(textwrap.fill("; ".join(parts), console.width, subsequent_indent="   "))
-        console.print("\n".join(lines), markup=False, highlight=False)
-    notes = notes_below(shown)
-    if notes and not isinstance(notes[0], Bullets):
-        console.print()
-    show(notes, console)
-
-
 def _width(table: Table) -> int:
     lines = [[plain(cell) for cell in line] for line in (table.titles, *table.texts)]
     return sum(max(map(len, cells)) + 2 for cells in zip(*lines, strict=True))
 
 
-def _narrowed(table: Table) -> Table:
-    """The columns that have a narrow title, under that title."""
-    columns = [
-        dataclasses.replace(column, title=column.narrow)
-        for column in table.columns
-        if column.narrow is not None
+def _show_wide(table: Table, console: "Console") -> None:
+    is_main = [column.narrow is not None for column in table.columns]
+    main = [
+        dataclasses.replace(column, title=column.narrow or "")
+        for column in itertools.compress(table.columns, is_main)
     ]
-    is_shown = [column.narrow is not None for column in table.columns]
-    rows = [dataclasses.replace(row, cells=[*itertools.compress(row.cells, is_shown)]) for row in table.rows]
-    return dataclasses.replace(table, columns=columns, rows=rows)
+    rows = [dataclasses.replace(row, cells=[*itertools.compress(row.cells, is_main)]) for row in table.rows]
+    lines = _lines(dataclasses.replace(table, columns=main, rows=rows)) if main else []
+    if lines and max(map(len, lines)) <= console.width:
+        # Rows keep all their cells: the legend then says why a rank without its ratio is missing.
+        table = dataclasses.replace(table, columns=main)
+    else:  # a paragraph for each row: its first cell, then the others, each after the title of its column
+        lines, (_, *titles) = [], map(plain, table.titles)
+        for first, *others in (map(plain, row) for row in table.texts):
+            named = zip(titles, others, strict=True)
+            parts = [first, *(f"{title}: {cell}" for title, cell in named if cell not in ("", "-"))]
+            lines.append(textwrap.fill("; ".join(parts), console.width, subsequent_indent="   "))
+    console.print("\n".join(lines), markup=False, highlight=False)
+    show(notes_below(table), console, is_first=False)
 
 
 def _lines(table: Table) -> list[str]:
     """The table as lines, without rules. A first cell that rows share becomes a heading above them."""
     rows = [[plain(cell) for cell in cells] for cells in table.texts]
-    titles = [column.title for column in table.columns]
-    titles += [""] * (len(table.titles) - len(titles))  # the letters of notes need none
     start = 1 if len({row[0] for row in rows}) < len(rows) else 0
-    widths, sides = [max(map(len, cells)) for cells in zip(titles, *rows, strict=True)], _sides(table)
+    columns = table.columns[start:]
+    widths = [max(map(len, cells)) for cells in zip(table.titles, *rows, strict=True)][start:]
 
     def line(cells: Sequence[str]) -> str:
-        return "  ".join(_padded(cells[start:], widths[start:], sides[start:])).rstrip()
+        return "  ".join(_padded(cells[start:], widths, columns)).rstrip()
 
-    lines = [line(titles)]
+    lines = [line(table.titles)]
     for head, group in itertools.groupby(rows, key=lambda row: row[0]):
         lines += [*([head] if start else []), *map(line, group)]
     return lines

@@ -3,15 +3,15 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from reports.published import published_ratio
 from reports.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from reports.record.sanitize import Formatted, markdown_text
 from reports.record.schema import Efficiency, Load, Machine, Mark, Record, Score, Serving, case_id, point_key
-from reports.tables.points import Point, cost_cell, price_sentence
-from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
+from reports.tables.points import cost_cell, price_sentence
+from reports.tables.table import Block, Bullets, Cell, Column, Table, Taken, figure, table
 from reports.text import correctness, phrases, speed
 from reports.text.publishable import Publishable, name_of
 
@@ -44,29 +44,23 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
         for case in records
     ]
     searches = ((name_of(case), speed.search_paragraph(case)) for case in records)
-    is_priced = any(cost_cell(Point(case.record, case.load)).value for case in rows if case.load)
     notes = [
         *(f"`{name}`: {paragraph}" for name, paragraph in searches if paragraph),
-        price_sentence(records) if is_priced else "",
+        price_sentence([row.record for row in rows if row.load]),
         *serving_blocks(records),
     ]
-    columns = summary_columns(rows)
-    return table(columns, rows, marks=_marks, notes=notes)
+    return table(summary_columns(rows), rows, marks=_marks, notes=notes)
 
 
 def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
     """The columns, and their meanings for these cases. Add a line here for a new column."""
     loads = [row.load for row in rows if row.load]
-    unbounded = ""
-    if any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms):
-        unbounded = f", with a {_OPEN} where the requests were too few for an upper bound of it"
     levels = phrases.confidence_levels(loads)
-    best_meaning = f"the best of a case's load points, ± half the width of its {levels} confidence interval"
-    records = [row.record for row in rows]
-    names = " or ".join(speed.reference_names(records))
-    turns_meaning = (
-        f"over {names} of the same model, each at its best, measured in turns, with its 95 % interval"
+    is_open = any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms)
+    unbounded = (
+        f", with a {_OPEN} where the requests were too few for an upper bound of it" if is_open else ""
     )
+    references = " or ".join(speed.reference_names([row.record for row in rows]))
     optional = functools.partial(Column[SummaryRow], is_optional=True)
     return (
         Column("Model", lambda row: row.record.case.model, narrow="Model"),
@@ -76,51 +70,66 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         optional("Floor", _floor),
         optional(
             "Inferences/second",
-            lambda row: row.load.throughput_per_s if row.load else None,
+            _at_best(lambda load: load.throughput_per_s),
             THROUGHPUT,
             "half width",
             narrow="Infer/s",
-            meaning=best_meaning,
+            meaning=f"the best of a case's load points, ± half the width of its {levels} confidence interval",
         ),
         optional(
             "At",
-            lambda row: phrases.point_text(row.load) if row.load else None,
+            _at_best(phrases.point_text),
             meaning="a batch is of the offline scenario, a concurrency or a request rate of the online one",
         ),
-        optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms", meaning=f"the latency there{unbounded}"),
-        optional("Rank", lambda row: row.rank, COUNT, narrow="#", meaning=_RANK),
-        optional("Ratio to reference", _to_reference, RATIO, meaning=turns_meaning),
+        optional(
+            "P99 (ms)", _at_best(_p99), LATENCY, narrow="p99, ms", meaning=f"the latency there{unbounded}"
+        ),
+        optional(
+            "Rank",
+            lambda row: row.rank,
+            COUNT,
+            narrow="#",
+            meaning="one more than how many formats of the model are shown to be faster; those whose "
+            "intervals meet share it",
+        ),
+        optional(
+            "Ratio to reference",
+            _to_reference,
+            RATIO,
+            meaning=f"over {references} of the same model, each at its best, measured in turns, with its "
+            "95 % interval",
+        ),
         optional(
             "Ratio to published",
             lambda row: published_ratio(row.record, row.load) if row.load else None,
             RATIO,
-            meaning=_TO_PUBLISHED,
+            meaning="over NVIDIA's figure for the same GPU, format, precision and load point; the report "
+            "`published` says what else differs",
         ),
         optional(
             "Ratio to in process",
             lambda row: measured.ratio if (measured := _in_process(row)) else None,
             RATIO,
             "interval",
-            meaning=_TO_IN_PROCESS,
+            meaning="over the same artifact without a server, measured in turns, with its 95 % interval",
         ),
-        optional(
-            "Cost per million correct",
-            lambda row: cost_cell(Point(row.record, row.load)) if row.load else None,
-            is_right=True,
-        ),
+        optional("Cost per million correct", lambda row: cost_cell(row.record, row.load), is_right=True),
     )
 
 
-_RANK = (
-    "one more than how many formats of the model are shown to be faster; those whose intervals meet share it"
-)
-_TO_PUBLISHED = (
-    "over NVIDIA's figure for the same GPU, format, precision and load point; the report `published` says "
-    "what else differs"
-)
-_TO_IN_PROCESS = "over the same artifact without a server, measured in turns, with its 95 % interval"
 _OPEN = "+"
 """The sign of a p99 latency whose interval is open above."""
+
+
+def _at_best(take: Callable[[Load], Taken]) -> Callable[[SummaryRow], Taken]:
+    """What a column takes of the case's fastest load point, if there is one."""
+    return lambda row: take(row.load) if row.load else None
+
+
+def _p99(load: Load) -> Cell:
+    p99 = load.latency_ms.get("p99")
+    cell = figure(LATENCY, p99)
+    return dataclasses.replace(cell, text=f"{cell.text}{_OPEN}") if p99 and p99.open_above else cell
 
 
 def _score_cell(score: Score, value: float, before: str) -> Cell:
@@ -141,14 +150,6 @@ def _floor(row: SummaryRow) -> Cell | None:
     return _score_cell(row.score, limit.value, "≤ " if row.score.better == "lower" else "")
 
 
-def _p99(row: SummaryRow) -> Cell | None:
-    p99 = row.load.latency_ms.get("p99") if row.load else None
-    if p99 is None:
-        return None
-    cell = figure(LATENCY, p99)
-    return dataclasses.replace(cell, text=f"{cell.text}{_OPEN}") if p99.open_above else cell
-
-
 def _to_reference(row: SummaryRow) -> Cell | None:
     beside = speed.format_comparison(row.record)
     if beside is None:
@@ -160,9 +161,7 @@ def _to_reference(row: SummaryRow) -> Cell | None:
 
 def _in_process(row: SummaryRow) -> Efficiency | None:
     """The comparison with the artifact in process at the case's best point."""
-    if row.load is None:
-        return None
-    best = point_key(row.load)
+    best = point_key(row.load) if row.load else None
     return next((measured for measured in row.record.efficiency if point_key(measured) == best), None)
 
 
@@ -183,11 +182,9 @@ def _marks(row: SummaryRow) -> list[Mark]:
 
 def machine_blocks(records: Sequence[Record]) -> list[Block]:
     """The machine, by case if there were several, the GPUs and the runs that the records come from."""
+    several = "Measured on more than one machine or set of versions:"
     machines = phrases.grouped(records, lambda record: _machine_text(record.machine))
-    if len(machines) == 1:
-        blocks: list[Block] = [f"Measured on {next(iter(machines))}."]
-    else:
-        blocks = ["Measured on more than one machine or set of versions:", _by_case(machines)]
+    blocks: list[Block] = [*_by_case(machines, "Measured on ", several)]
     if uuids := dict.fromkeys(uuid for record in records for uuid in record.machine.gpu_uuids):
         blocks.append(f"GPUs used: {', '.join(uuids)}.")
     if origins := phrases.measured_text(records):
@@ -199,18 +196,18 @@ def machine_blocks(records: Sequence[Record]) -> list[Block]:
 def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
     """The server and backend that answered, by case if there were several."""
     servers = phrases.grouped(records, lambda record: _serving(record.serving))
-    if len(servers) == 1:
-        return [phrases.sentence(next(iter(servers)))]
-    return ["Served in more than one way:", _by_case(servers)]
+    return _by_case(servers, "", "Served in more than one way:")
 
 
-def _by_case(groups: Mapping[str, Sequence[Record]]) -> Bullets:
-    """A line for each statement, after the names of its cases."""
-    names = {
-        statement: ", ".join(f"`{name_of(record)}`" for record in cases)
-        for statement, cases in groups.items()
-    }
-    return Bullets([Formatted(f"{cases}: {markdown_text(statement)}.") for statement, cases in names.items()])
+def _by_case(groups: Mapping[str, Sequence[Record]], one: str, several: str) -> list[str | Bullets]:
+    """The statement that is true of all cases, or one for each group after the names of its cases."""
+    if len(groups) == 1:
+        return [phrases.sentence(one + next(iter(groups)))]
+    lines = []
+    for statement, group in groups.items():
+        names = ", ".join(f"`{name_of(record)}`" for record in group)
+        lines.append(Formatted(f"{names}: {markdown_text(statement)}."))
+    return [several, Bullets(lines)]
 
 
 def _machine_text(machine: Machine) -> str:
@@ -226,8 +223,8 @@ def _serving(serving: Serving | None) -> str:
         return "not served yet"
     digest = f"@{serving.image_digest}" if serving.image_digest else ""
     image = f", {serving.image}{digest}" if serving.image else ""
-    versions = ", ".join(f"{name} {version}" for name, version in serving.versions.items())
     served = (
         f"served by {phrases.server_name(serving.triton)} ({serving.kind}{image}), {serving.backend} backend"
     )
+    versions = ", ".join(f"{name} {version}" for name, version in serving.versions.items())
     return f"{served}; in the server {versions}" if versions else served

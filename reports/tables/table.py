@@ -4,8 +4,9 @@ Rows come from records that passed `reports.text.publishable`, and a cell leaves
 is too wide, so no rendering can show what has to stay hidden.
 """
 
+import itertools
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -106,10 +107,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns, rows and the notes below them. It is false without rows."""
+    """Columns, rows and what stands below them. It is false without rows."""
 
     columns: Sequence[Column[Any]]
     rows: Sequence[Row]
+    remarks: Sequence[str] = ()
+    """A line for each letter in the column of notes, which rows may share."""
     notes: Sequence["str | Bullets"] = ()
 
     def __bool__(self) -> bool:
@@ -124,32 +127,16 @@ class Table:
         return " ".join(parts)
 
     @property
-    def remarks(self) -> list[str]:
-        """A line for each letter of the column of notes, which rows may share."""
-        return [f"{letter(place)}: {sentence}" for place, sentence in enumerate(self._sentences.values())]
-
-    @property
     def titles(self) -> list[str]:
-        return [*(column.title for column in self.columns), *(["Note"] if self._sentences else [])]
+        return [column.title for column in self.columns]
 
     @property
     def texts(self) -> list[list[str]]:
-        lines = [[cell.text for cell in row.cells] for row in self.rows]
-        letters = {code: letter(place) for place, code in enumerate(self._sentences)}
-        if letters:
-            for row, texts in zip(self.rows, lines, strict=True):
-                texts.append(", ".join(dict.fromkeys(letters[mark.code] for mark in row.marks)))
-        return lines
+        return [[cell.text for cell in row.cells] for row in self.rows]
 
-    @property
-    def _sentences(self) -> Mapping[str, str]:
-        """A sentence per code, in the order of the rows: the text its marks share, else its meaning."""
-        sentence_of = {}
-        marks = [mark for row in self.rows for mark in row.marks]
-        for code, same_code in grouped(marks, operator.attrgetter("code")).items():
-            sentences = list(dict.fromkeys(mark.text for mark in same_code))
-            sentence_of[code] = sentences[0] if len(sentences) == 1 else MARKS.get(code, "; ".join(sentences))
-        return sentence_of
+
+NOTES: Column[Any] = Column("Note", lambda _item: None, narrow="")
+"""The last column of a table with marks, of letters."""
 
 
 def table(
@@ -159,16 +146,30 @@ def table(
     marks: Callable[[Item], Iterable[Mark]] = lambda _item: (),
     notes: Sequence["str | Bullets"] = (),
 ) -> Table:
-    """The table of the items, without optional columns that have nothing to show."""
+    """The table of the items, without optional columns that have nothing to show, and with a column of notes
+    if any item has a mark."""
     items = list(items)
-    cells_of = [[column.cell(item) for item in items] for column in columns]
+    marks_of = [tuple(marks(item)) for item in items]
+    filled = [(column, [column.cell(item) for item in items]) for column in columns]
     shown = [
         (column, cells)
-        for column, cells in zip(columns, cells_of, strict=True)
+        for column, cells in filled
         if not column.is_optional or any(cell.text not in (NOTHING, "") for cell in cells)
     ]
-    rows = [Row([cells[place] for _, cells in shown], tuple(marks(item))) for place, item in enumerate(items)]
-    return Table([column for column, _ in shown], rows, [note for note in notes if note])
+    by_code = grouped(itertools.chain(*marks_of), operator.attrgetter("code"))
+    letters = {code: letter(place) for place, code in enumerate(by_code)}
+    if letters:
+        listed = (", ".join(dict.fromkeys(letters[mark.code] for mark in group)) for group in marks_of)
+        shown.append((NOTES, [Cell(text) for text in listed]))
+    rows = [Row([cells[place] for _, cells in shown], marks_of[place]) for place in range(len(items))]
+    remarks = [f"{letters[code]}: {_meaning(group)}" for code, group in by_code.items()]
+    return Table([column for column, _ in shown], rows, remarks, [note for note in notes if note])
+
+
+def _meaning(marks: Sequence[Mark]) -> str:
+    """The text that marks of one code share, else the code's meaning."""
+    texts = list(dict.fromkeys(mark.text for mark in marks))
+    return texts[0] if len(texts) == 1 else MARKS.get(marks[0].code, "; ".join(texts))
 
 
 def table_of_texts(titles: Sequence[str], rows: Iterable[Sequence[str]], is_right: str = "") -> Table:

@@ -14,7 +14,6 @@ from fixtures.measure.usage import MEMORY, Usage, read_usage, watch
 from fixtures.soak import FEWEST, UnderLoad, end_over_begin, keep_loaded, load_again, soak_entry
 from fixtures.spec import LoadPoint
 from reports.record.schema import Soak
-from reports.tables.soak import soak_text
 from tests import toy
 from tests.soak.leaking import LEAKS, served
 
@@ -150,7 +149,7 @@ def no_segments_left() -> Iterator[None]:
 def test_leak_per_request_is_found_with_its_size(leak: str, what: str, tmp_path: Path) -> None:
     result = soak(tmp_path, request=LEAKS[leak])
 
-    assert leaking(result) == {(what, "request")}, soak_text(result)
+    assert leaking(result) == {(what, "request")}, result.growth
     if leak == "1 KiB":
         slope = next(growth.slope for growth in result.growth if growth.what == what)
         # Python and malloc add less than a tenth to 1,024 bytes.
@@ -163,12 +162,12 @@ def test_leak_per_request_is_found_with_its_size(leak: str, what: str, tmp_path:
 def test_leak_per_loading_is_found(tmp_path: Path) -> None:
     result = soak(tmp_path, loads_again=True, loading=LOADING_LEAK)
 
-    assert leaking(result) == {("shared memory", "loading")}, soak_text(result)
+    assert leaking(result) == {("shared memory", "loading")}, result.growth
 
 
 @pytest.mark.campaign
 def test_clean_server_passes(tmp_path: Path) -> None:
     result = soak(tmp_path, loads_again=True)
 
-    assert {growth.verdict for growth in result.growth} == {"passed"}, soak_text(result)
+    assert {growth.verdict for growth in result.growth} == {"passed"}, result.growth
     assert {growth.per for growth in result.growth} == {"request", "loading"}
