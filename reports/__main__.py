@@ -160,7 +160,8 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 def _compare(options: argparse.Namespace) -> int:
     """Print what changed from A to B. That is the setup, the accuracy sample by sample, and the speed as a
     ratio with its interval."""
-    from reports.compare import compare, comparison_blocks, exit_status, sources
+    from reports.compare import compare, exit_status, sources
+    from reports.compare.blocks import comparison_blocks
 
     before, after = sources((options.before, options.after), options.k)
     changes = compare(before, after, options.allow_slowdown)
