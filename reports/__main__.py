@@ -6,6 +6,7 @@ command needs, and a parser of its options in `_parser`.
 
 import argparse
 import contextlib
+import difflib
 import inspect
 import io
 import itertools
@@ -248,10 +249,10 @@ def _readme(options: argparse.Namespace) -> int:
     of GPUs. Nothing else in the file changes."""
     file: Path = options.file
     try:
-        text = readme.text_of(file)
+        text = disk.read_user_file(file).decode()
         records = map(files.without_names, files.read_folder(options.results).values())
         synced, names, pictures = readme.sync(text, [publishable(record) for record in records])
-    except readme.ReadmeError as error:
+    except (readme.ReadmeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: {error}") from error
     beside = Path(os.path.realpath(file)).parent
     stale = [picture for picture in pictures if not picture.is_in_step(beside)]
@@ -262,7 +263,8 @@ def _readme(options: argparse.Namespace) -> int:
     if options.check:
         print(f"{file}: differs from the records in {', '.join(differing)}\n")
         if names:
-            print(f"{visible(readme.difference(text, synced))}\n")
+            old, new = text.splitlines(), synced.splitlines()
+            print(visible("\n".join(difflib.unified_diff(old, new, "file", "records", n=1, lineterm=""))))
         command = shlex.join(["readme", str(file), "--results", str(options.results)])
         print(f"Write it: {commands.tool('reports', command)}")
         return 1

@@ -102,7 +102,7 @@ def _curve(record: Publishable) -> tuple[str, str] | None:
     the SVG loads and runs nothing and shares no ids with the page."""
     if sum(load.scenario == "online" for load in record.loads) < _FEWEST_POINTS:
         return None
-    chart = plots.chart("throughput-latency", [record])
+    chart = plots.throughput_latency([record])
     data = base64.b64encode(plots.draw_for_both(chart)).decode()
     return f"data:image/svg+xml;base64,{data}", chart.alternative
 
