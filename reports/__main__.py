@@ -102,28 +102,21 @@ def _html(options: argparse.Namespace) -> int:
     """Write all records as one HTML page. It needs no network and no other file: which configuration to
     deploy, all cases to filter and sort, and of each case its tables, worst samples, configuration and
     machine."""
-    from rich.console import Console
-    from rich.progress import track
-
     from reports.page import page, section_of
 
-    console = Console(stderr=True)
-    records = track(
-        _chosen(options), "Cases", console=console, transient=True, disable=not console.is_terminal
-    )
-    text = page([section_of(record, options.results) for record in records])
-    disk.write_user_file(options.output, text.encode())
-    print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=sys.stderr)
+    content = page([section_of(record, options.results) for record in _chosen(options)]).encode()
+    disk.write_user_file(options.output, content)
+    print(f"{options.output}: wrote {len(content) / 1e6:.1f} MB", file=sys.stderr)
     return 0
 
 
 def _plots(options: argparse.Namespace) -> int:
     """Draw the plots of each case and those of all cases side by side. Prints the names of the files."""
     records = _chosen(options)
-    groups = [(name_of(record), [record]) for record in records] + (
-        [("", records)] if len(records) > 1 else []
-    )
-    for case, group in groups:
+    groups = {name_of(record): [record] for record in records}
+    if len(records) > 1:
+        groups[""] = records
+    for case, group in groups.items():
         charts = plots.available(group)
         if not charts:
             print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
@@ -196,12 +189,10 @@ def _trend(options: argparse.Namespace) -> int:
         svg_file = options.output / f"trend-{theme}.svg"
         disk.replace(svg_file, plots.rendered(lambda: trend.picture(chosen), theme))
         print(svg_file)
-    status = 0
     worse = trend.worse_steps(chosen, options.within, options.known) if options.fail_on else []
-    for step_status, sentence in worse:
+    for _, sentence in worse:
         print(f"worse within the latest {options.within} runs: {sentence}", file=sys.stderr)
-        status = max(status, step_status)
-    return status
+    return max((status for status, _ in worse), default=0)
 
 
 def _history(folder: Path) -> list[history.HistoryRow]:
