@@ -6,6 +6,7 @@ command needs, and a parser of its options in `_parser`.
 
 import argparse
 import contextlib
+import difflib
 import inspect
 import io
 import itertools
@@ -101,28 +102,21 @@ def _html(options: argparse.Namespace) -> int:
     """Write all records as one HTML page. It needs no network and no other file: which configuration to
     deploy, all cases to filter and sort, and of each case its tables, worst samples, configuration and
     machine."""
-    from rich.console import Console
-    from rich.progress import track
-
     from reports.page import page, section_of
 
-    console = Console(stderr=True)
-    records = track(
-        _chosen(options), "Cases", console=console, transient=True, disable=not console.is_terminal
-    )
-    text = page([section_of(record, options.results) for record in records])
-    disk.write_user_file(options.output, text.encode())
-    print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=sys.stderr)
+    content = page([section_of(record, options.results) for record in _chosen(options)]).encode()
+    disk.write_user_file(options.output, content)
+    print(f"{options.output}: wrote {len(content) / 1e6:.1f} MB", file=sys.stderr)
     return 0
 
 
 def _plots(options: argparse.Namespace) -> int:
     """Draw the plots of each case and those of all cases side by side. Prints the names of the files."""
     records = _chosen(options)
-    groups = [(name_of(record), [record]) for record in records] + (
-        [("", records)] if len(records) > 1 else []
-    )
-    for case, group in groups:
+    groups = {name_of(record): [record] for record in records}
+    if len(records) > 1:
+        groups[""] = records
+    for case, group in groups.items():
         charts = plots.available(group)
         if not charts:
             print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
@@ -160,7 +154,8 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 def _compare(options: argparse.Namespace) -> int:
     """Print what changed from A to B. That is the setup, the accuracy sample by sample, and the speed as a
     ratio with its interval."""
-    from reports.compare import compare, comparison_blocks, exit_status, sources
+    from reports.compare import compare, exit_status, sources
+    from reports.compare.blocks import comparison_blocks
 
     before, after = sources((options.before, options.after), options.k)
     changes = compare(before, after, options.allow_slowdown)
@@ -194,12 +189,10 @@ def _trend(options: argparse.Namespace) -> int:
         svg_file = options.output / f"trend-{theme}.svg"
         disk.replace(svg_file, plots.rendered(lambda: trend.picture(chosen), theme))
         print(svg_file)
-    status = 0
     worse = trend.worse_steps(chosen, options.within, options.known) if options.fail_on else []
-    for step_status, sentence in worse:
+    for _, sentence in worse:
         print(f"worse within the latest {options.within} runs: {sentence}", file=sys.stderr)
-        status = max(status, step_status)
-    return status
+    return max((status for status, _ in worse), default=0)
 
 
 def _history(folder: Path) -> list[history.HistoryRow]:
@@ -247,10 +240,10 @@ def _readme(options: argparse.Namespace) -> int:
     of GPUs. Nothing else in the file changes."""
     file: Path = options.file
     try:
-        text = readme.text_of(file)
+        text = disk.read_user_file(file).decode()
         records = map(files.without_names, files.read_folder(options.results).values())
         synced, names, pictures = readme.sync(text, [publishable(record) for record in records])
-    except readme.ReadmeError as error:
+    except (readme.ReadmeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: {error}") from error
     beside = Path(os.path.realpath(file)).parent
     stale = [picture for picture in pictures if not picture.is_in_step(beside)]
@@ -261,7 +254,8 @@ def _readme(options: argparse.Namespace) -> int:
     if options.check:
         print(f"{file}: differs from the records in {', '.join(differing)}\n")
         if names:
-            print(f"{visible(readme.difference(text, synced))}\n")
+            old, new = text.splitlines(), synced.splitlines()
+            print(visible("\n".join(difflib.unified_diff(old, new, "file", "records", n=1, lineterm=""))))
         command = shlex.join(["readme", str(file), "--results", str(options.results)])
         print(f"Write it: {commands.tool('reports', command)}")
         return 1

@@ -40,7 +40,14 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
         shown = {name: figures[name] for name in figures if name in _OF_HIDDEN or name.startswith("origin_")}
         rows.append(case | shown | {"why_no_speed": record.no_speed})
     for load in record.loads:
-        rows.append(case | flat("", load) | _cost(record, load) | _efficiency(record, load))
+        row = case | flat("", load)
+        if (cost := cost_per_million(record, load)) is not None:
+            row |= {"price_per_hour": record.price_per_hour, "cost_per_million": cost.amount}
+            row["cost_of"] = cost.of_what
+        for in_process in record.efficiency:
+            if schema.point_key(in_process) == schema.point_key(load):
+                row |= flat("efficiency", in_process) | {"fraction_of_peak": fraction_of_peak(in_process)}
+        rows.append(row)
     return rows
 
 
@@ -59,24 +66,6 @@ def _case(record: Publishable) -> dict[str, Any]:
         "metric": score.metric if score else None,
         "score": score.served if score else None,
     }
-
-
-def _cost(record: Publishable, load: schema.Load) -> dict[str, Any]:
-    cost = cost_per_million(record, load)
-    if cost is None:
-        return {}
-    price = record.price_per_hour
-    return {"price_per_hour": price, "cost_per_million": cost.amount, "cost_of": cost.of_what}
-
-
-def _efficiency(record: Publishable, load: schema.Load) -> dict[str, Any]:
-    """The point beside the same artifact in process, if that was measured."""
-    figures: dict[str, Any] = {}
-    for measurement in record.efficiency:
-        if schema.point_key(load) == schema.point_key(measurement):
-            figures |= flat("efficiency", measurement)
-            figures["fraction_of_peak"] = fraction_of_peak(measurement)
-    return figures
 
 
 # --- services ----------------------------------------------------------------------------------------------

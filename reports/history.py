@@ -13,7 +13,7 @@ import msgspec
 from reports.record import disk, files
 from reports.record.sanitize import one_line, path_text
 from reports.record.schema import Estimate, FilePart, case_id, point_id
-from reports.text.phrases import counted, grouped
+from reports.text.phrases import first_of, grouped
 from reports.text.publishable import Publishable
 
 SUFFIX = ".jsonl"
@@ -42,6 +42,7 @@ class HistoryRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fal
     samples: int = 0
 
 
+_OF_ORIGIN = ("run", "started", "host", "commit", "clean")
 _key = attrgetter("run", "host", "machine", "case", "kind", "at")  # a history has one row of each
 
 
@@ -64,10 +65,8 @@ def read(folder: Path) -> tuple[list[HistoryRow], list[str]]:
                 row = msgspec.json.decode(line, type=HistoryRow)
                 rows.setdefault(_key(row), row)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                reason = one_line(str(error), 200)
-                problems.append(f"{path_text(path)}, line {number}: left out, as it is no row: {reason}")
-        remark = f" ({counted(len(problems) - 1, 'more line')} like it)" if len(problems) > 1 else ""
-        damaged += [problems[0] + remark] if problems else []
+                problems.append(f"line {number}: left out, as it is no row: {one_line(str(error), 200)}")
+        damaged += [f"{path_text(path)}, {first_of(problems, 1)}"] if problems else []
     return [*rows.values()], damaged
 
 
@@ -106,10 +105,7 @@ def rows_of(record: Publishable) -> list[HistoryRow]:
         measured.append((measurement, "efficiency", at, {"in_process_ratio": measurement.ratio}))
     return [
         HistoryRow(
-            **{
-                name: getattr(measurement.origin, name)
-                for name in ("run", "started", "host", "commit", "clean")
-            },
+            **{name: getattr(measurement.origin, name) for name in _OF_ORIGIN},
             machine=files.machine_digest(record.machine),
             target=record.case.target,
             case=case_id(record.case),

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
-DRAWING = 4
+DRAWING = 5
 """Counts up when drawings change, so that older files are drawn again."""
 _STYLE = Path(__file__).with_suffix(".mplstyle")
 _DIGEST = re.compile(r"<dc:identifier>([0-9a-f]{64})</dc:identifier>")
 _STAGES = {"framework": "framework", "converted": "converted, in process", "served": "served by Triton"}
-_WIDTH_IN, _ROW_IN, _CURVE_IN = 8.6, 0.24, 3.6
+_WIDTH_IN, _ROW_IN, _AROUND_ROWS_IN, _CURVE_IN = 8.6, 0.24, 0.62, 3.9
 """8.6 inches are 620 points, the width of a README's column on a common screen."""
 _LINE = 150
 """Characters of small text in a line of a picture."""
@@ -88,7 +88,6 @@ class Panel:
     axis: str
     rows: Sequence[PanelRow]
     kind: Literal["bars", "stages"]
-    better: Literal["higher", "lower"] = "higher"
 
 
 class CurvePoint(NamedTuple):
@@ -156,10 +155,10 @@ def accuracy_ledger(records: Sequence[Publishable]) -> Chart:
             text = ", ".join(filter(None, (metric_text(score, score.served), tightest_text(score))))
             worst = None if (limit := tightest_limit(score)) is None else quantity.scale * limit.value
             rows.append(PanelRow(name, exact, text if score.passed else f"{text}: fails", limit=worst))
-        panels.append(Panel(model, axis, rows, "stages", better))
+        panels.append(Panel(model, axis, rows, "stages"))
         gists.append(_gist(model, rows, "served", quantity))
     missing = [name_of(record) for record in records if main_score(record) is None]
-    notes = ["Hatched: beyond the limit, which fails."]
+    notes = ["Upright line: the limit."]
     notes += [f"Without a score: {', '.join(missing)}."] if missing else []
     return _chart("Accuracy after each stage", records, "; ".join(gists), panels, notes)
 
@@ -186,22 +185,15 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
 
 def throughput_latency(records: Sequence[Publishable]) -> Chart:
     """Online: latency over throughput, with the budget and the result of a search."""
-    if len(records) != 1:
-        raise NothingToShowError(f"This plot shows one case, and there are {len(records)}.")
-    record, search = records[0], records[0].search
+    (record,) = records
+    search = record.search
     if record.no_speed:
         raise NothingToShowError(record.no_speed)
     loads = [load for load in record.loads if load.scenario == "online"]
-    if not loads:
-        raise NothingToShowError("No online load point has been measured.")
-    if len(loads) == 1:
-        raise NothingToShowError("Only one online load point has been measured: no curve.")
+    if len(loads) < 2:
+        raise NothingToShowError("Fewer than two online load points have been measured: no curve.")
     percentile = search.percentile if search else "p99"
-    kinds: dict[str, list[Load]] = {}
-    for load in sorted(loads, key=_load_size):
-        batch = f", client batch {load.batch}" if load.batch != 1 else ""
-        swept = "concurrency" if load.request_rate_per_s is None else f"{load.arrivals} rate"
-        kinds.setdefault(swept + batch, []).append(load)
+    kinds = grouped(sorted(loads, key=_load_size), _kind_of_load)
     lines = {kind: [_point(load, percentile) for load in group] for kind, group in kinds.items()}
     winner = None
     if search is not None and search.verdict != "failed" and not record.no_winner:
@@ -219,9 +211,12 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     return _chart("Latency over throughput, online", records, gist, panels, notes)
 
 
+Number = Literal["one", "any", "several"]
+
+
 class Plot(NamedTuple):
     shows: str
-    of: Literal["one", "any", "several"]
+    of: Number
     """How many cases it shows; `several` works for one too, but is not offered."""
     chart: Callable[[Sequence[Publishable]], Chart]
 
@@ -233,16 +228,11 @@ PLOTS: Mapping[str, Plot] = {
 }
 
 
-def chart(name: str, records: Sequence[Publishable]) -> Chart:
-    """The content of a plot. Raises NothingToShowError if it has none."""
-    return PLOTS[name].chart(records)
-
-
 def available(records: Sequence[Publishable]) -> dict[str, Chart]:
     """The plots that have content, by name; for one record pass `[record]`."""
     charts = {}
     for name, plot in PLOTS.items():
-        if len(records) > 1 or plot.of != "several":
+        if plot.of in ("any", "one" if len(records) == 1 else "several"):
             with contextlib.suppress(NothingToShowError):
                 charts[name] = plot.chart(records)
     return charts
@@ -296,6 +286,11 @@ def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -
 def _point(load: Load, percentile: str) -> CurvePoint:
     latency = load.latency_ms[percentile]
     return CurvePoint(_load_size(load), point_text(load), load.throughput_per_s, latency, bool(_codes(load)))
+
+
+def _kind_of_load(load: Load) -> str:
+    batch = f", client batch {load.batch}" if load.batch != 1 else ""
+    return f"{'concurrency' if load.request_rate_per_s is None else f'{load.arrivals} rate'}{batch}"
 
 
 def _load_size(load: Load) -> float:
@@ -371,16 +366,15 @@ def _figure(shown: Chart) -> "Figure":
 
     title = visible(f"{shown.title}, {shown.subtitle}")
     below = [line for text in (*shown.notes, shown.caption) for line in textwrap.wrap(visible(text), _LINE)]
-    notes_height, panels = 0.15 * len(below), shown.panels
-    if isinstance(panels, Curve):  # its margins are known; a layout would draw it twice
-        height = 1.0 + _CURVE_IN + notes_height
-        figure = Figure(figsize=(_WIDTH_IN, height))
-        figure.subplots_adjust(0.075, (0.5 + notes_height) / height, 0.985, 1 - 0.4 / height)
-        _draw_curve(figure.subplots(), panels)
+    panels = shown.panels
+    rows = [] if isinstance(panels, Curve) else [len(panel.rows) for panel in panels]
+    heights = [_AROUND_ROWS_IN + _ROW_IN * number for number in rows] or [_CURVE_IN]
+    height = 0.75 + sum(heights) + 0.15 * len(below)
+    figure = Figure(figsize=(_WIDTH_IN, height), layout="constrained")
+    all_axes = figure.subplots(len(heights), height_ratios=heights, squeeze=False)[:, 0]
+    if isinstance(panels, Curve):
+        _draw_curve(all_axes[0], panels)
     else:
-        heights = [0.62 + _ROW_IN * len(panel.rows) for panel in panels]
-        figure = Figure(figsize=(_WIDTH_IN, 0.75 + sum(heights) + notes_height), layout="constrained")
-        all_axes = figure.subplots(len(heights), height_ratios=heights, squeeze=False)[:, 0]
         for axes, panel in zip(all_axes, panels, strict=True):
             _draw_rows(axes, panel)
         if panels[0].kind == "stages":
@@ -395,32 +389,22 @@ def _draw_rows(axes: "Axes", panel: Panel) -> None:
     from matplotlib import rcParams
 
     ink = rcParams["text.color"]
-    values = [estimate for row in panel.rows for estimate in row.values.values()]
-    bounds = [bound for estimate in values for bound in (estimate.low, estimate.high)]
-    bounds += [row.limit for row in panel.rows if row.limit is not None]
-    low, high = (min(bounds), max(bounds)) if bounds else (0.0, 1.0)
-    margin = 0.12 * (high - low) or 0.01 * abs(high) or 1.0
-    low, high = (0.0, 1.05 * high or 1.0) if panel.kind == "bars" else (low - margin, high + margin)
     for place, row in enumerate(panel.rows):
         if row.limit is not None:
-            start, end = (low, row.limit) if panel.better == "higher" else (row.limit, high)
-            axes.barh(place, end - start, 0.72, start, color="none", hatch="/////", linewidth=0)
             axes.plot([row.limit] * 2, [place - 0.4, place + 0.4], color=ink)
         for name, estimate in row.values.items():
             if panel.kind == "bars":
                 fill = "none" if row.is_marked else "C0"
                 axes.barh(place, estimate.value, 0.66, color=fill, edgecolor="C0", linewidth=1.2)
-                axes.errorbar(estimate.value, place, xerr=_reach([estimate]), color=ink, elinewidth=1)
+                axes.errorbar(estimate.value, place, xerr=_reach(estimate), color=ink, elinewidth=1)
             else:
-                axes.plot(estimate.value, place, clip_on=False, **_stage(name))
-        style = {"color": ink} if row.values else {"color": rcParams["axes.edgecolor"], "style": "italic"}
-        transform = axes.get_yaxis_transform()
-        axes.text(1.02, place, visible(row.text), transform=transform, va="center", size=8, **style)
-    axes.set(xlim=(low, high), ylim=(len(panel.rows) - 0.5, -0.5))
+                axes.plot(estimate.value, place, **_stage(name))
+        axes.text(1.02, place, visible(row.text), transform=axes.get_yaxis_transform(), va="center", size=8)
+    axes.margins(x=0.1)
+    axes.set(xlim=(0, None) if panel.kind == "bars" else None, ylim=(len(panel.rows) - 0.5, -0.5))
     axes.set_yticks(range(len(panel.rows)), [visible(row.name) for row in panel.rows])
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
-    _round_ticks(axes.xaxis)
     axes.set_title(visible(panel.title))
     axes.set_title(visible(panel.axis), loc="right", size=7.5, weight="normal")
 
@@ -439,53 +423,32 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
     from matplotlib.markers import CARETUPBASE
 
     paper, ink = rcParams["figure.facecolor"], rcParams["text.color"]
-    text_style: dict[str, Any] = {"textcoords": "offset points", "size": 7.5}
-    points = [dot for line in curve.lines.values() for dot in line]
     for number, (name, line) in enumerate(curve.lines.items()):
         colour, marker, dashes = f"C{number % 5}", "os^Dv"[number % 5], ["-", "--", "-.", ":"][number % 4]
-        axes.plot(*_at(line), dashes, marker=marker, color=colour, label=visible(name))
-        for is_marked, fill in ((False, colour), (True, paper)):
-            dots = [dot for dot in line if dot.is_marked == is_marked]
-            latency, throughput = [dot.latency_ms for dot in dots], [dot.throughput_per_s for dot in dots]
-            look: dict[str, Any] = {"marker": marker, "markerfacecolor": fill, "linestyle": "none"}
-            axes.errorbar(*_at(dots), _reach(latency), _reach(throughput), color=colour, elinewidth=1, **look)
-        for dot in line:
-            position = (dot.throughput_per_s.value, dot.latency_ms.value)
+        positions = [(dot.throughput_per_s.value, dot.latency_ms.value) for dot in line]
+        axes.plot(*zip(*positions, strict=True), dashes, marker=marker, color=colour, label=visible(name))
+        for dot, position in zip(line, positions, strict=True):
+            reach = (_reach(dot.latency_ms), _reach(dot.throughput_per_s))
+            fill = paper if dot.is_marked else colour
+            axes.errorbar(*position, *reach, marker=marker, color=colour, markerfacecolor=fill, elinewidth=1)
             if dot.latency_ms.open_above:
                 axes.plot(position[0], dot.latency_ms.high, marker=CARETUPBASE, color=colour)
             if len(line) <= _MOST_LABELS:
-                label = dot.name if dot is points[0] and len(curve.lines) == 1 else f"{dot.size:g}"
-                axes.annotate(label, position, (6, -10), color=colour, **text_style)
+                label = dot.name if dot is line[0] and len(curve.lines) == 1 else f"{dot.size:g}"
+                axes.annotate(label, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
     if (winner := curve.winner) is not None:
         position = (winner.throughput_per_s.value, winner.latency_ms.value)
-        axes.plot(*position, "*", markersize=13, color="C4", markeredgecolor=ink, zorder=4)
-        axes.annotate(f"found by the search: {winner.name}", position, (-8, 8), ha="right", **text_style)
-        points.append(winner)
+        label = f"found by the search: {winner.name}"
+        axes.plot(*position, "*", markersize=13, color="C4", markeredgecolor=ink, zorder=4, label=label)
     if curve.budget_ms is not None:
-        axes.axhline(curve.budget_ms, color=ink, linestyle=(0, (6, 3)), linewidth=1.2, zorder=1)
-        caption = f"budget: {curve.latency} {LATENCY_BUDGET.text(curve.budget_ms)}"
-        axes.annotate(caption, (0.01, curve.budget_ms), (0, 3), ("axes fraction", "data"), **text_style)
-    high = max([dot.latency_ms.high for dot in points] + [curve.budget_ms or 0.0])
-    axes.set(xlim=(0, 1.08 * max(dot.throughput_per_s.high for dot in points)), ylim=(0, 1.12 * high))
+        label = f"budget: {curve.latency} {LATENCY_BUDGET.text(curve.budget_ms)}"
+        axes.axhline(curve.budget_ms, color=ink, linestyle=(0, (6, 3)), linewidth=1.2, zorder=1, label=label)
     axes.set(xlabel="Inferences per second", ylabel=f"{curve.latency} latency (ms)")
-    for axis in (axes.xaxis, axes.yaxis):
-        _round_ticks(axis)
-    if len(curve.lines) > 1:
+    axes.set(xlim=(0, None), ylim=(0, None))
+    if len(axes.get_legend_handles_labels()[0]) > 1:
         axes.legend(loc="upper left", handlelength=3.5)
 
 
-def _at(points: Sequence[CurvePoint]) -> tuple[list[float], list[float]]:
-    return [dot.throughput_per_s.value for dot in points], [dot.latency_ms.value for dot in points]
-
-
-def _reach(estimates: Sequence[Estimate]) -> tuple[list[float], list[float]]:
-    """The widths of the intervals on either side, for error bars."""
-    below = [max(estimate.value - estimate.low, 0.0) for estimate in estimates]
-    return below, [max(estimate.high - estimate.value, 0.0) for estimate in estimates]
-
-
-def _round_ticks(axis: Any) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.9g}"))
+def _reach(estimate: Estimate) -> tuple[list[float], list[float]]:
+    """The widths of the interval on either side, for error bars."""
+    return [max(estimate.value - estimate.low, 0.0)], [max(estimate.high - estimate.value, 0.0)]

@@ -4,7 +4,6 @@ A region is the text between two markers, each on a line of its own and outside 
 sentence, or a picture, which has a file of its own.
 """
 
-import difflib
 import functools
 import html
 import re
@@ -15,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from reports import plots
-from reports.plots import NothingToShowError, Theme
+from reports.plots import NothingToShowError, Number, Theme
 from reports.record import commands, disk
 from reports.record.sanitize import one_line
 from reports.tables.case import case_section
@@ -25,68 +24,59 @@ from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block
 from reports.text.publishable import Publishable, name_of
 
-# --- markers -----------------------------------------------------------------------------------------------
-
-MARKERS_OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Publishable]], list[Block]]]] = {
-    "machine": ("what the records were measured on", machine_blocks),
-    "summary": ("a row per case: is it right, and how fast at its best", summary),
-}
-"""What each marker of all records shows, and the function that makes it."""
-
-MARKERS_OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
-    "case": ("all of a case, under headings", case_section),
-    "offline": ("throughput and latency by batch", lambda one: [points_table(one, "offline")]),
-    "online": (
-        "throughput and latency with its components by concurrency",
-        lambda one: [points_table(one, "online")],
-    ),
-}
-"""What each marker of one case shows, and the function that makes it."""
-
 
 class ReadmeError(Exception):
     """The regions of a file cannot be written; the message names the line and the fix."""
 
 
-class Marker(NamedTuple):
-    """What a marker asks for: a kind of text, or a plot, of one case or of all."""
-
-    kind: str
-    case: str = ""
-    plot: str = ""
+# --- markers -----------------------------------------------------------------------------------------------
 
 
-def parse_marker(name: str) -> Marker:
-    """What a marker such as `summary`, `offline CASE_ID` or `plot NAME CASE_ID` asks for; a ReadmeError says
-    what to write."""
-    match name.split():
-        case [kind] if kind in MARKERS_OF_ALL:
-            return Marker(kind)
-        case [kind, case_name] if kind in MARKERS_OF_CASE:
-            return Marker(kind, case_name)
-        case ["plot", plot] if plot in plots.PLOTS and plots.PLOTS[plot].of != "one":
-            return Marker("plot", plot=plot)
-        case ["plot", plot, case_name] if plot in plots.PLOTS:
-            return Marker("plot", case_name, plot)
-    raise ReadmeError(f"unknown marker tritonproof:{_quoted(name)}. There are {', '.join(_forms())}.")
+class Kind(NamedTuple):
+    """What a marker may ask for."""
+
+    shows: str
+    of: Number
+    """How many cases it shows."""
+    make: Callable[[Sequence[Publishable]], Sequence[Block] | plots.Chart]
 
 
-def _forms() -> dict[str, str]:
-    """What each marker shows, by its form."""
-    suffixes = {"one": " CASE_ID", "any": " [CASE_ID]", "several": ""}
-    return {
-        **{kind: shows for kind, (shows, _) in MARKERS_OF_ALL.items()},
-        **{f"{kind} CASE_ID": shows for kind, (shows, _) in MARKERS_OF_CASE.items()},
-        **{f"plot {name}{suffixes[plot.of]}": plot.shows for name, plot in plots.PLOTS.items()},
-    }
+KINDS: Mapping[str, Kind] = {
+    "machine": Kind("what the records were measured on", "several", machine_blocks),
+    "summary": Kind("a row per case: is it right, and how fast at its best", "several", summary),
+    "case": Kind("all of a case, under headings", "one", lambda records: case_section(records[0])),
+    "offline": Kind(
+        "throughput and latency by batch", "one", lambda records: [points_table(records[0], "offline")]
+    ),
+    "online": Kind(
+        "throughput and latency with its components by concurrency",
+        "one",
+        lambda records: [points_table(records[0], "online")],
+    ),
+    **{f"plot {name}": Kind(plot.shows, plot.of, plot.chart) for name, plot in plots.PLOTS.items()},
+}
+"""By what a marker says, before the case if it names one."""
+_FORMS = {
+    f"{name}{' CASE_ID' if kind.of == 'one' else ' [CASE_ID]' if kind.of == 'any' else ''}": kind.shows
+    for name, kind in KINDS.items()
+}
 
 
 def overview() -> str:
     """Each marker and what it shows, in lines of 79 characters at most."""
-    forms = _forms()
-    width = max(map(len, forms))
+    width = max(map(len, _FORMS))
     wrap = functools.partial(textwrap.fill, width=79, subsequent_indent=" " * (width + 4))
-    return "\n".join(wrap(shows, initial_indent=f"  {form:{width}}  ") for form, shows in forms.items())
+    return "\n".join(wrap(shows, initial_indent=f"  {form:{width}}  ") for form, shows in _FORMS.items())
+
+
+def _parsed(marker: str) -> tuple[str, str]:
+    """The name of a marker's kind, and its case; empty for all cases."""
+    for name, kind in KINDS.items():
+        if marker == name and kind.of != "one":
+            return name, ""
+        if marker.startswith(f"{name} ") and kind.of != "several":
+            return name, marker.removeprefix(name).strip()
+    raise ReadmeError(f"unknown marker tritonproof:{_quoted(marker)}. There are {', '.join(_FORMS)}.")
 
 
 def _quoted(part: str) -> str:
@@ -97,7 +87,6 @@ def _quoted(part: str) -> str:
 
 PLOTS = "plots"
 """The folder of pictures, beside the file that shows them."""
-
 _SHOWN = re.compile(r'<img [^>]*src="(?!/)(?P<folder>[^":]*)/[^"/]*"')
 
 
@@ -126,16 +115,12 @@ def picture_name(plot: str, case: str, theme: Theme, ending: str = "svg") -> str
     return f"{'-'.join(filter(None, (case, plot, theme)))}.{ending}"
 
 
-def _picture(region: "Region", records: Sequence[Publishable]) -> tuple[str, list[PictureFile]]:
+def _picture(chart: plots.Chart, plot: str, case: str, before: str) -> tuple[str, list[PictureFile]]:
     """HTML that shows the picture in the reader's theme, with its gist as alternative text, and its files,
-    relative to the text's; or a sentence on why there is none."""
-    marker, image = region.marker, _SHOWN.search(region.match["body"])
-    try:
-        chart = plots.chart(marker.plot, records)
-    except NothingToShowError as error:
-        return markdown([str(error)]), []
+    in the folder that the text `before` has it in."""
+    image = _SHOWN.search(before)
     link = image["folder"] if image else PLOTS
-    names = [picture_name(marker.plot, marker.case, theme) for theme in plots.THEMES]
+    names = [picture_name(plot, case, theme) for theme in plots.THEMES]
     shown = (
         f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="{link}/{names[1]}">\n'
         f'  <img alt="{html.escape(chart.alternative)}" src="{link}/{names[0]}">\n</picture>'
@@ -158,31 +143,6 @@ _CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
 """Code within a line. In it, and after a backslash, a marker is plain text."""
 
 
-class Region(NamedTuple):
-    marker: Marker
-    match: re.Match[str]
-    line: int
-    """The line of the opening marker, counted from 1."""
-
-    @property
-    def name(self) -> str:
-        """The text of its marker after `tritonproof:`."""
-        return self.match["name"]
-
-    def filled(self, text: str) -> str:
-        """The region with another text, with the line ends of the file, between two empty lines."""
-        lines = "".join(f"{line}{self.match['end']}" for line in ("", *text.split("\n"), ""))
-        return f"{self.match['opening']}{lines}{self.match['closing']}"
-
-
-def text_of(file: Path) -> str:
-    """The text of a markdown file; raises ReadmeError if it is not UTF-8, OSError if it cannot be read."""
-    try:
-        return disk.read_user_file(file).decode()
-    except UnicodeDecodeError as error:
-        raise ReadmeError(f"not UTF-8 text ({error.reason} at byte {error.start})") from error
-
-
 class Synced(NamedTuple):
     """A text whose regions show what the records say."""
 
@@ -196,85 +156,64 @@ class Synced(NamedTuple):
 def sync(text: str, records: Sequence[Publishable]) -> Synced:
     """`text` with every region rendered anew; raises ReadmeError if that is not possible. A region with a
     picture keeps the picture's folder, and any other uses PLOTS."""
-    parts: list[str] = []
+    _check(text)
     drifted: list[str] = []
     pictures: dict[Path, PictureFile] = {}
-    for part in _split(text):
-        if isinstance(part, str):
-            parts.append(part)
-            continue
-        kind, chosen = part.marker.kind, _records(part, records)
-        if kind == "plot":
-            body, drawn = _picture(part, chosen)
-            pictures |= {picture.path: picture for picture in drawn}
-        elif kind in MARKERS_OF_CASE:
-            body = markdown(MARKERS_OF_CASE[kind][1](chosen[0]))
-        else:
-            body = markdown(MARKERS_OF_ALL[kind][1](chosen))
-        parts.append(part.filled(body))
-        drifted += [part.name] * (parts[-1] != part.match[0])
-    return Synced("".join(parts), drifted, [*pictures.values()])
+
+    def filled(part: re.Match[str]) -> str:
+        if part["fence"]:
+            return part[0]
+        try:
+            body, drawn = _filling(part["name"], part["body"], records)
+        except ReadmeError as error:
+            raise ReadmeError(f"line {_line(text, part.start())}: {error}") from error
+        pictures.update((picture.path, picture) for picture in drawn)
+        lines = "".join(f"{line}{part['end']}" for line in ("", *body.split("\n"), ""))
+        region = f"{part['opening']}{lines}{part['closing']}"
+        if region != part[0]:
+            drifted.append(part["name"])
+        return region
+
+    return Synced(_PARTS.sub(filled, text), drifted, [*pictures.values()])
 
 
-def difference(text: str, synced: str, limit: int = 40) -> str:
-    """A unified diff from `text` to `synced` of at most `limit` lines."""
-    diff = difflib.unified_diff(text.splitlines(), synced.splitlines(), "file", "records", n=1, lineterm="")
-    lines = list(diff)
-    rest = [f"... and {len(lines) - limit} more lines"] if len(lines) > limit else []
-    return "\n".join(lines[:limit] + rest)
+def _check(text: str) -> None:
+    """Raise ReadmeError for a text without regions, or with a marker that begins or ends none."""
 
+    def remaining(part: re.Match[str]) -> str:
+        """The body of a region, nothing of a code block; with the same number of lines."""
+        return "\n" * part[0].count("\n") if part["fence"] else f"\n{part['body']}\n"
 
-def _split(text: str) -> list[str | Region]:
-    """The text in pieces and regions; joined, they give the same text."""
-    parts: list[str | Region] = []
-    place = 0
-    for match in _PARTS.finditer(text):
-        parts.append(_without_markers(text, place, match.start()))
-        parts.append(match[0] if match["fence"] else _region(match))
-        place = match.end()
-    parts.append(_without_markers(text, place, len(text)))
-    if not any(isinstance(part, Region) for part in parts):
+    outside = _CODE.sub("", _PARTS.sub(remaining, text))
+    if stray := _MARKER.search(outside):
+        raise ReadmeError(
+            f"line {_line(outside, stray.start())}: {_quoted(stray[0])} begins or ends no region. A region "
+            "lies between <!-- tritonproof:NAME --> and <!-- /tritonproof:NAME -->, each on its own line."
+        )
+    if all(part["fence"] for part in _PARTS.finditer(text)):
         raise ReadmeError(
             "no markers. Paste those you need, each pair on two lines, such as <!-- tritonproof:summary --> "
             f"and <!-- /tritonproof:summary -->. All of them: {commands.tool('reports', 'readme --help')}"
         )
-    return parts
-
-
-def _region(match: re.Match[str]) -> Region:
-    _without_markers(match.string, match.start("body"), match.end("body"))
-    line = _line(match.string, match.start())
-    try:
-        return Region(parse_marker(match["name"]), match, line)
-    except ReadmeError as error:
-        raise ReadmeError(f"line {line}: {error}") from error
-
-
-def _without_markers(text: str, start: int, end: int) -> str:
-    """The part of a text between two places; raises ReadmeError if it has a marker."""
-    part = text[start:end]
-    outside_code = _CODE.sub(lambda match: " " * len(match[0]), part)
-    if stray := _MARKER.search(outside_code):
-        raise ReadmeError(
-            f"line {_line(text, start + stray.start())}: {_quoted(stray[0])} begins or ends no region. A "
-            "region lies between <!-- tritonproof:NAME --> and <!-- /tritonproof:NAME -->, each on a line of "
-            "its own."
-        )
-    return part
 
 
 def _line(text: str, place: int) -> int:
     return text.count("\n", 0, place) + 1
 
 
-def _records(region: Region, records: Sequence[Publishable]) -> Sequence[Publishable]:
-    case = region.marker.case
-    matching = [record for record in records if case in ("", name_of(record))]
-    if matching:
-        return matching
-    case = _quoted(case)
-    problem = f"there is no record of {case}" if case else "there are no records"
-    command = commands.run(f"-k {case}" if case else "")
-    raise ReadmeError(
-        f"line {region.line}: {problem}. Measure: {command}, or name another folder: --results DIR"
-    )
+def _filling(marker: str, before: str, records: Sequence[Publishable]) -> tuple[str, list[PictureFile]]:
+    """The text of a region in place of that `before`, and its pictures."""
+    name, case = _parsed(marker)
+    chosen = [record for record in records if case in ("", name_of(record))]
+    if not chosen:
+        case = _quoted(case)
+        problem = f"there is no record of {case}" if case else "there are no records"
+        command = commands.run(f"-k {case}" if case else "")
+        raise ReadmeError(f"{problem}. Measure: {command}, or name another folder: --results DIR")
+    try:
+        made = KINDS[name].make(chosen)
+    except NothingToShowError as error:
+        made = [str(error)]
+    if isinstance(made, plots.Chart):
+        return _picture(made, name.removeprefix("plot "), case, before)
+    return markdown(made), []

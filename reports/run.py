@@ -61,8 +61,8 @@ class Outcomes:
     """A sentence for each requested file that could not be written."""
     unreadable: Sequence[str] = ()
     """A sentence for each unreadable record, which the tables lack."""
-    status: int = ExitCode.OK
-    """The exit status of the run, once it has ended."""
+    own: int = ExitCode.OK
+    """pytest's own exit status, once the run has ended."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if Path(report.nodeid.partition("::")[0]).parent.name != "benchmarks":
@@ -83,40 +83,40 @@ class Outcomes:
         elif report.when == "call" and report.passed:
             self.passed += 1
 
+    @property
+    def worst_first(self) -> list[Failure]:
+        return sorted(self.failures, key=lambda failure: STATUS[failure.kind], reverse=True)
 
-def worst_first(failures: Sequence[Failure]) -> list[Failure]:
-    return sorted(failures, key=lambda failure: STATUS[failure.kind], reverse=True)
-
-
-def status_of(own: int, outcomes: Outcomes) -> int:
-    """The exit status for pytest's `own`, whose 1 (tests failed) becomes that of the kind of failure. A run
-    whose tests were all skipped has proven nothing: its status is 5, as if it had selected no test. A missing
-    file that the user requested counts like a broken machine."""
-    kinds = {failure.kind for failure in outcomes.failures}
-    if "input" in kinds and own == ExitCode.INTERRUPTED:
-        own = ExitCode.TESTS_FAILED
-    if outcomes.missing and own in (ExitCode.OK, ExitCode.TESTS_FAILED):
-        kinds.add("infrastructure")
-        own = ExitCode.TESTS_FAILED
-    if own == ExitCode.TESTS_FAILED and kinds and not outcomes.others_failed:
-        return max(STATUS[kind] for kind in kinds)
-    if own == ExitCode.OK and outcomes.unreadable:
-        return UNREADABLE
-    if own == ExitCode.OK and outcomes.skipped and not outcomes.passed:
-        return ExitCode.NO_TESTS_COLLECTED
-    return own
+    @property
+    def status(self) -> int:
+        """The run's exit status: pytest's own, whose 1 (tests failed) becomes that of the kind of failure. A
+        run whose tests were all skipped has proven nothing: its status is 5, as if it had selected no test. A
+        missing file that the user requested counts like a broken machine."""
+        own, kinds = self.own, {failure.kind for failure in self.failures}
+        if "input" in kinds and own == ExitCode.INTERRUPTED:
+            own = ExitCode.TESTS_FAILED
+        if self.missing and own in (ExitCode.OK, ExitCode.TESTS_FAILED):
+            kinds.add("infrastructure")
+            own = ExitCode.TESTS_FAILED
+        if own == ExitCode.TESTS_FAILED and kinds and not self.others_failed:
+            return max(STATUS[kind] for kind in kinds)
+        if own == ExitCode.OK and self.unreadable:
+            return UNREADABLE
+        if own == ExitCode.OK and self.skipped and not self.passed:
+            return ExitCode.NO_TESTS_COLLECTED
+        return own
 
 
 def status_sentence(outcomes: Outcomes) -> str:
     """`exit status 12, accuracy: 2 failed for accuracy, 1 for speed`; empty for a status of pytest's own."""
-    names = {code: name for name, code in STATUS.items()}
+    kinds = {status: kind for kind, status in STATUS.items()}
     status, detail = int(outcomes.status), ""
-    if status in names and (outcomes.failures or outcomes.missing):
-        counts = Counter(failure.kind for failure in worst_first(outcomes.failures))
+    if status in kinds and (outcomes.failures or outcomes.missing):
+        counts = Counter(failure.kind for failure in outcomes.worst_first)
         parts = [f"{count} failed for {kind}" for kind, count in counts.items()]
         if outcomes.missing:
             parts.append(f"{counted(len(outcomes.missing), 'file')} could not be written")
-        detail = f", {names[status]}: {', '.join(parts)}"
+        detail = f", {kinds[status]}: {', '.join(parts)}"
     elif status == UNREADABLE:
         detail = f", records: {len(outcomes.unreadable)} of this run cannot be read"
     elif status == ExitCode.INTERRUPTED:
@@ -141,18 +141,18 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if hasattr(config, "workerinput"):
         return
     outcomes = config.stash[_OUTCOMES]
+    outcomes.own = exitstatus
     records, outcomes.unreadable = written_records(terminalreporter)
     show_summary(terminalreporter, records, outcomes.unreadable)
     if trouble := add_to_history(records, config.option.results, config.option.history):
         terminalreporter.write_line(trouble)
-    outcomes.status = status_of(exitstatus, outcomes)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         root = Path(os.environ.get("GITHUB_WORKSPACE", config.rootpath))
-        for failure in worst_first(outcomes.failures):
+        for failure in outcomes.worst_first:
             terminalreporter.write_line(annotation(failure, config.rootpath, root))
     was_ended, upgrade = outcomes.status == ExitCode.INTERRUPTED, ""
     if config.option.compares_repositories:
-        failed = [failure.name for failure in worst_first(outcomes.failures)]
+        failed = [failure.name for failure in outcomes.worst_first]
         failed += ["a run that was ended"] if was_ended else []
         upgrade = upgrade_sentence(records, failed, outcomes.skipped.total())
     if outcomes.failures or outcomes.passed or outcomes.skipped or was_ended:
@@ -162,11 +162,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
                 terminalreporter.write_line(trouble)
             else:
                 outcomes.missing.append(trouble)
-    for sentence in (upgrade, *outcomes.missing):
-        if sentence:
-            terminalreporter.write_line(sentence)
-    outcomes.status = status_of(exitstatus, outcomes)
-    if sentence := status_sentence(outcomes):
+    for sentence in filter(None, (upgrade, *outcomes.missing, status_sentence(outcomes))):
         terminalreporter.write_line(sentence)
 
 
@@ -193,7 +189,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     yield
     if not hasattr(session.config, "workerinput"):
         outcomes = session.config.stash[_OUTCOMES]
-        session.exitstatus = outcomes.status = status_of(session.exitstatus, outcomes)
+        outcomes.own = session.exitstatus
+        session.exitstatus = outcomes.status
 
 
 # --- the records of the run --------------------------------------------------------------------------------
@@ -277,7 +274,7 @@ def job_summary(outcomes: Outcomes, records: Sequence[Publishable], further: Seq
     counts = {"failed": failed, "passed": outcomes.passed, "skipped": skipped}
     title = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     lines = []
-    for failure in worst_first(outcomes.failures):
+    for failure in outcomes.worst_first:
         sentence = "; ".join(line.strip() for line in failure.sentence.splitlines() if line.strip())
         lines.append(join_markdown([bold(failure.kind), code(failure.name), sentence], ": "))
     blocks: list[Block] = [

@@ -1,5 +1,8 @@
+"""All records as one HTML page, which needs no network and no other file."""
+
 import base64
 import collections
+import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -13,7 +16,7 @@ from reports import plots
 from reports.published import match_published, published_legend, published_section
 from reports.record import disk, files, per_sample
 from reports.record.per_sample import Sample, SampleScores
-from reports.record.quantities import DURATION, SIZE, THROUGHPUT
+from reports.record.quantities import DURATION, SIZE
 from reports.record.sanitize import visible
 from reports.record.schema import Accuracy
 from reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
@@ -65,19 +68,14 @@ def fastest(records: Sequence[Publishable]) -> list[Publishable]:
 
 # --- the section of a case ---------------------------------------------------------------------------------
 
-_LARGEST_CONFIG_BYTES = 2**20  # this suite's are below 4 KiB
-_FEWEST_POINTS = 3
-"""A curve of fewer load points shows no more than their table."""
-
 
 def section_of(record: Publishable, results: Path) -> dict[str, Any]:
-    """The template's variables for a case. Raises RecordError if a file beside its record is damaged."""
+    """The template's variables for a case. Raises RecordError if its file of samples is damaged, OSError if
+    a configuration cannot be read."""
     build, published = record.build, match_published(record)
-    beside = (
-        [*published_section(published), published_legend([published])]
-        if published.rows
-        else [published.missing]
-    )
+    beside: list[Block] = [published.missing]
+    if published.rows:
+        beside = [*published_section(published), published_legend([published])]
     origin = (
         f"Built in {DURATION.text(build.build_time_s)}: {SIZE.text(build.size_mib)} of {build.weights}, "
         f"digest {build.digest}. The record was last changed at {record.updated or 'unknown'}."
@@ -100,28 +98,27 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
 def _curve(record: Publishable) -> tuple[str, str] | None:
     """The picture of latency over throughput, and its alternative text. The picture is a data URL, in which
     the SVG loads and runs nothing and shares no ids with the page."""
-    if sum(load.scenario == "online" for load in record.loads) < _FEWEST_POINTS:
+    try:
+        chart = plots.throughput_latency([record])
+    except plots.NothingToShowError:
         return None
-    chart = plots.chart("throughput-latency", [record])
     data = base64.b64encode(plots.draw_for_both(chart)).decode()
     return f"data:image/svg+xml;base64,{data}", chart.alternative
 
 
 def _worst(samples: SampleScores | None, accuracy: Accuracy | None) -> list[tuple[Sample, str]] | None:
-    """The worst samples, each with its scores by metric, `F1: framework 100 %, converted 100 %, served 40 %`,
-    or one value if all stages agree."""
+    """The worst samples, each with its scores: `F1: framework 100 %, converted 100 %, served 40 %`."""
     if samples is None or accuracy is None:
         return None
     places = {name: place for place, name in enumerate(samples.ids)}
     worst = []
     for sample in samples.worst:
         parts = []
-        for score in accuracy.scores if sample.id in places else ():
-            stages = samples.scores.get(score.metric, {})
-            shown = {stage: metric_text(score, values[places[sample.id]]) for stage, values in stages.items()}
-            alike = len(set(shown.values())) < 2
-            listed = "".join({*shown.values()}) if alike else ", ".join(map(" ".join, shown.items()))
-            parts.append(f"{score.metric} {listed}" if alike else f"{score.metric}: {listed}")
+        for score in accuracy.scores:
+            stages = samples.scores.get(score.metric, {}).items()
+            if stages and sample.id in places:
+                shown = (f"{stage} {metric_text(score, of[places[sample.id]])}" for stage, of in stages)
+                parts.append(f"{score.metric}: {', '.join(shown)}")
         worst.append((sample, "; ".join(parts)))
     return worst
 
@@ -135,13 +132,8 @@ def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
         configs.append((path.parent / files.config_of_search(path), "config.pbtxt of the search's winner"))
     texts = []
     for file, title in configs:
-        try:
-            content = disk.content(file, path.parent, _LARGEST_CONFIG_BYTES)
-            texts.append((title, visible(content.decode(errors="replace"))))
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            raise files.RecordError(f"{file}: cannot be read: {error.strerror}") from error
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            texts.append((title, visible(disk.content(file, path.parent).decode(errors="replace"))))
     return texts
 
 
@@ -149,7 +141,6 @@ def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
 
 _TEMPLATES = Path(__file__).parent
 _CHOICES = ("target", "model", "format", "precision")
-_BAR = "The bar behind a speed is its part of the fastest of the same model on the same hardware."
 
 
 def _without_legend(block: Block) -> Block:
@@ -173,11 +164,6 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
     style, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("page.css", "page.js"))
     records: list[Publishable] = [section["record"] for section in sections]
     all_cases = summary_table(records)
-    shares: dict[str, float] = {}
-    for group in grouped(records, speed.rank_group).values():
-        loads = {name_of(record): speed.best_load(record) for record in group}
-        speeds = {name: best.throughput_per_s.value for name, best in loads.items() if best}
-        shares |= {name: 100 * own / (max(speeds.values()) or 1) for name, own in speeds.items()}
     return environment.get_template("page.html").render(
         style=Markup(style),
         script=Markup(script),
@@ -189,10 +175,8 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
         names=map(name_of, speed.ranked(records)),
         in_name=("Model", "Precision"),  # the name of a case says these
         zip=zip,
-        shares=shares,
-        speed=THROUGHPUT,
         statuses=collections.Counter(section["status"].word for section in sections),
         sections={section["name"]: section for section in sections},
-        notes_below=[_BAR, *notes_below(all_cases)],
+        notes_below=notes_below(all_cases),
         machines=machine_blocks(records),
     )

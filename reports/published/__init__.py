@@ -138,30 +138,21 @@ class Match:
 def match_published(record: Publishable) -> Match:
     """A record with the published rows of its model, format, accelerator and precision. All published figures
     are of one whole GPU; a slice may have its GPU's target, so the driver's name for it counts too."""
-    gpu, gpus = record.machine.gpu or "", record.case.gpus
-    if record.case.target == "mig" or re.search(r"\bMIG\b", gpu):
-        missing = f"It was measured on {gpu or None}, a part of a GPU; NVIDIA's figures are of whole ones."
+    case, missing = record.case, ""
+    if case.gpus > 1 or case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
+        missing = f"It was measured on {device_text(record)}; NVIDIA's figures are of one whole GPU."
         return Match(record, (), missing)
-    if gpus > 1:
-        return Match(record, (), f"It was measured on {gpus} GPUs; NVIDIA's figures are of one.")
-    missing, model, served = "", record.case.model, served_as(structs.asdict(record.case))
-    of_model = [row for row in rows() if row["model"] == model]
-    served_alike = [row for row in of_model if served_as(row) == served]
-    if not of_model:
-        missing = f"NVIDIA published no figures of {model}."
-    elif not served_alike:
-        missing = f"NVIDIA published no figures of {model} as {' '.join(filter(None, served))}."
-    return Match(record, [row for row in served_alike if is_same_gpu(record, row)] or served_alike, missing)
+    served = served_as(structs.asdict(case))
+    alike = [row for row in rows() if row["model"] == case.model and served_as(row) == served]
+    if not alike:
+        missing = f"NVIDIA published no figures of {case.model} as {' '.join(filter(None, served))}."
+    return Match(record, [row for row in alike if row["gpu"] == case.target] or alike, missing)
 
 
 def served_as(case: Mapping[str, Any]) -> tuple[str | None, ...]:
     """Format, accelerator unless the format implies it, and precision, of a published row or a case."""
     format_, accelerator = case["format"], case["accelerator"]
     return format_, None if accelerator == _IMPLIED.get(format_) else accelerator, case["precision"]
-
-
-def is_same_gpu(record: Record, row: PublishedRow) -> bool:
-    return bool(row["gpu"] == record.case.target)
 
 
 def published_point(row: PublishedRow) -> PointKey:
@@ -184,11 +175,9 @@ def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[Pair]:
 def published_ratio(record: Publishable, load: Load) -> Estimate | None:
     """The load's throughput over the one published for the same GPU, format, accelerator, precision and load
     point; None if there is none."""
-    rows_of_gpu = {
-        published_point(row): row for row in match_published(record).rows if is_same_gpu(record, row)
-    }
-    row = rows_of_gpu.get(point_key(load), {})
-    return _ratio(load.throughput_per_s, row.get("throughput_per_s"))
+    rows = match_published(record).rows
+    row_of = {published_point(row): row for row in rows if row["gpu"] == record.case.target}
+    return _ratio(load.throughput_per_s, row_of.get(point_key(load), {}).get("throughput_per_s"))
 
 
 def _ratio(measured: Estimate | None, published: float | None) -> Estimate | None:
@@ -211,14 +200,10 @@ def published_blocks(matches: Sequence[Match]) -> list[Block]:
     for match in compared:
         blocks += [Heading(name_of(match.record), 2), *published_section(match)]
     missing = grouped((match for match in matches if match.missing), lambda match: match.missing)
-    if missing:
-        names = {
-            reason: ", ".join(code(name_of(match.record)) for match in group)
-            for reason, group in missing.items()
-        }
-        lines = [f"{cases}: {reason}" for reason, cases in names.items()]
-        blocks += [Heading("Not compared", 2), Bullets(lines)]
-    return blocks
+    lines = []
+    for reason, group in missing.items():
+        lines.append(f"{', '.join(code(name_of(match.record)) for match in group)}: {reason}")
+    return [*blocks, Heading("Not compared", 2), Bullets(lines)] if lines else blocks
 
 
 def published_legend(matches: Sequence[Match]) -> str:
@@ -238,7 +223,7 @@ def published_section(match: Match) -> list[Block]:
         return [record.no_speed]
     labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
     intro = f"Measured on {device_text(record)}; published on {labels}."
-    if not is_same_gpu(record, rows[0]):
+    if rows[0]["gpu"] != record.case.target:
         intro += " It is other hardware, and the ratios hold that too."
     by_gpu = grouped(rows, lambda row: row["gpu"])
     tables = [block for group in by_gpu.values() for block in _gpu_section(record, group)]
@@ -306,7 +291,7 @@ _SETTINGS = {
 def differences(record: Record, row: PublishedRow) -> list[str]:
     """The differences, measured first; a setting that the source leaves out is none."""
     parts = []
-    if not is_same_gpu(record, row):
+    if row["gpu"] != record.case.target:
         parts.append(f"hardware {device_text(record)}, published {row['gpu_label']}")
     if record.serving and record.serving.backend == "python":
         parts.append("Triton's Python backend, published the format's own")

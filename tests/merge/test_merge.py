@@ -87,8 +87,9 @@ def test_two_machines_of_one_target_are_refused(
     job: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     machine = structs.replace(WHOLE.machine, versions={"python": "3.11.7", "torch": "2.14\n::error::forged"})
-    case = Case("a40", "nnunet", "onnx", None, "fp16")
-    text = refused(job, examples.store(tmp_path / "b", structs.replace(WHOLE, case=case, machine=machine)))
+    cases = [Case("a40", model, "onnx", None, "fp16") for model in ("nnunet", "fastpitch")]
+    records = [structs.replace(WHOLE, case=case, machine=machine) for case in cases]
+    text = refused(job, examples.store(tmp_path / "b", *records))
     assert "target a40" in text
     assert "versions.torch" in text
     assert len(text.splitlines()) == 1

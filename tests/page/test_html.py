@@ -23,23 +23,6 @@ from tests.text.test_speed import AS_FAST, FAST, ONNX, SLOW
 EVIL = "<script>alert('x')</script>"
 
 
-def test_bar_is_share_of_fastest_of_its_model(tmp_path: Path) -> None:
-    cases = [
-        examples.record(
-            case=Case("a40", model, format_, None, "fp16"), loads=(examples.load("offline", 8, speed),)
-        )
-        for model, format_, speed in (
-            ("resnet50", "onnx", 50.0),
-            ("resnet50", "pt2", 200.0),
-            ("bert", "onnx", 1.0),
-        )
-    ]
-
-    shares = re.findall(r'<td[^>]* style="--share: ([^"]*)"', page_of(tmp_path, *cases))
-
-    assert sorted(shares) == ["100.0%", "100.0%", "25.0%"]
-
-
 def test_page_may_load_nothing_and_run_only_its_own_script(tmp_path: Path) -> None:
     whole = page_of(tmp_path, examples.swept())
     policy = html.unescape(whole.partition("Content-Security-Policy")[2].partition(">")[0])

@@ -182,7 +182,7 @@ def test_marker_in_record_text_is_escaped(said: str) -> None:
 
 
 def test_plot_has_both_themes_and_alternative_text() -> None:
-    chart = plots.chart("throughput-latency", [publishable(SWEPT)])
+    chart = plots.throughput_latency([publishable(SWEPT)])
     text = body(f"plot throughput-latency {CASE}")
     for theme in plots.THEMES:
         assert f'"plots/{CASE}-throughput-latency-{theme}.svg"' in text
@@ -219,7 +219,7 @@ def test_check_finds_outdated_picture(sync_page: Reports, written: Path) -> None
     picture = written.parent / "plots" / "best-throughput-light.svg"
     text = picture.read_text()
     others = examples.seen(examples.swept(loads=SWEPT.loads[:3]), RECORDS[1])
-    of_others = plots.draw(plots.chart("best-throughput", others), "light").decode()
+    of_others = plots.draw(plots.best_throughput(others), "light").decode()
     for content in (None, of_others, text[:2000], "<svg/>"):
         picture.unlink()
         if content is not None:

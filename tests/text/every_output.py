@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reports import plots, readme, run
+from reports import readme, run
 from reports.record import files
 from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Record, Soak, case_id
 from reports.run import Outcomes
@@ -84,8 +84,7 @@ def pictures(results: Path, reports: Reports) -> str:
 def marked_file(results: Path, reports: Reports) -> str:
     """A file with every kind of region, and its pictures."""
     case = case_id(planted().case)
-    names = [*readme.MARKERS_OF_ALL, *(f"{kind} {case}" for kind in readme.MARKERS_OF_CASE)]
-    names += [f"plot {name} {case}" for name, plot in plots.PLOTS.items() if plot.of != "several"]
+    names = [name if kind.of == "several" else f"{name} {case}" for name, kind in readme.KINDS.items()]
     file = results / "README.md"
     file.write_text("".join(f"<!-- tritonproof:{n} -->\n<!-- /tritonproof:{n} -->\n" for n in names))
     reports("readme", file, "--results", results)
