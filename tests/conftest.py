@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from fixtures.build import configuration, repository, runtimes
+from fixtures.build import configuration, runtimes
 from fixtures.build.repository import BuiltModel
 from fixtures.host import scratch
 from fixtures.host.process import EXTRA_VARIABLES
@@ -179,7 +179,7 @@ def make_build() -> MakeBuild:
         shutil.copyfile(runtimes.RUNTIMES / "model.py", version / "model.py")
         (version / "runtime.py").write_text(runtime)
         (version / "model.bin").write_bytes(b"weights")
-        repository.keep_bytecode_out(version)
+        (version / "__pycache__").touch()
         config = configuration.model_config(case, DEPLOYMENT, native=False)
         (folder / "config.pbtxt").write_text(configuration.config_text(config))
         return BuiltModel(case, folder, "digest", "none", 0.0, 0.0, reused=False)

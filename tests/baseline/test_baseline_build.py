@@ -90,6 +90,8 @@ folder.mkdir(parents=True, exist_ok=True)
 (folder / "arguments").write_text(repr(arguments))
 """
 """A fake pytest for a checkout."""
+NO_FILES = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""Git's name of the tree without files."""
 
 
 @pytest.fixture
@@ -144,9 +146,11 @@ def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) ->
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [commit]
 
 
-def test_commit_without_benchmarks_is_refused(checkout: Path, tmp_path: Path) -> None:
-    other = baseline_build.parse("HEAD~1", checkout)
-    with pytest.raises(InputError, check=lambda error: error.where.startswith("--against HEAD~1")):
+@pytest.mark.parametrize("ref", ["HEAD~1", "empty"])
+def test_commit_without_benchmarks_is_refused(ref: str, checkout: Path, tmp_path: Path) -> None:
+    git(checkout, "tag", "empty", git(checkout, "commit-tree", NO_FILES, "-m", "no files"))
+    other = baseline_build.parse(ref, checkout)
+    with pytest.raises(InputError, check=lambda error: error.where.startswith(f"--against {ref}")):
         baseline_build.export_commit(other, tmp_path / "cache", checkout)
     assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
 

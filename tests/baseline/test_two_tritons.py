@@ -66,7 +66,7 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
             repository = tmp_path / f"models{side}"
             for name, sides in formulas.items():
                 write_model(repository, name, code(sides[side]), config(batch=4))
-            started = serve(ServerSpec("embedded"), repository, log, device="cpu", open_to_all=True)
+            started = serve(ServerSpec("embedded"), repository, log, device="cpu", key=None)
             server = stack.enter_context(started)
             for name in formulas:
                 server.load_as_found(repository / name)

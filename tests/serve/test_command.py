@@ -29,8 +29,8 @@ def test_embedded_server_finds_shell_and_python_on_any_path(
 def docker(gpus: Sequence[str] = (), image: ContainerImage | None = None, **options: Any) -> list[str]:
     """The command for a repository below the working directory."""
     image = image or ContainerImage(IMAGE, release="24.10")
-    rest = {"shared_memory": "system", "name": "tritonproof-1", **options}
-    return docker_command(image, Path("models"), Ports(50000, 50001, 50002), gpus=gpus, **rest)
+    rest = {"shared_memory": "system", "variables": {}, **options}
+    return docker_command(image, Ports(50000, 50001, 50002), Path("tritonproof-1").absolute(), gpus, **rest)
 
 
 @pytest.mark.parametrize("name", ["models", "a:b", "a,b", 'a"b', "ä b"])
@@ -42,7 +42,12 @@ def test_model_folder_of_any_name_is_mounted_read_only(
     (mount,) = [part for part in docker() if part.startswith("--mount")]
     # As docker/cli reads it, opts/mount.go: a line of CSV.
     (fields,) = csv.reader([mount.removeprefix("--mount=")])
-    assert fields == ["type=bind", f"source={tmp_path / name}/models", "target=/models", "readonly"]
+    assert fields == [
+        "type=bind",
+        f"source={tmp_path / name}/tritonproof-1/models",
+        "target=/models",
+        "readonly",
+    ]
 
 
 @pytest.mark.parametrize(

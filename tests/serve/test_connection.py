@@ -146,11 +146,11 @@ def test_impossible_models_are_refused_with_server_address(
 LONG = "\x1b[31m" + "9" * 1_000_000
 
 
-def test_nonnumeric_version_is_refused(answering: Callable[..., Server]) -> None:
-    with pytest.raises(ProofError) as raised:
-        load_model(answering(RepositoryIndex=models("1", LONG)), FOUND, {})
-    assert len(str(raised.value)) < 1000
-    assert "\x1b" not in str(raised.value)
+def test_nonnumeric_version_is_cut_and_made_visible(answering: Callable[..., Server]) -> None:
+    first, version = load_model(answering(RepositoryIndex=models("1", LONG)), FOUND, {}).versions
+    assert first == "1"
+    assert len(version) <= 100
+    assert "\x1b" not in version
 
 
 def test_models_of_server_are_listed_and_its_version_is_cleaned(answering: Callable[..., Server]) -> None:
@@ -230,7 +230,7 @@ def test_oversized_answer_is_read_only_if_it_has_tensors(
     answer.outputs.add(name="Y", datatype="FP32", shape=values.shape)
     server = answering(ModelConfig=larger, ModelStatistics=larger, ModelInfer=answer)
     for ask in (list_models, Server.statistics, lambda _server: answering(ServerMetadata=larger)):
-        with pytest.raises(ProofError, match=r"larger than \d+ MiB") as raised:
+        with pytest.raises(ProofError, match="larger than max") as raised:
             ask(server)
         assert len(str(raised.value)) < 1000
     result = server.client.infer("m", [], client_timeout=HANG_S)
@@ -331,7 +331,7 @@ def encrypting(
     options = ["--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}"]
     options += [KEPT] if headers else []
     access = Access(tls=True, ca=file, header_file=headers)
-    start = functools.partial(serve, ServerSpec("embedded"), models, log, device="cpu", open_to_all=True)
+    start = functools.partial(serve, ServerSpec("embedded"), models, log, device="cpu", key=None)
     with contextlib.ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))

@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
-from fixtures.serve import wheels
+from fixtures.serve import launch, wheels
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import check_accepts_models, serve
 from fixtures.serve.server import Server
@@ -92,7 +92,7 @@ def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, 
 def test_server_without_model_control_is_refused_before_building(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refusing = ServerSpec("local", str(wrapper(tmp_path, "--model-control-mode=none")))
-    with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as server:
+    with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", key=None) as server:
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
             check_accepts_models(server.address)
         places = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
@@ -100,7 +100,7 @@ def test_server_without_model_control_is_refused_before_building(models: Path, t
         assert (run.status, server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
         assert not list(places["repos"].glob("cpu-*")), "nothing was built"
     check_accepts_models(server.address)  # unreachable now: not its error to report
-    with serve(EMBEDDED, models, tmp_path / "log", device="cpu", open_to_all=True) as server:
+    with serve(EMBEDDED, models, tmp_path / "log", device="cpu", key=None) as server:
         check_accepts_models(server.address)
 
 
@@ -140,12 +140,14 @@ def test_server_ending_at_start_is_an_error_with_output(
     assert list(temporary.glob("*/runs/*")) == []
 
 
-def test_taken_port_is_recognized_and_retried(models: Path, tmp_path: Path, temporary: Path) -> None:
+def test_taken_port_is_recognized_and_retried(
+    models: Path, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         taken = listener.getsockname()[1]
         attempts = [dataclasses.replace(free_ports(), **{name: taken}) for name in SERVICES]
-        options: dict[str, Any] = {"device": "cpu", "find_ports": attempts.pop}
-        with pytest.raises(ProofError), serve(EMBEDDED, models, tmp_path / "log", **options):
+        monkeypatch.setattr(launch, "free_ports", attempts.pop)
+        with pytest.raises(ProofError), serve(EMBEDDED, models, tmp_path / "log", device="cpu"):
             pass
     assert attempts == []
     assert list(temporary.glob("*/runs/*")) == []
@@ -153,14 +155,17 @@ def test_taken_port_is_recognized_and_retried(models: Path, tmp_path: Path, temp
 
 @pytest.mark.parametrize("taken", [False, True])
 def test_server_that_never_gets_ready_is_given_up(
-    server: Server, tmp_path: Path, temporary: Path, taken: bool
+    server: Server, tmp_path: Path, temporary: Path, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another Triton at its ports is not mistaken for it."""
     before = list(temporary.glob("*/runs/*"))
     used_ports = Ports(*(port_of(server, service) for service in SERVICES))
+    if taken:
+        monkeypatch.setattr(launch, "free_ports", lambda: used_ports)
+    monkeypatch.setattr(launch, "READY_S", 1.0)
     program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
     with pytest.raises(ProofError, match="loading the world"):
-        start(program, tmp_path, ready_s=1.0, find_ports=lambda: used_ports if taken else free_ports())
+        start(program, tmp_path)
     left = psutil.Process().children(recursive=True)
     assert [process for process in left if str(program) in command_line(process)] == []
     assert list(temporary.glob("*/runs/*")) == before

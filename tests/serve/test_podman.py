@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 
-from fixtures.serve import wheels
+from fixtures.serve import launch, wheels
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.container import check_docker, container_process
 from fixtures.serve.launch import serve
@@ -130,14 +130,13 @@ def test_container_serves_a_model_and_is_removed(
     assert containers() == []
 
 
-def test_container_starts_despite_taken_port(tmp_path: Path) -> None:
+def test_container_starts_despite_taken_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "models").mkdir()
     with serve(SPEC, tmp_path / "models", tmp_path / "log", device="cpu") as first:
         http, grpc = (int(address.rpartition(":")[2]) for address in (str(first.http_address), first.address))
         attempts = iter([Ports(http, grpc, free_ports().metrics), free_ports()])
-        with serve(
-            SPEC, tmp_path / "models", tmp_path / "log2", device="cpu", find_ports=lambda: next(attempts)
-        ) as second:
+        monkeypatch.setattr(launch, "free_ports", lambda: next(attempts))
+        with serve(SPEC, tmp_path / "models", tmp_path / "log2", device="cpu") as second:
             assert second.is_live()
     assert containers() == []
 

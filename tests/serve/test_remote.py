@@ -30,7 +30,7 @@ from tests.serve.programs import HANG_S, doubled_by, port_of
 def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A Triton as users start it by hand, with a repository that these tests do not write to."""
     log = tmp_path_factory.mktemp("logs") / "server.log"
-    with serve(ServerSpec("embedded"), models, log, device="cpu", open_to_all=True) as started:
+    with serve(ServerSpec("embedded"), models, log, device="cpu", key=None) as started:
         yield started
 
 

@@ -202,7 +202,7 @@ def test_labels_give_scores_and_fail_a_wrong_model(tmp_path_factory: pytest.Temp
 @pytest.mark.campaign
 def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(ServerSpec("embedded"), repository, log, device="cpu", open_to_all=True) as server:
+    with serve(ServerSpec("embedded"), repository, log, device="cpu", key=None) as server:
         server.load_as_found(repository / "doubler")
         results = tmp_path_factory.mktemp("results")
         options = ("--repository", "remote", "--triton", server.address, "--batches", "1", "-v")

@@ -72,7 +72,7 @@ def test_workers_share_cases_without_loss(tmp_path: Path) -> None:
 def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_path: Path) -> None:
     models, results = tmp_path / "models", tmp_path / "results"
     models.mkdir()
-    with serve(ServerSpec("embedded"), models, tmp_path / "log", device="cpu", open_to_all=True) as server:
+    with serve(ServerSpec("embedded"), models, tmp_path / "log", device="cpu", key=None) as server:
         options = ("--triton", server.address, "--target", "cpu", *FAST[:2], "--batches", "8", *FAST[4:])
         selection = ("-k", f"{GIVEN} and not efficiency")
         done = suite(*given, *selection, *options, repos=tmp_path / "repos", results=results)
