@@ -20,7 +20,7 @@ from fixtures.accuracy.precision_cost import (
 )
 from fixtures.accuracy.stage_comparison import StageComparison
 from fixtures.formats import all_formats
-from fixtures.frameworks import pytorch_rounding
+from fixtures.frameworks import rounding
 from fixtures.frameworks.pytorch import in_precision
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
@@ -104,7 +104,7 @@ def test_emulated_error_grows_as_bits_shrink() -> None:
     network, x = Two().eval(), torch.linspace(-1, 1, 64).reshape(8, 8)
 
     def error(precision: str, bits: int = 8) -> float:
-        copied, freeze_ranges = pytorch_rounding.rounded(network, precision, bits)
+        copied, freeze_ranges = rounding.rounded_pytorch(network, precision, bits)
         with torch.inference_mode():
             copied(x)
             freeze_ranges()
@@ -112,7 +112,7 @@ def test_emulated_error_grows_as_bits_shrink() -> None:
 
     assert 0 < error("fp16") < error("bf16") < error("int8") < error("int8", bits=4)
     assert error("fp16") < 1e-3
-    copied, _ = pytorch_rounding.rounded(torch.nn.ReLU(), "fp16")
+    copied, _ = rounding.rounded_pytorch(torch.nn.ReLU(), "fp16")
     assert copied(torch.tensor([1e9])).tolist() == [65504.0], "the largest of FP16"
 
 

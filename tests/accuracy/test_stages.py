@@ -11,7 +11,7 @@ import torch
 
 from fixtures.accuracy.stages import evaluate_in_process, reference_on
 from fixtures.errors import AccuracyError
-from fixtures.frameworks.pytorch_conversion import network_and_inputs
+from fixtures.frameworks.pytorch import network_and_inputs
 from fixtures.models import all_models
 from fixtures.spec import Arrays, ConversionJob, Model, Tensor, Tolerance
 from reports.record.schema import Conversion

@@ -14,7 +14,7 @@ from torch import nn
 from fixtures.build import runtimes
 from fixtures.errors import ProofError
 from fixtures.formats import all_formats, onnx
-from fixtures.frameworks import pytorch_conversion, tensorrt
+from fixtures.frameworks import pytorch, tensorrt
 from fixtures.host import machine
 from fixtures.host.machine import gpu_names
 from fixtures.spec import Arrays, ConversionJob, Format, Model
@@ -63,7 +63,7 @@ def test_conversion_leaves_shared_network_on_its_device(
 ) -> None:
     """Otherwise a fresh build would leave the framework's network on the GPU, a reused one on the CPU."""
     elsewhere = dataclasses.replace(job, precision=precision, device="meta")  # type: ignore[arg-type] # stands for a GPU
-    converted, inputs = pytorch_conversion.network_and_inputs(elsewhere)
+    converted, inputs = pytorch.network_and_inputs(elsewhere)
     assert {str(tensor.device) for tensor in (*converted.state_dict().values(), *inputs)} == {"meta"}
     assert {str(tensor.device) for tensor in network.state_dict().values()} == {"cpu"}
 
@@ -83,7 +83,7 @@ def test_full_disk_raises_an_exception(mnemonic: str, job: ConversionJob, tmp_pa
 def test_bf16_needs_a_capable_processor(
     flags: set[str], available: bool, mnemonic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pytorch_conversion, "cpu_flags", lambda: frozenset(flags))
+    monkeypatch.setattr(pytorch, "cpu_flags", lambda: frozenset(flags))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
     assert (FORMATS[mnemonic].missing("cpu", None, "bf16") is None) == available
     assert FORMATS[mnemonic].missing("cpu", None, "fp32") is None
@@ -106,7 +106,7 @@ def install(monkeypatch: pytest.MonkeyPatch, torch_cuda: str = "", **versions: s
     installed = {name.replace("_", "-"): version for name, version in versions.items()}
     for module in (onnx, machine):
         monkeypatch.setattr(module, "version_of", installed.get)
-    monkeypatch.setattr(pytorch_conversion, "cuda_of_torch", lambda: torch_cuda)
+    monkeypatch.setattr(pytorch, "cuda_of_torch", lambda: torch_cuda)
 
 
 FOR_CPUS: dict[str, str] = {"onnxruntime": "1.31.1"}

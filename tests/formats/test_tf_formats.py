@@ -16,7 +16,8 @@ import pytest
 
 from fixtures.build import runtimes
 from fixtures.errors import ProofError
-from fixtures.formats import onnx, tf_savedmodel, tf_trt
+from fixtures.formats import onnx, tf
+from fixtures.formats.tf import TRT
 from fixtures.frameworks import tensorflow
 from fixtures.host import machine
 from fixtures.models import resnet50_tf
@@ -75,7 +76,7 @@ def job(model: Model, network: Any) -> ConversionJob:
 
 @pytest.mark.parametrize(
     ("format_", "precision"),
-    [(tf_savedmodel.FORMAT, "fp32"), (onnx.FORMAT, "fp32"), (onnx.FORMAT, "fp16"), (onnx.FORMAT, "int8")],
+    [(tf.SAVED_MODEL, "fp32"), (onnx.FORMAT, "fp32"), (onnx.FORMAT, "fp16"), (onnx.FORMAT, "int8")],
     ids=lambda value: getattr(value, "mnemonic", value),
 )
 def test_format_matches_framework_at_any_batch(
@@ -113,7 +114,7 @@ def test_saved_model_is_frozen_with_outputs_in_requested_order(
     job: ConversionJob, network: Any, tmp_path: Path
 ) -> None:
     folder = tmp_path / "model.savedmodel"
-    tf_savedmodel.FORMAT.convert(job, folder)
+    tf.SAVED_MODEL.convert(job, folder)
     runtime = runtimes.load_runtime("tf_savedmodel.py")
     x = samples_of("evaluation").load([0, 1, 2])["x"]
     y, largest = runtime.load(folder, SETTINGS)([x])
@@ -164,8 +165,8 @@ def no_memory() -> Iterator[None]:
     """Clears the caches about the installed TensorFlow, before and after the test."""
 
     def forget() -> None:
-        tensorflow.build_info.cache_clear()
-        tensorflow.missing_on_gpu.cache_clear()
+        tf.build_info.cache_clear()
+        tf.missing_on_gpu.cache_clear()
 
     forget()
     yield
@@ -188,22 +189,22 @@ def test_either_tensorflow_package_suffices_on_cpu(monkeypatch: pytest.MonkeyPat
         ({}, True),
     ):
         monkeypatch.setattr(machine, "version_of", versions.get)
-        assert bool(tf_savedmodel.missing("cpu", None, "fp32")) == is_missing
+        assert bool(tf.missing("cpu", None, "fp32")) == is_missing
 
 
 @pytest.mark.usefixtures("no_memory")
 @pytest.mark.parametrize(
     ("format_", "is_cuda_build", "is_tensorrt_build", "has_libraries", "is_missing"),
     [
-        (tf_savedmodel, True, False, True, False),
-        (tf_savedmodel, True, False, False, True),
-        (tf_savedmodel, False, False, True, True),
-        (tf_trt, True, True, True, False),
-        (tf_trt, True, False, True, True),
+        (tf.SAVED_MODEL, True, False, True, False),
+        (tf.SAVED_MODEL, True, False, False, True),
+        (tf.SAVED_MODEL, False, False, True, True),
+        (tf.TRT, True, True, True, False),
+        (tf.TRT, True, False, True, True),
     ],
 )
 def test_gpu_needs_a_build_for_it_and_libraries(
-    format_: Any,
+    format_: Format,
     is_cuda_build: bool,
     is_tensorrt_build: bool,
     has_libraries: bool,
@@ -215,7 +216,7 @@ def test_gpu_needs_a_build_for_it_and_libraries(
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so" if has_libraries else None)
     monkeypatch.setattr(machine, "version_of", lambda _name: "2.19.0")
     assert bool(format_.missing("cuda", None, "fp16")) is is_missing
-    assert tf_savedmodel.missing("cpu", None, "fp32") is None
+    assert tf.missing("cpu", None, "fp32") is None
 
 
 def test_tf_trt_builds_engines_for_smallest_and_largest_batch(
@@ -241,7 +242,7 @@ def test_tf_trt_builds_engines_for_smallest_and_largest_batch(
             Path(folder).mkdir()
 
     monkeypatch.setattr(tf.experimental.tensorrt, "Converter", Converter)
-    tf_trt.convert(dataclasses.replace(job, precision="fp16"), tmp_path / "model.savedmodel")
+    TRT.convert(dataclasses.replace(job, precision="fp16"), tmp_path / "model.savedmodel")
     assert calls["signatures"] == ["serving_default"]
     assert calls["converted"]
     assert calls["precision_mode"] == "FP16"

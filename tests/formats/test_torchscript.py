@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fixtures.formats import all_formats
-from fixtures.frameworks import pytorch_conversion
+from fixtures.frameworks import pytorch
 from fixtures.models import all_models
 from fixtures.spec import ConversionJob, Format, Model
 from tests.formats.conftest import Small, job_of
@@ -45,8 +45,8 @@ def test_trace_records_tf32_and_without_it_keeps_the_layout_on_a_gpu(
     tf32: bool | None, job: ConversionJob, network: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No setting at run time changes what a trace records. A GPU before Ampere has no TF32: None."""
-    on_cpu = pytorch_conversion.network_and_inputs(dataclasses.replace(job, network=network))
-    monkeypatch.setattr(pytorch_conversion, "network_and_inputs", lambda _job: on_cpu)
+    on_cpu = pytorch.network_and_inputs(dataclasses.replace(job, network=network))
+    monkeypatch.setattr(pytorch, "network_and_inputs", lambda _job: on_cpu)
     gpu_job = dataclasses.replace(job, device="cuda", precision="fp32", tf32=tf32)
     TRACE.convert(gpu_job, tmp_path / "model.pt")
     graph = torch.jit.load(str(tmp_path / "model.pt")).inlined_graph

@@ -9,7 +9,7 @@ import torch
 
 from fixtures.formats import all_formats
 from fixtures.frameworks import pytorch
-from fixtures.frameworks.pytorch_rounding import rounded
+from fixtures.frameworks.rounding import rounded_pytorch
 from fixtures.host.targets import recognise
 from fixtures.models import all_models
 from fixtures.spec import Arrays, Case
@@ -45,7 +45,7 @@ def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
     case = Case(recognise("NVIDIA A100"), model, onnx, None, "fp32")
     weights, samples = model.load(None), model.samples("evaluation", None, None)
     samples = dataclasses.replace(samples, ids=samples.ids[:8])
-    in_tf32, _calibrated = rounded(weights.network, "tf32")
+    in_tf32, _calibrated = rounded_pytorch(weights.network, "tf32")
 
     def run(inputs: Arrays) -> Arrays:
         return model.run(in_tf32, inputs)
@@ -70,7 +70,7 @@ def test_tf32_is_held_to_limits_of_fp16_unless_it_has_its_own() -> None:
 def test_emulated_tf32_keeps_11_bits_and_the_range_of_fp32() -> None:
     """Of FP32's 23 stored bits TF32 keeps 10, and rounds to the nearest. Source: NVIDIA A100 Tensor Core GPU
     Architecture, "TF32"; PTX ISA, cvt.rna.tf32.f32."""
-    network, _calibrated = rounded(torch.nn.Linear(1, 1, bias=False), "tf32")
+    network, _calibrated = rounded_pytorch(torch.nn.Linear(1, 1, bias=False), "tf32")
     with torch.inference_mode():
         network.network.weight.fill_(1.0)
         values = torch.tensor([[1 + 2**-10], [1 + 2**-12], [1 + 3 * 2**-12], [1e30], [1e-30]])

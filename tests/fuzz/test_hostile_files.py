@@ -133,7 +133,7 @@ def read_inputs(*inputs: Tensor) -> Callable[[Path], object]:
 
 def read_checkpoint(path: Path) -> object:
     state = pytorch.read_checkpoint(path)
-    check_weights(((key, value.float().numpy()) for key, value in state.items()), path)
+    check_weights(state, state, path, "this model")
     return state
 
 

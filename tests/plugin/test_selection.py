@@ -11,7 +11,7 @@ import pytest
 from fixtures import cases
 from fixtures.cases import matrix_of, precisions_of
 from fixtures.formats import all_formats
-from fixtures.frameworks import pytorch_conversion
+from fixtures.frameworks import pytorch
 from fixtures.host import targets
 from fixtures.host.machine import version_of
 from fixtures.host.targets import EVERY_TARGET
@@ -200,7 +200,7 @@ def test_absent_hardware_skips_with_the_reason(capsys: pytest.CaptureFixture[str
 def test_cpu_packages_skip_every_gpu_case_with_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     a100 = next(target for target in EVERY_TARGET if target.name == "a100")
     monkeypatch.setattr(targets, "present_targets", lambda: (a100,))
-    monkeypatch.setattr(pytorch_conversion, "cuda_of_torch", lambda: "")
+    monkeypatch.setattr(pytorch, "cuda_of_torch", lambda: "")
 
     for case in cases.cases_of(a100):
         fix = "docs/gpus.md" if case.format.mnemonic.startswith("tf-") else "tox run -e benchmarks-gpu"
