@@ -18,7 +18,7 @@ from fixtures.accuracy.precision_cost import (
     inferred_precision,
     output_limits,
 )
-from fixtures.accuracy.stage_comparison import StageComparison
+from fixtures.accuracy.stages import StageComparison
 from fixtures.formats import all_formats
 from fixtures.frameworks import rounding
 from fixtures.frameworks.pytorch import in_precision

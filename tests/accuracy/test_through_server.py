@@ -12,8 +12,7 @@ from fixtures.accuracy import through_server
 from fixtures.accuracy.compare_answers import expect
 from fixtures.accuracy.ledger import accuracy_ledger, score_each_sample
 from fixtures.accuracy.precision_cost import output_limits
-from fixtures.accuracy.stage_comparison import StageComparison
-from fixtures.accuracy.stages import evaluate_in_process
+from fixtures.accuracy.stages import StageComparison, evaluate_in_process
 from fixtures.accuracy.through_server import evaluate_through_server, mixed_batches
 from fixtures.errors import AccuracyError, ProofError
 from fixtures.spec import Arrays, Samples, Tensor, Tolerance

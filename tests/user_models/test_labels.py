@@ -11,8 +11,7 @@ from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.errors import InputError
 from fixtures.host.targets import CPU
 from fixtures.spec import Case, Limit, Samples, Tensor
-from fixtures.user_models.label_metrics import metric_of
-from fixtures.user_models.labels import LabelOptions, read_labels
+from fixtures.user_models.labels import LabelOptions, metric_of, read_labels
 from fixtures.user_models.repository import models_in
 from fixtures.user_models.repository_model import as_model, with_config, with_labels
 from reports.text.correctness import ledger_failures, score_text
