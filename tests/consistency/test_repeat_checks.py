@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tritonclient.grpc import service_pb2
 
-from fixtures.accuracy.compare_answers import AnswerLimits
+from fixtures.accuracy.compare_answers import Answer, AnswerLimits
 from fixtures.consistency import repeat_checks, served
-from fixtures.consistency.served import Reply, lone_answers
+from fixtures.consistency.served import ServedModel, lone_answers
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Arrays, Tensor
 from reports.record.schema import AnswerGate
@@ -180,20 +179,17 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> AnswerG
     data = LoadData(source.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
     toy = served_model(data=data, model=dataclasses.replace(source.model, inputs=inputs))
 
-    def send(_job: Any, requests: Any) -> list[Reply]:
-        replies = []
-        for request in requests:
-            contents = [np.frombuffer(source, np.float32) for source in request.raw_input_contents]
-            answer = 2 * contents[0] + more(contents[1] if len(contents) == 2 else None)
-            response = service_pb2.ModelInferResponse(model_name="toy")
-            response.outputs.add(name="OUT", datatype="FP32", shape=[1, 4])
-            response.raw_output_contents.append(answer.astype(np.float32).tobytes())
-            replies.append(Reply(response))
-        return replies
+    def ask(model: ServedModel, which: Any, _in_flight: int = 1) -> list[Answer]:
+        answers = []
+        for samples in which:
+            inputs = model.data.inputs(samples)
+            values = more(inputs["MORE"][0] if "MORE" in inputs else None)
+            answers.append(Answer(np.array(samples), {"OUT": (2 * inputs["IN"] + values).astype(np.float32)}))
+        return answers
 
-    monkeypatch.setattr(repeat_checks, "ask", Server().ask)
-    monkeypatch.setattr(repeat_checks, "send", send)
-    return repeat_checks.repeated(toy, alone())
+    for module in (repeat_checks, served):
+        monkeypatch.setattr(module, "ask", ask)
+    return repeat_checks.repeated(toy, served.ask_one_by_one(toy))
 
 
 def test_request_without_optional_input_ignores_earlier_requests(monkeypatch: pytest.MonkeyPatch) -> None:
