@@ -5,6 +5,7 @@ import pytest
 
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
+from fixtures.run.proving import prove_accuracy
 from reports.record.quantities import AGREEMENT, RATIO, RELATIVE_ERROR
 from reports.text.correctness import conversion_failure, ledger_failures, same_answers_text, score_text
 
@@ -41,8 +42,8 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
 def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     """Each metric, computed from Triton's answers, keeps the model's own limit and nearly the framework's
     score, and a sample gets the same answer however it is sent."""
-    evaluation = run.accuracy
-    ledger = run.full_ledger()
+    evaluation = prove_accuracy(run)
+    ledger = evaluation.ledger
     assert ledger.same_answers is not None
     recorder.keep(evaluation.serving, accuracy=ledger, accuracy_missing=evaluation.missing)
     recorder.keep_samples(evaluation.samples)

@@ -5,6 +5,7 @@ import pytest
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
+from fixtures.run.proving import reproduce
 from reports.record.verdicts import footprint_changes, footprint_failures
 from reports.text.correctness import gate_text
 
@@ -15,7 +16,7 @@ def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
     serving, gate, comparison = run.beside_baseline
     recorder.keep(serving, gates=(gate,), against=comparison)
     recorder.show_figure(gate_text(gate))
-    shown = run.reproduce(gate)
+    shown = reproduce(run, gate)
     if gate.wrong:
         fix = f"where that is meant, say how far answers may differ: --tolerance {run.case.model.name}=SHARE"
         raise AccuracyError(gate.wrong, where=shown or run.case, fix=fix)

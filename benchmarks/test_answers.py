@@ -6,15 +6,16 @@ import pytest
 from fixtures.errors import AccuracyError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
+from fixtures.run.proving import converse, reproduce, run_gate
 from reports.text.correctness import conversation_failure, conversation_text, gate_text
 
 
 def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
     """Record what a gate such as "batches" finds. Raises AccuracyError if something is wrong."""
-    deployed, gate_result = run.run_gate(gate)
+    deployed, gate_result = run_gate(run, gate)
     recorder.keep(deployed.serving, gates=(gate_result,))
     recorder.show_figure(gate_text(gate_result))
-    shown = run.reproduce(gate_result)
+    shown = reproduce(run, gate_result)
     if gate_result.wrong:
         raise run.accuracy_error(gate_result.wrong, where=shown or None)
 
@@ -70,7 +71,7 @@ def test_same_answer_after_a_reload(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.stage("conversation")
 def test_conversation(run: CaseRun, recorder: Recorder) -> None:
     """The same messages get the same answers again, also in turns with another sequence's messages."""
-    serving, conversation = run.converse()
+    serving, conversation = converse(run)
     recorder.keep(serving, conversation=conversation)
     recorder.show_figure(conversation_text(conversation))
     if failure := conversation_failure(conversation):

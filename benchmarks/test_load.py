@@ -9,6 +9,9 @@ import pytest
 from fixtures.errors import SpeedError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
+from fixtures.run.efficiency import measure_efficiency
+from fixtures.run.measuring import measure
+from fixtures.run.proving import prove_warm_up
 from fixtures.spec import LoadPoint
 from reports.record.verdicts import speed_failures
 from reports.text.correctness import wrong_answers_text
@@ -20,7 +23,7 @@ def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: A
     """Measure and record a load point, and show its speed if the case is proven right. Raises AccuracyError
     if an answer is wrong, SpeedError if it is shown to be slower than allowed or to exceed its latency
     budget."""
-    measured = run.measure(point, recorder.keep_loads)
+    measured = measure(run, point, recorder.keep_loads)
     if failure := wrong_answers_text(measured.load):
         raise run.accuracy_error(failure)
     assert recorder.record is not None
@@ -52,7 +55,7 @@ def test_offline(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: 
 @pytest.mark.stage("efficiency")
 def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     """Measures the ratio of served to in-process throughput, in turns, and the fraction of the peak."""
-    deployed, efficiencies = run.measure_efficiency()
+    deployed, efficiencies = measure_efficiency(run)
     published = publishable(recorder.keep(deployed.serving, efficiency=tuple(efficiencies)))
     recorder.enter("efficiency", published.efficiency)
     recorder.show_figure(published.no_speed or efficiency_text(efficiencies, run.case.precision))
@@ -62,7 +65,7 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.stage("warm-up")
 def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
     """The first request after a load is not shown to be slower than later ones."""
-    deployed, result = run.warm_up()
+    deployed, result = prove_warm_up(run)
     recorder.keep(deployed.serving, warm_up=result)
     recorder.show_figure(warm_up_text(result))
     if not result.passed:

@@ -6,6 +6,7 @@ from msgspec import structs
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
+from fixtures.run.proving import evaluate
 from fixtures.run.tuning import search
 from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers_text
 from reports.text.publishable import publishable
@@ -23,7 +24,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     with search(run) as (result, deployed):
         is_scored = run.as_found is None or run.as_found.labelled is not None
         if is_scored and result.verdict != "failed":
-            result = structs.replace(result, accuracy=run.evaluate(deployed).ledger)
+            result = structs.replace(result, accuracy=evaluate(run, deployed).ledger)
         record = recorder.keep(deployed.serving, search=result, accuracy_missing=missing)
     published = publishable(record)
     recorder.enter("search", published.search)

@@ -71,19 +71,19 @@ def settings_of(folder: Path) -> Settings:
 
 def test_failing_conversion_leaves_other_cases_alone(tmp_path: Path) -> None:
     names = ["cpu-one-onnx-fp32", "cpu-other-onnx-fp32", "cpu-one-onnx-int8"]
-    counts: list[int] = []
+    reports: list[str] = []
 
-    converted = convert_all(names, settings_of(tmp_path), 2, counts.append)
+    assert convert_all(names, settings_of(tmp_path), 2, reports.append) == 2
 
+    converted = {path.parent.name for path in (tmp_path / "repos" / "cpu").glob("*/build.json")}
     assert converted == {"cpu-one-onnx-fp32", "cpu-one-onnx-int8"}
-    assert {path.parent.name for path in (tmp_path / "repos" / "cpu").glob("*/build.json")} == converted
-    assert counts == [1, 2, 3]
+    assert reports == ["1 of 3", "2 of 3", "3 of 3"]
 
 
 def test_nothing_is_converted_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(converting, "_begin", os.abort)  # fails: it takes no arguments
 
-    assert convert_all(["cpu-one-onnx-fp32"] * 2, settings_of(tmp_path), 2) == frozenset()
+    assert convert_all(["cpu-one-onnx-fp32"] * 2, settings_of(tmp_path), 2) == 0
 
 
 STUCK = """\
@@ -155,9 +155,9 @@ def test_run_converts_its_cases_at_once_and_reuses_them(
     )
 
     assert "2 of 2 models converted" in first, first
+    assert "models converted" not in second
     for case in ("cpu-one-onnx-fp32", "cpu-one-onnx-int8"):
-        assert f"{case}: built in" in first
-        assert f"{case}: unchanged, reused" in second
+        assert re.search(rf"{case}: built in .*, reused", second), second
     assert "start Triton" not in first
     assert {path.name for path in (tmp_path / "models").iterdir()} == {"cpu"}
 

@@ -21,6 +21,7 @@ TEST = """
     from types import SimpleNamespace
     import pytest
     from benchmarks.test_answers import *
+    from benchmarks import test_load
     from benchmarks.test_load import test_online
     from fixtures.consistency.served import ask_one_by_one
     from tests import examples
@@ -36,8 +37,9 @@ TEST = """
 
         run.deploy, run.served_model = load, lambda deployed: SEEN.model
         run.alone = SEEN.model, ask_one_by_one(SEEN.model)
-        run.measure = lambda point, save: SimpleNamespace(load=SEEN.load)
-        return run
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(test_load, "measure", lambda run, point, save: SimpleNamespace(load=SEEN.load))
+            yield run
 
     @pytest.fixture
     def recorder(request):

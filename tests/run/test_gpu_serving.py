@@ -19,10 +19,10 @@ from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import locks
 from fixtures.host.targets import recognise
-from fixtures.run import efficiency, models, serving
+from fixtures.run import efficiency, model_run, serving
 from fixtures.run.case_run import CaseRun, SuiteRun
-from fixtures.run.case_settings import deployment_of
-from fixtures.run.models import ModelRun
+from fixtures.run.model_run import ModelRun
+from fixtures.run.models import deployment_of
 from fixtures.serve.server_spec import ContainerImage
 from fixtures.spec import Case
 from reports.record.schema import Estimate
@@ -93,9 +93,10 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
     monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
+    monkeypatch.setattr(efficiency, "known_loads", lambda _run: [examples.load("online", 8, 100.0)])
     monkeypatch.setattr(interleaved, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
-    monkeypatch.setattr(models, "reference_on", lambda *_arguments: Opened())
+    monkeypatch.setattr(model_run, "reference_on", lambda *_arguments: Opened())
     monkeypatch.setattr(repository, "find", find)
     monkeypatch.setattr(interleaved, "reference_load", lambda *_arguments: examples.load("online", 8, 100.0))
     monkeypatch.setattr(efficiency, "in_use", lambda build, **_report: contextlib.nullcontext(build))
@@ -111,14 +112,13 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     """A run of a case of the A100, which is built already."""
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
-    peak_kinds = [efficiency.kind_of(case, deployment_of(case, given))]
+    kind = efficiency.kind_of(case, deployment_of(case, given))
     with (
         ModelRun(case.model, case.target, given) as model_run,
-        CaseRun(case, model_run, SuiteRun(peak_kinds=peak_kinds)) as run,
+        CaseRun(case, model_run, SuiteRun(peaks={kind: None})) as run,
     ):
         build = SimpleNamespace(case=case, digest="0f3c", reused=True, folder=folder / name, artifact=None)
         vars(run).update(build=build, timed_answer=lambda _batch: (0.001, {}))
-        vars(run).update(known_loads=lambda: [examples.load("online", 8, 100.0)])
         vars(model_run).update(operations=None)
         yield run
 
@@ -145,7 +145,7 @@ def test_deployment_server_and_peak_agree_on_tf32(
 @pytest.mark.parametrize(("way", "resident"), [("cuda", True), ("system", False)])
 def test_in_process_data_location_matches_shared_memory(way: str, resident: bool, tmp_path: Path) -> None:
     with run_of(FP32, tmp_path, shared_memory=way) as run:
-        run.measure_efficiency()
+        efficiency.measure_efficiency(run)
     assert SEEN["in process"] == {"backend": "onnxruntime", "resident": resident}
 
 
@@ -160,7 +160,7 @@ def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
 
 def test_reference_server_runs_only_while_comparing(tmp_path: Path) -> None:
     with run_of(FP16, tmp_path) as run:
-        run.measure_efficiency()
+        efficiency.measure_efficiency(run)
         assert SEEN["servers beside"] == 2
         assert SEEN["servers"] == 1
 

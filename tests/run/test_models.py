@@ -137,7 +137,7 @@ def test_only_labelled_model_has_accuracy_test(
     options = (*labelled, "--floor", "resnet50=0.75", "--target", "cpu")
     collected = collect("--repository", str(repository), *options)
 
-    assert collected.cases("test_accuracy") == {"cpu-resnet50-asis"}
+    assert collected.cases("test_accuracy") == {"cpu-resnet50-asis"}, collected.text
 
 
 def test_unfit_options_are_refused_before_any_test(
