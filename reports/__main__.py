@@ -213,9 +213,9 @@ def _add(folder: Path, additions: Sequence[Path]) -> None:
     """Add measurements to the history in `folder`."""
     for source in additions:
         rows = _history(source if strict_glob(source, f"*{history.SUFFIX}") else history.folder_of(source))
-        if files.record_paths(source) or files.record_paths_in(source) or not rows:
-            (records,) = files.read_arguments([source])
-            rows += [row for record in records.values() for row in history.rows_of(publishable(record))]
+        if files.record_paths(source) or not rows:
+            records = files.read_argument(source).values()
+            rows += [row for record in records for row in history.rows_of(publishable(record))]
         print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
 
 

@@ -57,10 +57,7 @@ class Source(NamedTuple):
 def sources(arguments: Sequence[Path], substring: str = "") -> tuple[Source, Source]:
     """The records of two arguments, for cases whose name contains `substring`. Raises RecordError if any is
     unreadable or an argument has none, UsageError if no case has such a name."""
-    before, after = (
-        _source(argument, records, substring)
-        for argument, records in zip(arguments, files.read_arguments(arguments), strict=True)
-    )
+    before, after = (_source(argument, files.read_argument(argument), substring) for argument in arguments)
     return before, after
 
 
