@@ -7,6 +7,7 @@ sentence, or a picture, which has a file of its own.
 import difflib
 import functools
 import html
+import os
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -178,7 +179,7 @@ class Region(NamedTuple):
 def text_of(file: Path) -> str:
     """The text of a markdown file; raises ReadmeError if it is not UTF-8, OSError if it cannot be read."""
     try:
-        return disk.read_user_file(file).decode()
+        return disk.content(Path(os.path.realpath(file))).decode()
     except UnicodeDecodeError as error:
         raise ReadmeError(f"not UTF-8 text ({error.reason} at byte {error.start})") from error
 
