@@ -206,9 +206,9 @@ def _add(folder: Path, additions: Sequence[Path]) -> None:
     """Add measurements to the history in `folder`."""
     for source in additions:
         rows = _history(source if strict_glob(source, f"*{history.SUFFIX}") else history.folder_of(source))
-        if files.record_paths(source) or files.record_paths_in(source) or not rows:
-            (records,) = files.read_arguments([source])
-            rows += [row for record in records.values() for row in history.rows_of(publishable(record))]
+        if files.record_paths(source) or not rows:
+            records = files.read_argument(source).values()
+            rows += [row for record in records for row in history.rows_of(publishable(record))]
         print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
 
 
@@ -240,7 +240,7 @@ def _readme(options: argparse.Namespace) -> int:
     of GPUs. Nothing else in the file changes."""
     file: Path = options.file
     try:
-        text = disk.read_user_file(file).decode()
+        text = disk.content(Path(os.path.realpath(file))).decode()
         records = map(files.without_names, files.read_folder(options.results).values())
         synced, names, pictures = readme.sync(text, [publishable(record) for record in records])
     except (readme.ReadmeError, UnicodeDecodeError) as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from reports.record import schema
-from reports.record.figures import flat
+from reports.record.files import flat
 from reports.record.quantities import METRICS
 from reports.tables.table import figure
 from reports.text.correctness import main_score

@@ -17,8 +17,8 @@ from reports.text.phrases import grouped
 
 def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -> int:
     """Write the records of folders and files, with the files beside them, into a new folder; returns their
-    number. Raises RecordError, which names every unreadable record or every contradiction, and then writes
-    nothing."""
+    number. Raises RecordError, which names every unreadable record of a folder or every contradiction, and
+    then writes nothing."""
     destination = Path(os.path.realpath(output))
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
@@ -30,8 +30,8 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     # A file that two arguments reach counts once.
     found = {
         Path(os.path.realpath(path.parent), path.name): (path, record)
-        for of_argument in files.read_arguments(arguments)
-        for path, record in of_argument.items()
+        for argument in arguments
+        for path, record in files.read_argument(argument).items()
     }
     records = dict(found[path] for path in sorted(found))
     if contradictions := [*_contradictions(records)]:

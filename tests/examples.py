@@ -33,12 +33,14 @@ def measured_at(where: Origin, one: Record) -> Record:
     """The record with this origin for all of its measurements."""
 
     def stamped(value: Any) -> Any:
-        several = isinstance(value, tuple)
-        return tuple(map(stamped, value)) if several else value and structs.replace(value, origin=where)
+        if isinstance(value, tuple):
+            return tuple(map(stamped, value))
+        return structs.replace(value, origin=where) if hasattr(value, "origin") else value
 
-    changes = {name: stamped(getattr(one, name)) for name in files.MEASURED}
+    changes = {name: stamped(getattr(one, name)) for name in Record.__struct_fields__}
     changes["loads"] = tuple(sorted(changes["loads"], key=schema.point_key))
-    return structs.replace(one, machine=structs.replace(one.machine, gpu_uuids=where.gpu_uuids), **changes)
+    changes["machine"] = structs.replace(one.machine, gpu_uuids=where.gpu_uuids)
+    return structs.replace(one, **changes)
 
 
 def estimate(value: float, relative: float = 0.02) -> Estimate:

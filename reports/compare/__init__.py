@@ -50,7 +50,8 @@ def sources(arguments: Sequence[Path], substring: str = "") -> list[Source]:
     """The records of each argument, for cases whose name contains `substring`. Raises RecordError if any is
     unreadable or an argument has none, UsageError if no case has such a name."""
     found = []
-    for argument, records in zip(arguments, files.read_arguments(arguments), strict=True):
+    for argument in arguments:
+        records = files.read_argument(argument)
         stored = [StoredRecord(publishable(record), path) for path, record in records.items()]
         by_name = {name_of(one.record): one for one in stored}
         chosen = {name: one for name, one in by_name.items() if substring in name}

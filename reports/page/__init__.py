@@ -73,6 +73,7 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     """The template's variables for a case. Raises RecordError if its file of samples is damaged, OSError if
     a configuration cannot be read."""
     build, published = record.build, match_published(record)
+    samples = per_sample.samples_at(per_sample.path_of(record.case, results), record)
     beside: list[Block] = [published.missing]
     if published.rows:
         beside = [*published_section(published), published_legend([published])]
@@ -85,7 +86,7 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
         "name": name_of(record),
         "status": status_of(record),
         "accuracy": accuracy_blocks(record),
-        "worst": _worst(per_sample.record_samples(record, results), record.accuracy),
+        "worst": _worst(samples, record.accuracy),
         "scenarios": [scenario_section(record, scenario) for scenario in ("offline", "online")],
         "curve": _curve(record),
         "beside_points": sections_beside_points(record),

@@ -99,23 +99,11 @@ def count(text: str) -> int:
     return int(text)
 
 
-_REFUSED = "Name a place that this user may read and write"
-_FIXES = {
-    errno.EACCES: _REFUSED,
-    errno.EISDIR: "Name a file",
-    errno.ENAMETOOLONG: "Give a shorter name",
-    errno.ENOENT: "Check the path",
-    errno.ENOSPC: "Make room, or name another place",
-    errno.ENOTDIR: "Name a place below a folder",
-    errno.EPERM: _REFUSED,
-    errno.EROFS: _REFUSED,
-}
-"""Fixes for errors of the system."""
-
-
 def with_fix(error: OSError) -> str:
     """The file, the error, and the fix, which the suite's own errors already contain."""
     where = path_text(error.filename or "standard output", 300)
     message = error.strerror or str(error)
-    fix = _FIXES.get(error.errno) if error.errno and message == os.strerror(error.errno) else None
-    return visible(f"{where}: {message}{f'. {fix}.' if fix else ''}")
+    if error.errno and message == os.strerror(error.errno):
+        is_full = error.errno == errno.ENOSPC
+        message += ". Make room." if is_full else ". Name a place that this user may read and write."
+    return visible(f"{where}: {message}")

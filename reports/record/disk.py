@@ -18,9 +18,6 @@ from typing import BinaryIO
 # `Path.glob`, `Path.rglob` and `os.walk` skip each folder that this user may not list, and a part would pass
 # for the whole.
 
-_OF_THE_FILE_SYSTEM = "lost+found"
-"""The folder that ext4 makes for root at the top of each disk, such as a volume of a container."""
-
 
 def strict_glob(folder: Path, pattern: str) -> list[Path]:
     """The sorted paths below a folder that match a pattern such as `*/*.json`; none if there is no such
@@ -48,7 +45,8 @@ def strict_walk(folder: Path, is_entered: Callable[[Path], bool] = lambda _folde
 def _entries(folder: Path) -> "list[os.DirEntry[str]]":
     try:
         with os.scandir(folder) as entries:
-            return [entry for entry in entries if entry.name != _OF_THE_FILE_SYSTEM]
+            # ext4 makes this folder for root at the top of each disk, such as a volume of a container.
+            return [entry for entry in entries if entry.name != "lost+found"]
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -56,12 +54,11 @@ def _entries(folder: Path) -> "list[os.DirEntry[str]]":
 LARGEST_BYTES = 256 * 2**20
 """The largest file that the suite reads whole. The samples of 50,000 pictures, the largest evaluation set,
 with two metrics after three stages take some 8 MB, and the record of a long sweep far below 1 MB."""
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def is_plain(name: str) -> bool:
     """Whether a record's value may name a file: it stays in its folder, on every file system."""
-    return _NAME.fullmatch(name) is not None and name not in (".", "..")
+    return re.fullmatch(r"[A-Za-z0-9._-]+", name) is not None and name not in (".", "..")
 
 
 @contextlib.contextmanager
@@ -73,12 +70,8 @@ def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader
         real = Path(os.path.realpath(folder), path.relative_to(folder))
         # Check before opening: a pipe would block, and opening a device may have effects.
         if not stat.S_ISREG(real.lstat().st_mode) or os.path.realpath(real) != str(real):
-            raise OSError(
-                errno.ELOOP,
-                "it is, or lies behind, a symbolic link, or is no regular file. Take it out of the folder, "
-                "or put the file itself there",
-                str(path),
-            )
+            message = "it is no regular file, or lies behind a symbolic link. Put the file itself there"
+            raise OSError(errno.ELOOP, message, str(path))
         file = real.open("rb")
     except PermissionError as error:
         message = f"{error.strerror}. Let this user read it, and enter the folders around it"
@@ -104,14 +97,6 @@ def has_content(path: Path, wanted: bytes) -> bool:
         return False
 
 
-def read_user_file(path: Path, largest_bytes: int = LARGEST_BYTES) -> bytes:
-    """The content of a user's file, also behind symbolic links. For anything but a regular file of at most
-    `largest_bytes` it raises an OSError, whose `strerror` is for the user."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
-    return content(Path(os.path.realpath(path)), largest_bytes=largest_bytes)
-
-
 def sha256(file: BinaryIO) -> bytes:
     """The digest of a file from its position on, in pieces: hashlib.file_digest is new in Python 3.11."""
     hasher = hashlib.sha256()
@@ -121,10 +106,6 @@ def sha256(file: BinaryIO) -> bytes:
 
 
 # --- writing ------------------------------------------------------------------------------------------------
-
-_LONGEST_STEM = 40  # characters of a name, so that a temporary name never exceeds a file system's limit
-_STANDS_FOR_ANOTHER = ("/dev", "/proc")
-"""Folders whose entries stand for other files, as /dev/stdout does for the one that a shell redirects to."""
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -136,10 +117,10 @@ def replace(path: Path, content: bytes) -> None:
     with errors_naming(path):
         old = path.lstat() if os.path.lexists(path) else None
         if old is not None and not stat.S_ISREG(old.st_mode):
-            raise OSError(
-                errno.EEXIST, "it is no regular file, and is never replaced. Move it away", str(path)
-            )
-        temporary = path.parent / f".{path.stem[:_LONGEST_STEM]}-{uuid.uuid4().hex}.tmp"
+            message = "it is no regular file, and is never replaced. Move it away"
+            raise OSError(errno.EEXIST, message, str(path))
+        # Cut, so that it never exceeds a file system's limit.
+        temporary = path.parent / f".{path.stem[:40]}-{uuid.uuid4().hex}.tmp"
         try:
             with temporary.open("xb") as file:
                 file.write(content)
@@ -168,18 +149,16 @@ def write_user_file(path: Path, content: bytes) -> None:
 
 
 def stands_for_another(path: Path) -> bool:
-    """Whether a path stands for another file, as /dev/stdout does: write to it, but never replace it."""
-    return Path(os.path.realpath(path.parent)).as_posix().startswith(_STANDS_FOR_ANOTHER)
+    """Whether a path stands for another file, as /dev/stdout does for the one that a shell redirects to:
+    write to it, but never replace it."""
+    return os.path.realpath(path.parent).startswith(("/dev", "/proc"))
 
 
 def make_folder(path: Path) -> None:
     """Make a folder and its parents; raises an OSError that names `path` if something else is there."""
-    try:
-        with errors_naming(path):
-            path.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        check_folder(path)  # its error says what is there
-        raise
+    check_folder(path)
+    with errors_naming(path):
+        path.mkdir(parents=True, exist_ok=True)
 
 
 def check_folder(path: Path) -> None:

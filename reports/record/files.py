@@ -1,18 +1,21 @@
-"""Records as JSON files: written whole or not at all, checked by name and type when read, and for readers
-elsewhere without the names of machines."""
+"""Records as JSON files: written whole or not at all, checked when read, and for readers elsewhere without
+the names of machines. Other programs get their figures by name."""
 
 import hashlib
 import json
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import structs
 
-from reports.record import disk, validate
+from reports.record import disk, schema
+from reports.record.quantities import RATIO
 from reports.record.sanitize import cut, one_line, path_text, visible
-from reports.record.schema import LONGEST_TEXT, Case, Machine, Record, case_id
+from reports.record.schema import LONGEST_TEXT, Case, Machine, Origin, Record, Struct, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
 """The suffix of a file of samples beside a record."""
@@ -66,7 +69,7 @@ def read(path: Path, folder: Path | None = None) -> Record:
     """Read one record, in or below `folder`, by default its own. Raises RecordError, with the file and the
     key, if it is incomplete or inconsistent, or lies behind a link in the folder."""
     record = parse(Record, path, folder, _LARGEST_RECORD_BYTES)
-    for key, problem in validate.problems(record):
+    for key, problem in _problems(record):
         raise RecordError(f"{path_text(path)}: {key}: {problem}. Take the file out of the folder.")
     return record
 
@@ -89,31 +92,27 @@ def parse(
 
 
 def read_folder(results: Path) -> dict[Path, Record]:
-    """Every record below a results folder, by name; none if there is no such folder. Raises RecordError as
-    `read_arguments` does."""
-    (records,) = _read_each([(results, record_paths(results))])
-    return records
+    """Every record below a results folder, by name; none if there is no such folder. Raises one RecordError
+    that names every unreadable file."""
+    return _read_each(results, record_paths(results))
 
 
-def read_arguments(arguments: Sequence[Path]) -> list[dict[Path, Record]]:
-    """The records of each argument, by name. Raises one RecordError that names every unreadable file, or the
-    first argument without records."""
-    return _read_each([(argument, record_files(argument)) for argument in arguments])
+def read_argument(argument: Path) -> dict[Path, Record]:
+    """The records of an argument, by name. Raises RecordError as `read_folder` does, or if there are none."""
+    return _read_each(argument, record_files(argument))
 
 
-def _read_each(sources: Sequence[tuple[Path, Sequence[Path]]]) -> list[dict[Path, Record]]:
-    contents: list[dict[Path, Record]] = []
-    problems: dict[Path, str] = {}
-    for argument, paths in sources:
-        contents.append({})
-        for path in paths:
-            try:
-                contents[-1][path] = read_given(path, argument)
-            except RecordError as error:
-                problems[path] = str(error)
+def _read_each(argument: Path, paths: Sequence[Path]) -> dict[Path, Record]:
+    records: dict[Path, Record] = {}
+    problems: list[str] = []
+    for path in paths:
+        try:
+            records[path] = read_given(path, argument)
+        except RecordError as error:
+            problems.append(str(error))
     if problems:
-        raise RecordError("\n".join(problems.values()))
-    return contents
+        raise RecordError("\n".join(problems))
+    return records
 
 
 def read_given(path: Path, argument: Path) -> Record:
@@ -136,22 +135,18 @@ def record_files(argument: Path) -> list[Path]:
     if argument.is_file() and is_record(argument):
         # The argument itself may be a link; the files of the case lie where it leads.
         return [argument.resolve() if argument.is_symlink() else argument]
-    paths = record_paths(argument) or record_paths_in(argument)
+    paths = record_paths(argument)
     if not paths:
         problem = "no record, nor a folder of records" if argument.exists() else "no such file or folder"
         raise RecordError(f"{argument}: {problem}. Give a folder of records (TARGET/CASE.json), or one.")
     return paths
 
 
-def record_paths(results: Path) -> list[Path]:
-    """The record files below a results folder, by name."""
-    paths = disk.strict_glob(results, "*/*.json")
-    return [path for path in paths if is_record(path) and path.parent.name != SUPERSEDED]
-
-
-def record_paths_in(folder: Path) -> list[Path]:
-    """The record files of a folder of one target, by name."""
-    return [path for path in disk.strict_glob(folder, "*.json") if is_record(path)]
+def record_paths(folder: Path) -> list[Path]:
+    """The record files of a results folder, or else of a folder of one target, by name."""
+    of_targets = filter(is_record, disk.strict_glob(folder, "*/*.json"))
+    in_use = [path for path in of_targets if path.parent.name != SUPERSEDED]
+    return in_use or [path for path in disk.strict_glob(folder, "*.json") if is_record(path)]
 
 
 def is_record(path: Path) -> bool:
@@ -162,13 +157,6 @@ def is_record(path: Path) -> bool:
 
 # --- the machines of measurements --------------------------------------------------------------------------
 
-MEASURED = tuple(
-    name
-    for name, hint in get_type_hints(Record).items()
-    if any("origin" in getattr(kind, "__struct_fields__", ()) for kind in get_args(hint))
-)
-"""The fields of a record that have an origin: one measurement, None, or a tuple of measurements."""
-
 
 def machine_digest(machine: Machine) -> str:
     """Eight hexadecimal digits that identify a machine's stamp."""
@@ -178,20 +166,148 @@ def machine_digest(machine: Machine) -> str:
 
 def without_names(record: Record) -> Record:
     """The record without the names of hosts and the UUIDs of GPUs, for readers elsewhere."""
-    changes = {name: _without_names(getattr(record, name)) for name in MEASURED}
-    return structs.replace(record, machine=structs.replace(record.machine, gpu_uuids=()), **changes)
+    machine = structs.replace(record.machine, gpu_uuids=())
+    anonymous: Record = _without_names(structs.replace(record, machine=machine))
+    return anonymous
 
 
-def _without_names(measured: Any) -> Any:
-    """The measurement, and any inside it such as the load point of a search, without these names."""
-    if measured is None:
-        return None
-    if isinstance(measured, tuple):
-        return tuple(map(_without_names, measured))
-    inside = {
-        name: _without_names(getattr(measured, name))
-        for name in ("load", "accuracy")
-        if hasattr(measured, name)
+def _without_names(part: Any) -> Any:
+    """A part of a record, with these names taken out of every origin in it."""
+    if isinstance(part, Origin):
+        return structs.replace(part, host="", gpu_uuids=())
+    if isinstance(part, tuple):
+        return tuple(map(_without_names, part))
+    if not isinstance(part, Struct):
+        return part
+    return structs.replace(
+        part, **{name: _without_names(getattr(part, name)) for name in part.__struct_fields__}
+    )
+
+
+# --- what the parts of a record satisfy together, so that outputs may look up and divide without checks -----
+
+_LONGEST_CASE = 250
+"""A case's longest name: with `.json` it is a file's, of at most 255 (NAME_MAX in linux/limits.h)."""
+_Problems = Iterator[tuple[str, str]]
+"""Keys, and reasons why no run writes what is there."""
+
+
+def _problems(record: Record) -> _Problems:
+    """Contradictions: a case that cannot name a file, a load point twice or without its latencies, a ledger
+    that passed against its own figures, or an impossible speed."""
+    if (length := len(case_id(record.case))) > _LONGEST_CASE:
+        yield "case", f"its name has {length:,} characters, and a file's has {_LONGEST_CASE} at most"
+    if record.case.precision == "" and not record.build.as_found:
+        yield "case.precision", "it is empty, although the model was converted"
+    seen: dict[object, int] = {}
+    for number, load in enumerate(record.loads):
+        if (first := seen.setdefault(schema.point_key(load), number)) != number:
+            yield f"loads[{number}]", f"the same load point as loads[{first}]"
+    search = record.search
+    if search is not None and search.percentile not in search.load.latency_ms:
+        yield "search.percentile", "the load point has no latency of that name"
+    for key, part in _parts(record, ""):
+        if isinstance(part, schema.Estimate):
+            yield from _estimate_problems(part, key)
+        elif isinstance(part, schema.Accuracy):
+            yield from _accuracy_problems(part, key)
+        elif isinstance(part, schema.Load):
+            yield from _load_problems(part, key)
+
+
+def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
+    """Every struct in a value with its key, except passes: hundreds without an estimate."""
+    inside: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, Struct):
+        yield key.removeprefix("."), value
+        fields = (name for name in value.__struct_fields__ if name != "passes")
+        inside = ((f"{key}.{name}", getattr(value, name)) for name in fields)
+    elif isinstance(value, dict):
+        inside = ((f"{key}.{name}", member) for name, member in value.items())
+    elif isinstance(value, tuple):
+        inside = ((f"{key}[{number}]", member) for number, member in enumerate(value))
+    for place, member in inside:
+        yield from _parts(member, place)
+
+
+def _accuracy_problems(ledger: schema.Accuracy, key: str) -> _Problems:
+    """Contradictions to a ledger's verdict that it passed, which outputs show as proof."""
+    if ledger.scores and ledger.samples < 1:
+        yield f"{key}.samples", "there are scores, and none of a sample"
+    for number, score in enumerate(ledger.scores):
+        kept = (schema.meets(score.better, score.served, limit.value) for limit in score.limits)
+        if score.passed and not all(kept):
+            yield f"{key}.scores[{number}].passed", f"true, although {score.served:g} misses a limit"
+    parts = {
+        "scores": all(score.passed for score in ledger.scores),
+        "disagreements": all(map(schema.agrees, ledger.disagreements)),
+        "outputs": all(map(schema.within_limits, ledger.outputs)),
+        "same_answers": ledger.same_answers is None or ledger.same_answers.passed,
     }
-    origin = measured.origin and structs.replace(measured.origin, host="", gpu_uuids=())
-    return structs.replace(measured, origin=origin, **inside)
+    for name, holds in parts.items():
+        if ledger.passed and not holds:
+            yield f"{key}.passed", f"true, although {key}.{name} did not"
+
+
+def _load_problems(load: schema.Load, key: str) -> _Problems:
+    needed = {"latency_ms": ("avg", "p99"), "components_ms": schema.COMPONENTS if load.components_ms else ()}
+    for field, names in needed.items():
+        for name in names:
+            if name not in getattr(load, field):
+                yield f"{key}.{field}", f"missing key {name!r}"
+    for number, one_pass in enumerate(load.passes):
+        if "avg" not in one_pass.latency_ms:
+            yield f"{key}.passes[{number}].latency_ms", "missing key 'avg'"
+    if load.budget is not None and load.budget.percentile not in load.latency_ms:
+        yield f"{key}.budget.percentile", "the load point has no latency of that name"
+    if load.request_rate_per_s is not None and load.arrivals is None:
+        yield f"{key}.arrivals", "missing beside a request rate"
+
+
+def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:
+    """A speed, latency or ratio has to be above zero and within its interval. Memory may shrink."""
+    text = f"{estimate.value:g} ({estimate.low:g} to {estimate.high:g})"
+    if estimate.value <= 0 and not key.endswith(".slope"):
+        yield key, f"{text} is no measured quantity above zero"
+    slack = 1e-9 * abs(estimate.value)  # two ways of computing the same double differ by far less
+    if not estimate.low - slack <= estimate.value <= estimate.high + slack:
+        yield key, f"{text} is no value with an interval around it"
+
+
+# --- all of a result by name, for CSV, JUnit's XML and pytest-benchmark ------------------------------------
+
+_HAS_UNIT = re.compile(r"_(per_s|ms)(_|$)")
+"""In the name of an estimate: what has no unit is a ratio."""
+_NAMES = ("scenario", "metric", "gate", "output", "model")
+"""The fields by which the parts of a list are named, in the order in which they are looked for."""
+
+
+def flat(name: str, value: Any) -> dict[str, float | int | str]:
+    """The numbers and texts of a part of a record and of all that is in it, by the names of the fields that
+    lead there: `load_gpu_power_w`. An estimate has its bounds beside it, `throughput_per_s_low`, and a ratio
+    whose interval is too wide to be shown is left out. Passes are counted."""
+    if isinstance(value, schema.Estimate):
+        if not _HAS_UNIT.search(name) and not RATIO.is_shown(value):
+            return {}
+        high = None if value.open_above else value.high
+        return flat(name, value.value) | flat(f"{name}_low", value.low) | flat(f"{name}_high", high)
+    if isinstance(value, tuple):
+        parts: list[Any] = [part.code if isinstance(part, schema.Mark) else part for part in value]
+        if not all(isinstance(part, Struct) for part in parts):
+            return flat(name, " ".join(map(str, parts)))
+        if any(isinstance(part, schema.Pass) for part in parts):
+            return flat(name, len(parts))
+        value = {_name_of(part, number): part for number, part in enumerate(parts)}
+    elif isinstance(value, Struct):
+        value = structs.asdict(value)
+    if isinstance(value, dict):
+        figures = (flat(f"{name}_{key}" if name else key, part) for key, part in value.items())
+        return {key.replace(" ", "_"): figure for part in figures for key, figure in part.items()}
+    is_known = value not in (None, "") and not (isinstance(value, float) and math.isnan(value))
+    return {name: value} if is_known else {}
+
+
+def _name_of(part: Struct, number: int) -> str:
+    """What tells a part of a list from the others: its name, else its number."""
+    names = (getattr(part, field) for field in _NAMES if field in part.__struct_fields__)
+    return str(next(names, number))

@@ -70,13 +70,8 @@ def read(path: Path, folder: Path | None = None) -> SampleScores:
     return samples
 
 
-def record_samples(record: Record, results: Path) -> SampleScores | None:
-    """The samples of the record's ledger; None without a file, or for a file of another build."""
-    return samples_at(path_of(record.case, results), record)
-
-
 def samples_at(path: Path, record: Record) -> SampleScores | None:
-    """The samples at `path` if they belong to the record's ledger, else None."""
+    """The samples of the record's ledger at `path`; None without a file, or for a file of another build."""
     if record.accuracy is None or not os.path.lexists(path):
         return None
     scores = read(path)

@@ -1,7 +1,7 @@
 """How each quantity is written everywhere: its unit, its digits and which way is better."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,8 +18,8 @@ NOT_SHOWN = "not shown"
 WIDEST_RATIO = 1.5
 """The largest quotient of upper and lower bound with which a ratio of speeds is shown. A wider interval does
 not tell a gain of a tenth from a loss of a quarter: 1.10 within a factor of 1.5 is 0.90 to 1.35."""
-_MOST_DIGITS_MORE = 9
-"""The most digits added to tell two values apart: a double has no more."""
+TOO_WIDE = f"{NOT_SHOWN} (its interval is wider than a factor of {WIDEST_RATIO:g})"
+"""Stands for such a ratio in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,13 @@ class Quantity:
     """From the value in a record to the unit: 100 for a fraction in percent."""
     signed: bool = False
     """Whether a positive figure has a plus."""
-    widest: float | None = None
-    """The largest quotient of upper and lower bound with which the figure is shown; None for no limit."""
+    is_ratio: bool = False
+    """Whether it is a ratio of speeds, which is shown only if its interval is narrow: see WIDEST_RATIO."""
 
     def is_shown(self, estimate: Estimate) -> bool:
         """Whether the interval is narrow enough for the figure to be shown."""
-        return self.widest is None or (
-            not estimate.open_above and estimate.high <= self.widest * estimate.low
-        )
+        is_narrow = not estimate.open_above and estimate.high <= WIDEST_RATIO * estimate.low
+        return is_narrow or not self.is_ratio
 
     def cell(self, value: float | None) -> str:
         """The figure for a column whose heading has the unit; `-` for None."""
@@ -51,15 +50,17 @@ class Quantity:
 
     def text(self, value: float) -> str:
         """The figure for a sentence: with its unit and thousands separators."""
-        return self._with_unit(self._written(value, self._spec(value), ","))
+        return f"{self._written(value, self._spec(value), ',')} {self.unit}".rstrip()
 
     def cell_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
-        """`12.3 (11.9 to 12.8)`, `12.3 (11.9 or more)` or `not shown`; see `apart` and `widest`."""
-        return self._with_interval(estimate, apart_from, "", "")
+        """`12.3 (11.9 to 12.8)`, `12.3 (11.9 or more)` or `not shown`, with digits as `apart` has them."""
+        return self._with_interval(estimate, apart_from, "", "") if self.is_shown(estimate) else NOT_SHOWN
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
-        """`12.3 ms (11.9 to 12.8)`, with thousands separators; else as `cell_with_interval`."""
-        return self._with_interval(estimate, apart_from, ",", self.unit)
+        """`12.3 ms (11.9 to 12.8)`, with thousands separators; or TOO_WIDE."""
+        return (
+            self._with_interval(estimate, apart_from, ",", self.unit) if self.is_shown(estimate) else TOO_WIDE
+        )
 
     def cell_with_half_width(self, estimate: Estimate) -> str:
         """The figure with half the width of its interval: `2080.9 ± 5.1 %`, or `± -` at a value of zero."""
@@ -71,27 +72,23 @@ class Quantity:
 
     def apart(self, one: float, other: float) -> tuple[str, str]:
         """Two values with their units, and with enough digits to tell them apart."""
-        spec = self._telling_spec(one, (one, other))
-        first, second = (self._with_unit(self._written(value, spec, ",")) for value in (one, other))
+        spec = self._telling_spec(one, {one, other})
+        first, second = (f"{self._written(value, spec, ',')} {self.unit}".rstrip() for value in (one, other))
         return first, second
 
     def _with_interval(
         self, estimate: Estimate, apart_from: Sequence[float], thousands: str, unit: str
     ) -> str:
-        if not self.is_shown(estimate):
-            return NOT_SHOWN
-        spec = self._spec(estimate.value)
-        if apart_from:
-            spec = self._telling_spec(estimate.value, (estimate.low, estimate.high, *apart_from))
         bounds = (estimate.value, estimate.low, estimate.high)
+        different = {estimate.low, estimate.high, *apart_from} if apart_from else set()
+        spec = self._telling_spec(estimate.value, different)
         value, low, high = (self._written(bound, spec, thousands) for bound in bounds)
         interval = f"({low} or more)" if estimate.open_above else f"({low} to {high})"
         return " ".join(filter(None, (value, unit, interval)))
 
-    def _telling_spec(self, value: float, values: Iterable[float]) -> str:
+    def _telling_spec(self, value: float, different: Set[float]) -> str:
         """The format of `value`, with enough extra digits that different values look different."""
-        different = set(values)
-        for extra in range(_MOST_DIGITS_MORE):
+        for extra in range(9):  # a double has no more
             spec = self._spec(value, extra)
             if len({self._written(number, spec) for number in different}) == len(different):
                 return spec
@@ -106,14 +103,10 @@ class Quantity:
             scaled = 0.0  # a value rounded to zero has no minus
         return format(scaled, f"{'+' if self.signed else ''}{thousands}{spec}")
 
-    def _with_unit(self, figure: str) -> str:
-        return f"{figure} {self.unit}" if self.unit else figure
-
 
 def _half_width_text(estimate: Estimate) -> str:
-    if not estimate.value:
-        return NOTHING
-    return HALF_WIDTH.text((estimate.high - estimate.low) / 2 / estimate.value)
+    half_width = (estimate.high - estimate.low) / 2
+    return HALF_WIDTH.text(half_width / estimate.value) if estimate.value else NOTHING
 
 
 def fixed(decimals: int) -> FormatSpec:
@@ -156,9 +149,9 @@ LATENCY = Quantity("ms", fixed(3), "lower")
 """To the microsecond, the resolution of the load generator's clock."""
 LATENCY_BUDGET = Quantity("ms", _AS_GIVEN)
 REQUEST_RATE = Quantity("/s", _AS_GIVEN)
-RATIO = Quantity("", by_size((100, 0), (10, 1), (0.1, 2)), "higher", widest=WIDEST_RATIO)
+RATIO = Quantity("", by_size((100, 0), (10, 1), (0.1, 2)), "higher", is_ratio=True)
 """One speed over another, or one latency over another."""
-SHARE_OF_SPEED = Quantity("%", by_size((10, 0)), "higher", scale=100, widest=WIDEST_RATIO)
+SHARE_OF_SPEED = Quantity("%", by_size((10, 0)), "higher", scale=100, is_ratio=True)
 """One speed over a slightly higher one, such as that in process."""
 SHARE = Quantity("%", by_size((10, 0)), scale=100)
 """A measured fraction, for example of the peak or of the time."""

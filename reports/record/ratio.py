@@ -34,17 +34,11 @@ def paired_ratio(speeds: Speeds, reference: Speeds, confidence: float = CONFIDEN
     count = len(differences)
     if count < FEWEST_PAIRS:
         raise ValueError(f"a ratio needs {FEWEST_PAIRS} pairs, not {count}")
-    first, second = _all_pairs(count)
+    first, second = np.triu_indices(count)  # of each pair of differences, one with itself included
     means = np.sort((differences[first] + differences[second]) / 2)
     outside = _outside(count, confidence)
     median = (means[(len(means) - 1) // 2] + means[len(means) // 2]) / 2
     return _ratio(float(median), float(means[outside]), float(means[-1 - outside]), confidence)
-
-
-@functools.lru_cache(maxsize=32)
-def _all_pairs(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Both indices of each pair of `count` values, a value with itself included, [pairs] each."""
-    return np.triu_indices(count)
 
 
 @functools.cache
@@ -57,11 +51,8 @@ def _outside(count: int, confidence: float) -> int:
 def _up_to(count: int) -> np.ndarray:
     """The cumulative distribution of Wilcoxon's T+ for `count` pairs, [values]."""
     chances = np.ones(1)
-    for rank in range(1, count + 1):
-        longer = np.zeros(len(chances) + rank)
-        longer[: len(chances)] += chances / 2
-        longer[rank:] += chances / 2
-        chances = longer
+    for rank in range(1, count + 1):  # a rank is in the sum, or not, with the same chance
+        chances = np.convolve(chances, [0.5, *np.zeros(rank - 1), 0.5])
     return np.cumsum(chances)
 
 
@@ -69,7 +60,7 @@ def paired_chance(speeds: Speeds, reference: Speeds, limit: float) -> float:
     """The chance of pairs this slow or slower if the true ratio is `limit`: Wilcoxon's test, one-sided. It is
     at least 2^-pairs, however slow they are, so few pairs show nothing among many points."""
     differences = np.log(speeds) - np.log(reference) - np.log(limit)
-    first, second = _all_pairs(len(differences))
+    first, second = np.triu_indices(len(differences))
     above = int(((differences[first] + differences[second]) >= 0).sum())
     return float(_up_to(len(differences))[above])
 

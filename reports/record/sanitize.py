@@ -1,7 +1,6 @@
 """Makes foreign text, such as a server's error or a record's value, safe to show anywhere. Markdown, which
 benchmarks and reports both write, is escaped here; CSV, pages and annotations where they are written."""
 
-import functools
 import re
 import reprlib
 from collections.abc import Iterable
@@ -24,7 +23,6 @@ _UNSEEN = re.compile(
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, and Python's stand-ins for bytes that are not UTF-8."""
 
-_CODE = re.compile("(`[^`]*`)")
 # Characters that end a cell, begin HTML, an HTML entity, a link or picture (which need a bracket), code,
 # struck-out or emphasised text, or escape any of these. An underscore within a word does none of this.
 _MARKUP = re.compile(
@@ -58,24 +56,6 @@ def cut(text: str, longest: int = LONGEST) -> str:
         return text
     room = longest - 3
     return f"{text[: room - room // 4]}...{text[len(text) - room // 4 :]}"
-
-
-@functools.lru_cache(maxsize=4096)  # most cells of many records are alike
-def _escaped(text: str) -> str:
-    """The text on one line of markdown, which shows it as it stands: it makes no table, HTML, link or
-    picture. Only code between single backticks is rendered."""
-    line = one_line(text, LONGEST_LINE)
-    # If single backticks are even in number, each second one ends the code that the one before began.
-    has_code = line.count("`") % 2 == 0 and "``" not in line
-    parts = _CODE.split(line) if has_code else [line]
-    line = "".join(
-        part.replace("|", "\\|") if has_code and part.startswith("`") else _MARKUP.sub(r"\\\g<0>", part)
-        for part in parts
-    )
-    beginning = re.match(r"\d{1,9}(?=[.)]\s)", line)
-    if beginning:
-        return f"{beginning[0]}\\{line[beginning.end() :]}"
-    return f"\\{line}" if re.match(r">|(?:#{1,6}|[-+])\s", line) else line
 
 
 def quoted(value: object) -> str:
@@ -118,4 +98,16 @@ def markdown_text(value: str) -> str:
     """Text of any origin on one line, harmless everywhere: it makes no table, HTML, link or picture. Code in
     backticks, which sentences of this suite contain, stays code, and Formatted text stays as it is. Never
     pass escaped text, to this function or to `markdown`: it would be escaped twice."""
-    return value if isinstance(value, Formatted) else _escaped(value)
+    if isinstance(value, Formatted):
+        return value
+    line = one_line(value, LONGEST_LINE)
+    # If single backticks are even in number, each second one ends the code that the one before began.
+    has_code = line.count("`") % 2 == 0 and "``" not in line
+    parts = re.split("(`[^`]*`)", line) if has_code else [line]
+    line = "".join(
+        part.replace("|", "\\|") if has_code and part.startswith("`") else _MARKUP.sub(r"\\\g<0>", part)
+        for part in parts
+    )
+    if number := re.match(r"\d{1,9}(?=[.)]\s)", line):
+        return f"{number[0]}\\{line[number.end() :]}"
+    return f"\\{line}" if re.match(r">|(?:#{1,6}|[-+])\s", line) else line

@@ -1,7 +1,7 @@
 """The record of one case: `fixtures` writes it, `reports` shows it, and `reports.record.files` reads and
-writes its file. `reports.record.validate` checks its parts against each other."""
+writes its file, and checks its parts against each other."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -207,6 +207,20 @@ class ServedSide(Struct, frozen=True):
     """Seconds of each load of the model with its first answer, in turns with the other's."""
     used: ByName[NotNegative]
     """What the server used of each visible resource of RESOURCE_UNITS, after answering each sample alone."""
+
+    @property
+    def ready_s(self) -> float | None:
+        """Seconds from loading the model to its first answer, the fastest of all loads."""
+        return min(self.loads_s, default=None)
+
+    @property
+    def memory_bytes(self) -> float | None:
+        used_bytes = [value for name, value in self.used.items() if name.startswith("memory of")]
+        return sum(used_bytes) if used_bytes else None
+
+    @property
+    def gpu_memory_bytes(self) -> float | None:
+        return self.used.get("GPU memory")
 
 
 class BaselineComparison(Struct, frozen=True):
@@ -655,6 +669,13 @@ class Load(Struct, frozen=True):
     """The models that this one calls in its requests."""
     origin: Origin | None = None
     budget: Annotated[LatencyBudget | None, SPEED] = None
+
+
+def best_of(loads: Sequence[Load]) -> Load | None:
+    """The point of the highest throughput among those with a number of requests in flight: at a request rate,
+    the rate decides."""
+    closed = [load for load in loads if load.request_rate_per_s is None]
+    return max(closed, key=lambda load: load.throughput_per_s.value, default=None)
 
 
 def point_id(

@@ -5,59 +5,32 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from reports.record import schema
-from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
-from reports.record.quantities import (
-    COUNT,
-    DURATION,
-    GIVEN_SHARE,
-    LATENCY,
-    LATENCY_BUDGET,
-    MEMORY,
-    RATIO,
-    WIDEST_RATIO,
-)
+from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, MEMORY, RATIO
 
 ALARM_CONFIDENCE = 0.99
 """The confidence that no point is called slower by mistake: see `reports.record.ratio.FALSE_ALARMS`."""
-SPEED_WORDS: Mapping[schema.Verdict, str] = {
-    "passed": "not slower",
-    "failed": "slower",
-    "not shown": "not shown",
-}
-"""A build's speed beside its baseline's, by the verdict."""
-_TOO_WIDE = f"not shown (its interval is wider than a factor of {WIDEST_RATIO:g})"
-
-
-def too_wide(to: str = "") -> str:
-    """Stands for a ratio whose interval is too wide: `ratio to in process not shown (...)`."""
-    return f"ratio to {to} {_TOO_WIDE}" if to else f"ratio {_TOO_WIDE}"
 
 
 def comparison_text(comparison: schema.Comparison) -> str:
     """The ratio with its interval, and the verdict: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
-    ratio = _ratio_text(comparison.ratio, comparison.reference, 1 - comparison.allowed_slowdown)
-    return f"{ratio}: {comparison_verdict(comparison)}"
-
-
-def _ratio_text(ratio: schema.Estimate, to: str, limit: float) -> str:
-    if not RATIO.is_shown(ratio):
-        return too_wide(to)
-    return f"ratio {RATIO.text_with_interval(ratio, limit)} to {to}"
+    ratio = RATIO.text_with_interval(comparison.ratio, 1 - comparison.allowed_slowdown)
+    return f"ratio {ratio} to {comparison.reference}: {comparison_verdict(comparison)}"
 
 
 def comparison_verdict(comparison: schema.Comparison) -> str:
     """The verdict, or the time that one would take."""
-    verdict, text = comparison.verdict, SPEED_WORDS[comparison.verdict]
     among = f" among the {comparison.points} points compared" if comparison.points > 1 else ""
-    if verdict == "failed":
+    text = "not slower"
+    if comparison.verdict == "failed":
         shown = f"shown at {GIVEN_SHARE.text(ALARM_CONFIDENCE)}{among}"
         text = f"slower than the {GIVEN_SHARE.text(comparison.allowed_slowdown)} allowed, {shown}"
-    elif verdict == "not shown":
+    elif comparison.verdict == "not shown":
+        text = "not shown"
         if comparison.ratio.high < 1 - comparison.allowed_slowdown:  # the point alone would seem slower
             text += among or " surely enough"
         if (seconds := comparison.seconds_to_settle) is not None:
-            about = f"about {math.ceil(seconds)} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
-            text += f", {'an hour or' if seconds >= 3600 else about} more would settle it"
+            about = "an hour or" if seconds >= 3600 else f"about {math.ceil(seconds / 60)} min"
+            text += f", {about} more would settle it"
     return text + ("; p99 longer" if comparison.p99_is_longer else "")
 
 
@@ -79,17 +52,19 @@ def loading_is_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool
 
 def footprint_changes(beside: schema.BaselineComparison) -> Iterator[tuple[str, bool]]:
     """Start-up and memory compared with those of the model to be replaced, and whether they are far more."""
-    current, baseline = beside.here, beside.there
-    current_s, baseline_s = ready_s(current), ready_s(baseline)
-    if current_s is not None and baseline_s is not None:
-        is_slower = loading_is_slower(current.loads_s, baseline.loads_s)
-        is_far_more = len(current.loads_s) >= MOST_LOADINGS and is_slower
-        yield f"ready in {DURATION.text(current_s)}, and {DURATION.text(baseline_s)} there", is_far_more
-    for label, bytes_of in (("memory", memory_bytes), ("GPU memory", gpu_memory_bytes)):
-        used, baseline_used = bytes_of(current), bytes_of(baseline)
-        if used is not None and baseline_used is not None:
-            is_far_more = used > max(_FAR_MORE * baseline_used, baseline_used + _LEAST_BYTES)
-            yield f"{MEMORY.text(used)} of {label}, and {MEMORY.text(baseline_used)} there", is_far_more
+    here, there = beside.here, beside.there
+    if here.ready_s is not None and there.ready_s is not None:
+        is_slower = loading_is_slower(here.loads_s, there.loads_s)
+        is_far_more = len(here.loads_s) >= MOST_LOADINGS and is_slower
+        yield f"ready in {DURATION.text(here.ready_s)}, and {DURATION.text(there.ready_s)} there", is_far_more
+    sizes = {
+        "memory": (here.memory_bytes, there.memory_bytes),
+        "GPU memory": (here.gpu_memory_bytes, there.gpu_memory_bytes),
+    }
+    for label, (used, used_there) in sizes.items():
+        if used is not None and used_there is not None:
+            is_far_more = used > max(_FAR_MORE * used_there, used_there + _LEAST_BYTES)
+            yield f"{MEMORY.text(used)} of {label}, and {MEMORY.text(used_there)} there", is_far_more
 
 
 def footprint_failures(beside: schema.BaselineComparison) -> list[str]:
@@ -113,8 +88,9 @@ def speed_failures(load: schema.Load) -> list[str]:
         failures.append(comparison_text(compared))
     if compared is not None and compared.p99_is_longer and compared.p99_ratio is not None:
         allowed = compared.allowed_slowdown
-        ratio = _ratio_text(compared.p99_ratio, compared.reference, 1 / (1 - allowed))
-        failures.append(f"p99 {ratio}: longer than a slow-down of {GIVEN_SHARE.text(allowed)} makes it")
+        ratio = f"{RATIO.text_with_interval(compared.p99_ratio, 1 / (1 - allowed))} to {compared.reference}"
+        slow_down = f"longer than a slow-down of {GIVEN_SHARE.text(allowed)} makes it"
+        failures.append(f"p99 ratio {ratio}: {slow_down}")
     if budget is not None and budget.verdict == "failed":
         latency = LATENCY.text_with_interval(load.latency_ms[budget.percentile], budget.budget_ms)
         place = f"{BUDGET_WORDS['failed']} {LATENCY_BUDGET.text(budget.budget_ms)} ({budget.source})"

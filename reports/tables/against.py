@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
 from reports.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
 from reports.record.sanitize import code
 from reports.record.schema import BaselineComparison, Comparison, ServedSide, Verdict
@@ -117,9 +116,9 @@ _COLUMNS: Sequence[Column[_Row]] = (
     *_both("Precision shown", "Precision there", lambda side: side.precision.upper() or None),
     Column("Least speed, ratio", _least_ratio, RATIO, is_optional=True),
     Column("Largest p99, ratio", _largest_p99, RATIO, is_optional=True),
-    *_both("Ready in (s)", "Ready there", ready_s, DURATION),
-    *_both("Memory (MiB)", "Memory there", memory_bytes, MEMORY),
-    *_both("GPU memory (MiB)", "GPU memory there", gpu_memory_bytes, MEMORY),
+    *_both("Ready in (s)", "Ready there", lambda side: side.ready_s, DURATION),
+    *_both("Memory (MiB)", "Memory there", lambda side: side.memory_bytes, MEMORY),
+    *_both("GPU memory (MiB)", "GPU memory there", lambda side: side.gpu_memory_bytes, MEMORY),
     Column("New warnings", lambda row: len(row.against.warnings), COUNT),
     Column("Verdict", lambda row: upgrade_verdict(row.record)[1], narrow="Verdict"),
 )

@@ -3,15 +3,16 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from reports.published import published_ratio
+from reports.record import schema
 from reports.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from reports.record.sanitize import Formatted, markdown_text
-from reports.record.schema import Efficiency, Load, Machine, Mark, Record, Score, Serving, case_id, point_key
+from reports.record.schema import Estimate, Mark, Record, case_id, point_key
 from reports.tables.points import cost_cell, price_sentence
-from reports.tables.table import Block, Bullets, Cell, Column, Table, Taken, figure, table
+from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
 from reports.text import correctness, phrases, speed
 from reports.text.publishable import Publishable, name_of
 
@@ -20,8 +21,8 @@ class SummaryRow(NamedTuple):
     """A case, its score, its fastest load point and its rank; None for each that it lacks or has to hide."""
 
     record: Publishable
-    score: Score | None
-    load: Load | None
+    score: schema.Score | None
+    load: schema.Load | None
     rank: int | None
 
 
@@ -54,85 +55,64 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
 
 def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
     """The columns, and their meanings for these cases. Add a line here for a new column."""
-    loads = [row.load for row in rows if row.load]
-    levels = phrases.confidence_levels(loads)
-    is_open = any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms)
-    unbounded = (
-        f", with a {_OPEN} where the requests were too few for an upper bound of it" if is_open else ""
-    )
-    references = " or ".join(speed.reference_names([row.record for row in rows]))
     optional = functools.partial(Column[SummaryRow], is_optional=True)
-    return (
+    columns: Sequence[Column[SummaryRow]] = (
         Column("Model", lambda row: row.record.case.model, narrow="Model"),
         Column("Format", lambda row: phrases.format_text(row.record), narrow="Format"),
         Column("Precision", lambda row: row.record.case.precision.upper(), narrow=""),
         Column("Accuracy", _accuracy, narrow="Accuracy"),
         optional("Floor", _floor),
-        optional(
-            "Inferences/second",
-            _at_best(lambda load: load.throughput_per_s),
-            THROUGHPUT,
-            "half width",
-            narrow="Infer/s",
-            meaning=f"the best of a case's load points, ± half the width of its {levels} confidence interval",
-        ),
-        optional(
-            "At",
-            _at_best(phrases.point_text),
-            meaning="a batch is of the offline scenario, a concurrency or a request rate of the online one",
-        ),
-        optional(
-            "P99 (ms)", _at_best(_p99), LATENCY, narrow="p99, ms", meaning=f"the latency there{unbounded}"
-        ),
-        optional(
-            "Rank",
-            lambda row: row.rank,
-            COUNT,
-            narrow="#",
-            meaning="one more than how many formats of the model are shown to be faster; those whose "
-            "intervals meet share it",
-        ),
-        optional(
-            "Ratio to reference",
-            _to_reference,
-            RATIO,
-            meaning=f"over {references} of the same model, each at its best, measured in turns, with its "
-            "95 % interval",
-        ),
-        optional(
-            "Ratio to published",
-            lambda row: published_ratio(row.record, row.load) if row.load else None,
-            RATIO,
-            meaning="over NVIDIA's figure for the same GPU, format, precision and load point; the report "
-            "`published` says what else differs",
-        ),
-        optional(
-            "Ratio to in process",
-            lambda row: measured.ratio if (measured := _in_process(row)) else None,
-            RATIO,
-            "interval",
-            meaning="over the same artifact without a server, measured in turns, with its 95 % interval",
-        ),
+        optional("Inferences/second", _best_speed, THROUGHPUT, "half width", narrow="Infer/s"),
+        optional("At", lambda row: phrases.point_text(row.load) if row.load else None),
+        optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms"),
+        optional("Rank", lambda row: row.rank, COUNT, narrow="#"),
+        optional("Ratio to reference", _to_reference, RATIO),
+        optional("Ratio to published", _to_published, RATIO),
+        optional("Ratio to in process", _to_in_process, RATIO, "interval"),
         optional("Cost per million correct", lambda row: cost_cell(row.record, row.load), is_right=True),
     )
+    meanings = _meanings(rows)
+    return [dataclasses.replace(column, meaning=meanings.get(column.title, "")) for column in columns]
+
+
+def _meanings(rows: Sequence[SummaryRow]) -> Mapping[str, str]:
+    loads = [row.load for row in rows if row.load]
+    levels = phrases.confidence_levels(loads)
+    references = " or ".join(speed.reference_names([row.record for row in rows]))
+    unbounded = ""
+    if any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms):
+        unbounded = f", with a {_OPEN} where the requests were too few for an upper bound of it"
+    return {
+        "Inferences/second": "the best of a case's load points, ± half the width of its "
+        f"{levels} confidence interval",
+        "At": "a batch is of the offline scenario, a concurrency or a request rate of the online one",
+        "P99 (ms)": f"the latency there{unbounded}",
+        "Rank": "one more than how many formats of the model are shown to be faster; those whose intervals "
+        "meet share it",
+        "Ratio to reference": f"over {references} of the same model, each at its best, measured in turns, "
+        "with its 95 % interval",
+        "Ratio to published": "over NVIDIA's figure for the same GPU, format, precision and load point; the "
+        "report `published` says what else differs",
+        "Ratio to in process": "over the same artifact without a server, measured in turns, with its 95 % "
+        "interval",
+    }
 
 
 _OPEN = "+"
 """The sign of a p99 latency whose interval is open above."""
 
 
-def _at_best(take: Callable[[Load], Taken]) -> Callable[[SummaryRow], Taken]:
-    """What a column takes of the case's fastest load point, if there is one."""
-    return lambda row: take(row.load) if row.load else None
+def _best_speed(row: SummaryRow) -> Estimate | None:
+    return row.load.throughput_per_s if row.load else None
 
 
-def _p99(load: Load) -> Cell:
-    p99 = load.latency_ms.get("p99")
+def _p99(row: SummaryRow) -> Cell:
+    p99 = row.load.latency_ms.get("p99") if row.load else None
     cell = figure(LATENCY, p99)
     return dataclasses.replace(cell, text=f"{cell.text}{_OPEN}") if p99 and p99.open_above else cell
 
 
-def _score_cell(score: Score, value: float, before: str) -> Cell:
+def _score_cell(score: schema.Score, value: float, before: str) -> Cell:
     text = correctness.metric_text(score, value)
     return Cell(f"{before}{text}", figure(METRICS[score.better], value).value)
 
@@ -159,7 +139,15 @@ def _to_reference(row: SummaryRow) -> Cell | None:
     return Cell("reference", cell.value) if is_reference else cell
 
 
-def _in_process(row: SummaryRow) -> Efficiency | None:
+def _to_published(row: SummaryRow) -> Estimate | None:
+    return published_ratio(row.record, row.load) if row.load else None
+
+
+def _to_in_process(row: SummaryRow) -> Estimate | None:
+    return measured.ratio if (measured := _in_process(row)) else None
+
+
+def _in_process(row: SummaryRow) -> schema.Efficiency | None:
     """The comparison with the artifact in process at the case's best point."""
     best = point_key(row.load) if row.load else None
     return next((measured for measured in row.record.efficiency if point_key(measured) == best), None)
@@ -210,7 +198,7 @@ def _by_case(groups: Mapping[str, Sequence[Record]], one: str, several: str) -> 
     return [several, Bullets(lines)]
 
 
-def _machine_text(machine: Machine) -> str:
+def _machine_text(machine: schema.Machine) -> str:
     gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     elsewhere = "a server elsewhere, asked from " if machine.is_client else ""
@@ -218,7 +206,7 @@ def _machine_text(machine: Machine) -> str:
     return "; ".join(filter(None, (f"{elsewhere}{gpu}{cpu}", machine.system, versions)))
 
 
-def _serving(serving: Serving | None) -> str:
+def _serving(serving: schema.Serving | None) -> str:
     if serving is None:
         return "not served yet"
     digest = f"@{serving.image_digest}" if serving.image_digest else ""

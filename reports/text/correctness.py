@@ -114,11 +114,9 @@ def conversion_failure(conversion: schema.Conversion | None) -> str | None:
         return "the converted model was not compared with the framework"
     if conversion.passed:
         return None
-    sentence = (
-        "ONNX Runtime with its optimisations differs from ONNX Runtime without them"
-        if conversion.same_file
-        else "the converted model differs from the framework"
-    )
+    sentence = "the converted model differs from the framework"
+    if conversion.same_file:
+        sentence = "ONNX Runtime with its optimisations differs from ONNX Runtime without them"
     outputs = [
         f"; output {difference.output}: {_output_failure(difference)}"
         for difference in conversion.outputs
@@ -151,9 +149,8 @@ def _output_failure(output: schema.OutputDifference) -> str:
     if output.kind == "differing":
         text = _with_limit(AGREEMENT, output.mean, output.mean_limit, " of its integers differ")
         if output.largest > output.largest_limit:
-            text += ", and " + _with_limit(
-                AGREEMENT, output.largest, output.largest_limit, " of one sample's"
-            )
+            largest = _with_limit(AGREEMENT, output.largest, output.largest_limit, " of one sample's")
+            text += f", and {largest}"
     else:
         mean = _with_limit(RELATIVE_ERROR, output.mean, output.mean_limit)
         largest = _with_limit(RELATIVE_ERROR, output.largest, output.largest_limit, " of the spread")
@@ -172,8 +169,6 @@ def metric_text(score: schema.Score, value: float) -> str:
 
 
 # --- answers ---
-
-ALL_ALIKE = "all samples have the same answer, so that swapped answers cannot be seen"
 
 
 def wrong_answers_text(load: schema.Load | schema.Soak) -> str:
@@ -198,8 +193,7 @@ def verified_answers_text(loads: Sequence[schema.Load]) -> str:
     is_alone = checks[0].held_to == "alone"
     basis = "the server's own to the same samples, one request at a time" if is_alone else "those in process"
     text = f"{COUNT.text(verified)} answers under load were compared with {basis}"
-    left_out = sum(check.left_out for check in checks)
-    if left_out:
+    if left_out := sum(check.left_out for check in checks):
         text += f" ({COUNT.text(left_out)} by their integers alone, as a few of these differ)"
     return f"{text}: {COUNT.text(wrong)} were wrong." if wrong else f"{text}, none was wrong."
 
@@ -236,11 +230,10 @@ def answer_remarks(same: schema.SameAnswers) -> str:
     """Remarks on passing answers: not all compared, or all alike; may be empty."""
     texts = []
     if same.left_out:
-        texts.append(
-            f"{COUNT.text(same.left_out)} compared by their integers alone, as a few of these differ"
-        )
+        left_out = COUNT.text(same.left_out)
+        texts.append(f"{left_out} compared by their integers alone, as a few of these differ")
     if not same.tells_apart:
-        texts.append(ALL_ALIKE)
+        texts.append("all samples have the same answer, so that swapped answers cannot be seen")
     return f" ({'; '.join(texts)})" if texts else ""
 
 
@@ -264,5 +257,4 @@ def gate_text(gate: schema.AnswerGate) -> str:
 
 def gates_in_order(gates: Sequence[schema.AnswerGate]) -> list[schema.AnswerGate]:
     """The gates in the order of GATES, unknown ones last."""
-    names = list(schema.GATES)
-    return sorted(gates, key=lambda result: names.index(result.gate) if result.gate in names else len(names))
+    return sorted(gates, key=lambda result: [*schema.GATES, result.gate].index(result.gate))

@@ -1,12 +1,13 @@
 """How load points, devices, formats, times and origins are called: the same in every output."""
 
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
 from string import ascii_lowercase
 from typing import Any, TypeVar
 
-from reports.record.files import MEASURED
 from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from reports.record.schema import REMOTE, Case, Efficiency, Load, Origin, Record, Soak
+from reports.record.schema import REMOTE, Case, Efficiency, Load, Record, Soak
 
 # The names that a reader knows, by mnemonic. Any other mnemonic is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -40,8 +41,8 @@ def server_name(version: str) -> str:
 
 
 def device_text(record: Record) -> str:
-    name = kind_of_device(record)
-    return f"{record.case.gpus} x {name}" if record.case.gpus > 1 else name
+    several = f"{record.case.gpus} x " if record.case.gpus > 1 else ""
+    return several + kind_of_device(record)
 
 
 def kind_of_device(record: Record) -> str:
@@ -105,11 +106,6 @@ def letter(place: int) -> str:
     return (letter(quotient - 1) if quotient else "") + ascii_lowercase[last]
 
 
-_LISTED = 4
-"""How many hosts, commits and runs are listed; further ones are counted."""
-_COMMIT_LENGTH = 12
-
-
 def days_text(times: Iterable[str]) -> str:
     """The days of times in ISO 8601: `2026-03-04 to 2026-03-06`, or a single day; empty without any."""
     days = sorted({time[:10] for time in times} - {""})
@@ -117,32 +113,24 @@ def days_text(times: Iterable[str]) -> str:
 
 
 def measured_text(records: Sequence[Record]) -> str:
-    """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`, as far as known."""
-    origins = [origin for record in records for origin in _origins_of(record)]
-    commits = [
-        origin.commit[:_COMMIT_LENGTH] + ("" if origin.clean else ", changed")
-        for origin in origins
-        if origin.commit
-    ]
-    started = sorted(f"{origin.started[:16].replace('T', ' ')} UTC" for origin in origins)
+    """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`, as far as known, the
+    earliest run first."""
+    values = [getattr(record, name) for record in records for name in record.__struct_fields__]
+    results = itertools.chain(*(value if isinstance(value, tuple) else (value,) for value in values))
+    known = {result.origin for result in results if getattr(result, "origin", None)}
+    origins = sorted(known, key=attrgetter("started", "run", "host", "gpu_uuids"))
+    commits = [(origin.commit[:12], origin.clean) for origin in origins if origin.commit]
+    facts = {
+        "on": [origin.host for origin in origins],
+        "commit": [commit if is_clean else f"{commit}, changed" for commit, is_clean in commits],
+        "run began": [f"{origin.started[:16].replace('T', ' ')} UTC" for origin in origins],
+    }
     texts = []
-    for beginning, values in (
-        ("on ", [origin.host for origin in origins]),
-        ("commit ", commits),
-        ("run began ", started),
-    ):
-        if distinct := list(dict.fromkeys(filter(None, values))):
+    for beginning, of_origins in facts.items():
+        if distinct := list(dict.fromkeys(filter(None, of_origins))):
             between = "; " if any(", " in value for value in distinct) else ", "
-            texts.append(beginning + first_of(distinct, _LISTED, between))
+            texts.append(f"{beginning} {first_of(distinct, 4, between)}")
     return "; ".join(texts)
-
-
-def _origins_of(record: Record) -> list[Origin]:
-    """The origins of the record's measurements, each once, the earliest run first."""
-    fields = (getattr(record, name) for name in MEASURED)
-    measured = (one for field in fields for one in (field if isinstance(field, tuple) else (field,)) if one)
-    origins = {one.origin for one in measured if one.origin is not None}
-    return sorted(origins, key=lambda origin: (origin.started, origin.run, origin.host, origin.gpu_uuids))
 
 
 def first_of(values: Sequence[str], most: int, between: str = ", ", count: int | None = None) -> str:

@@ -48,9 +48,8 @@ def publishable(record: Record) -> Publishable:
     no_speed = _why_no_speed(record)
     search, no_winner = _publishable_search(record)
     shown = _without_speed(record) if no_speed else record
-    fields = {name: getattr(shown, name) for name in Record.__struct_fields__}
+    fields = {name: getattr(shown, name) for name in Record.__struct_fields__} | {"search": search}
     hidden = tuple(map(_without_speed, record.loads)) if no_speed else ()
-    fields |= {"search": search}
     return Publishable(**fields, no_speed=no_speed, no_winner=no_winner, hidden=hidden)
 
 
@@ -95,26 +94,23 @@ def _failures(record: Record) -> list[str]:
     """The reasons to hide a record's speed, as parts of a sentence."""
     if record.failures:
         return [f"{failure.stage} failed: {failure.what}" for failure in record.failures]
-    accuracy = record.accuracy
-    answers = [
-        f"{failure} ({full_point_text(load)})"
-        for load in record.under_load
-        if (failure := correctness.wrong_answers_text(load))
-    ]
+    failures: list[str] = []
+    if not record.build.as_found:
+        failures += filter(None, [correctness.conversion_failure(record.conversion)])
+        if not correctness.has_random_weights(record) and correctness.main_score(record) is None:
+            failures.append(f"accuracy was {correctness.missing_score_reason(record)}")
+    if record.accuracy is not None:
+        failures += correctness.ledger_failures(record.accuracy)
+    for load in record.under_load:
+        if wrong := correctness.wrong_answers_text(load):
+            failures.append(f"{wrong} ({full_point_text(load)})")
     gates = correctness.gates_in_order(record.gates)
-    answers += [f"{gate.wrong} (gate {gate.gate})" for gate in gates if gate.wrong]
-    if record.build.as_found:
-        answers += correctness.ledger_failures(accuracy) if accuracy else []
-        answers += filter(None, [correctness.conversation_failure(record.conversation)])
-        unverified = [full_point_text(load) for load in record.loads if load.answers is None]
-        return answers + [f"answers under load were not compared ({point})" for point in unverified[:1]]
-    failures = [*filter(None, [correctness.conversion_failure(record.conversion)])]
-    is_random = correctness.has_random_weights(record)
-    if not is_random and correctness.main_score(record) is None:
-        failures.append(f"accuracy was {correctness.missing_score_reason(record)}")
-    if accuracy is not None and not accuracy.passed:
-        failures += correctness.ledger_failures(accuracy)
-    return failures + answers
+    failures += [f"{gate.wrong} (gate {gate.gate})" for gate in gates if gate.wrong]
+    failures += filter(None, [correctness.conversation_failure(record.conversation)])
+    unverified = [full_point_text(load) for load in record.loads if load.answers is None]
+    if record.build.as_found and unverified:
+        failures.append(f"answers under load were not compared ({unverified[0]})")
+    return failures
 
 
 def _publishable_search(record: Record) -> tuple[Search | None, str]:

@@ -7,34 +7,19 @@ from typing import Literal
 
 from msgspec import structs
 
-from reports.record import schema
-from reports.record.figures import best_of
-from reports.record.quantities import (
-    DURATION,
-    INTEGER_WORK_RATE,
-    LATENCY,
-    LATENCY_BUDGET,
-    RATIO,
-    REQUEST_RATE,
-    SHARE,
-    SHARE_OF_SPEED,
-    THROUGHPUT,
-    WORK_RATE,
-)
-from reports.record.verdicts import BUDGET_WORDS, mark_codes, too_wide
+from reports.record import quantities, schema
+from reports.record.quantities import LATENCY, LATENCY_BUDGET, RATIO, SHARE_OF_SPEED, TOO_WIDE
+from reports.record.verdicts import BUDGET_WORDS, mark_codes
 from reports.text.correctness import main_score
 from reports.text.phrases import counted, format_text, grouped, schedule_text, sentence
 from reports.text.publishable import Publishable, name_of
 
 # --- ranks -------------------------------------------------------------------------------------------------
 
-Group = tuple[str, str, int]
-"""Target, model and number of GPUs: formats are ranked within a group."""
 
-
-def rank_group(record: Publishable) -> Group:
-    case = record.case
-    return case.target, case.model, case.gpus
+def rank_group(record: Publishable) -> tuple[str, str, int]:
+    """Target, model and number of GPUs: formats are ranked within a group."""
+    return record.case.target, record.case.model, record.case.gpus
 
 
 def format_comparison(record: Publishable) -> schema.FormatComparison | None:
@@ -58,12 +43,11 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     do not overlap. Others share a rank; a hidden ratio has none."""
     rank_of = {}
     for group in grouped(records, rank_group).values():
-        all_ratios = [
-            (name_of(record), beside.ratio)
+        ratios = {
+            name_of(record): beside.ratio
             for record in group
-            if (beside := format_comparison(record)) is not None
-        ]
-        ratios = {name: ratio for name, ratio in all_ratios if RATIO.is_shown(ratio)}
+            if (beside := format_comparison(record)) and RATIO.is_shown(beside.ratio)
+        }
         for name, ratio in ratios.items():
             rank_of[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
     return rank_of
@@ -72,9 +56,8 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
 def best_load(record: Publishable) -> schema.Load | None:
     """The point of the highest throughput, if shown, without the mark of a wide interval. A case that was
     measured at request rates alone has the highest of these."""
-    best = best_of(record.loads) or max(
-        record.loads, key=lambda load: load.throughput_per_s.value, default=None
-    )
+    at_rates = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
+    best = schema.best_of(record.loads) or at_rates
     if best is None:
         return None
     return structs.replace(best, marks=tuple(mark for mark in best.marks if mark.code != "wide-interval"))
@@ -94,32 +77,23 @@ def reference_names(records: Sequence[Publishable]) -> list[str]:
 
 
 def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -> str:
-    """`97 % of in process (95 to 99), 41 % of the machine's FP32 peak of 180 GFLOP/s, 1.41 (1.36 to 1.47)
-    times cpu-resnet50-onnx-fp32`, after the scenario if there are several."""
-    several = len(measurements) > 1
-    return "; ".join(
-        f"{efficiency.scenario} " * several
-        + ", ".join(_parts(efficiency, precision))
-        + mark_codes(efficiency.marks)
-        for efficiency in measurements
-    )
-
-
-def _parts(efficiency: schema.Efficiency, precision: str) -> list[str]:
-    parts = [too_wide("in process")]
-    if SHARE_OF_SPEED.is_shown(efficiency.ratio):
-        share, _, interval = SHARE_OF_SPEED.text_with_interval(efficiency.ratio).partition(" (")
-        parts = [f"{share} of in process ({interval}"]
-    fraction = fraction_of_peak(efficiency)
-    if fraction is not None and efficiency.peak_flops_per_s is not None:
-        rate = INTEGER_WORK_RATE if precision == "int8" else WORK_RATE  # INT8 has no floating point
-        peak = rate.text(efficiency.peak_flops_per_s.value)
-        parts.append(f"{SHARE.text(fraction)} of the machine's {precision.upper()} peak of {peak}")
-    beside = efficiency.beside
-    if beside is not None and beside.ratio.low < beside.ratio.high:  # it is not the reference itself
-        ratio = f"{RATIO.cell_with_interval(beside.ratio)} times {beside.reference}"
-        parts.append(ratio if RATIO.is_shown(beside.ratio) else too_wide(beside.reference))
-    return parts
+    """`97 % (95 to 99) of in process, 41 % of the machine's FP32 peak of 180 GFLOP/s, ratio 1.41 (1.36 to
+    1.47) to cpu-resnet50-onnx-fp32`, after the scenario if there are several."""
+    texts = []
+    for efficiency in measurements:
+        parts = [f"{SHARE_OF_SPEED.text_with_interval(efficiency.ratio)} of in process"]
+        fraction = fraction_of_peak(efficiency)
+        if fraction is not None and efficiency.peak_flops_per_s is not None:
+            # INT8 has no floating point.
+            rate = quantities.INTEGER_WORK_RATE if precision == "int8" else quantities.WORK_RATE
+            peak = f"{precision.upper()} peak of {rate.text(efficiency.peak_flops_per_s.value)}"
+            parts.append(f"{quantities.SHARE.text(fraction)} of the machine's {peak}")
+        beside = efficiency.beside
+        if beside is not None and beside.ratio.low < beside.ratio.high:  # it is not the reference itself
+            parts.append(f"ratio {RATIO.text_with_interval(beside.ratio)} to {beside.reference}")
+        scenario = f"{efficiency.scenario} " if len(measurements) > 1 else ""
+        texts.append(f"{scenario}{', '.join(parts)}{mark_codes(efficiency.marks)}")
+    return "; ".join(texts)
 
 
 def warm_up_text(warm_up: schema.WarmUp) -> str:
@@ -151,18 +125,16 @@ _LIBRARIES = {
 def version_note(record: schema.Record) -> str:
     """Why the ratio to in process does not show serving alone: the native backend has another version of its
     library than this machine's runtime, or an unknown one. Empty if equal, or for the suite's runtimes."""
-    serving, notes = record.serving, []
+    serving, local, notes = record.serving, record.machine.versions, []
     if serving is None or not record.efficiency or serving.backend not in _LIBRARIES:
         return ""
     for backend in dict.fromkeys([serving.backend, *(["tensorrt"] * (record.case.accelerator == "trt"))]):
         label, *distributions = _LIBRARIES[backend]
-        versions = record.machine.versions
-        served = serving.versions.get(distributions[0], "")
-        local = next((versions[name] for name in distributions if name in versions), "")
+        in_server = serving.versions.get(distributions[0], "an unknown one")
+        in_process = next((local[name] for name in distributions if name in local), "an unknown one")
         # Equal, or one extends the other: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0.
-        short, long = sorted((served, local), key=len)
-        if not short or not (long == short or long.startswith((f"{short}.", f"{short}+"))):
-            in_server, in_process = (version or "an unknown one" for version in (served, local))
+        short, long = sorted((in_server, in_process), key=len)
+        if "unknown" in long or not (long == short or long.startswith((f"{short}.", f"{short}+"))):
             notes.append(
                 f"The ratio may hold the difference of two versions of {label} too: {in_server} in the "
                 f"server, {in_process} in process."
@@ -207,7 +179,7 @@ def search_paragraph(record: Publishable) -> str:
         "with which no answer changes" if record.build.as_found else "for which conversion and accuracy hold"
     )
     configurations = counted(search.configurations, "configuration")
-    tried = f"{search.passes} passes of {configurations}, {DURATION.text(search.duration_s)}"
+    tried = f"{search.passes} passes of {configurations}, {quantities.DURATION.text(search.duration_s)}"
     return f"{search_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
 
 
@@ -221,55 +193,49 @@ def proposal_text(search: schema.Search) -> str:
 
 def search_text(search: schema.Search) -> str:
     """The winner: its throughput, or its rate with the percentile from the schedule."""
-    lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
-    load = search.load
+    load, latency = search.load, search.load.latency_ms[search.percentile]
+    reached, due = quantities.THROUGHPUT.text(load.throughput_per_s.value), ""
     if load.request_rate_per_s is not None:
-        rate = f"{REQUEST_RATE.cell(load.request_rate_per_s)} requests/s, {load.arrivals}"
-        text = f"{rate}, with {budget_text(search)} from when each was due"
-        return f"{text}: {load.scenario}, {settings_text(load.scenario, search.deployment)}; {lead}"
-    throughput = THROUGHPUT.text(load.throughput_per_s.value)
-    return f"{throughput} with {budget_text(search)}: {configuration_text(search)}; {lead}"
+        rate = quantities.REQUEST_RATE.cell(load.request_rate_per_s)
+        reached, due = f"{rate} requests/s", " from when each was due"
+    budget = f"{BUDGET_WORDS[search.verdict]} {LATENCY_BUDGET.text(search.budget_ms)}"
+    kept = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)} {budget}{due}"
+    lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
+    return f"{reached} with {kept}: {_configuration_text(search)}; {lead}"
 
 
 def no_winner_text(search: schema.Search) -> str:
     """Why there is no winner: the lowest latency that any configuration reached."""
-    latency = search.load.latency_ms[search.percentile]
+    latency = LATENCY.text_with_interval(search.load.latency_ms[search.percentile])
     budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.budget_ms)}"
-    lowest = f"the lowest reached is {LATENCY.text_with_interval(latency)}: {configuration_text(search)}"
+    lowest = f"the lowest reached is {latency}: {_configuration_text(search)}"
     return f"none of {counted(search.configurations, 'configuration')} keeps {budget}; {lowest}"
 
 
-def budget_text(search: schema.Search) -> str:
-    """The percentile with its interval, and the verdict on the budget."""
-    latency = search.load.latency_ms[search.percentile]
-    measured = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)}"
-    return f"{measured} {BUDGET_WORDS[search.verdict]} {LATENCY_BUDGET.text(search.budget_ms)}"
-
-
-def configuration_text(search: schema.Search) -> str:
-    load, settings = search.load, settings_text(search.load.scenario, search.deployment)
+def _configuration_text(search: schema.Search) -> str:
+    """The load point, and the settings that a search varies; static batching has neither preferred sizes nor
+    a delay."""
+    load, deployment = search.load, search.deployment
     if load.request_rate_per_s is not None:
-        return f"{load.scenario}, {schedule_text(load)}, {settings}"
-    batch = f"batch {load.batch}, " if load.scenario == "offline" else ""
-    return f"{load.scenario}, {batch}concurrency {load.concurrency}, {settings}"
-
-
-def settings_text(scenario: str, deployment: schema.Deployment) -> str:
-    """The settings that a search varies; static batching has neither preferred sizes nor a delay."""
-    parts = [counted(deployment.instances, "instance")]
-    if scenario == "online":
-        sizes = " ".join(map(str, deployment.preferred_batch_sizes))
-        parts += [f"preferred {sizes}"] if sizes else []
-        delay = deployment.max_queue_delay_us
+        at = [schedule_text(load)]
+    else:
+        at = [
+            *([f"batch {load.batch}"] if load.scenario == "offline" else []),
+            f"concurrency {load.concurrency}",
+        ]
+    parts = [load.scenario, *at, counted(deployment.instances, "instance")]
+    if load.scenario == "online":
+        sizes, delay = deployment.preferred_batch_sizes, deployment.max_queue_delay_us
+        parts += [f"preferred {' '.join(map(str, sizes))}"] if sizes else []
         parts.append(f"delay {delay:,} µs" if delay else "no delay")
     return ", ".join(parts)
 
 
-def lead_text(lead: schema.Estimate | None, other: str = "the runner-up") -> str:
+def lead_text(lead: schema.Estimate | None, other: str) -> str:
     """How much faster the winner is than the other proven configuration."""
     if lead is None:
         return "no other configuration kept the budget"
     if not RATIO.is_shown(lead):
-        return too_wide(other)
+        return f"its lead over {other} is {TOO_WIDE}"
     text = f"{RATIO.text_with_interval(lead, 1.0)} times as fast as {other}"
     return f"{text}, which is not shown to keep the budget" if lead.high < 1 else text

@@ -24,8 +24,7 @@ from fixtures.host.targets import EVERY_TARGET
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.spec import LoadPoint
-from reports.record.figures import best_of
-from reports.record.schema import Estimate, Load
+from reports.record.schema import Estimate, Load, best_of
 from reports.text.publishable import publishable
 from tests import examples, toy
 from tests.conftest import DEPLOYMENT

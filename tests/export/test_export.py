@@ -2,7 +2,7 @@
 
 from fixtures.spec import LoadPoint
 from reports.export import bencher
-from reports.record.figures import flat
+from reports.record.files import flat
 from reports.record.schema import Estimate
 from tests import examples
 

@@ -27,7 +27,7 @@ def test_given_link_is_followed_and_other_link_is_refused(link: Path) -> None:
     disk.write_user_file(link, b"after")
     assert link.is_symlink()
     assert (link.parent / "elsewhere").read_bytes() == b"after"
-    assert disk.read_user_file(link) == b"after"
+    assert disk.content(link.resolve()) == b"after"
 
 
 def test_open_file_in_dev_receives_content_and_stays(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_only_regular_files_of_limited_size_are_read(path: str, tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(b"before")
     with pytest.raises(OSError, check=lambda error: error.filename == str(tmp_path / path)):
-        disk.read_user_file(tmp_path / path, largest_bytes=5)
+        disk.content(tmp_path / path, largest_bytes=5)
 
 
 @pytest.mark.parametrize("place", ["link", "inside/file", "inside/../elsewhere", "pipe"])

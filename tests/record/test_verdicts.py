@@ -2,14 +2,9 @@
 
 from typing import Any
 
+from reports.record.quantities import TOO_WIDE
 from reports.record.schema import Comparison, Estimate, LatencyBudget
-from reports.record.verdicts import (
-    comparison_text,
-    comparison_verdict,
-    loading_is_slower,
-    speed_failures,
-    too_wide,
-)
+from reports.record.verdicts import comparison_text, comparison_verdict, loading_is_slower, speed_failures
 from tests import examples
 
 
@@ -21,7 +16,7 @@ def comparison(**changes: Any) -> Comparison:
 def test_wide_ratio_is_omitted_but_verdict_is_shown() -> None:
     wide = comparison(ratio=Estimate(0.5, 0.4, 0.7))
 
-    assert comparison_text(wide) == f"{too_wide('HEAD~1')}: {comparison_verdict(wide)}"
+    assert comparison_text(wide) == f"ratio {TOO_WIDE} to HEAD~1: {comparison_verdict(wide)}"
     assert "0.5" not in comparison_text(wide)
     assert comparison_text(comparison()).startswith("ratio 0.90 (0.88 to 0.92) to HEAD~1: slower")
 

@@ -14,7 +14,7 @@ from msgspec import structs
 from reports import run
 from reports.page import status_of
 from reports.record import files
-from reports.record.figures import flat
+from reports.record.files import flat
 from reports.record.schema import (
     Conversation,
     Disagreement,
