@@ -106,7 +106,6 @@ class Machine(Struct, frozen=True):
     system: Text
     versions: ByName[Text]
     gpu_uuids: tuple[Text, ...] = ()
-    """The UUIDs of the GPUs, or MIG slices, that were used."""
     is_client: bool = False
     """Whether it was only the client: the server is somebody else's, and its hardware is unknown."""
 
@@ -139,7 +138,6 @@ class Serving(Struct, frozen=True):
     shared_memory: Text
     """How tensors reach the server under load: system, cuda or none."""
     image: Text | None = None
-    """The container's image, as the user named it."""
     image_digest: Text | None = None
     """The registry's digest of the image, sha256:...; None for an image that was never in a registry."""
     versions: ByName[Text] = field(default_factory=dict)
@@ -218,10 +216,6 @@ class ServedSide(Struct, frozen=True):
         used_bytes = [value for name, value in self.used.items() if name.startswith("memory of")]
         return sum(used_bytes) if used_bytes else None
 
-    @property
-    def gpu_memory_bytes(self) -> float | None:
-        return self.used.get("GPU memory")
-
 
 class BaselineComparison(Struct, frozen=True):
     """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
@@ -244,7 +238,6 @@ class StageFailure(Struct, frozen=True):
     stage: Name
     """A stage that proves, such as accuracy: see `fixtures/plugin/stages.py`."""
     what: Text
-    """What was wrong, as a sentence."""
     origin: Origin | None = None
 
 
@@ -266,10 +259,9 @@ GATES = {
 
 class OutputDifference(Struct, frozen=True):
     """How far an output is from the previous stage's, on all samples: the converted model's from the
-    framework's, the served model's from that of the same file in process.
-
-    If the integers of a row differ, unless they are classes of scores beside them, its floating-point outputs
-    are not compared: a duration rounded up moves all that follows it."""
+    framework's, the served model's from that of the same file in process. If the integers of a row differ,
+    unless they are classes of scores beside them, its floating-point outputs are not compared: a duration
+    rounded up moves all that follows it."""
 
     output: Text
     kind: Literal["error", "differing"]
@@ -284,9 +276,8 @@ class OutputDifference(Struct, frozen=True):
     sample: Text
     """The id of the row with the largest difference; empty if nothing differs."""
     expected: Number
-    """The previous stage's value at the place of the largest difference."""
+    """The previous stage's value at the place of the largest difference; `given` is this stage's."""
     given: Number
-    """This stage's value at that place."""
     source: Text
     compared: Number = 1.0
     """The share of rows that were compared: for a floating-point output those whose integers agree."""
@@ -341,7 +332,6 @@ class Disagreement(Struct, frozen=True):
     samples: tuple[Text, ...]
     """Their ids, at most the first hundred."""
     agreement: Number
-    """The mean fraction of equal decisions per sample."""
     agreement_limit: Number | None
 
 
@@ -437,9 +427,8 @@ class WrongAnswer(Struct, frozen=True):
     output: Text
     """The output and the element that differs most: `OUTPUT__0[3]`."""
     expected: Text
-    """That element of the answer that it is held to, as text: it need not be finite."""
+    """That element of the answer that it is held to, a text as it may not be finite; `given`: the server's."""
     given: Text
-    """That element from the server."""
 
 
 class VerifiedAnswers(Struct, frozen=True):
@@ -463,7 +452,6 @@ class WarmUp(Struct, frozen=True):
     """The first request after a load compared with the next twenty, for a model with a model_warmup."""
 
     batch: Count
-    """Rows of each request, as in the warm-up."""
     first_ms: tuple[Number, ...]
     """The first request after each load; a slow one is followed by another load."""
     later_ms: tuple[Number, ...]
@@ -483,7 +471,6 @@ class Conversation(Struct, frozen=True):
     answers: Count
     """Of the first round."""
     difference: Text
-    """The first difference between the rounds, in words."""
     passed: bool
     alone: bool = False
     """Whether no other sequence's messages came between, because the model takes one at a time."""
@@ -552,7 +539,6 @@ class CpuUse(Struct, frozen=True):
     others: Number
     """Cores busy with anything else, including a server whose own share is unknown."""
     stolen: Number
-    """Cores that the host of the virtual machine took."""
 
 
 class GpuUse(Struct, frozen=True):
@@ -572,7 +558,6 @@ class CertifiedPercentile(Struct, frozen=True):
     """A latency percentile with its bound by MLPerf LoadGen's early stopping for independent requests."""
 
     value_ms: Number
-    """The percentile of the measured requests."""
     bound_ms: Number | None
     """The bound of the percentile at this confidence; None if there are too few requests."""
     requests: Count
@@ -623,7 +608,6 @@ class LatencyBudget(Struct, frozen=True):
     """A user's limit for a latency of a load point, and the verdict of the measurement."""
 
     percentile: Name
-    """The limited latency, such as p99."""
     budget_ms: Positive
     source: Text
     verdict: Verdict
@@ -684,9 +668,8 @@ def point_id(
     """The load point's name in test ids: `b008-c001`, or at a rate `b001-r00120-poisson`."""
     if request_rate_per_s is None:
         return f"b{batch:03d}-c{concurrency:03d}"
-    is_whole = request_rate_per_s == int(request_rate_per_s)
-    rate = f"{int(request_rate_per_s):05d}" if is_whole else f"{request_rate_per_s:07.1f}"
-    return f"b{batch:03d}-r{rate}-{arrivals}"
+    digits = "05.0f" if request_rate_per_s == int(request_rate_per_s) else "07.1f"
+    return f"b{batch:03d}-r{request_rate_per_s:{digits}}-{arrivals}"
 
 
 # --- results at the load points -----------------------------------------------------------------------------
@@ -716,7 +699,6 @@ class Efficiency(Struct, frozen=True):
     threads: Count
     """CPU threads of either side; the server's of all instances."""
     ratio: Estimate
-    """The throughput served over that in process."""
     pairs: Count
     """The pairs of passes, in process and served in turns."""
     flops_per_inference: Positive | None = None
@@ -741,7 +723,6 @@ class Search(Struct, frozen=True):
 
     budget_ms: Positive
     percentile: Name
-    """The limited latency: p90, p95 or p99."""
     deployment: Deployment
     load: Load
     verdict: Verdict
@@ -771,12 +752,10 @@ class PointKey(NamedTuple):
 
 
 def point_key(measured: Load | Efficiency) -> PointKey:
-    point = PointKey(measured.scenario, measured.batch, measured.concurrency)
-    if isinstance(measured, Efficiency):  # it is measured with a number of requests in flight
-        return point
-    return point._replace(
-        request_rate_per_s=measured.request_rate_per_s or 0.0, arrivals=measured.arrivals or ""
-    )
+    rate, arrivals = 0.0, ""
+    if isinstance(measured, Load):  # Efficiency is measured with a number of requests in flight
+        rate, arrivals = measured.request_rate_per_s or rate, measured.arrivals or arrivals
+    return PointKey(measured.scenario, measured.batch, measured.concurrency, rate, arrivals)
 
 
 RESOURCE_UNITS: Mapping[str, Literal["bytes", "number"]] = {
@@ -810,7 +789,6 @@ class Growth(Struct, frozen=True):
     slope: Estimate
     """The growth each time, in the part of the soak that counts."""
     first: Number
-    """The use at the beginning of the soak."""
     last: Number
     counted: Count
     """The requests or loadings of the slope."""
@@ -836,7 +814,6 @@ class Soak(Struct, frozen=True):
     loadings: Count = 0
     """Unloads and loads of the model after the load."""
     not_watched: tuple[Text, ...] = ()
-    """A sentence for each resource that the soak could not watch."""
     end_over_begin: Annotated[Estimate | None, SPEED] = None
     """Speed in the last quarter of the passes over the second; None for few passes or a hidden speed."""
     requests_per_s: Annotated[Positive | None, SPEED] = None
@@ -868,11 +845,9 @@ class Record(Struct, frozen=True):
     """At the best load point of each scenario; for a micro model at the best of all."""
     search: Search | None = None
     conversation: Conversation | None = None
-    """For a model that does not answer each request with one answer."""
     warm_up: Annotated[WarmUp | None, SPEED] = None
     soak: Soak | None = None
     against: BaselineComparison | None = None
-    """How it differs from the model that it is to replace, or from itself on another Triton."""
     failures: tuple[StageFailure, ...] = ()
     """Tests that failed before they had a result; a run that gets through the test removes its entry."""
     price_per_hour: Number | None = None
@@ -880,8 +855,3 @@ class Record(Struct, frozen=True):
     updated: Text = ""
     """The time of the last change, in UTC, ISO 8601."""
     schema: Literal[1] = SCHEMA
-
-    @property
-    def under_load(self) -> tuple[Load | Soak, ...]:
-        """All that was under load."""
-        return (*self.loads, *filter(None, [self.soak]))

@@ -57,10 +57,8 @@ def footprint_changes(beside: schema.BaselineComparison) -> Iterator[tuple[str, 
         is_slower = loading_is_slower(here.loads_s, there.loads_s)
         is_far_more = len(here.loads_s) >= MOST_LOADINGS and is_slower
         yield f"ready in {DURATION.text(here.ready_s)}, and {DURATION.text(there.ready_s)} there", is_far_more
-    sizes = {
-        "memory": (here.memory_bytes, there.memory_bytes),
-        "GPU memory": (here.gpu_memory_bytes, there.gpu_memory_bytes),
-    }
+    gpu_memory = (here.used.get("GPU memory"), there.used.get("GPU memory"))
+    sizes = {"memory": (here.memory_bytes, there.memory_bytes), "GPU memory": gpu_memory}
     for label, (used, used_there) in sizes.items():
         if used is not None and used_there is not None:
             is_far_more = used > max(_FAR_MORE * used_there, used_there + _LEAST_BYTES)
@@ -110,13 +108,6 @@ CERTIFIED_BY = "LoadGen's early stopping"
 def certified_text(name: str, percentile: schema.CertifiedPercentile) -> str:
     """`p99 at most 11.204 ms at 99 % confidence (LoadGen's early stopping)`, or the missing requests."""
     if percentile.bound_ms is None:
-        return f"{name} not certified: {certified_cell(percentile)}"
+        return f"{name} not certified: {COUNT.text(percentile.requests_missing)} requests too few"
     confidence = GIVEN_SHARE.text(percentile.confidence)
     return f"{name} at most {LATENCY.text(percentile.bound_ms)} at {confidence} confidence ({CERTIFIED_BY})"
-
-
-def certified_cell(percentile: schema.CertifiedPercentile | None) -> str:
-    """The bound for a column whose heading has the rest, or the missing requests; `-` if unknown."""
-    if percentile is None or percentile.bound_ms is not None:
-        return LATENCY.cell(percentile.bound_ms if percentile else None)
-    return f"{COUNT.text(percentile.requests_missing)} requests too few"

@@ -118,7 +118,7 @@ _COLUMNS: Sequence[Column[_Row]] = (
     Column("Largest p99, ratio", _largest_p99, RATIO, is_optional=True),
     *_both("Ready in (s)", "Ready there", lambda side: side.ready_s, DURATION),
     *_both("Memory (MiB)", "Memory there", lambda side: side.memory_bytes, MEMORY),
-    *_both("GPU memory (MiB)", "GPU memory there", lambda side: side.gpu_memory_bytes, MEMORY),
+    *_both("GPU memory (MiB)", "GPU memory there", lambda side: side.used.get("GPU memory"), MEMORY),
     Column("New warnings", lambda row: len(row.against.warnings), COUNT),
     Column("Verdict", lambda row: upgrade_verdict(row.record)[1], narrow="Verdict"),
 )

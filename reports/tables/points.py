@@ -146,9 +146,11 @@ def _certified(name: str) -> list[Column[Point]]:
     def value(row: Point) -> float | None:
         return percentile.value_ms if (percentile := row.load.certified.get(name)) else None
 
-    def bound(row: Point) -> Cell:
+    def bound(row: Point) -> float | str | None:
         percentile = row.load.certified.get(name)
-        return Cell(verdicts.certified_cell(percentile), percentile.bound_ms if percentile else None)
+        if percentile is not None and percentile.bound_ms is None:
+            return f"{COUNT.text(percentile.requests_missing)} requests too few"
+        return percentile.bound_ms if percentile else None
 
     return [Column(name, value, LATENCY), Column(f"{name} at most", bound, LATENCY)]
 

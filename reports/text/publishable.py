@@ -11,7 +11,7 @@ from msgspec import structs
 
 from reports.record import files
 from reports.record.quantities import LATENCY_BUDGET, NOT_SHOWN
-from reports.record.schema import SPEED, Estimate, Load, Record, Search, Struct, case_id
+from reports.record.schema import SPEED, Estimate, Load, Record, Search, Soak, Struct, case_id
 from reports.text import correctness
 from reports.text.phrases import full_point_text
 
@@ -101,7 +101,9 @@ def _failures(record: Record) -> list[str]:
             failures.append(f"accuracy was {correctness.missing_score_reason(record)}")
     if record.accuracy is not None:
         failures += correctness.ledger_failures(record.accuracy)
-    for load in record.under_load:
+    under_load: list[Load | Soak] = [*record.loads]
+    under_load += [record.soak] if record.soak else []
+    for load in under_load:
         if wrong := correctness.wrong_answers_text(load):
             failures.append(f"{wrong} ({full_point_text(load)})")
     gates = correctness.gates_in_order(record.gates)
