@@ -1,6 +1,6 @@
 """The three pictures of records: accuracy after each stage, best throughput, and latency over throughput.
 
-`chart` gives a picture's content as plain values, for the alternative text and the digest; `draw` draws it
+A `Chart` is a picture's content as plain values, for the alternative text and the digest; `draw` draws it
 with matplotlib, imported only then. The same records give the same SVG by one version of matplotlib."""
 
 import contextlib
@@ -167,19 +167,20 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
     """The highest throughput of each case that may show one, and its load point."""
     if not any(record.loads for record in records):
         raise NothingToShowError("No case has a throughput to show.")
-    panels, gists = [], []
+    panels, gists, codes = [], [], []
     for model, group in grouped(records, lambda record: _model(record, records)).items():
         rows = []
         for record in group:
-            values, best, is_marked = {}, best_load(record), False
             text = "no speed shown: not proven right" if record.hidden else "not measured"
-            if best is not None:
-                values, is_marked = {"throughput": best.throughput_per_s}, bool(_codes_of_speed(best))
+            row = PanelRow(_short_name(record), {}, text)
+            if (best := best_load(record)) is not None:
+                marks = [code for code in _codes(best) if code != "few-requests"]  # that is of latencies
                 text = f"{THROUGHPUT.cell_with_half_width(best.throughput_per_s)}, {full_point_text(best)}"
-            rows.append(PanelRow(_short_name(record), values, text, is_marked))
+                row = PanelRow(row.name, {"throughput": best.throughput_per_s}, text, bool(marks))
+                codes += marks
+            rows.append(row)
         panels.append(Panel(model, "Inferences per second", rows, "bars"))
         gists.append(_gist(model, rows, "throughput", THROUGHPUT))
-    codes = [code for record in records if (best := best_load(record)) for code in _codes_of_speed(best)]
     return _chart("Best throughput", records, "; ".join(gists), panels, _notes(records, codes))
 
 
@@ -199,11 +200,11 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     if search is not None and search.verdict != "failed" and not record.no_winner:
         winner = _point(search.load, percentile)
     first, *_, last = (point for line in lines.values() for point in line)
-    ends = (
-        (end.name, THROUGHPUT.text(end.throughput_per_s.value), LATENCY.text(end.latency_ms.value))
+    gist = "; ".join(
+        f"{end.name}: {THROUGHPUT.text(end.throughput_per_s.value)}, {percentile} "
+        f"{LATENCY.text(end.latency_ms.value)}"
         for end in (first, last)
     )
-    gist = "; ".join(f"{name}: {throughput}, {percentile} {latency}" for name, throughput, latency in ends)
     notes = _notes(records, [code for load in loads for code in _codes(load)])
     if any(load.latency_ms[percentile].open_above for load in loads):
         notes.append("Arrow: open above, the requests are too few for an upper end.")
@@ -267,11 +268,6 @@ def _codes(load: Load) -> list[str]:
     return [mark.code for mark in load.marks if mark.code != "wide-interval"]
 
 
-def _codes_of_speed(load: Load) -> list[str]:
-    """The marks that matter for throughput alone."""
-    return [code for code in _codes(load) if code != "few-requests"]
-
-
 def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -> str:
     """`resnet50: 98.2`, or `resnet50: 823 (ts-trace-fp32) to 3,824 (onnx-int8)`."""
     ranked = sorted((row.values[name].value, row.name) for row in rows if name in row.values)
@@ -328,13 +324,9 @@ def draw(shown: Chart, theme: Theme, ending: Literal["svg", "png"] = "svg") -> b
 def draw_for_both(shown: Chart) -> bytes:
     """The picture as one SVG that takes the colours of its page, light or dark."""
     svg = draw(shown, "light").decode()
-    for name, (light, _) in _COLOURS.items():
-        svg = svg.replace(light, f"var(--{name})")
-    light, dark = (
-        ";".join(f"--{name}:{colours[number]}" for name, colours in _COLOURS.items()) for number in (0, 1)
-    )
-    rules = f"svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
-    return svg.replace("<defs>", f"<defs><style>{rules}</style>", 1).encode()
+    for light, dark in _COLOURS.values():
+        svg = svg.replace(light, f"light-dark({light}, {dark})")
+    return svg.replace("<defs>", "<defs><style>svg {color-scheme: light dark}</style>", 1).encode()
 
 
 def rendered(
@@ -351,7 +343,7 @@ def rendered(
         **dict.fromkeys(
             ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), hue["ink"]
         ),
-        **dict.fromkeys(("xtick.color", "ytick.color", "axes.edgecolor", "hatch.color"), hue["faint"]),
+        **dict.fromkeys(("xtick.color", "ytick.color", "axes.edgecolor"), hue["faint"]),
     }
     tags = {"Software": None} if ending == "png" else {"Date": None, "Creator": None, **metadata}
     file = io.BytesIO()
