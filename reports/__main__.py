@@ -24,16 +24,13 @@ from reports.record import commands, disk, files
 from reports.record.commands import INPUT, Parser, UsageError, count, no_case, path, with_fix
 from reports.record.disk import strict_glob
 from reports.record.files import RecordError
-from reports.record.sanitize import cut, quoted, visible
+from reports.record.sanitize import quoted, visible
 from reports.tables.case import case_section
 from reports.tables.rendering import RENDERINGS, csv_text, print_as
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block, Heading
 from reports.text.phrases import counted
 from reports.text.publishable import Publishable, name_of, publishable, read_all
-
-_LONGEST_ERROR = 20_000
-"""Characters: a line for each of a hundred damaged records."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,8 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason = f"this needs {package}: {sys.executable} -m pip install {package}"
     except (UsageError, RecordError) as error:
         reason = str(error)
-    # Names and values in it may hold control characters.
-    print(f"error: {cut(visible(reason), _LONGEST_ERROR)}", file=sys.stderr)
+    print(f"error: {visible(reason)}", file=sys.stderr)
     return INPUT
 
 

@@ -165,19 +165,20 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
 
 
 def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
-    first, second = ({schema.point_key(at): at for at in side.record.loads} for side in (before, after))
-    all_before, all_after = (
-        {schema.point_key(at): at for at in (*side.record.loads, *side.record.hidden)}
+    first, second = (
+        {schema.point_key(load): load for load in (*side.record.loads, *side.record.hidden)}
         for side in (before, after)
     )
+    may_show_speed = not (before.record.no_speed or after.record.no_speed)
+    in_both = sorted(first.keys() & second.keys()) if may_show_speed else []
     return CaseChange(
         before,
         after,
         setup=differing(before.record, after.record),
         scores=_score_changes(before, after),
-        points=[_point_change(first[at], second[at]) for at in sorted(first.keys() & second.keys())],
-        only_before=[all_before[at] for at in sorted(all_before.keys() - all_after.keys())],
-        only_after=[all_after[at] for at in sorted(all_after.keys() - all_before.keys())],
+        points=[_point_change(first[at], second[at]) for at in in_both],
+        only_before=[first[at] for at in sorted(first.keys() - second.keys())],
+        only_after=[second[at] for at in sorted(second.keys() - first.keys())],
     )
 
 
