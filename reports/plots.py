@@ -387,8 +387,8 @@ def _draw_rows(axes: "Axes", panel: Panel) -> None:
         for name, estimate in row.values.items():
             if panel.kind == "bars":
                 fill = "none" if row.is_marked else "C0"
-                axes.barh(place, estimate.value, 0.66, color=fill, edgecolor="C0", linewidth=1.2)
-                axes.errorbar(estimate.value, place, xerr=_reach(estimate), color=ink, elinewidth=1)
+                reach = {"xerr": _reach(estimate), "ecolor": ink}
+                axes.barh(place, estimate.value, 0.66, color=fill, edgecolor="C0", linewidth=1.2, **reach)
             else:
                 axes.plot(estimate.value, place, **_stage(name))
         axes.text(1.02, place, visible(row.text), transform=axes.get_yaxis_transform(), va="center", size=8)
@@ -426,8 +426,8 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
             if dot.latency_ms.open_above:
                 axes.plot(position[0], dot.latency_ms.high, marker=CARETUPBASE, color=colour)
             if len(line) <= _MOST_LABELS:
-                label = dot.name if dot is line[0] and len(curve.lines) == 1 else f"{dot.size:g}"
-                axes.annotate(label, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
+                size = f"{dot.size:g}"
+                axes.annotate(size, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
     if (winner := curve.winner) is not None:
         position = (winner.throughput_per_s.value, winner.latency_ms.value)
         label = f"found by the search: {winner.name}"
@@ -437,8 +437,7 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
         axes.axhline(curve.budget_ms, color=ink, linestyle=(0, (6, 3)), linewidth=1.2, zorder=1, label=label)
     axes.set(xlabel="Inferences per second", ylabel=f"{curve.latency} latency (ms)")
     axes.set(xlim=(0, None), ylim=(0, None))
-    if len(axes.get_legend_handles_labels()[0]) > 1:
-        axes.legend(loc="upper left", handlelength=3.5)
+    axes.legend(loc="upper left", handlelength=3.5)
 
 
 def _reach(estimate: Estimate) -> tuple[list[float], list[float]]:

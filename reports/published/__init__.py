@@ -30,14 +30,21 @@ from reports.text.phrases import (
 from reports.text.publishable import Publishable, name_of
 
 FOLDER = Path(__file__).parent
-_NAMES = FOLDER / "names"
-
-_CASE = ("model", "gpu", "gpu_label", "scenario", "format", "accelerator", "precision")
+_TEXTS = (
+    "model",
+    "gpu",
+    "gpu_label",
+    "scenario",
+    "format",
+    "accelerator",
+    "precision",
+    "accelerator_precision",
+)
 _LATENCIES_MS = tuple(f"latency_{name}_ms" for name in ("p50", "p90", "p95", "p99", "avg"))
 
 #: Every column in order, with the parser of its cells. A cell is empty where the source has no such figure.
 COLUMNS: Mapping[str, Callable[[str], Any]] = {
-    **dict.fromkeys((*_CASE, "accelerator_precision"), str),
+    **dict.fromkeys(_TEXTS, str),
     "max_batch_size": int,
     "instances": int,
     "max_queue_delay_us": int,
@@ -103,9 +110,9 @@ class Names:
 def names_of(model: str, scenario: str) -> Names:
     """The published names for a model's tables. A micro model uses those of its full size, an unpublished
     model ResNet50's, and an unpublished scenario those of the model's other scenario."""
-    path = _NAMES / f"{model.removesuffix('-micro')}.csv"
+    path = FOLDER / "names" / f"{model.removesuffix('-micro')}.csv"
     if not is_plain(model) or not path.exists():
-        path = _NAMES / "resnet50.csv"
+        path = FOLDER / "names" / "resnet50.csv"
     with path.open(newline="", encoding="utf-8") as file:
         entries = list(csv.DictReader(file))
     chosen = [entry for entry in entries if entry["scenario"] == scenario] or entries
