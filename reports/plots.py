@@ -90,23 +90,15 @@ class Panel:
     kind: Literal["bars", "stages"]
 
 
-class CurvePoint(NamedTuple):
-    size: float
-    name: str
-    throughput_per_s: Estimate
-    latency_ms: Estimate
-    is_marked: bool
-
-
 @dataclass(frozen=True)
 class Curve:
     """Latency over throughput; a line joins the load points of a kind."""
 
     latency: str
     """Which latency: `p99`."""
-    lines: Mapping[str, Sequence[CurvePoint]]
+    lines: Mapping[str, Sequence[Load]]
     budget_ms: float | None
-    winner: CurvePoint | None
+    winner: Load | None
     """The result of a search within the budget."""
 
 
@@ -128,7 +120,7 @@ class Chart:
         return visible(f"{self.title}, {self.subtitle}: {self.gist}.")
 
     def digest(self, theme: Theme) -> str:
-        """SHA-256 of everything that is drawn."""
+        """SHA-256 of everything that it is drawn from."""
         data = json.dumps([DRAWING, theme, self], sort_keys=True, default=msgspec.to_builtins)
         return hashlib.sha256(data.encode()).hexdigest()
 
@@ -194,22 +186,20 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     if len(loads) < 2:
         raise NothingToShowError("Fewer than two online load points have been measured: no curve.")
     percentile = search.percentile if search else "p99"
-    kinds = grouped(sorted(loads, key=_load_size), _kind_of_load)
-    lines = {kind: [_point(load, percentile) for load in group] for kind, group in kinds.items()}
-    winner = None
-    if search is not None and search.verdict != "failed" and not record.no_winner:
-        winner = _point(search.load, percentile)
-    first, *_, last = (point for line in lines.values() for point in line)
+    lines = grouped(sorted(loads, key=_load_size), _kind_of_load)
+    has_winner = search and search.verdict != "failed" and not record.no_winner
+    first, *_, last = (load for line in lines.values() for load in line)
     gist = "; ".join(
-        f"{end.name}: {THROUGHPUT.text(end.throughput_per_s.value)}, {percentile} "
-        f"{LATENCY.text(end.latency_ms.value)}"
+        f"{point_text(end)}: {THROUGHPUT.text(end.throughput_per_s.value)}, {percentile} "
+        f"{LATENCY.text(end.latency_ms[percentile].value)}"
         for end in (first, last)
     )
     notes = _notes(records, [code for load in loads for code in _codes(load)])
     if any(load.latency_ms[percentile].open_above for load in loads):
         notes.append("Arrow: open above, the requests are too few for an upper end.")
-    panels = Curve(percentile, lines, search.budget_ms if search else None, winner)
-    return _chart("Latency over throughput, online", records, gist, panels, notes)
+    budget_ms, winner = (search.budget_ms, search.load) if search else (None, None)
+    curve = Curve(percentile, lines, budget_ms, winner if has_winner else None)
+    return _chart("Latency over throughput, online", records, gist, curve, notes)
 
 
 Number = Literal["one", "any", "several"]
@@ -277,11 +267,6 @@ def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -
     if ranked[0][0] == ranked[-1][0]:
         return f"{title}: {low}"
     return f"{title}: {low} ({ranked[0][1]}) to {high} ({ranked[-1][1]})"
-
-
-def _point(load: Load, percentile: str) -> CurvePoint:
-    latency = load.latency_ms[percentile]
-    return CurvePoint(_load_size(load), point_text(load), load.throughput_per_s, latency, bool(_codes(load)))
 
 
 def _kind_of_load(load: Load) -> str:
@@ -417,20 +402,20 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
     paper, ink = rcParams["figure.facecolor"], rcParams["text.color"]
     for number, (name, line) in enumerate(curve.lines.items()):
         colour, marker, dashes = f"C{number % 5}", "os^Dv"[number % 5], ["-", "--", "-.", ":"][number % 4]
-        positions = [(dot.throughput_per_s.value, dot.latency_ms.value) for dot in line]
+        positions = [(load.throughput_per_s.value, load.latency_ms[curve.latency].value) for load in line]
         axes.plot(*zip(*positions, strict=True), dashes, marker=marker, color=colour, label=visible(name))
-        for dot, position in zip(line, positions, strict=True):
-            reach = (_reach(dot.latency_ms), _reach(dot.throughput_per_s))
-            fill = paper if dot.is_marked else colour
+        for load, position in zip(line, positions, strict=True):
+            latency, fill = load.latency_ms[curve.latency], paper if _codes(load) else colour
+            reach = (_reach(latency), _reach(load.throughput_per_s))
             axes.errorbar(*position, *reach, marker=marker, color=colour, markerfacecolor=fill, elinewidth=1)
-            if dot.latency_ms.open_above:
-                axes.plot(position[0], dot.latency_ms.high, marker=CARETUPBASE, color=colour)
+            if latency.open_above:
+                axes.plot(position[0], latency.high, marker=CARETUPBASE, color=colour)
             if len(line) <= _MOST_LABELS:
-                size = f"{dot.size:g}"
+                size = f"{_load_size(load):g}"
                 axes.annotate(size, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
     if (winner := curve.winner) is not None:
-        position = (winner.throughput_per_s.value, winner.latency_ms.value)
-        label = f"found by the search: {winner.name}"
+        position = (winner.throughput_per_s.value, winner.latency_ms[curve.latency].value)
+        label = f"found by the search: {point_text(winner)}"
         axes.plot(*position, "*", markersize=13, color="C4", markeredgecolor=ink, zorder=4, label=label)
     if curve.budget_ms is not None:
         label = f"budget: {curve.latency} {LATENCY_BUDGET.text(curve.budget_ms)}"
