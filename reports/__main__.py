@@ -281,11 +281,6 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
         "metavar": "DIR",
         "help": "the folder of the records (default: %(default)s)",
     },
-    "--history": {
-        "type": path,
-        "metavar": "DIR",
-        "help": "the folder of the history (default: reports/history, or DIR/history with --results DIR)",
-    },
     "-k": {"default": "", "metavar": "SUBSTRING", "help": "use only the cases whose name contains SUBSTRING"},
     "--theme": {
         "choices": (*plots.THEMES, "both"),
@@ -339,9 +334,7 @@ def _parser() -> Parser:
     note = f"what reads it: {' or '.join(export.FORMATS)}"
     option("--format", required=True, choices=export.FORMATS, metavar="FORMAT", help=note)
 
-    published = commands.tool("reports", "published")
-    epilog = f"To compare the records with NVIDIA's published figures: {published}"
-    option = add(_compare, "-k --format", epilog=epilog)
+    option = add(_compare, "-k --format")
     option("before", type=path, metavar="A", help="a folder of records, or a single record file")
     option("after", type=path, metavar="B", help="what is compared with A")
     note = (
@@ -353,7 +346,9 @@ def _parser() -> Parser:
     note = "how much slower a point may be before it counts as slower (default: 0)"
     option("--allow-slowdown", type=_percent, default=0.0, metavar="PERCENT", help=note)
 
-    option = add(_trend, "--results -k --history --theme")
+    option = add(_trend, "--results -k --theme")
+    note = "the folder of the history (default: reports/history, or DIR/history with --results DIR)"
+    option("--history", type=path, metavar="DIR", help=note)
     note = "first add the measurements of records or histories of other machines or CI jobs, each once"
     option("--add", type=path, nargs="+", default=[], metavar="FOLDER", help=note)
     option("--output", type=path, metavar="DIR", help="also draw the history, as DIR/trend-{light,dark}.svg")

@@ -38,7 +38,6 @@ class Failure:
     kind: str
     """accuracy, speed, infrastructure or input: the property `failure` of the test."""
     name: str
-    """The name of the test, with its case."""
     sentence: str
     """What was wrong, as the terminal shows it."""
     file: str | None

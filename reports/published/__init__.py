@@ -30,36 +30,15 @@ from reports.text.phrases import (
 from reports.text.publishable import Publishable, name_of
 
 FOLDER = Path(__file__).parent
-_TEXTS = (
-    "model",
-    "gpu",
-    "gpu_label",
-    "scenario",
-    "format",
-    "accelerator",
-    "precision",
-    "accelerator_precision",
-)
-_LATENCIES_MS = tuple(f"latency_{name}_ms" for name in ("p50", "p90", "p95", "p99", "avg"))
-
-#: Every column in order, with the parser of its cells. A cell is empty where the source has no such figure.
-COLUMNS: Mapping[str, Callable[[str], Any]] = {
-    **dict.fromkeys(_TEXTS, str),
-    "max_batch_size": int,
-    "instances": int,
-    "max_queue_delay_us": int,
-    "preferred_batch_sizes": str,  # such as `64 128`
+_INTEGERS = ("max_batch_size", "instances", "max_queue_delay_us", "sequence_length", "batch", "concurrency")
+_LATENCIES = ("p50", "p90", "p95", "p99", "avg")
+TYPES: Mapping[str, Callable[[str], Any]] = {
+    **dict.fromkeys((*_INTEGERS, "table"), int),
     "cuda_graphs": lambda cell: cell == "True",
-    "sequence_length": int,
-    "metric": str,
-    "score_percent": float,
-    "batch": int,
-    "concurrency": int,
-    "throughput_per_s": float,
-    **dict.fromkeys((*(f"{name}_ms" for name in COMPONENTS), *_LATENCIES_MS), float),
-    "source": str,
-    "table": int,  # from 1, within its source
+    **dict.fromkeys(("score_percent", "throughput_per_s", *(f"{name}_ms" for name in COMPONENTS)), float),
+    **dict.fromkeys((f"latency_{name}_ms" for name in _LATENCIES), float),
 }
+"""The parsers of the columns that are no text. A cell is empty where the source has no such figure."""
 PublishedRow = Mapping[str, Any]
 """A published row by column; None where the source does not publish the quantity."""
 
@@ -71,7 +50,7 @@ def rows() -> Sequence[PublishedRow]:
     for path in sorted(FOLDER.glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:
             published_rows += [
-                {name: read(row[name]) if row[name] else None for name, read in COLUMNS.items()}
+                {name: TYPES.get(name, str)(cell) if cell else None for name, cell in row.items()}
                 for row in csv.DictReader(file)
             ]
     return published_rows
@@ -90,9 +69,9 @@ _PRINTED = {
     "inferences/second": "throughput_per_s",
     "network+server send/recv": "network_server_send_recv_ms",
     **{name.replace("_", " "): f"{name}_ms" for name in COMPONENTS},
-    **{f"{name} latency": f"latency_{name}_ms" for name in ("p50", "p90", "p95", "p99", "avg")},
+    **{f"{name} latency": f"latency_{name}_ms" for name in _LATENCIES},
 }
-"""The names in COLUMNS by those in print, in lower case and without `(ms)`."""
+"""The names of columns by those in print, in lower case and without `(ms)`."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +100,7 @@ def names_of(model: str, scenario: str) -> Names:
 
 
 def column_of(name: str) -> str:
-    """The name in COLUMNS of the column printed as `name`; KeyError if there is none."""
+    """The name of the column printed as `name`; KeyError if there is none."""
     return _PRINTED[name.lower().removesuffix("(ms)").strip()]
 
 
