@@ -19,16 +19,8 @@ import msgspec
 from reports.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from reports.record.sanitize import visible
 from reports.record.schema import MARKS, Estimate, Load, Score
+from reports.text import phrases
 from reports.text.correctness import main_score, metric_text, tightest_limit, tightest_text
-from reports.text.phrases import (
-    confidence_levels,
-    days_text,
-    device_text,
-    full_point_text,
-    grouped,
-    point_text,
-    server_name,
-)
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import best_load
 
@@ -160,15 +152,16 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
     if not any(record.loads for record in records):
         raise NothingToShowError("No case has a throughput to show.")
     panels, gists, codes = [], [], []
-    for model, group in grouped(records, lambda record: _model(record, records)).items():
+    for model, group in phrases.grouped(records, lambda record: _model(record, records)).items():
         rows = []
         for record in group:
             text = "no speed shown: not proven right" if record.hidden else "not measured"
             row = PanelRow(_short_name(record), {}, text)
             if (best := best_load(record)) is not None:
                 marks = [code for code in _codes(best) if code != "few-requests"]  # that is of latencies
-                text = f"{THROUGHPUT.cell_with_half_width(best.throughput_per_s)}, {full_point_text(best)}"
-                row = PanelRow(row.name, {"throughput": best.throughput_per_s}, text, bool(marks))
+                speed = best.throughput_per_s
+                text = f"{THROUGHPUT.cell_with_half_width(speed)}, {phrases.full_point_text(best)}"
+                row = PanelRow(row.name, {"throughput": speed}, text, bool(marks))
                 codes += marks
             rows.append(row)
         panels.append(Panel(model, "Inferences per second", rows, "bars"))
@@ -186,11 +179,11 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     if len(loads) < 2:
         raise NothingToShowError("Fewer than two online load points have been measured: no curve.")
     percentile = search.percentile if search else "p99"
-    lines = grouped(sorted(loads, key=_load_size), _kind_of_load)
+    lines = phrases.grouped(sorted(loads, key=_load_size), _kind_of_load)
     has_winner = search and search.verdict != "failed" and not record.no_winner
     first, *_, last = (load for line in lines.values() for load in line)
     gist = "; ".join(
-        f"{point_text(end)}: {THROUGHPUT.text(end.throughput_per_s.value)}, {percentile} "
+        f"{phrases.point_text(end)}: {THROUGHPUT.text(end.throughput_per_s.value)}, {percentile} "
         f"{LATENCY.text(end.latency_ms[percentile].value)}"
         for end in (first, last)
     )
@@ -239,16 +232,16 @@ def _chart(
     """The chart with its caption: `NVIDIA H200 · Triton 2.51.0 · measured 2026-11-23`."""
     subtitle = name_of(records[0]) if len(records) == 1 else f"{len(records)} cases"
     tritons = dict.fromkeys(
-        server_name(record.serving.triton) for record in records if record.serving is not None
+        phrases.server_name(record.serving.triton) for record in records if record.serving is not None
     )
-    days = days_text(record.updated for record in records)
+    days = phrases.days_text(record.updated for record in records)
     measured = [f"measured {days}"] if days else []
-    caption = " · ".join([*dict.fromkeys(map(device_text, records)), *tritons, *measured])
+    caption = " · ".join([*dict.fromkeys(map(phrases.device_text, records)), *tritons, *measured])
     return Chart(title, subtitle, gist, panels, notes, caption)
 
 
 def _notes(records: Sequence[Publishable], codes: Iterable[str]) -> list[str]:
-    levels = confidence_levels(load for record in records for load in record.loads)
+    levels = phrases.confidence_levels(load for record in records for load in record.loads)
     hollow = "; ".join(MARKS.get(code, code) for code in dict.fromkeys(codes))
     return [f"Error bars: {levels} confidence intervals.", *([f"Hollow: {hollow}."] if hollow else [])]
 
@@ -415,7 +408,7 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
                 axes.annotate(size, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
     if (winner := curve.winner) is not None:
         position = (winner.throughput_per_s.value, winner.latency_ms[curve.latency].value)
-        label = f"found by the search: {point_text(winner)}"
+        label = f"found by the search: {phrases.point_text(winner)}"
         axes.plot(*position, "*", markersize=13, color="C4", markeredgecolor=ink, zorder=4, label=label)
     if curve.budget_ms is not None:
         label = f"budget: {curve.latency} {LATENCY_BUDGET.text(curve.budget_ms)}"

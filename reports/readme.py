@@ -35,7 +35,6 @@ class Kind(NamedTuple):
 
     shows: str
     of: Number
-    """How many cases it shows."""
     make: Callable[[Sequence[Publishable]], Sequence[Block] | plots.Chart]
 
 

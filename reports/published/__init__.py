@@ -19,14 +19,7 @@ from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_
 from reports.record.sanitize import code
 from reports.record.schema import COMPONENTS, Estimate, Load, PointKey, Record, point_key
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, table
-from reports.text.phrases import (
-    confidence_levels,
-    device_text,
-    full_point_text,
-    grouped,
-    sequence_length,
-    setting_text,
-)
+from reports.text import phrases
 from reports.text.publishable import Publishable, name_of
 
 FOLDER = Path(__file__).parent
@@ -126,7 +119,7 @@ def match_published(record: Publishable) -> Match:
     are of one whole GPU; a slice may have its GPU's target, so the driver's name for it counts too."""
     case, missing = record.case, ""
     if case.gpus > 1 or case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
-        missing = f"It was measured on {device_text(record)}; NVIDIA's figures are of one whole GPU."
+        missing = f"It was measured on {phrases.device_text(record)}; NVIDIA's figures are of one whole GPU."
         return Match(record, (), missing)
     served = served_as(structs.asdict(case))
     alike = [row for row in rows() if row["model"] == case.model and served_as(row) == served]
@@ -185,7 +178,7 @@ def published_blocks(matches: Sequence[Match]) -> list[Block]:
         blocks.append(published_legend(matches))
     for match in compared:
         blocks += [Heading(name_of(match.record), 2), *published_section(match)]
-    missing = grouped((match for match in matches if match.missing), lambda match: match.missing)
+    missing = phrases.grouped((match for match in matches if match.missing), lambda match: match.missing)
     lines = []
     for reason, group in missing.items():
         lines.append(f"{', '.join(code(name_of(match.record)) for match in group)}: {reason}")
@@ -193,7 +186,7 @@ def published_blocks(matches: Sequence[Match]) -> list[Block]:
 
 
 def published_legend(matches: Sequence[Match]) -> str:
-    levels = confidence_levels([load for match in matches for load in match.record.loads])
+    levels = phrases.confidence_levels([load for match in matches for load in match.record.loads])
     interval = f"{levels} interval" if levels else "interval"
     return (
         "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
@@ -208,10 +201,10 @@ def published_section(match: Match) -> list[Block]:
     if record.no_speed:
         return [record.no_speed]
     labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
-    intro = f"Measured on {device_text(record)}; published on {labels}."
+    intro = f"Measured on {phrases.device_text(record)}; published on {labels}."
     if rows[0]["gpu"] != record.case.target:
         intro += " It is other hardware, and the ratios hold that too."
-    by_gpu = grouped(rows, lambda row: row["gpu"])
+    by_gpu = phrases.grouped(rows, lambda row: row["gpu"])
     tables = [block for group in by_gpu.values() for block in _gpu_section(record, group)]
     return [intro, *(tables or ["No load point was both measured and published."])]
 
@@ -232,7 +225,7 @@ def _latency_columns(name: str) -> list[Column[Pair]]:
 
 
 _COLUMNS: Sequence[Column[Pair]] = (
-    Column("Load point", lambda pair: full_point_text(pair.load)),
+    Column("Load point", lambda pair: phrases.full_point_text(pair.load)),
     Column("Inferences/second", lambda pair: pair.load.throughput_per_s, THROUGHPUT),
     Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
     Column(
@@ -254,7 +247,7 @@ def _gpu_section(record: Publishable, rows: Sequence[PublishedRow]) -> list[Bloc
     differ = dict.fromkeys(difference for pair in points for difference in differences(record, pair.row))
     lines = [f"Differs: {'; '.join(differ) or 'nothing that both sides state'}"]
     if row["sequence_length"]:
-        measured = sequence_length(record).replace("-", "not recorded")
+        measured = phrases.sequence_length(record).replace("-", "not recorded")
         lines.append(f"Sequence length: {measured}, published {row['sequence_length']}")
     for score in record.accuracy.scores if record.accuracy else ():
         if score.metric == row["metric"]:
@@ -278,13 +271,14 @@ def differences(record: Record, row: PublishedRow) -> list[str]:
     """The differences, measured first; a setting that the source leaves out is none."""
     parts = []
     if row["gpu"] != record.case.target:
-        parts.append(f"hardware {device_text(record)}, published {row['gpu_label']}")
+        parts.append(f"hardware {phrases.device_text(record)}, published {row['gpu_label']}")
     if record.serving and record.serving.backend == "python":
         parts.append("Triton's Python backend, published the format's own")
     if record.build.weights.startswith("random"):
         parts.append("weights random, published trained")
     for name, (label, scenarios) in _SETTINGS.items():
-        measured, reference = setting_text(getattr(record.deployment, name)), row[name]
-        if row["scenario"] in scenarios and reference is not None and measured != setting_text(reference):
-            parts.append(f"{label} {measured}, published {setting_text(reference)}")
+        values = (getattr(record.deployment, name), row[name])
+        measured, reference = map(phrases.setting_text, values)
+        if row["scenario"] in scenarios and row[name] is not None and measured != reference:
+            parts.append(f"{label} {measured}, published {reference}")
     return parts
