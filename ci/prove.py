@@ -27,8 +27,6 @@ PATHS = {
     "PROVE_LABELS": "--labels",
 }
 """Options with paths in the workspace, by the variable with one path per line."""
-WHAT = {"PROVE_MODELS": "models", "PROVE_REPOSITORY": "repository", "PROVE_ONNX": "onnx"}
-"""The inputs that name what to prove, by variable; at least one is required."""
 
 
 def workspace(given: Mapping[str, str]) -> Path:
@@ -45,11 +43,14 @@ def lines(given: Mapping[str, str], name: str) -> list[str]:
     """The non-empty lines of a variable, or the texts of a JSON array, which GitLab makes of a list."""
     text = given.get(name, "").strip()
     texts = json.loads(text) if text.startswith("[") else text.splitlines()
-    return [str(line).strip() for line in texts if str(line).strip()]
+    return [line for line in (str(entry).strip() for entry in texts) if line]
 
 
 def options(given: Mapping[str, str]) -> list[str]:
-    """The options for pytest. Their paths are absolute, because pytest runs in another folder."""
+    """The options for pytest. Their paths are absolute, because pytest runs in another folder. Raises
+    ValueError if an input cannot be read, or none names what to prove."""
+    if not any(lines(given, name) for name in ("PROVE_MODELS", "PROVE_REPOSITORY", "PROVE_ONNX")):
+        raise ValueError("nothing to prove: give models, repository or onnx")
     base = workspace(given)
     arguments: list[str] = []
     for name, option in PATHS.items():
@@ -64,9 +65,9 @@ def options(given: Mapping[str, str]) -> list[str]:
         arguments += ["-m", "not load"]
     results = base / "tritonproof-results"
     arguments += ["--model-repos", str(cache(given) / "model_repos"), "--results", str(results)]
-    arguments.append(f"--junit-xml={results / 'junit.xml'}")
+    arguments += ["--junit-xml", str(results / "junit.xml")]
     if not given.get("GITHUB_STEP_SUMMARY"):
-        arguments.append(f"--summary={results / 'summary.md'}")
+        arguments += ["--summary", str(results / "summary.md")]
     return arguments + shlex.split(given.get("PROVE_ARGUMENTS", ""))
 
 
@@ -98,21 +99,17 @@ def tox(given: Mapping[str, str]) -> Path:
 
 def run(given: Mapping[str, str]) -> int:
     """Prove, and return the exit status that docs/ci.md explains."""
-    kind = given.get("PROVE_ENVIRONMENT") or "benchmarks"
     try:
-        has_input = any(lines(given, name) for name in WHAT)
         arguments = options(given)
-    except ValueError as error:  # a quotation mark or a list is never closed
-        print(f"::error::an input cannot be read: {error}", flush=True)
+    except ValueError as error:  # nothing is named, or a quotation mark or a list is never closed
+        print(f"::error::{error}", flush=True)
         return BAD_INPUT
-    if not has_input:
-        print(f"::error::nothing to prove: give one of {', '.join(WHAT.values())}", flush=True)
-        return BAD_INPUT
-    environment = {"PIP_EXTRA_INDEX_URL": CPU_INDEX} if kind == "benchmarks" else {}
-    environment |= {"PIP_CACHE_DIR": str(cache(given) / "pip"), **given}
+    kind, folder = given.get("PROVE_ENVIRONMENT") or "benchmarks", cache(given)
+    variables = {"PIP_EXTRA_INDEX_URL": CPU_INDEX} if kind == "benchmarks" else {}
+    variables |= {"PIP_CACHE_DIR": str(folder / "pip"), **given}
     command = [str(tox(given)), "run", "-c", str(ROOT)]
-    command += ["--workdir", str(cache(given) / "environment" / "tox"), "-e", kind, "--", *arguments]
-    process = subprocess.Popen(command, env=environment)
+    command += ["--workdir", str(folder / "environment" / "tox"), "-e", kind, "--", *arguments]
+    process = subprocess.Popen(command, env=variables)
     # A signal that ends this process is passed on as SIGINT: tox then waits until the run has cleaned up
     # after its servers; SIGTERM would end tox alone.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -24,16 +24,13 @@ from reports.record import commands, disk, files
 from reports.record.commands import INPUT, Parser, UsageError, count, no_case, path, with_fix
 from reports.record.disk import strict_glob
 from reports.record.files import RecordError
-from reports.record.sanitize import cut, quoted, visible
+from reports.record.sanitize import quoted, visible
 from reports.tables.case import case_section
 from reports.tables.rendering import RENDERINGS, csv_text, print_as
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block, Heading
 from reports.text.phrases import counted
 from reports.text.publishable import Publishable, name_of, publishable, read_all
-
-_LONGEST_ERROR = 20_000
-"""Characters: a line for each of a hundred damaged records."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,8 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason = f"this needs {package}: {sys.executable} -m pip install {package}"
     except (UsageError, RecordError) as error:
         reason = str(error)
-    # Names and values in it may hold control characters.
-    print(f"error: {cut(visible(reason), _LONGEST_ERROR)}", file=sys.stderr)
+    print(f"error: {visible(reason)}", file=sys.stderr)
     return INPUT
 
 
@@ -285,11 +281,6 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
         "metavar": "DIR",
         "help": "the folder of the records (default: %(default)s)",
     },
-    "--history": {
-        "type": path,
-        "metavar": "DIR",
-        "help": "the folder of the history (default: reports/history, or DIR/history with --results DIR)",
-    },
     "-k": {"default": "", "metavar": "SUBSTRING", "help": "use only the cases whose name contains SUBSTRING"},
     "--theme": {
         "choices": (*plots.THEMES, "both"),
@@ -343,9 +334,7 @@ def _parser() -> Parser:
     note = f"what reads it: {' or '.join(export.FORMATS)}"
     option("--format", required=True, choices=export.FORMATS, metavar="FORMAT", help=note)
 
-    published = commands.tool("reports", "published")
-    epilog = f"To compare the records with NVIDIA's published figures: {published}"
-    option = add(_compare, "-k --format", epilog=epilog)
+    option = add(_compare, "-k --format")
     option("before", type=path, metavar="A", help="a folder of records, or a single record file")
     option("after", type=path, metavar="B", help="what is compared with A")
     note = (
@@ -357,7 +346,9 @@ def _parser() -> Parser:
     note = "how much slower a point may be before it counts as slower (default: 0)"
     option("--allow-slowdown", type=_percent, default=0.0, metavar="PERCENT", help=note)
 
-    option = add(_trend, "--results -k --history --theme")
+    option = add(_trend, "--results -k --theme")
+    note = "the folder of the history (default: reports/history, or DIR/history with --results DIR)"
+    option("--history", type=path, metavar="DIR", help=note)
     note = "first add the measurements of records or histories of other machines or CI jobs, each once"
     option("--add", type=path, nargs="+", default=[], metavar="FOLDER", help=note)
     option("--output", type=path, metavar="DIR", help="also draw the history, as DIR/trend-{light,dark}.svg")

@@ -22,11 +22,6 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     destination = Path(os.path.realpath(output))
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
-    for argument in arguments:
-        if argument.is_dir() and destination.is_relative_to(os.path.realpath(argument)):
-            raise files.RecordError(
-                f"{output}: lies in {argument}, which is to be merged. Give another --output."
-            )
     # A file that two arguments reach counts once.
     found = {
         Path(os.path.realpath(path.parent), path.name): (path, record)

@@ -1,6 +1,6 @@
 """The three pictures of records: accuracy after each stage, best throughput, and latency over throughput.
 
-`chart` gives a picture's content as plain values, for the alternative text and the digest; `draw` draws it
+A `Chart` is a picture's content as plain values, for the alternative text and the digest; `draw` draws it
 with matplotlib, imported only then. The same records give the same SVG by one version of matplotlib."""
 
 import contextlib
@@ -19,16 +19,8 @@ import msgspec
 from reports.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from reports.record.sanitize import visible
 from reports.record.schema import MARKS, Estimate, Load, Score
+from reports.text import phrases
 from reports.text.correctness import main_score, metric_text, tightest_limit, tightest_text
-from reports.text.phrases import (
-    confidence_levels,
-    days_text,
-    device_text,
-    full_point_text,
-    grouped,
-    point_text,
-    server_name,
-)
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import best_load
 
@@ -90,23 +82,15 @@ class Panel:
     kind: Literal["bars", "stages"]
 
 
-class CurvePoint(NamedTuple):
-    size: float
-    name: str
-    throughput_per_s: Estimate
-    latency_ms: Estimate
-    is_marked: bool
-
-
 @dataclass(frozen=True)
 class Curve:
     """Latency over throughput; a line joins the load points of a kind."""
 
     latency: str
     """Which latency: `p99`."""
-    lines: Mapping[str, Sequence[CurvePoint]]
+    lines: Mapping[str, Sequence[Load]]
     budget_ms: float | None
-    winner: CurvePoint | None
+    winner: Load | None
     """The result of a search within the budget."""
 
 
@@ -128,7 +112,7 @@ class Chart:
         return visible(f"{self.title}, {self.subtitle}: {self.gist}.")
 
     def digest(self, theme: Theme) -> str:
-        """SHA-256 of everything that is drawn."""
+        """SHA-256 of everything that it is drawn from."""
         data = json.dumps([DRAWING, theme, self], sort_keys=True, default=msgspec.to_builtins)
         return hashlib.sha256(data.encode()).hexdigest()
 
@@ -167,19 +151,21 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
     """The highest throughput of each case that may show one, and its load point."""
     if not any(record.loads for record in records):
         raise NothingToShowError("No case has a throughput to show.")
-    panels, gists = [], []
-    for model, group in grouped(records, lambda record: _model(record, records)).items():
+    panels, gists, codes = [], [], []
+    for model, group in phrases.grouped(records, lambda record: _model(record, records)).items():
         rows = []
         for record in group:
-            values, best, is_marked = {}, best_load(record), False
             text = "no speed shown: not proven right" if record.hidden else "not measured"
-            if best is not None:
-                values, is_marked = {"throughput": best.throughput_per_s}, bool(_codes_of_speed(best))
-                text = f"{THROUGHPUT.cell_with_half_width(best.throughput_per_s)}, {full_point_text(best)}"
-            rows.append(PanelRow(_short_name(record), values, text, is_marked))
+            row = PanelRow(_short_name(record), {}, text)
+            if (best := best_load(record)) is not None:
+                marks = [code for code in _codes(best) if code != "few-requests"]  # that is of latencies
+                speed = best.throughput_per_s
+                text = f"{THROUGHPUT.cell_with_half_width(speed)}, {phrases.full_point_text(best)}"
+                row = PanelRow(row.name, {"throughput": speed}, text, bool(marks))
+                codes += marks
+            rows.append(row)
         panels.append(Panel(model, "Inferences per second", rows, "bars"))
         gists.append(_gist(model, rows, "throughput", THROUGHPUT))
-    codes = [code for record in records if (best := best_load(record)) for code in _codes_of_speed(best)]
     return _chart("Best throughput", records, "; ".join(gists), panels, _notes(records, codes))
 
 
@@ -193,22 +179,20 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     if len(loads) < 2:
         raise NothingToShowError("Fewer than two online load points have been measured: no curve.")
     percentile = search.percentile if search else "p99"
-    kinds = grouped(sorted(loads, key=_load_size), _kind_of_load)
-    lines = {kind: [_point(load, percentile) for load in group] for kind, group in kinds.items()}
-    winner = None
-    if search is not None and search.verdict != "failed" and not record.no_winner:
-        winner = _point(search.load, percentile)
-    first, *_, last = (point for line in lines.values() for point in line)
-    ends = (
-        (end.name, THROUGHPUT.text(end.throughput_per_s.value), LATENCY.text(end.latency_ms.value))
+    lines = phrases.grouped(sorted(loads, key=_load_size), _kind_of_load)
+    has_winner = search and search.verdict != "failed" and not record.no_winner
+    first, *_, last = (load for line in lines.values() for load in line)
+    gist = "; ".join(
+        f"{phrases.point_text(end)}: {THROUGHPUT.text(end.throughput_per_s.value)}, {percentile} "
+        f"{LATENCY.text(end.latency_ms[percentile].value)}"
         for end in (first, last)
     )
-    gist = "; ".join(f"{name}: {throughput}, {percentile} {latency}" for name, throughput, latency in ends)
     notes = _notes(records, [code for load in loads for code in _codes(load)])
     if any(load.latency_ms[percentile].open_above for load in loads):
         notes.append("Arrow: open above, the requests are too few for an upper end.")
-    panels = Curve(percentile, lines, search.budget_ms if search else None, winner)
-    return _chart("Latency over throughput, online", records, gist, panels, notes)
+    budget_ms, winner = (search.budget_ms, search.load) if search else (None, None)
+    curve = Curve(percentile, lines, budget_ms, winner if has_winner else None)
+    return _chart("Latency over throughput, online", records, gist, curve, notes)
 
 
 Number = Literal["one", "any", "several"]
@@ -248,16 +232,16 @@ def _chart(
     """The chart with its caption: `NVIDIA H200 · Triton 2.51.0 · measured 2026-11-23`."""
     subtitle = name_of(records[0]) if len(records) == 1 else f"{len(records)} cases"
     tritons = dict.fromkeys(
-        server_name(record.serving.triton) for record in records if record.serving is not None
+        phrases.server_name(record.serving.triton) for record in records if record.serving is not None
     )
-    days = days_text(record.updated for record in records)
+    days = phrases.days_text(record.updated for record in records)
     measured = [f"measured {days}"] if days else []
-    caption = " · ".join([*dict.fromkeys(map(device_text, records)), *tritons, *measured])
+    caption = " · ".join([*dict.fromkeys(map(phrases.device_text, records)), *tritons, *measured])
     return Chart(title, subtitle, gist, panels, notes, caption)
 
 
 def _notes(records: Sequence[Publishable], codes: Iterable[str]) -> list[str]:
-    levels = confidence_levels(load for record in records for load in record.loads)
+    levels = phrases.confidence_levels(load for record in records for load in record.loads)
     hollow = "; ".join(MARKS.get(code, code) for code in dict.fromkeys(codes))
     return [f"Error bars: {levels} confidence intervals.", *([f"Hollow: {hollow}."] if hollow else [])]
 
@@ -265,11 +249,6 @@ def _notes(records: Sequence[Publishable], codes: Iterable[str]) -> list[str]:
 def _codes(load: Load) -> list[str]:
     """The marks that make a point hollow; a wide interval is visible."""
     return [mark.code for mark in load.marks if mark.code != "wide-interval"]
-
-
-def _codes_of_speed(load: Load) -> list[str]:
-    """The marks that matter for throughput alone."""
-    return [code for code in _codes(load) if code != "few-requests"]
 
 
 def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -> str:
@@ -281,11 +260,6 @@ def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -
     if ranked[0][0] == ranked[-1][0]:
         return f"{title}: {low}"
     return f"{title}: {low} ({ranked[0][1]}) to {high} ({ranked[-1][1]})"
-
-
-def _point(load: Load, percentile: str) -> CurvePoint:
-    latency = load.latency_ms[percentile]
-    return CurvePoint(_load_size(load), point_text(load), load.throughput_per_s, latency, bool(_codes(load)))
 
 
 def _kind_of_load(load: Load) -> str:
@@ -328,13 +302,9 @@ def draw(shown: Chart, theme: Theme, ending: Literal["svg", "png"] = "svg") -> b
 def draw_for_both(shown: Chart) -> bytes:
     """The picture as one SVG that takes the colours of its page, light or dark."""
     svg = draw(shown, "light").decode()
-    for name, (light, _) in _COLOURS.items():
-        svg = svg.replace(light, f"var(--{name})")
-    light, dark = (
-        ";".join(f"--{name}:{colours[number]}" for name, colours in _COLOURS.items()) for number in (0, 1)
-    )
-    rules = f"svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
-    return svg.replace("<defs>", f"<defs><style>{rules}</style>", 1).encode()
+    for light, dark in _COLOURS.values():
+        svg = svg.replace(light, f"light-dark({light}, {dark})")
+    return svg.replace("<defs>", "<defs><style>svg {color-scheme: light dark}</style>", 1).encode()
 
 
 def rendered(
@@ -351,7 +321,7 @@ def rendered(
         **dict.fromkeys(
             ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), hue["ink"]
         ),
-        **dict.fromkeys(("xtick.color", "ytick.color", "axes.edgecolor", "hatch.color"), hue["faint"]),
+        **dict.fromkeys(("xtick.color", "ytick.color", "axes.edgecolor"), hue["faint"]),
     }
     tags = {"Software": None} if ending == "png" else {"Date": None, "Creator": None, **metadata}
     file = io.BytesIO()
@@ -395,8 +365,8 @@ def _draw_rows(axes: "Axes", panel: Panel) -> None:
         for name, estimate in row.values.items():
             if panel.kind == "bars":
                 fill = "none" if row.is_marked else "C0"
-                axes.barh(place, estimate.value, 0.66, color=fill, edgecolor="C0", linewidth=1.2)
-                axes.errorbar(estimate.value, place, xerr=_reach(estimate), color=ink, elinewidth=1)
+                reach = {"xerr": _reach(estimate), "ecolor": ink}
+                axes.barh(place, estimate.value, 0.66, color=fill, edgecolor="C0", linewidth=1.2, **reach)
             else:
                 axes.plot(estimate.value, place, **_stage(name))
         axes.text(1.02, place, visible(row.text), transform=axes.get_yaxis_transform(), va="center", size=8)
@@ -425,28 +395,27 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
     paper, ink = rcParams["figure.facecolor"], rcParams["text.color"]
     for number, (name, line) in enumerate(curve.lines.items()):
         colour, marker, dashes = f"C{number % 5}", "os^Dv"[number % 5], ["-", "--", "-.", ":"][number % 4]
-        positions = [(dot.throughput_per_s.value, dot.latency_ms.value) for dot in line]
+        positions = [(load.throughput_per_s.value, load.latency_ms[curve.latency].value) for load in line]
         axes.plot(*zip(*positions, strict=True), dashes, marker=marker, color=colour, label=visible(name))
-        for dot, position in zip(line, positions, strict=True):
-            reach = (_reach(dot.latency_ms), _reach(dot.throughput_per_s))
-            fill = paper if dot.is_marked else colour
+        for load, position in zip(line, positions, strict=True):
+            latency, fill = load.latency_ms[curve.latency], paper if _codes(load) else colour
+            reach = (_reach(latency), _reach(load.throughput_per_s))
             axes.errorbar(*position, *reach, marker=marker, color=colour, markerfacecolor=fill, elinewidth=1)
-            if dot.latency_ms.open_above:
-                axes.plot(position[0], dot.latency_ms.high, marker=CARETUPBASE, color=colour)
+            if latency.open_above:
+                axes.plot(position[0], latency.high, marker=CARETUPBASE, color=colour)
             if len(line) <= _MOST_LABELS:
-                label = dot.name if dot is line[0] and len(curve.lines) == 1 else f"{dot.size:g}"
-                axes.annotate(label, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
+                size = f"{_load_size(load):g}"
+                axes.annotate(size, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
     if (winner := curve.winner) is not None:
-        position = (winner.throughput_per_s.value, winner.latency_ms.value)
-        label = f"found by the search: {winner.name}"
+        position = (winner.throughput_per_s.value, winner.latency_ms[curve.latency].value)
+        label = f"found by the search: {phrases.point_text(winner)}"
         axes.plot(*position, "*", markersize=13, color="C4", markeredgecolor=ink, zorder=4, label=label)
     if curve.budget_ms is not None:
         label = f"budget: {curve.latency} {LATENCY_BUDGET.text(curve.budget_ms)}"
         axes.axhline(curve.budget_ms, color=ink, linestyle=(0, (6, 3)), linewidth=1.2, zorder=1, label=label)
     axes.set(xlabel="Inferences per second", ylabel=f"{curve.latency} latency (ms)")
     axes.set(xlim=(0, None), ylim=(0, None))
-    if len(axes.get_legend_handles_labels()[0]) > 1:
-        axes.legend(loc="upper left", handlelength=3.5)
+    axes.legend(loc="upper left", handlelength=3.5)
 
 
 def _reach(estimate: Estimate) -> tuple[list[float], list[float]]:

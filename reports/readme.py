@@ -4,10 +4,8 @@ A region is the text between two markers, each on a line of its own and outside 
 sentence, or a picture, which has a file of its own.
 """
 
-import functools
 import html
 import re
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +35,6 @@ class Kind(NamedTuple):
 
     shows: str
     of: Number
-    """How many cases it shows."""
     make: Callable[[Sequence[Publishable]], Sequence[Block] | plots.Chart]
 
 
@@ -63,10 +60,9 @@ _FORMS = {
 
 
 def overview() -> str:
-    """Each marker and what it shows, in lines of 79 characters at most."""
+    """Each marker and what it shows, a line each."""
     width = max(map(len, _FORMS))
-    wrap = functools.partial(textwrap.fill, width=79, subsequent_indent=" " * (width + 4))
-    return "\n".join(wrap(shows, initial_indent=f"  {form:{width}}  ") for form, shows in _FORMS.items())
+    return "\n".join(f"  {form:{width}}  {shows}" for form, shows in _FORMS.items())
 
 
 def _parsed(marker: str) -> tuple[str, str]:

@@ -38,7 +38,6 @@ class Failure:
     kind: str
     """accuracy, speed, infrastructure or input: the property `failure` of the test."""
     name: str
-    """The name of the test, with its case."""
     sentence: str
     """What was wrong, as the terminal shows it."""
     file: str | None
@@ -106,6 +105,45 @@ class Outcomes:
             return ExitCode.NO_TESTS_COLLECTED
         return own
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+        self.own = exitstatus
+        records, self.unreadable = written_records(terminalreporter)
+        show_summary(terminalreporter, records, self.unreadable)
+        if trouble := add_to_history(records, config.option.results, config.option.history):
+            terminalreporter.write_line(trouble)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            root = Path(os.environ.get("GITHUB_WORKSPACE", config.rootpath))
+            for failure in self.worst_first:
+                terminalreporter.write_line(annotation(failure, config.rootpath, root))
+        was_ended, upgrade = self.status == ExitCode.INTERRUPTED, ""
+        if config.option.compares_repositories:
+            failed = [failure.name for failure in self.worst_first]
+            failed += ["a run that was ended"] if was_ended else []
+            upgrade = upgrade_sentence(records, failed, self.skipped.total())
+        if self.failures or self.passed or self.skipped or was_ended:
+            content = job_summary(self, records, [upgrade, *further_tables(config, records)])
+            if trouble := _write_job_summary(config.option.summary, content):
+                if config.option.summary is None:
+                    terminalreporter.write_line(trouble)
+                else:
+                    self.missing.append(trouble)
+        for sentence in filter(None, (upgrade, *self.missing, status_sentence(self))):
+            terminalreporter.write_line(sentence)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)  # around everything else at the end
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        if path := getattr(session.config.option, "benchmark_json", None):
+            disk.make_folder(Path(path).parent)  # pytest-benchmark does not make it
+        yield
+        self.own = session.exitstatus
+        session.exitstatus = self.status
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # xdist's workers report to the process that knows all
+        config.pluginmanager.register(Outcomes(), "tritonproof-outcomes")
+
 
 def status_sentence(outcomes: Outcomes) -> str:
     """`exit status 12, accuracy: 2 failed for accuracy, 1 for speed`; empty for a status of pytest's own."""
@@ -126,89 +164,18 @@ def status_sentence(outcomes: Outcomes) -> str:
     return f"exit status {status}{detail}" if detail else ""
 
 
-# --- the plugin ---------------------------------------------------------------------------------------------
-
-_OUTCOMES = pytest.StashKey[Outcomes]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    outcomes = config.stash[_OUTCOMES] = Outcomes()
-    config.pluginmanager.register(outcomes, "tritonproof-outcomes")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):
-        return
-    outcomes = config.stash[_OUTCOMES]
-    outcomes.own = exitstatus
-    records, outcomes.unreadable = written_records(terminalreporter)
-    show_summary(terminalreporter, records, outcomes.unreadable)
-    if trouble := add_to_history(records, config.option.results, config.option.history):
-        terminalreporter.write_line(trouble)
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        root = Path(os.environ.get("GITHUB_WORKSPACE", config.rootpath))
-        for failure in outcomes.worst_first:
-            terminalreporter.write_line(annotation(failure, config.rootpath, root))
-    was_ended, upgrade = outcomes.status == ExitCode.INTERRUPTED, ""
-    if config.option.compares_repositories:
-        failed = [failure.name for failure in outcomes.worst_first]
-        failed += ["a run that was ended"] if was_ended else []
-        upgrade = upgrade_sentence(records, failed, outcomes.skipped.total())
-    if outcomes.failures or outcomes.passed or outcomes.skipped or was_ended:
-        content = job_summary(outcomes, records, [upgrade, *further_tables(config, records)])
-        if trouble := _write_job_summary(config.option.summary, content):
-            if config.option.summary is None:
-                terminalreporter.write_line(trouble)
-            else:
-                outcomes.missing.append(trouble)
-    for sentence in filter(None, (upgrade, *outcomes.missing, status_sentence(outcomes))):
-        terminalreporter.write_line(sentence)
-
-
-def _write_job_summary(requested: Path | None, content: str) -> str:
-    """Write the summary to the requested file, else append it to the one that GitHub names, if any. Returns a
-    sentence if that is not possible."""
-    try:
-        if requested is not None:
-            disk.write_user_file(requested, content.encode())
-        elif by_github := os.environ.get("GITHUB_STEP_SUMMARY"):
-            path = Path(by_github)
-            room = _LARGEST_BYTES - (path.stat().st_size if path.exists() else 0)
-            with path.open("ab") as file:
-                file.write(fit_summary(content, room).encode())
-    except OSError as error:
-        return f"the summary cannot be written: {with_fix(error)}"
-    return ""
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # around everything else at the end
-def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
-    if path := getattr(session.config.option, "benchmark_json", None):
-        disk.make_folder(Path(path).parent)  # pytest-benchmark does not make it
-    yield
-    if not hasattr(session.config, "workerinput"):
-        outcomes = session.config.stash[_OUTCOMES]
-        outcomes.own = session.exitstatus
-        session.exitstatus = outcomes.status
-
-
 # --- the records of the run --------------------------------------------------------------------------------
-
-
-def _record_paths(terminalreporter: Any) -> list[Path]:
-    results = terminalreporter.config.option.results.absolute()
-    reports = (report for group in terminalreporter.stats.values() for report in group)
-    properties = (pair for report in reports for pair in getattr(report, "user_properties", ()))
-    return sorted({results / value for name, value in properties if name == "record"})
 
 
 def written_records(terminalreporter: Any) -> tuple[list[Publishable], list[str]]:
     """The records that the run wrote, and a sentence for each that has since been deleted or damaged."""
+    reports = (report for group in terminalreporter.stats.values() for report in group)
+    properties = (pair for report in reports for pair in getattr(report, "user_properties", ()))
     records: list[Publishable] = []
     problems: list[str] = []
-    for path in _record_paths(terminalreporter):
+    for written in sorted({value for name, value in properties if name == "record"}):
         try:
+            path = terminalreporter.config.option.results.absolute() / written
             records.append(publishable(files.read(path)))
         except files.RecordError as error:
             problems.append(visible(str(error)))
@@ -247,10 +214,10 @@ def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: S
     blocks: list[Block] = [*summary(records), *further_tables(terminalreporter.config, records)]
     width = shutil.get_terminal_size().columns
     terminalreporter.write_line(terminal_text(blocks, width) if terminalreporter.isatty else markdown(blocks))
-    folders = sorted({commands.as_typed(path.parent.parent) for path in _record_paths(terminalreporter)})
-    tables = commands.tool("reports", f"tables --results {folders[0]}")
+    results = commands.as_typed(terminalreporter.config.option.results.absolute())
+    tables = commands.tool("reports", f"tables --results {results}")
     terminalreporter.write_line("")
-    terminalreporter.write_line(f"records: {', '.join(folders)}; all tables: {tables}")
+    terminalreporter.write_line(f"records: {results}; all tables: {tables}")
 
 
 # --- what continuous integration gets ----------------------------------------------------------------------
@@ -259,13 +226,27 @@ _LARGEST_BYTES = 1024 * 1024
 """GitHub refuses a larger summary of one step, and then shows none of it."""
 
 
+def _write_job_summary(requested: Path | None, content: str) -> str:
+    """Write the summary to the requested file, else append it to the one that GitHub names, if any. Returns a
+    sentence if that is not possible."""
+    try:
+        if requested is not None:
+            disk.write_user_file(requested, content.encode())
+        elif by_github := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with Path(by_github).open("ab") as file:
+                file.write(fit_summary(content).encode())
+    except OSError as error:
+        return f"the summary cannot be written: {with_fix(error)}"
+    return ""
+
+
 def fit_summary(content: str, largest_bytes: int = _LARGEST_BYTES) -> str:
     """The text, or the first lines that fit and a last one that says so."""
     note = b"\nCut here: the rest does not fit into a job summary. It is in the log.\n"
-    encoded, room = content.encode(), largest_bytes - len(note)
+    encoded = content.encode()
     if len(encoded) <= largest_bytes:
         return content
-    return (encoded[: encoded.rfind(b"\n", 0, room) + 1] + note).decode() if room >= 0 else ""
+    return (encoded[: encoded.rfind(b"\n", 0, largest_bytes - len(note)) + 1] + note).decode()
 
 
 def job_summary(outcomes: Outcomes, records: Sequence[Publishable], further: Sequence[Block] = ()) -> str:

@@ -34,8 +34,8 @@ _FEWEST_TOGETHER = 8
 
 
 class TrackedQuantity(NamedTuple):
-    """A quantity that is followed; `usual` is the prior for the spread of its logarithm from run to run, or
-    of a score in samples, and `status` the exit status for a step for the worse."""
+    """A quantity that is followed; `usual_spread` is the prior for the spread of its logarithm from run to
+    run, or of a score in samples, and `status` the exit status for a step for the worse."""
 
     name: str
     quantity: quantities.Quantity
@@ -122,7 +122,7 @@ def _machine_shift(levels: pd.DataFrame, usual_spread: float) -> pd.Series:
 
 def find_steps(values: np.ndarray, usual_spread: float) -> list[tuple[int, float, float]]:
     """The lasting steps of a series [runs]: the first run of the new level, the change, and its standard
-    error; `usual` is the prior for the spread from run to run."""
+    error; `usual_spread` is the prior for that from run to run."""
     if len(values) < 2 * FEWEST:
         return []
     x, spread = _clipped(values, usual_spread)

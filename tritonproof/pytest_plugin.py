@@ -2,6 +2,7 @@
 All selected tests of the suite run once, in a process of its own, and take their outcomes from there. Without
 the option nothing is imported and no test is added."""
 
+import functools
 import subprocess
 import sys
 import tempfile
@@ -12,9 +13,6 @@ from xml.etree import ElementTree
 import pytest
 
 from tritonproof import SUITE
-
-_OUTCOMES = {0, 1, 2, 5, 10, 11, 12}
-"""The exit statuses of a run whose tests have outcomes: docs/ci.md."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,7 +51,6 @@ class Repository(pytest.Collector):
     def __init__(self, folder: str, **names: object) -> None:
         super().__init__(**names)  # type: ignore[arg-type]
         self.folder = folder
-        self.outcomes: dict[str, ElementTree.Element] | None = None
 
     def collect(self) -> Iterator["Proof"]:
         done = self._run("--collect-only", "-qq", "--no-header")
@@ -63,20 +60,17 @@ class Repository(pytest.Collector):
         for name in ids:
             yield Proof.from_parent(self, name=name.partition("::")[2], test=name)
 
-    def prove(self) -> dict[str, ElementTree.Element]:
-        """Each selected test's element in the JUnit file of the one run, by the test's id."""
-        if self.outcomes is None:
-            self.outcomes = {}
-            items = self.session.items
-            selected = [item.test for item in items if item.parent is self]  # type: ignore[attr-defined]
-            with tempfile.TemporaryDirectory(prefix="tritonproof-") as folder:
-                file = Path(folder) / "junit.xml"
-                done = self._run(*selected, f"--junit-xml={file}", capture=False)
-                if done.returncode not in _OUTCOMES or not file.is_file():
-                    pytest.fail(f"the run ended with status {done.returncode}", pytrace=False)
-                for element in ElementTree.parse(file).iter("testcase"):
-                    self.outcomes[f"{element.get('file')}::{element.get('name')}"] = element
-        return self.outcomes
+    @functools.cached_property
+    def outcomes(self) -> dict[str, ElementTree.Element]:
+        """Each selected test's element in the JUnit file of the one run, by the test's id; empty if the run
+        ended without that file."""
+        items = self.session.items
+        selected = [item.test for item in items if item.parent is self]  # type: ignore[attr-defined]
+        with tempfile.TemporaryDirectory(prefix="tritonproof-") as folder:
+            file = Path(folder) / "junit.xml"
+            self._run(*selected, f"--junit-xml={file}", capture=False)
+            elements = ElementTree.parse(file).iter("testcase") if file.is_file() else ()
+            return {f"{element.get('file')}::{element.get('name')}": element for element in elements}
 
     def _run(self, *options: str, capture: bool = True) -> subprocess.CompletedProcess[str]:
         server = self.config.getoption("--triton-server")
@@ -96,13 +90,13 @@ class Proof(pytest.Item):
         self.add_marker(pytest.mark.xdist_group("tritonproof"))
 
     def runtest(self) -> None:
-        outcomes = self.parent.prove()  # type: ignore[union-attr]
-        if self.test not in outcomes:
-            pytest.fail("the run ended before this test", pytrace=False)
+        outcome = self.parent.outcomes.get(self.test)  # type: ignore[union-attr]
+        if outcome is None:
+            pytest.fail("the run ended before this test: its output says why", pytrace=False)
         for kind in ("failure", "error"):
-            if (failure := outcomes[self.test].find(kind)) is not None:
+            if (failure := outcome.find(kind)) is not None:
                 pytest.fail(failure.text or failure.get("message") or kind, pytrace=False)
-        if (skipped := outcomes[self.test].find("skipped")) is not None:
+        if (skipped := outcome.find("skipped")) is not None:
             pytest.skip(skipped.get("message") or "skipped")
 
     def reportinfo(self) -> tuple[Path, None, str]:

@@ -9,25 +9,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from msgspec import structs
 
-from reports.record import files, per_sample, schema
+from reports.record import files, per_sample, ratio, schema
 from reports.record.commands import ACCURACY, SPEED, UsageError, no_case
 from reports.record.files import RecordError
 from reports.record.per_sample import SampleScores
-from reports.record.ratio import (
-    FALSE_ALARMS,
-    FEWEST_PASSES,
-    shown_by_holm,
-    speed_of_pass,
-    unpaired_chance,
-    unpaired_ratio,
-)
 from reports.record.schema import CONFIDENCE, Load, Record, Score, Verdict
 from reports.text.phrases import first_of, setting_text
 from reports.text.publishable import Publishable, name_of, publishable
 
 _BUILD = ("digest", "weights", "format", "engine")
 """The fields of a build that are settings; its time and size are results."""
-_DIGEST_LENGTH = 12
 
 
 class StoredRecord(NamedTuple):
@@ -87,12 +78,10 @@ class PointChange:
 
 @dataclass(frozen=True)
 class PairedScores:
-    """One metric of two runs, on the samples that both have."""
+    """One metric of two runs on the samples that both have: how many there are, and how they differ."""
 
     samples: int
-    """How many samples both runs have."""
     only_before: int
-    """How many samples only the first run has."""
     only_after: int
     difference: float
     """Mean score of the second run less that of the first."""
@@ -166,19 +155,20 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
 
 
 def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
-    first, second = ({schema.point_key(at): at for at in side.record.loads} for side in (before, after))
-    all_before, all_after = (
-        {schema.point_key(at): at for at in (*side.record.loads, *side.record.hidden)}
+    first, second = (
+        {schema.point_key(load): load for load in (*side.record.loads, *side.record.hidden)}
         for side in (before, after)
     )
+    may_show_speed = not (before.record.no_speed or after.record.no_speed)
+    in_both = sorted(first.keys() & second.keys()) if may_show_speed else []
     return CaseChange(
         before,
         after,
         setup=differing(before.record, after.record),
         scores=_score_changes(before, after),
-        points=[_point_change(first[at], second[at]) for at in sorted(first.keys() & second.keys())],
-        only_before=[all_before[at] for at in sorted(all_before.keys() - all_after.keys())],
-        only_after=[all_after[at] for at in sorted(all_after.keys() - all_before.keys())],
+        points=[_point_change(first[at], second[at]) for at in in_both],
+        only_before=[first[at] for at in sorted(first.keys() - second.keys())],
+        only_after=[second[at] for at in sorted(second.keys() - first.keys())],
     )
 
 
@@ -195,7 +185,7 @@ def differing(before: Record, after: Record) -> list[Setting]:
 def _setup(record: Record) -> Mapping[str, str]:
     machine = structs.asdict(record.machine)
     serving = structs.asdict(record.serving) if record.serving else {}
-    build = structs.asdict(record.build)
+    build = {name: getattr(record.build, name) for name in _BUILD}
     parts: dict[str, Mapping[str, Any]] = {
         "case": structs.asdict(record.case),
         "versions": machine.pop("versions"),
@@ -203,7 +193,7 @@ def _setup(record: Record) -> Mapping[str, str]:
         "serving.versions": serving.pop("versions", {}),
         "serving": serving,
         "deployment": structs.asdict(record.deployment),
-        "build": {name: build[name] for name in _BUILD} | {"digest": record.build.digest[:_DIGEST_LENGTH]},
+        "build": build | {"digest": record.build.digest[:12]},
     }
     return {
         f"{part}.{name}": setting_text(value)
@@ -213,27 +203,31 @@ def _setup(record: Record) -> Mapping[str, str]:
 
 
 def _point_change(before: Load, after: Load) -> PointChange:
-    has_spread = min(len(before.passes), len(after.passes)) >= FEWEST_PASSES
-    return PointChange(before, after, unpaired_ratio(_speeds(after), _speeds(before)) if has_spread else None)
+    has_spread = min(len(before.passes), len(after.passes)) >= ratio.FEWEST_PASSES
+    return PointChange(
+        before, after, ratio.unpaired_ratio(_speeds(after), _speeds(before)) if has_spread else None
+    )
 
 
 def _speeds(load: Load) -> list[float]:
     return [
-        speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], load.request_rate_per_s)
+        ratio.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], load.request_rate_per_s)
         for one in load.passes
     ]
 
 
 def _with_verdicts(cases: Sequence[CaseChange], slowest: float) -> list[CaseChange]:
     """The cases with the verdict on each point among all points: chance alone calls any point slower, or any
-    point faster, in at most FALSE_ALARMS of all comparisons."""
+    point faster, in at most ratio.FALSE_ALARMS of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
-    faster = [unpaired_chance(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
-    slower = [unpaired_chance(_speeds(point.after), _speeds(point.before), slowest) for point in measured]
+    faster = [ratio.unpaired_chance(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
+    slower = [
+        ratio.unpaired_chance(_speeds(point.after), _speeds(point.before), slowest) for point in measured
+    ]
     verdicts: dict[int, Verdict] = {}
     shown: Sequence[tuple[Verdict, Sequence[float]]] = (("passed", faster), ("failed", slower))
     for verdict, chances in shown:
-        for point in itertools.compress(measured, shown_by_holm(chances, FALSE_ALARMS)):
+        for point in itertools.compress(measured, ratio.shown_by_holm(chances, ratio.FALSE_ALARMS)):
             verdicts[id(point)] = verdict
     judged = []
     for case in cases:

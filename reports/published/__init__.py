@@ -19,40 +19,19 @@ from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_
 from reports.record.sanitize import code
 from reports.record.schema import COMPONENTS, Estimate, Load, PointKey, Record, point_key
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, table
-from reports.text.phrases import (
-    confidence_levels,
-    device_text,
-    full_point_text,
-    grouped,
-    sequence_length,
-    setting_text,
-)
+from reports.text import phrases
 from reports.text.publishable import Publishable, name_of
 
 FOLDER = Path(__file__).parent
-_NAMES = FOLDER / "names"
-
-_CASE = ("model", "gpu", "gpu_label", "scenario", "format", "accelerator", "precision")
-_LATENCIES_MS = tuple(f"latency_{name}_ms" for name in ("p50", "p90", "p95", "p99", "avg"))
-
-#: Every column in order, with the parser of its cells. A cell is empty where the source has no such figure.
-COLUMNS: Mapping[str, Callable[[str], Any]] = {
-    **dict.fromkeys((*_CASE, "accelerator_precision"), str),
-    "max_batch_size": int,
-    "instances": int,
-    "max_queue_delay_us": int,
-    "preferred_batch_sizes": str,  # such as `64 128`
+_INTEGERS = ("max_batch_size", "instances", "max_queue_delay_us", "sequence_length", "batch", "concurrency")
+_LATENCIES = ("p50", "p90", "p95", "p99", "avg")
+TYPES: Mapping[str, Callable[[str], Any]] = {
+    **dict.fromkeys((*_INTEGERS, "table"), int),
     "cuda_graphs": lambda cell: cell == "True",
-    "sequence_length": int,
-    "metric": str,
-    "score_percent": float,
-    "batch": int,
-    "concurrency": int,
-    "throughput_per_s": float,
-    **dict.fromkeys((*(f"{name}_ms" for name in COMPONENTS), *_LATENCIES_MS), float),
-    "source": str,
-    "table": int,  # from 1, within its source
+    **dict.fromkeys(("score_percent", "throughput_per_s", *(f"{name}_ms" for name in COMPONENTS)), float),
+    **dict.fromkeys((f"latency_{name}_ms" for name in _LATENCIES), float),
 }
+"""The parsers of the columns that are no text. A cell is empty where the source has no such figure."""
 PublishedRow = Mapping[str, Any]
 """A published row by column; None where the source does not publish the quantity."""
 
@@ -64,7 +43,7 @@ def rows() -> Sequence[PublishedRow]:
     for path in sorted(FOLDER.glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:
             published_rows += [
-                {name: read(row[name]) if row[name] else None for name, read in COLUMNS.items()}
+                {name: TYPES.get(name, str)(cell) if cell else None for name, cell in row.items()}
                 for row in csv.DictReader(file)
             ]
     return published_rows
@@ -83,9 +62,9 @@ _PRINTED = {
     "inferences/second": "throughput_per_s",
     "network+server send/recv": "network_server_send_recv_ms",
     **{name.replace("_", " "): f"{name}_ms" for name in COMPONENTS},
-    **{f"{name} latency": f"latency_{name}_ms" for name in ("p50", "p90", "p95", "p99", "avg")},
+    **{f"{name} latency": f"latency_{name}_ms" for name in _LATENCIES},
 }
-"""The names in COLUMNS by those in print, in lower case and without `(ms)`."""
+"""The names of columns by those in print, in lower case and without `(ms)`."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +82,9 @@ class Names:
 def names_of(model: str, scenario: str) -> Names:
     """The published names for a model's tables. A micro model uses those of its full size, an unpublished
     model ResNet50's, and an unpublished scenario those of the model's other scenario."""
-    path = _NAMES / f"{model.removesuffix('-micro')}.csv"
+    path = FOLDER / "names" / f"{model.removesuffix('-micro')}.csv"
     if not is_plain(model) or not path.exists():
-        path = _NAMES / "resnet50.csv"
+        path = FOLDER / "names" / "resnet50.csv"
     with path.open(newline="", encoding="utf-8") as file:
         entries = list(csv.DictReader(file))
     chosen = [entry for entry in entries if entry["scenario"] == scenario] or entries
@@ -114,7 +93,7 @@ def names_of(model: str, scenario: str) -> Names:
 
 
 def column_of(name: str) -> str:
-    """The name in COLUMNS of the column printed as `name`; KeyError if there is none."""
+    """The name of the column printed as `name`; KeyError if there is none."""
     return _PRINTED[name.lower().removesuffix("(ms)").strip()]
 
 
@@ -140,7 +119,7 @@ def match_published(record: Publishable) -> Match:
     are of one whole GPU; a slice may have its GPU's target, so the driver's name for it counts too."""
     case, missing = record.case, ""
     if case.gpus > 1 or case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
-        missing = f"It was measured on {device_text(record)}; NVIDIA's figures are of one whole GPU."
+        missing = f"It was measured on {phrases.device_text(record)}; NVIDIA's figures are of one whole GPU."
         return Match(record, (), missing)
     served = served_as(structs.asdict(case))
     alike = [row for row in rows() if row["model"] == case.model and served_as(row) == served]
@@ -199,7 +178,7 @@ def published_blocks(matches: Sequence[Match]) -> list[Block]:
         blocks.append(published_legend(matches))
     for match in compared:
         blocks += [Heading(name_of(match.record), 2), *published_section(match)]
-    missing = grouped((match for match in matches if match.missing), lambda match: match.missing)
+    missing = phrases.grouped((match for match in matches if match.missing), lambda match: match.missing)
     lines = []
     for reason, group in missing.items():
         lines.append(f"{', '.join(code(name_of(match.record)) for match in group)}: {reason}")
@@ -207,7 +186,7 @@ def published_blocks(matches: Sequence[Match]) -> list[Block]:
 
 
 def published_legend(matches: Sequence[Match]) -> str:
-    levels = confidence_levels([load for match in matches for load in match.record.loads])
+    levels = phrases.confidence_levels([load for match in matches for load in match.record.loads])
     interval = f"{levels} interval" if levels else "interval"
     return (
         "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
@@ -222,10 +201,10 @@ def published_section(match: Match) -> list[Block]:
     if record.no_speed:
         return [record.no_speed]
     labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
-    intro = f"Measured on {device_text(record)}; published on {labels}."
+    intro = f"Measured on {phrases.device_text(record)}; published on {labels}."
     if rows[0]["gpu"] != record.case.target:
         intro += " It is other hardware, and the ratios hold that too."
-    by_gpu = grouped(rows, lambda row: row["gpu"])
+    by_gpu = phrases.grouped(rows, lambda row: row["gpu"])
     tables = [block for group in by_gpu.values() for block in _gpu_section(record, group)]
     return [intro, *(tables or ["No load point was both measured and published."])]
 
@@ -246,7 +225,7 @@ def _latency_columns(name: str) -> list[Column[Pair]]:
 
 
 _COLUMNS: Sequence[Column[Pair]] = (
-    Column("Load point", lambda pair: full_point_text(pair.load)),
+    Column("Load point", lambda pair: phrases.full_point_text(pair.load)),
     Column("Inferences/second", lambda pair: pair.load.throughput_per_s, THROUGHPUT),
     Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
     Column(
@@ -268,7 +247,7 @@ def _gpu_section(record: Publishable, rows: Sequence[PublishedRow]) -> list[Bloc
     differ = dict.fromkeys(difference for pair in points for difference in differences(record, pair.row))
     lines = [f"Differs: {'; '.join(differ) or 'nothing that both sides state'}"]
     if row["sequence_length"]:
-        measured = sequence_length(record).replace("-", "not recorded")
+        measured = phrases.sequence_length(record).replace("-", "not recorded")
         lines.append(f"Sequence length: {measured}, published {row['sequence_length']}")
     for score in record.accuracy.scores if record.accuracy else ():
         if score.metric == row["metric"]:
@@ -292,13 +271,14 @@ def differences(record: Record, row: PublishedRow) -> list[str]:
     """The differences, measured first; a setting that the source leaves out is none."""
     parts = []
     if row["gpu"] != record.case.target:
-        parts.append(f"hardware {device_text(record)}, published {row['gpu_label']}")
+        parts.append(f"hardware {phrases.device_text(record)}, published {row['gpu_label']}")
     if record.serving and record.serving.backend == "python":
         parts.append("Triton's Python backend, published the format's own")
     if record.build.weights.startswith("random"):
         parts.append("weights random, published trained")
     for name, (label, scenarios) in _SETTINGS.items():
-        measured, reference = setting_text(getattr(record.deployment, name)), row[name]
-        if row["scenario"] in scenarios and reference is not None and measured != setting_text(reference):
-            parts.append(f"{label} {measured}, published {setting_text(reference)}")
+        values = (getattr(record.deployment, name), row[name])
+        measured, reference = map(phrases.setting_text, values)
+        if row["scenario"] in scenarios and row[name] is not None and measured != reference:
+            parts.append(f"{label} {measured}, published {reference}")
     return parts

@@ -57,7 +57,7 @@ _PUBLISHED: Mapping[str, Column[Point]] = {
     **{f"{name}_ms": _component(name) for name in schema.COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }
-"""The columns by their names in reports.published.COLUMNS; the model's source gives their titles."""
+"""The columns by their names in reports.published; the model's source gives their titles."""
 
 
 def points_table(record: Publishable, scenario: str) -> Block:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reports import plots
-from reports.record.schema import Case, Mark, Record
+from reports.record.schema import MARKS, Case, Mark, Record
 from reports.text.publishable import publishable
 from tests import examples
 
@@ -60,8 +60,8 @@ def test_curve_joins_points_by_load() -> None:
         for load in examples.swept().loads
         if load.scenario == "online"
     }
-    assert {point.size: point.throughput_per_s for point in points} == measured
-    assert [point.size for point in points] == sorted(measured)
+    assert {point.concurrency: point.throughput_per_s for point in points} == measured
+    assert [point.concurrency for point in points] == sorted(measured)
 
 
 def test_rates_and_client_batches_are_separate_lines() -> None:
@@ -104,10 +104,8 @@ def test_marked_point_is_hollow_except_for_wide_interval() -> None:
     first = examples.load("online", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
     second = examples.load("online", 2, 15.0, marks=(Mark("cpu-shared", "busy"),))
     chart = chart_of(CURVE, examples.record(loads=(first, second)))
-    assert isinstance(chart.panels, plots.Curve)
-    (points,) = chart.panels.lines.values()
-    assert [point.is_marked for point in points] == [False, True]
-    assert [note for note in chart.notes if note.startswith("Hollow")] != []
+    assert [note for note in chart.notes if note.startswith("Hollow")] == [f"Hollow: {MARKS['cpu-shared']}."]
+    assert plots.draw(chart, "light").count(b"fill: #ffffff; stroke") == 1
 
 
 def test_digest_of_a_picture_differs_between_themes() -> None:

@@ -86,7 +86,7 @@ def test_published_tables_are_reproduced_from_records(model: str) -> None:
         header, *lines = table_of(measured(rows), rows[0]["scenario"])
         columns = [column_of(name) for name in header]
         quantities = [
-            name for name, kind in published.COLUMNS.items() if kind is float and name != "score_percent"
+            name for name, kind in published.TYPES.items() if kind is float and name != "score_percent"
         ]
         assert {name for name in quantities if rows[0][name] is not None} == {
             name for name in columns if name in quantities
