@@ -11,7 +11,7 @@ from fixtures.doctor import programs
 from fixtures.doctor.__main__ import run_check
 from fixtures.errors import InputError
 from fixtures.host import locks
-from fixtures.serve import container, wheels
+from fixtures.serve import command, wheels
 from fixtures.serve.launch import ServerSpec
 from tests.doctor.conftest import Docker
 from tests.helpers import project_file
@@ -118,7 +118,7 @@ def test_container_gets_gpu_by_nvidia_toolkit(
     fix: str,
 ) -> None:
     docker(about, ["NVIDIA_TRITON_SERVER_VERSION=24.10"])
-    monkeypatch.setattr(container, "CDI_FOLDERS", (tmp_path,))
+    monkeypatch.setattr(command, "CDI_FOLDERS", (tmp_path,))
     finding = programs.triton(IMAGE, "cuda")
     assert finding.state == ("problem" if fix else "ok")
     assert fix in finding.fix

@@ -63,7 +63,6 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
             image=image if SEEN["kind"] == "docker" else None,
             ready_s=1.0,
             load=load,
-            is_on_this_host=True,
             check_running=lambda: None,
         )
         SEEN["servers"] -= 1

@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError
-from fixtures.serve.container import prepare_image
+from fixtures.serve.command import prepare_image
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerSpec

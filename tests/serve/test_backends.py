@@ -105,10 +105,10 @@ def test_local_python_backend_finds_python_and_its_library(
     monkeypatch.setattr("fixtures.serve.wheels.libpython", lambda: Path("/of/python/lib"))
     monkeypatch.setenv("LD_LIBRARY_PATH", "/of/triton/lib")
     with_python, without = installed(tmp_path, "python"), installed(tmp_path / "native", "onnxruntime")
-    environment = server_environment(with_python, "cpu", tmp_path)
+    environment = server_environment(with_python, "cpu", tmp_path, {})
     assert environment["PATH"].split(":")[0] == str(Path(sys.executable).parent)
     assert environment["LD_LIBRARY_PATH"] == "/of/triton/lib:/of/python/lib", "the server's own come first"
-    environment = server_environment(without, "cpu", tmp_path)
+    environment = server_environment(without, "cpu", tmp_path, {})
     assert (environment["PATH"], environment["LD_LIBRARY_PATH"]) == (os.environ["PATH"], "/of/triton/lib")
 
 

@@ -21,7 +21,7 @@ def test_embedded_server_finds_shell_and_python_on_any_path(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", path)
-    server_path = server_environment(ServerSpec("embedded"), "cpu", tmp_path)["PATH"]
+    server_path = server_environment(ServerSpec("embedded"), "cpu", tmp_path, {})["PATH"]
     assert shutil.which("bash", path=server_path)
     assert shutil.which("python3", path=server_path) == str(Path(sys.executable).with_name("python3"))
 

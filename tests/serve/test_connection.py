@@ -29,7 +29,7 @@ from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.shared_memory import shared_region
 from fixtures.measure.verifying import ask_once
-from fixtures.serve import connection, launch
+from fixtures.serve import connection
 from fixtures.serve.as_found import list_models, load_model
 from fixtures.serve.connection import Access, HangsError, Timeouts, grpc_client, headers_in, wait_while_busy
 from fixtures.serve.launch import check_accepts_models, connect, serve
@@ -334,7 +334,7 @@ def encrypting(
     start = functools.partial(serve, ServerSpec("embedded"), models, log, device="cpu", key=None)
     with contextlib.ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
+            patch.setattr(connection, "grpc_client", functools.partial(grpc_client, access=access))
             server = stack.enter_context(start(options=options))
         yield dataclasses.replace(server, access=access)
 

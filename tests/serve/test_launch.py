@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
-from fixtures.serve import launch, wheels
+from fixtures.serve import command, launch, wheels
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import check_accepts_models, serve
 from fixtures.serve.server import Server
@@ -146,7 +146,7 @@ def test_taken_port_is_recognized_and_retried(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         taken = listener.getsockname()[1]
         attempts = [dataclasses.replace(free_ports(), **{name: taken}) for name in SERVICES]
-        monkeypatch.setattr(launch, "free_ports", attempts.pop)
+        monkeypatch.setattr(command, "free_ports", attempts.pop)
         with pytest.raises(ProofError), serve(EMBEDDED, models, tmp_path / "log", device="cpu"):
             pass
     assert attempts == []
@@ -161,7 +161,7 @@ def test_server_that_never_gets_ready_is_given_up(
     before = list(temporary.glob("*/runs/*"))
     used_ports = Ports(*(port_of(server, service) for service in SERVICES))
     if taken:
-        monkeypatch.setattr(launch, "free_ports", lambda: used_ports)
+        monkeypatch.setattr(command, "free_ports", lambda: used_ports)
     monkeypatch.setattr(launch, "READY_S", 1.0)
     program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
     with pytest.raises(ProofError, match="loading the world"):

@@ -16,9 +16,8 @@ import numpy as np
 import psutil
 import pytest
 
-from fixtures.serve import launch, wheels
-from fixtures.serve.command import Ports, free_ports
-from fixtures.serve.container import check_docker, container_process
+from fixtures.serve import command, wheels
+from fixtures.serve.command import Ports, check_docker, container_process, free_ports
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerSpec
 from tests.conftest import DOUBLING, MakeBuild
@@ -135,7 +134,7 @@ def test_container_starts_despite_taken_port(tmp_path: Path, monkeypatch: pytest
     with serve(SPEC, tmp_path / "models", tmp_path / "log", device="cpu") as first:
         http, grpc = (int(address.rpartition(":")[2]) for address in (str(first.http_address), first.address))
         attempts = iter([Ports(http, grpc, free_ports().metrics), free_ports()])
-        monkeypatch.setattr(launch, "free_ports", lambda: next(attempts))
+        monkeypatch.setattr(command, "free_ports", lambda: next(attempts))
         with serve(SPEC, tmp_path / "models", tmp_path / "log2", device="cpu") as second:
             assert second.is_live()
     assert containers() == []

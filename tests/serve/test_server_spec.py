@@ -74,9 +74,8 @@ def test_default_server_follows_environment_then_path_then_embedded(
     assert parse_server("embedded") == EMBEDDED
     variable = "TRITONPROOF_TRITON=/nowhere/triton"
     monkeypatch.setenv(*variable.split("="))
-    with pytest.raises(InputError, check=lambda error: error.where == variable) as raised:
+    with pytest.raises(InputError, check=lambda error: error.where == variable):
         parse_server(None)
-    assert "TRITONPROOF_TRITON=" in str(raised.value.fix), "the fix is the variable's"
 
 
 OPTIONS = Path(__file__).with_name("server_options.txt")

@@ -1,7 +1,7 @@
 """The suite finds the programs of the wheels, and names missing ones with a fix."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,14 +10,6 @@ import pytest
 from fixtures.errors import SetupError
 from fixtures.serve import wheels
 from tests.serve.programs import script
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> Iterator[None]:
-    """Each test searches for perf_analyzer anew."""
-    wheels.perf_analyzer.cache_clear()
-    yield
-    wheels.perf_analyzer.cache_clear()
 
 
 def configure(monkeypatch: pytest.MonkeyPatch, libdir: str | None) -> None:
