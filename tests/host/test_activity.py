@@ -14,7 +14,7 @@ import pytest
 from fixtures.host import activity, machine
 from fixtures.host.activity import GpuTime
 from fixtures.host.nvml import GpuHandle, gpu_handles, visible_gpus
-from fixtures.measure import marking, measurement
+from fixtures.measure import measurement
 from fixtures.serve.server import Server
 from tests.helpers import wait_until
 from tests.host.fake_nvml import Clock, Nvml, S, between, watched
@@ -71,7 +71,7 @@ def test_foreign_programs_on_gpu_are_counted(
     for opened_s, count in ((0.5, 2), (1.2, 1)):
         one = stretch(opened_s, roots=activity.own_root_processes(server_process))
         assert activity.count_strangers(one.readings) == count
-        assert [mark.code for mark in marking.marks_of_gpu([one])] == ["gpu-shared"]
+        assert [mark.code for mark in measurement.marks_of_gpu([one])] == ["gpu-shared"]
 
 
 def test_other_worker_of_a_run_is_not_foreign(
@@ -86,7 +86,7 @@ def test_other_worker_of_a_run_is_not_foreign(
 
 def test_unknown_own_process_reports_no_strangers(nvml: Nvml, stretch: Stretch) -> None:
     nvml.pids = lambda _handle: [1]
-    assert marking.marks_of_gpu([stretch(roots=(os.getpid(),))]) == []
+    assert measurement.marks_of_gpu([stretch(roots=(os.getpid(),))]) == []
     assert not stretch(roots=()).readings[0].strangers
 
 
@@ -146,7 +146,7 @@ def test_mig_instance_has_clocks_but_no_energy(nvml: Nvml, stretch: Stretch, vis
     assert use is not None
     assert (use.energy_j_per_1000, use.power_w) == (None, None)
     assert use.sm_clock_mhz == 1410
-    assert [mark.code for mark in marking.marks_of_gpu([one])] == ["gpu-throttled"]
+    assert [mark.code for mark in measurement.marks_of_gpu([one])] == ["gpu-throttled"]
 
 
 def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:

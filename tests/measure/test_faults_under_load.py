@@ -13,7 +13,8 @@ from msgspec import structs
 from fixtures.accuracy.compare_answers import AnswerLimits, expect
 from fixtures.measure.job import ExpectedAnswers, Job
 from fixtures.measure.load_data import input_data
-from fixtures.measure.verifying import ask_server, summed, verify
+from fixtures.measure.measurement import summed
+from fixtures.measure.verifying import ask_server, verify
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.record.schema import VerifiedAnswers

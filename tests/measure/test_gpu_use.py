@@ -14,7 +14,7 @@ from msgspec import structs
 
 from fixtures.host import activity
 from fixtures.host.activity import GpuTime
-from fixtures.measure import marking, measurement, sweep
+from fixtures.measure import measurement, sweep
 from fixtures.measure.measurement import load_entry
 from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
@@ -92,12 +92,12 @@ def test_power_and_heat_limits_count_as_throttling(nvml: Nvml, stretch: Stretch,
     of_event, of_throttle = (f"nvmlClocks{kind}Reason{name}" for kind in ("Event", "Throttle"))
     bit = int(getattr(NVML, of_event, None) or getattr(NVML, of_throttle))
     nvml.reasons = lambda now_s: bit if now_s < 1 else 0
-    marks = marking.marks_of_gpu([stretch()])
+    marks = measurement.marks_of_gpu([stretch()])
 
     assert [mark.code for mark in marks] == ["gpu-throttled"] * (name in THROTTLES)
     assert all("50%" in mark.text or "49%" in mark.text for mark in marks), "its share of the time"
     nvml.reasons = lambda now_s: bit if 1 < now_s < 1.03 else 0
-    assert marking.marks_of_gpu([stretch()]) == [], "but for a moment"
+    assert measurement.marks_of_gpu([stretch()]) == [], "but for a moment"
 
 
 def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.host.activity import CpuTime
-from fixtures.measure import marking, measurement
+from fixtures.measure import measurement
 from fixtures.measure.estimates import Steady
 from reports.record.schema import COMPONENTS, CpuUse
 from tests import examples
@@ -20,7 +20,7 @@ OUTSIDE = {"server_queue": 0.1, "server_compute_infer": 1.0, "network_server_sen
 def codes(use: CpuUse = WELL, concurrency: int = 16, **components: float) -> list[str]:
     """The marks of a request that spends most of its time in the server, but for the changes."""
     usual = {"server_queue": 3.0, "server_compute_infer": 6.0, "network_server_send_recv": 0.5}
-    marks = marking.marks_of_cpu(use, dict.fromkeys(COMPONENTS, 0.0) | usual | components, concurrency)
+    marks = measurement.marks_of_cpu(use, dict.fromkeys(COMPONENTS, 0.0) | usual | components, concurrency)
     return [mark.code for mark in marks]
 
 
@@ -98,10 +98,5 @@ def test_missed_schedule_is_marked(
     completed: tuple[float, ...], slip_ms: float, latency_ms: float, found: list[str]
 ) -> None:
     parts = [Steady(count, 1.0, np.ones(10), np.zeros(10), due=100) for count in completed]
-    marks = marking.marks_of_schedule(parts, slip_ms, examples.estimate(latency_ms))
+    marks = measurement.marks_of_schedule(parts, slip_ms, examples.estimate(latency_ms))
     assert [mark.code for mark in marks] == found
-
-
-def test_few_requests_are_marked() -> None:
-    assert marking.marks_of_requests(100, []) == []
-    assert [mark.code for mark in marking.marks_of_requests(99, [])] == ["few-requests"]

@@ -121,7 +121,8 @@ def test_damaged_run_is_repeated_and_noted(
 def test_run_delayed_by_load_is_still_measured(run: Take, generator: Generator) -> None:
     generator.plan("stopped", "stopped", "good")
     result = run()
-    assert (result.late_s, len(result.damaged)) == (pytest.approx(5.0), 1)
+    assert (result.timeline.closed - result.timeline.opened) / 1e9 > 5.0
+    assert len(result.damaged) == 1
 
 
 LONG_S = window_for(10 * LATENCY_MS / 1e3)

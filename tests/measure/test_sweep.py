@@ -180,6 +180,11 @@ def test_disturbed_run_marks_its_point(changes: dict[str, Any], code: str) -> No
     assert codes(one(generator, plan=PATIENT)) == [code]
 
 
+def test_few_requests_are_marked() -> None:
+    assert "few-requests" in codes(one(LoadGenerator(lambda _job, _number: 1500.0)))
+    assert "few-requests" not in codes(one(LoadGenerator()))
+
+
 @pytest.mark.parametrize("number", [0, 3], ids=["in its warm-up", "later"])
 def test_failing_point_leaves_the_others(number: int) -> None:
     def refuse(job: Job, run_number: int) -> float:

@@ -8,7 +8,8 @@ import pytest
 
 from fixtures.accuracy.compare_answers import Answer, AnswerLimits, expect
 from fixtures.measure.job import ExpectedAnswers
-from fixtures.measure.verifying import summed, verify, verifying
+from fixtures.measure.measurement import summed
+from fixtures.measure.verifying import verify, verifying
 from fixtures.spec import LoadPoint
 from tests import toy
 

@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from fixtures.measure import point_state
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
@@ -78,10 +77,8 @@ class QueueingServer(toy.LoadGenerator):
     def search(self, goal: Goal, budget_s: float = 3.0, space: Space = SPACE) -> Result:
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
-        bench = ServerBench(
-            goal, self.job_of, contextlib.nullcontext, plan, probe_pass=self.run_pass, run_pass=self.run_pass
-        )
-        return fastest.search(space, goal, bench)
+        bench = ServerBench(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)
+        return fastest.search(space, goal, bench.probe, bench.prove)
 
 
 def proven(verdict: Verdict, per_s: float) -> Proof:
@@ -90,5 +87,5 @@ def proven(verdict: Verdict, per_s: float) -> Proof:
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
     timelines = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
     state = PointState(Side(toy.job(candidate.ladder[0]), passes=tuple(map(toy.run_of, timelines))))
-    value, speeds = Estimate(per_s, per_s, per_s), point_state.speeds(state.current)
-    return Proof(OperatingPoint(candidate, 0), state, Estimate(1, 1, 1), value, verdict, speeds)
+    value = Estimate(per_s, per_s, per_s)
+    return Proof(OperatingPoint(candidate, 0), state, Estimate(1, 1, 1), value, verdict)

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from fixtures.measure.job import Job
+from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.point_state import PointState
 from fixtures.measure.stopping import MeasuringPlan
@@ -33,23 +33,26 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> ServerBen
         loaded.append(candidate)
         return toy.job(point, request_s=0.002)
 
-    plan, run_pass = MeasuringPlan(budget_s=2.0), generator.run_pass
-    return ServerBench(
-        Goal(7, 99), job_of, contextlib.nullcontext, plan, probe_pass=run_pass, run_pass=run_pass
-    )
+    plan = MeasuringPlan(budget_s=2.0)
+    return ServerBench(Goal(7, 99), job_of, contextlib.nullcontext, plan, run_pass=generator.run_pass)
 
 
 def test_answers_are_checked_only_in_proofs() -> None:
-    looking, proving = toy.LoadGenerator(), toy.LoadGenerator()
-    bench = dataclasses.replace(bench_of(looking, []), run_pass=proving.run_pass)
+    generator, jobs = toy.LoadGenerator(), list[Job]()
+
+    def run_pass(job: Job, window_s: float) -> GeneratorRun:
+        jobs.append(job)
+        return generator.run_pass(job, window_s)
+
+    bench = dataclasses.replace(bench_of(generator, []), run_pass=run_pass)
     candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
-
     bench.probe(candidate, candidate.ladder[3])
-    assert (len(looking.calls), len(proving.calls)) == (1, 0)
-
     bench.prove([OperatingPoint(candidate, 3)])
-    assert len(looking.calls) == 1
-    assert proving.calls
+
+    probe, *proof = jobs
+    assert not probe.verifies
+    assert proof
+    assert all(job.verifies for job in proof)
 
 
 def test_proof_runs_both_orders_and_spends_its_budget() -> None:
@@ -91,8 +94,8 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
             return Job(server, name, model, point, "system", data.below(server.scratch), 0.005)
 
         bench = ServerBench(goal, job_of, contextlib.nullcontext, plan)
-        result = fastest.search(ALONE, goal, bench)
-        bench.probe_pass(job_of(result.winner.operating_point.candidate, LoadPoint("online", 1, 8)), 1.0)
+        result = fastest.search(ALONE, goal, bench.probe, bench.prove)
+        bench.run_pass(job_of(result.winner.operating_point.candidate, LoadPoint("online", 1, 8)), 1.0)
 
     # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.
     service_s = 1 / timed_server.busy_rate_per_s(repository, name, last=300)

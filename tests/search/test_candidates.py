@@ -14,7 +14,6 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from fixtures.measure.estimates import Steady
 from fixtures.search import candidates, fastest
 from fixtures.search.candidates import Candidate, Goal, Space
-from fixtures.search.trials import next_to_decide
 from fixtures.spec import Deployment, Scenario
 from reports.record.schema import Estimate
 from tests.search.queueing import OWN, SPACE
@@ -38,30 +37,11 @@ def test_instances_are_limited_by_cores_and_device() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "level"),
-    [
-        (None, None, 4),  # the guess
-        (4, None, 5),
-        (8, None, 9),
-        (9, None, None),  # the top keeps the budget
-        (None, 3, 1),
-        (None, 1, 0),
-        (None, 0, None),
-        (5, 7, 6),
-        (6, 7, None),
-    ],
-)
-def test_level_to_decide_doubles_its_steps_and_then_bisects(
-    low: int | None, high: int | None, level: int | None
-) -> None:
-    assert next_to_decide(low, high, guess=4, top=9) == level
-
-
-@pytest.mark.parametrize(
     ("budget_ms", "delays_us"), [(0.05, [12]), (0.5, [100, 125]), (2, [100, 500]), (80, [100, 10_000])]
 )
 def test_queue_delays_are_below_budget(budget_ms: float, delays_us: list[int]) -> None:
-    assert candidates.queue_delays(Goal(budget_ms, 99)) == delays_us
+    proposals = candidates.variations(SPACE, Goal(budget_ms, 99), 1)
+    assert sorted({proposal.deployment.max_queue_delay_us for proposal in proposals}) == delays_us
 
 
 def test_user_settings_are_kept() -> None:
@@ -86,9 +66,12 @@ def test_verdict_follows_the_interval(low: float, value: float, high: float, ver
 
 
 @pytest.mark.parametrize(("requests", "verdict"), [(600, "not shown"), (700, "passed")])
-def test_requests_certify_an_open_interval(requests: int, verdict: str) -> None:
-    parts = [Steady(100.0, 1.0, np.full(requests, 6.0))]
-    assert fastest.latency_verdict(Estimate(6, 6, 6, open_above=True), parts, Goal(7, 99)) == verdict
+@pytest.mark.parametrize(("is_open", "goal"), [(True, Goal(7, 99)), (False, Goal(7, 99, "poisson"))])
+def test_requests_certify_an_open_interval_and_a_rate(
+    requests: int, verdict: str, is_open: bool, goal: Goal
+) -> None:
+    parts = [Steady(100.0, 1.0, np.full(requests, 6.0), due=100)]
+    assert fastest.latency_verdict(Estimate(6, 6, 6, open_above=is_open), parts, goal) == verdict
 
 
 HEAD = 'name: "detector"  # { not a bracket\nmax_batch_size: 8\n'

@@ -19,7 +19,7 @@ from fixtures.measure.point_state import PointState, Side
 from fixtures.search import candidates, fastest
 from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Result
-from fixtures.search.trials import OperatingPoint, Trial
+from fixtures.search.trials import OperatingPoint
 from fixtures.spec import LoadPoint
 from tests import toy
 from tests.search.queueing import ALONE, FRESH, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, proven
@@ -91,42 +91,9 @@ def test_budget_below_service_time_fails_without_search() -> None:
     assert all(point.request_rate_per_s is None for _, point, _ in server.calls)
 
 
-def of_latencies(*ms: float, due: int | None = None) -> Steady:
-    return Steady(float(len(ms)), 1.0, np.array(ms), due=due or len(ms))
-
-
-@pytest.mark.parametrize(
-    ("at_low", "at_high", "highest_kept"),
-    [
-        ([9.0] * 200, [11.0] * 200, 10),
-        ([9.0] * 200, [9.0] * 97 + [30.0] * 3, 10),
-        ([11.0] * 200, [12.0] * 200, None),
-    ],
-)
-def test_rate_passes_if_whole_interval_keeps_budget(
-    at_low: list[float], at_high: list[float], highest_kept: int | None
-) -> None:
-    candidate = Candidate("online", SPACE.own, fastest.ladder_of(1000, POISSON)[:20])
-    run_check: list[int] = []
-
-    def probe(_candidate: Candidate, point: LoadPoint) -> Steady:
-        run_check.append(candidate.ladder.index(point))
-        return of_latencies(*(at_low if run_check[-1] <= 10 else at_high))
-
-    trial = Trial(candidate, ((10, of_latencies(*at_low)),))
-    assert fastest.decide(trial, POISSON, 5.0, probe).highest_kept == highest_kept
-    assert len(set(run_check)) <= 6
-
-
 def test_rate_fails_once_server_falls_behind() -> None:
-    candidate = Candidate("online", SPACE.own, fastest.ladder_of(1000, POISSON)[:1])
-    behind = of_latencies(*[9.0] * 200, due=300)
-    assert (
-        fastest.decide(Trial(candidate, ((0, behind),)), POISSON, 5.0, lambda *_: behind).highest_kept is None
-    )
-
     server, point = QueueingServer(service_s=0.001), LoadPoint("online", 1, 0, 1200.0, "poisson")
-    candidate = dataclasses.replace(candidate, ladder=(point,))
+    candidate = Candidate("online", SPACE.own, (point,))
     runs = tuple(server.run_pass(server.job_of(candidate, point), 0.3) for _pass in range(6))
     state = PointState(Side(toy.job(point), passes=runs))
     result = fastest.proof_of(OperatingPoint(candidate, 0), state, Goal(10_000, 99, "poisson"))
@@ -160,7 +127,6 @@ class SimulatedBench:
     """Spread between passes of the logarithm of the speed."""
     enough: int = 800
     """Fewest requests of a proof; 662 certify a p99."""
-    patience_s: float = 6.0
     probes: list[tuple[Candidate, LoadPoint]] = field(default_factory=list)
     rates_per_s: list[float] = field(default_factory=list)
     """The rate of each look."""
@@ -198,7 +164,7 @@ class SimulatedBench:
         return Side(toy.job(point), passes=runs)
 
     def search(self, goal: Goal, space: Space = SPACE) -> Result:
-        return fastest.search(space, goal, self)
+        return fastest.search(space, goal, self.probe, self.prove)
 
     def throughput_per_s(self, choice: OperatingPoint) -> float:
         return 1e3 * choice.size / self.latency(choice.candidate, choice.size)
