@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fixtures.data import text_windows
+from fixtures.data import squad_v1
 from fixtures.models import bert, fastpitch, nnunet, resnet50, resnet50_tf
 from fixtures.spec import Arrays, Model, Samples
 from reports.record.per_sample import Part
@@ -69,7 +69,7 @@ def test_question_is_shown_with_accepted_and_given_answers() -> None:
     def pointing_at(word: int) -> dict[str, np.ndarray]:
         logits = np.zeros((len(samples), 128), np.float32)
         logits[0, window.first + window.words.index(word)] = 9.0
-        return dict(text_windows.best_positions(logits, logits))
+        return dict(squad_v1.best_positions(logits, logits))
 
     parts = texts(shown(model, samples, pointing_at(2), pointing_at(3)))
     assert (parts["Question"], parts["Accepted"]) == (

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fixtures.consistency import recorded
-from fixtures.data import brats, ljspeech, squad_v1, text_windows
+from fixtures.data import brats, ljspeech, squad_v1
 from fixtures.errors import InputError
 from fixtures.frameworks.onnx_files import read_interface
 from fixtures.frameworks.pytorch import read_checkpoint
@@ -116,7 +116,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "weights.pt": read_checkpoint,
     "weights.safetensors": read_checkpoint,
     "config.json": read_bert_config,
-    "vocab.txt": text_windows.read_vocabulary,
+    "vocab.txt": squad_v1.read_vocabulary,
     "dev-v1.1.json": squad_v1.read,
     "dataset.json": patients,
     "metadata.csv": lambda path: ljspeech.recordings(path.parent, "evaluation", 400),

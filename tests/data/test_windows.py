@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.data import text_windows
-from fixtures.data.text_windows import WindowSizes, prepare
+from fixtures.data import squad_v1
+from fixtures.data.squad_v1 import WindowSizes, prepare
 from fixtures.errors import InputError
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("hard_paragraphs.json").read_text())
@@ -56,8 +56,8 @@ def logits(kind: str, rows: int) -> np.ndarray:
 @pytest.mark.parametrize("kind", RECORDED["answers"])
 def test_answers_match_the_original_for_any_logits(kind: str) -> None:
     reading = prepare(ARTICLES, VOCABULARY, SMALL)
-    kept = text_windows.best_positions(*logits(kind, len(reading.windows)))
-    assert text_windows.predictions(kept, reading) == RECORDED["answers"][kind]
+    kept = squad_v1.best_positions(*logits(kind, len(reading.windows)))
+    assert squad_v1.predictions(kept, reading) == RECORDED["answers"][kind]
 
 
 def test_answer_keeps_spelling_of_paragraph() -> None:
@@ -71,7 +71,7 @@ def test_answer_keeps_spelling_of_paragraph() -> None:
         ("京", "a東京b", "京"),
         ("no", "no\u00a0break", "no\u00a0break"),  # the tokeniser drops the blank, so lengths differ
     ):
-        assert text_windows.project(normalised, original) == expected
+        assert squad_v1.project(normalised, original) == expected
 
 
 def test_spans_are_best_ordered_pair_within_length() -> None:
@@ -79,7 +79,7 @@ def test_spans_are_best_ordered_pair_within_length() -> None:
     starts, ends = generator.normal(0, 1, (2, 40, 128)).astype(np.float32)
     starts[0, 40:] += 9
     ends[0, :20] += 9
-    spans = text_windows.spans(text_windows.best_positions(starts, ends))
+    spans = squad_v1.spans(squad_v1.best_positions(starts, ends))
     assert spans[0].tolist() == [-1, -1], "every good end is before every good start"
     for start, end, chosen in zip(starts[1:], ends[1:], spans[1:], strict=True):
         a, b = ((-logits).argsort(kind="stable")[:20].tolist() for logits in (start, end))
@@ -101,7 +101,7 @@ def test_vocabulary_is_read_line_by_line(
     path = tmp_path / "vocab.txt"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
     if tokens:
-        assert text_windows.read_vocabulary(path) == tokens
+        assert squad_v1.read_vocabulary(path) == tokens
         return
     with pytest.raises(InputError, check=lambda error: error.where.startswith(str(path))):
-        text_windows.read_vocabulary(path)
+        squad_v1.read_vocabulary(path)
