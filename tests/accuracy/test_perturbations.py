@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fixtures.accuracy.outputs import floating_outputs
-from fixtures.accuracy.precision_cost import emulated_precision, least_cost
+from fixtures.accuracy.precision_cost import LEAST_COST, emulated_precision
 from fixtures.errors import AccuracyError
 from fixtures.formats import all_formats
 from fixtures.frameworks.pytorch import in_precision
@@ -203,7 +203,7 @@ def _effect(model: Model, right: Arrays, changed: Arrays, rounded: Arrays) -> fl
     def mean(answers: Arrays, name: str) -> float:
         return float(np.abs(answers[name] - right[name]).mean() / (np.abs(right[name]).mean() or 1.0))
 
-    return max(mean(changed, name) / least_cost(mean(rounded, name)) for name in names)
+    return max(mean(changed, name) / max(mean(rounded, name), LEAST_COST) for name in names)
 
 
 # --- the tests ----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tritonclient.utils import triton_to_np_dtype
 
-from fixtures.accuracy.conversations import compare_conversations
+from fixtures.consistency.repeat_checks import compare_conversations
 from fixtures.errors import ProofError
 from fixtures.serve.as_found import send_first_request
 from fixtures.serve.launch import serve

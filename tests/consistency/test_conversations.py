@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.accuracy.conversations import compare_conversations
+from fixtures.consistency.repeat_checks import compare_conversations
 from fixtures.errors import AccuracyError
 from fixtures.models import all_models
 from fixtures.serve.messages import Answers, Message
