@@ -5,9 +5,7 @@ from importlib import import_module
 import pytest
 
 _NAMES = (
-    "fixtures.plugin.options",
     "fixtures.plugin.collection",
-    "fixtures.plugin.run_fixtures",
     "fixtures.plugin.converting",
     "fixtures.plugin.recorder",
     "fixtures.plugin.output",

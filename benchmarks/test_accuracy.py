@@ -46,7 +46,8 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     ledger = evaluation.ledger
     assert ledger.same_answers is not None
     recorder.keep(evaluation.serving, accuracy=ledger, accuracy_missing=evaluation.missing)
-    recorder.keep_samples(evaluation.samples)
+    if evaluation.samples is not None:
+        recorder.keep_samples(evaluation.samples)
     recorder.show_figure("; ".join([*map(score_text, ledger.scores), same_answers_text(ledger.same_answers)]))
     if failures := ledger_failures(ledger):
         raise run.accuracy_error("; ".join(failures))

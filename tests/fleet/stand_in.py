@@ -69,5 +69,5 @@ def _record(item: pytest.Item) -> Path:
 
     record_file.update(fresh, results, change)
     path = files.path_of(fresh.case, results)
-    record_file.write_if_changed(path.with_suffix(files.CONFIG_SUFFIX), "name: ''\n")
+    record_file.write_beside(path.with_suffix(files.CONFIG_SUFFIX), b"name: ''\n")
     return path.relative_to(results)

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from fixtures.cases import cases_of
 from fixtures.host.targets import CPU
-from fixtures.plugin.fleet import keep, records_of, report_from
+from fixtures.plugin.fleet import records_of, report_from
 from fixtures.run import record_file
 from reports.record import files
 from reports.record.schema import Start
@@ -44,15 +44,6 @@ def test_node_gets_records_and_configurations_of_its_cases(tmp_path: Path) -> No
         path.with_suffix(".server.log").write_text("long")
 
     assert set(records_of([mine], tmp_path)) == {f"cpu/{mine}.json", f"cpu/{mine}{files.CONFIG_SUFFIX}"}
-
-
-def test_changes_of_a_node_are_applied_here(tmp_path: Path) -> None:
-    keep({"a40/case.json": b"old", "a40/gone": b"old"}, tmp_path)
-    keep({"a40/case.json": b"new", "a40/case.search/config.pbtxt": b"name", "a40/gone": None}, tmp_path)
-
-    paths = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
-    assert paths == {Path("a40/case.json"), Path("a40/case.search/config.pbtxt")}
-    assert (tmp_path / "a40" / "case.json").read_bytes() == b"new"
 
 
 TWIN = {"gpu_uuids": ("GPU-2",)}

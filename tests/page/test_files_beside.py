@@ -43,7 +43,7 @@ def test_worst_samples_are_shown_only_for_the_same_build(tmp_path: Path) -> None
 
 def test_configurations_are_shown_without_control_characters(tmp_path: Path) -> None:
     path = files.path_of(examples.record().case, tmp_path)
-    record_file.write_if_changed(path.with_suffix(files.CONFIG_SUFFIX), 'name: "\x1b[2Jown"')
+    record_file.write_beside(path.with_suffix(files.CONFIG_SUFFIX), b'name: "\x1b[2Jown"')
     name = record_file.write_config(path, 'name: "winner"')
 
     html = page_of(tmp_path, unmeasured(search=examples.search(config=name)))

@@ -49,7 +49,9 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     sample = Sample(EVIL, EVIL, (Part("text", EVIL, EVIL), Part("image", EVIL, f'"{EVIL}')))
     sample_scores = SampleScores(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
     per_sample.write(sample_scores, per_sample.path_of(record.case, tmp_path))
-    record_file.write_if_changed(files.path_of(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL)
+    record_file.write_beside(
+        files.path_of(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL.encode()
+    )
 
     whole = page_of(tmp_path, record)
 

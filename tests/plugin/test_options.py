@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.plugin.options import as_usage_errors, check_file, check_folder
+from fixtures.plugin.collection import as_usage_errors, check_file, check_folder
 from tests.helpers import WITHOUT, closed
 
 Capture = pytest.CaptureFixture[str]

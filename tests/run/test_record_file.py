@@ -189,12 +189,13 @@ def test_concurrent_writers_keep_all_results(tmp_path: Path) -> None:
     assert [file for file in tmp_path.glob("*/*") if file.suffix != ".lock"] == [path]
 
 
-def test_file_beside_record_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "case.pbtxt").write_bytes(b"\xff\xfe not UTF-8")
-
-    record_file.write_if_changed(tmp_path / "case.pbtxt", "name: 'own'")
-
-    assert (tmp_path / "case.pbtxt").read_text() == "name: 'own'"
+def test_file_beside_record_is_made_replaced_and_removed(tmp_path: Path) -> None:
+    file = tmp_path / "case.search" / "config.pbtxt"
+    for content in (b"\xff\xfe not UTF-8", b"name: 'own'"):
+        record_file.write_beside(file, content)
+        assert file.read_bytes() == content
+    record_file.write_beside(file, None)
+    assert not file.exists()
 
 
 def test_latest_given_price_is_kept_across_builds(tmp_path: Path) -> None:
