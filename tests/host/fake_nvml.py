@@ -44,7 +44,8 @@ class Nvml:
         self.pids: Callable[[str], list[int]] = lambda _handle: []
 
     def __getattribute__(self, name: str) -> Any:
-        if name.startswith("nvml") and name in self.refused:
+        # Without nvmlInit, NVML refuses all else.
+        if name.startswith("nvml") and {name, "nvmlInit"} & self.refused:
             return self._refuse
         return object.__getattribute__(self, name)
 
