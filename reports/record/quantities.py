@@ -14,12 +14,11 @@ FormatSpec = Callable[[float, int], str]
 NOTHING = "-"
 """Stands for a missing value."""
 NOT_SHOWN = "not shown"
-"""Stands for a value whose interval is too wide to show."""
 WIDEST_RATIO = 1.5
 """The largest quotient of upper and lower bound with which a ratio of speeds is shown. A wider interval does
 not tell a gain of a tenth from a loss of a quarter: 1.10 within a factor of 1.5 is 0.90 to 1.35."""
 TOO_WIDE = f"{NOT_SHOWN} (its interval is wider than a factor of {WIDEST_RATIO:g})"
-"""Stands for such a ratio in a sentence."""
+"""Stands for a ratio in a sentence, and NOT_SHOWN in a cell."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,6 @@ GIVEN_SHARE = Quantity("%", _AS_GIVEN, scale=100)
 CHANGE = Quantity("%", fixed(1), scale=100, signed=True)
 """A change, as a fraction of the value before."""
 HALF_WIDTH = Quantity("%", by_size((10, 0), (0, 1)), "lower", scale=100)
-"""Half the width of an interval over its value."""
 DURATION = Quantity("s", by_size((100, 0), (1, 1)), "lower")
 SIZE = Quantity("MiB", by_size((100, 0), (0, 1)), "lower")
 MEMORY = Quantity("MiB", by_size((100, 0), (0, 1)), "lower", scale=2**-20)
@@ -185,14 +183,10 @@ COST = Quantity("", significant(3), "lower")
 """Of a million inferences, in the currency of the price."""
 COUNT = Quantity("", fixed(0))
 SCORE = Quantity("%", _hundredths, "higher", scale=100)
-"""A metric of the task that is a fraction from 0 to 1."""
 ERROR = Quantity("", significant(4), "lower")
-"""A metric of the task that is an error."""
 SCORE_CHANGE = Quantity("points", fixed(2), "higher", scale=100, signed=True)
-"""A change of a score that is a fraction."""
 ERROR_CHANGE = Quantity("", significant(2), "lower", signed=True)
 AGREEMENT = Quantity("%", fixed(2), "higher", scale=100)
-"""The fraction of equal decisions."""
 RELATIVE_ERROR = Quantity("", significant(2), "lower")
 """The largest difference of an output, as a share of the spread between the samples of its column."""
 P_VALUE = Quantity("", significant(2))

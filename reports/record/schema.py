@@ -427,7 +427,7 @@ class WrongAnswer(Struct, frozen=True):
     output: Text
     """The output and the element that differs most: `OUTPUT__0[3]`."""
     expected: Text
-    """That element of the answer that it is held to, a text as it may not be finite; `given`: the server's."""
+    """That element of the answer that it is held to, as text: it may not be finite. `given`: the server's."""
     given: Text
 
 

@@ -1,6 +1,5 @@
 """All blocks of one case: its configuration, its load points, and what was measured beside them."""
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from reports.published import names_of
@@ -17,12 +16,11 @@ from reports.text.speed import search_paragraph, warm_up_text
 
 
 def case_section(record: Publishable) -> list[Block]:
-    if record.conversation is None:
-        sections = (scenario_section(record, "offline"), scenario_section(record, "online"))
-        return [*itertools.chain(*sections), *sections_beside_points(record)]
-    heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
-    conversation = f"{correctness.conversation_text(record.conversation)}."
-    return [heading, conversation, *sections_beside_points(record)]
+    blocks = [*scenario_section(record, "offline"), *scenario_section(record, "online")]
+    if record.conversation is not None:
+        heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
+        blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
+    return [*blocks, *sections_beside_points(record)]
 
 
 def sections_beside_points(record: Publishable) -> list[Block]:

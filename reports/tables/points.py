@@ -225,7 +225,6 @@ _COMPARISON: Sequence[Column[_PartOfPoint[schema.Comparison]]] = (
 
 
 def speed_cell(comparison: schema.Comparison) -> Cell:
-    """The speed over the other's."""
     return figure(RATIO, comparison.ratio, "interval", 1 - comparison.allowed_slowdown)
 
 

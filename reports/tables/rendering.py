@@ -19,26 +19,21 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from rich.console import Console
 
-_FORMULA = ("=", "+", "-", "@")
-"""The first characters of texts that a spreadsheet would compute."""
-
 # --- markdown ----------------------------------------------------------------------------------------------
 
 
 def markdown(blocks: Iterable[Block]) -> str:
-    return "\n\n".join(part for block in blocks if block for part in _markdown(block))
+    return "\n\n".join(_markdown(block) for block in blocks if block)
 
 
-def _markdown(block: Block) -> Iterator[str]:
+def _markdown(block: Block) -> str:
     if isinstance(block, Heading):
-        yield f"{'#' * block.level} {markdown_text(block.text)}"
-    elif isinstance(block, Bullets):
-        yield "\n".join(f"- {markdown_text(line)}" for line in block.lines)
-    elif isinstance(block, Table):
-        yield _grid(block)
-        yield from (part for notes_below in notes_below(block) for part in _markdown(notes_below))
-    else:
-        yield markdown_text(block)
+        return f"{'#' * block.level} {markdown_text(block.text)}"
+    if isinstance(block, Bullets):
+        return "\n".join(f"- {markdown_text(line)}" for line in block.lines)
+    if isinstance(block, Table):
+        return "\n\n".join([_grid(block), *map(_markdown, notes_below(block))])
+    return markdown_text(block)
 
 
 def notes_below(table: Table) -> list[Block]:
@@ -58,10 +53,8 @@ def _grid(table: Table) -> str:
 
 
 def _padded(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column[Any]]) -> list[str]:
-    return [
-        cell.rjust(width) if column.is_number else cell.ljust(width)
-        for cell, width, column in zip(cells, widths, columns, strict=True)
-    ]
+    sides = (">" if column.is_number else "<" for column in columns)
+    return [f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True)]
 
 
 # --- HTML --------------------------------------------------------------------------------------------------
@@ -117,7 +110,7 @@ def csv_text(frame: "pd.DataFrame") -> str:
 
     def cell(value: Any) -> Any:
         line = one_line(value) if isinstance(value, str) else value
-        return f"'{line}" if isinstance(line, str) and line.startswith(_FORMULA) else line
+        return f"'{line}" if isinstance(line, str) and line.startswith(("=", "+", "-", "@")) else line
 
     cells = frame.map(cell)
     cells.columns = [cell(name) for name in frame.columns]
