@@ -32,7 +32,7 @@ def strict_glob(folder: Path, pattern: str) -> list[Path]:
 
 def strict_walk(folder: Path, is_entered: Callable[[Path], bool] = lambda _folder: True) -> Iterator[Path]:
     """Everything below a folder, except behind links and in folders that `is_entered` excludes; nothing if
-    there is no such folder. Raises PermissionError as `matching` does."""
+    there is no such folder. Raises PermissionError as `strict_glob` does."""
     pending = [folder]
     while pending:
         for entry in _entries(pending.pop()):
@@ -109,10 +109,9 @@ def sha256(file: BinaryIO) -> bytes:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write `content` so that a reader sees the whole old file or the whole new one, even after a kill.
-
-    The new file keeps the old one's permissions, and its owner if the process may give files away. Raises an
-    OSError that names `path`, also if anything but a regular file is there."""
+    """Write `content` so that a reader sees the whole old file or the whole new one, even after a kill. It
+    keeps the old one's permissions, and its owner if the process may give files away. Raises an OSError that
+    names `path`, also if anything but a regular file is there."""
     make_folder(path.parent)
     with errors_naming(path):
         old = path.lstat() if os.path.lexists(path) else None
@@ -149,8 +148,7 @@ def write_user_file(path: Path, content: bytes) -> None:
 
 
 def stands_for_another(path: Path) -> bool:
-    """Whether a path stands for another file, as /dev/stdout does for the one that a shell redirects to:
-    write to it, but never replace it."""
+    """Whether a path stands for another file, as /dev/stdout does: write to it, but never replace it."""
     return os.path.realpath(path.parent).startswith(("/dev", "/proc"))
 
 

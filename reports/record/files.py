@@ -118,10 +118,8 @@ def read_given(path: Path, argument: Path) -> Record:
     record = read(path, folder)
     expected = path_of(record.case, argument)
     if folder is not None and path not in (expected, argument / expected.name):
-        raise RecordError(
-            f"{path_text(path)}: holds the case whose file is {expected}. Give it that name, or take it out "
-            "of the folder."
-        )
+        fix = "Give it that name, or take it out of the folder"
+        raise RecordError(f"{path_text(path)}: holds the case whose file is {expected}. {fix}.")
     return record
 
 
@@ -171,11 +169,10 @@ def _without_names(part: Any) -> Any:
         return structs.replace(part, host="", gpu_uuids=())
     if isinstance(part, tuple):
         return tuple(map(_without_names, part))
-    if not isinstance(part, Struct):
-        return part
-    return structs.replace(
-        part, **{name: _without_names(getattr(part, name)) for name in part.__struct_fields__}
-    )
+    if isinstance(part, Struct):
+        fields = {name: _without_names(getattr(part, name)) for name in part.__struct_fields__}
+        return structs.replace(part, **fields)
+    return part
 
 
 # --- what the parts of a record satisfy together, so that outputs may look up and divide without checks -----

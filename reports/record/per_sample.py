@@ -57,8 +57,7 @@ def write(samples: SampleScores, path: Path) -> None:
 
 
 def read(path: Path, folder: Path | None = None) -> SampleScores:
-    """Read a file in or below the record's `folder`, by default the file's own. Raises files.RecordError,
-    which names the file and the key, if it is incomplete."""
+    """Read a file in or below `folder`, by default its own. Raises RecordError if it is incomplete."""
     samples = files.parse(SampleScores, path, folder)
     for metric, stages in samples.scores.items():
         for stage, scores in stages.items():

@@ -24,7 +24,6 @@ def speed_of_pass(throughput_per_s: float, mean_latency: float, request_rate_per
 
 def paired_ratio(speeds: Speeds, reference: Speeds, confidence: float = CONFIDENCE) -> Estimate:
     """The ratio of speeds that were measured in pairs, with an interval that assumes no distribution.
-
     Chance decides which side of a pair comes first, so the differences of the logarithms are symmetric about
     the true ratio's logarithm, whatever the noise, and signed ranks apply: the Hodges-Lehmann estimate is the
     median of the means of all pairs of differences, and its interval is Wilcoxon's (Hollander and Wolfe,

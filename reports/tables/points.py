@@ -231,8 +231,7 @@ def p99_cell(comparison: schema.Comparison) -> Cell:
 
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
-    """A row for each load point compared with another build. A case that hides its speed shows the reason as
-    its verdict, and no ratio."""
+    """A row for each load point compared with another build, also for a case that hides its speed."""
     rows = [
         _PartOfPoint(record, load, load.comparison)
         for record in records

@@ -1,7 +1,5 @@
-"""Renders tables, and the text between them, as markdown, HTML and CSV and for a terminal.
-
-This module escapes all text, whatever its origin, once. Functions import pandas, rich and markdown-it-py.
-"""
+"""Renders tables, and the text between them, as markdown, HTML and CSV and for a terminal. All text, whatever
+its origin, is escaped here, once."""
 
 import dataclasses
 import functools
@@ -87,8 +85,7 @@ def _parser() -> "MarkdownIt":
 
 
 def as_csv(blocks: Iterable[Block]) -> str:
-    """All tables below each other, with the headings above each in the first column. A figure has its bounds
-    beside it."""
+    """All tables below each other, after the headings above each. A figure has its bounds beside it."""
     import pandas as pd
 
     rows = []

@@ -1,5 +1,4 @@
-"""A soak in sentences and as a table: what grows, by how much, how soon it uses 1 GiB more, and whether speed
-drops."""
+"""A soak in sentences and as a table: what grows, how soon it uses 1 GiB more, and whether speed drops."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -33,8 +32,7 @@ def unknown(soak: Soak, per: str) -> list[str]:
 
 def soak_text(soak: Soak) -> str:
     """The result of a soak that found no leak, beside its test's outcome: `no leak in 312,000 requests in
-    600 s, and 24 loadings; memory of the server 2.1 B a request (-0.6 to 4.8); speed at the end over the
-    beginning 1.01 (0.99 to 1.03)`."""
+    600 s, and 24 loadings; memory of the server 2.1 B a request (-0.6 to 4.8); ...`."""
     memory = [
         f"{resource.what} {_growth_text(resource)}"
         for resource in soak.growth

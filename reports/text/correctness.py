@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from reports.record import schema
 from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR, Quantity
 
-# --- conversion and scores ---
-
 
 def main_score(record: schema.Record) -> schema.Score | None:
     """The score that tables show; None without a measured metric of the task."""
@@ -168,9 +166,6 @@ def metric_text(score: schema.Score, value: float) -> str:
     return METRICS[score.better].text(value)
 
 
-# --- answers ---
-
-
 def wrong_answers_text(load: schema.Load | schema.Soak) -> str:
     """The wrong answers of a load point; empty if there are none, or none was checked."""
     answers = load.answers
@@ -242,9 +237,6 @@ def difference_text(same: schema.SameAnswers) -> str:
     if same.relative_difference is not None:
         return f"{RELATIVE_ERROR.text(same.relative_difference)} of the spread"
     return f"{AGREEMENT.text(1 - same.agreement)} of the elements"
-
-
-# --- gates ---
 
 
 def gate_text(gate: schema.AnswerGate) -> str:

@@ -113,8 +113,7 @@ def days_text(times: Iterable[str]) -> str:
 
 
 def measured_text(records: Sequence[Record]) -> str:
-    """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`, as far as known, the
-    earliest run first."""
+    """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`, as far as known."""
     values = [getattr(record, name) for record in records for name in record.__struct_fields__]
     results = itertools.chain(*(value if isinstance(value, tuple) else (value,) for value in values))
     known = {result.origin for result in results if getattr(result, "origin", None)}

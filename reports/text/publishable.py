@@ -33,8 +33,7 @@ class Publishable(Record, frozen=True):
     no_winner: str = ""
     """The reason why a search's winner is hidden, with all its figures; empty if it is shown."""
     hidden: tuple[Load, ...] = ()
-    """The load points that are not shown, without their speeds: their settings and how many answers were
-    measured."""
+    """The load points that are not shown, without their speeds: settings, and how much was measured."""
 
 
 def name_of(record: Record) -> str:

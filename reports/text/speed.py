@@ -63,8 +63,7 @@ def best_load(record: Publishable) -> schema.Load | None:
 
 
 def reference_names(records: Sequence[Publishable]) -> list[str]:
-    """The reference formats of cases as a reader knows them, `ONNX, TensorRT FP16`; the id of a case outside
-    the records."""
+    """The cases' reference formats as a reader knows them, or the ids of those outside the records."""
     names = {name_of(record): f"{format_text(record)} {record.case.precision.upper()}" for record in records}
     references = (beside.reference for record in records if (beside := format_comparison(record)))
     return list(dict.fromkeys(names.get(reference, reference) for reference in references))
@@ -209,8 +208,7 @@ def no_winner_text(search: schema.Search) -> str:
 
 
 def _configuration_text(search: schema.Search) -> str:
-    """The load point, and the settings that a search varies; static batching has neither preferred sizes nor
-    a delay."""
+    """The load point, and the settings that a search varies; static batching has no sizes and no delay."""
     load, deployment = search.load, search.deployment
     instances = counted(deployment.instances, "instance")
     if load.scenario == "offline":
