@@ -66,17 +66,12 @@ def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader
     """Open a regular file in or below the record's `folder`, by default the file's own. Symbolic links may
     lead to the folder, but not further down. An OSError says what else is there."""
     folder = folder or path.parent
-    try:
-        real = Path(os.path.realpath(folder), path.relative_to(folder))
-        # Check before opening: a pipe would block, and opening a device may have effects.
-        if not stat.S_ISREG(real.lstat().st_mode) or os.path.realpath(real) != str(real):
-            message = "it is no regular file, or lies behind a symbolic link. Put the file itself there"
-            raise OSError(errno.ELOOP, message, str(path))
-        file = real.open("rb")
-    except PermissionError as error:
-        message = f"{error.strerror}. Let this user read it, and enter the folders around it"
-        raise PermissionError(error.errno, message, str(path)) from error
-    with file:
+    real = Path(os.path.realpath(folder), path.relative_to(folder))
+    # Check before opening: a pipe would block, and opening a device may have effects.
+    if not stat.S_ISREG(real.lstat().st_mode) or os.path.realpath(real) != str(real):
+        message = "it is no regular file, or lies behind a symbolic link. Put the file itself there"
+        raise OSError(errno.ELOOP, message, str(path))
+    with real.open("rb") as file:
         yield file
 
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import structs
 
 from reports.record import disk, schema
+from reports.record.commands import with_fix
 from reports.record.quantities import RATIO
 from reports.record.sanitize import cut, one_line, path_text, visible
 from reports.record.schema import LONGEST_TEXT, Case, Machine, Origin, Record, Struct, case_id
@@ -80,7 +81,7 @@ def parse(
     try:
         return msgspec.json.decode(disk.content(path, folder, largest_bytes), type=kind)
     except OSError as error:
-        raise RecordError(f"{path_text(path)}: cannot be read: {error.strerror}") from error
+        raise RecordError(with_fix(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 500)
         fix = "Use the tritonproof that wrote it, or delete it and measure the case again."

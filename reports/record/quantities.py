@@ -118,19 +118,15 @@ def significant(digits: int) -> FormatSpec:
     return lambda _value, extra: f".{digits + extra}g"
 
 
-def by_size(*steps: tuple[float, int]) -> FormatSpec:
-    """The decimals of the first step whose least value is reached; below all, two significant digits."""
+def by_size(*steps: tuple[float, int], digits: int = 2) -> FormatSpec:
+    """The decimals of the first step whose least value is reached; below all, so many significant digits."""
 
     def spec(value: float, extra: int) -> str:
-        below_all = max(0, 1 - math.floor(math.log10(value))) if value else 0
+        below_all = max(0, digits - 1 - math.floor(math.log10(value))) if value else 0
         decimals = next((decimals for least, decimals in steps if value >= least), below_all)
         return f".{decimals + extra}f"
 
     return spec
-
-
-def _tenths_from_ten(value: float, extra: int) -> str:
-    return f".{1 + extra}f" if value >= 10 else f".{3 + extra}g"
 
 
 def _hundredths(value: float, extra: int) -> str:
@@ -142,7 +138,7 @@ def _hundredths(value: float, extra: int) -> str:
 _AS_GIVEN = significant(6)
 """For figures that a person typed: adds no digit."""
 
-THROUGHPUT = Quantity("infer/s", _tenths_from_ten, "higher")
+THROUGHPUT = Quantity("infer/s", by_size((10, 1), digits=3), "higher")
 """One decimal, as in NVIDIA's tables."""
 LATENCY = Quantity("ms", fixed(3), "lower")
 """To the microsecond, the resolution of the load generator's clock."""

@@ -38,7 +38,7 @@ def figure(
     *apart_from: float,
     with_unit: bool = False,
 ) -> Cell:
-    """The cell of a figure, with the digits that tell it apart from others; `with_unit` if no title has it."""
+    """The cell of a figure, with digits that tell it apart from others, and its unit if no title has it."""
     if taken is None:
         return Cell(NOTHING)
     if not isinstance(taken, Estimate):

@@ -3,13 +3,11 @@ so that no other module has to decide again."""
 
 import functools
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import structs
 
-from reports.record import files
 from reports.record.quantities import LATENCY_BUDGET, NOT_SHOWN
 from reports.record.schema import SPEED, Estimate, Load, Record, Search, Soak, Struct, case_id
 from reports.text import correctness
@@ -77,11 +75,6 @@ def _speeds(part: type[Struct]) -> Mapping[str, Any]:
         for field in structs.fields(part)
         if SPEED in getattr(hints[field.name], "__metadata__", ())
     }
-
-
-def read_all(results: Path) -> list[Publishable]:
-    """Every record below a results folder as a reader may see it; raises RecordError."""
-    return [publishable(record) for record in files.read_folder(results).values()]
 
 
 def _why_no_speed(record: Record) -> str:
