@@ -5,6 +5,7 @@ import contextlib
 import errno
 import hashlib
 import io
+import itertools
 import os
 import re
 import stat
@@ -24,9 +25,8 @@ def strict_glob(folder: Path, pattern: str) -> list[Path]:
     folder. Raises PermissionError, which names the folder, if this user may not list one."""
     paths = [folder]
     for part in pattern.split("/"):
-        paths = [
-            path / entry.name for path in paths for entry in _entries(path) if fnmatchcase(entry.name, part)
-        ]
+        entries = itertools.chain(*map(_entries, paths))
+        paths = [Path(entry.path) for entry in entries if fnmatchcase(entry.name, part)]
     return sorted(paths)
 
 

@@ -62,10 +62,9 @@ def read(path: Path, folder: Path | None = None) -> SampleScores:
     for metric, stages in samples.scores.items():
         for stage, scores in stages.items():
             if stage not in STAGES or len(scores) != len(samples.ids):
-                raise files.RecordError(
-                    f"{path}: scores.{metric}.{stage}: {len(scores)} scores for {len(samples.ids)} samples, "
-                    f"by one of the stages {', '.join(STAGES)}. Delete the file and measure the case again."
-                )
+                problem = f"no score of each sample after one of the stages {', '.join(STAGES)}"
+                fix = "Delete the file and measure the case again"
+                raise files.RecordError(f"{path}: scores.{metric}.{stage}: {problem}. {fix}.")
     return samples
 
 

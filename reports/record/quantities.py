@@ -53,13 +53,11 @@ class Quantity:
 
     def cell_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
         """`12.3 (11.9 to 12.8)`, `12.3 (11.9 or more)` or `not shown`, with digits as `apart` has them."""
-        return self._with_interval(estimate, apart_from, "", "") if self.is_shown(estimate) else NOT_SHOWN
+        return self._with_interval(estimate, apart_from, with_unit=False)
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
         """`12.3 ms (11.9 to 12.8)`, with thousands separators; or TOO_WIDE."""
-        return (
-            self._with_interval(estimate, apart_from, ",", self.unit) if self.is_shown(estimate) else TOO_WIDE
-        )
+        return self._with_interval(estimate, apart_from, with_unit=True)
 
     def cell_with_half_width(self, estimate: Estimate) -> str:
         """The figure with half the width of its interval: `2080.9 ± 5.1 %`, or `± -` at a value of zero."""
@@ -75,15 +73,15 @@ class Quantity:
         first, second = (f"{self._written(value, spec, ',')} {self.unit}".rstrip() for value in (one, other))
         return first, second
 
-    def _with_interval(
-        self, estimate: Estimate, apart_from: Sequence[float], thousands: str, unit: str
-    ) -> str:
+    def _with_interval(self, estimate: Estimate, apart_from: Sequence[float], *, with_unit: bool) -> str:
+        if not self.is_shown(estimate):
+            return TOO_WIDE if with_unit else NOT_SHOWN
         bounds = (estimate.value, estimate.low, estimate.high)
         different = {estimate.low, estimate.high, *apart_from} if apart_from else set()
         spec = self._telling_spec(estimate.value, different)
-        value, low, high = (self._written(bound, spec, thousands) for bound in bounds)
+        value, low, high = (self._written(bound, spec, "," * with_unit) for bound in bounds)
         interval = f"({low} or more)" if estimate.open_above else f"({low} to {high})"
-        return " ".join(filter(None, (value, unit, interval)))
+        return " ".join(filter(None, (value, self.unit * with_unit, interval)))
 
     def _telling_spec(self, value: float, different: Set[float]) -> str:
         """The format of `value`, with enough extra digits that different values look different."""

@@ -106,10 +106,8 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
     )
     published, served_by = names_of(record.case.model, scenario), ""
     if serving:
-        served_by = (
-            f"{serving.kind} server, {phrases.server_name(serving.triton)}, {serving.backend} backend, "
-            f"shared memory: {serving.shared_memory}"
-        )
+        server = f"{serving.kind} server, {phrases.server_name(serving.triton)}, {serving.backend} backend"
+        served_by = f"{server}, shared memory: {serving.shared_memory}"
     measured = (record.updated.partition("T")[0], phrases.measured_text([record]))
     lines = [
         ("Case", f"`{name_of(record)}`"),
@@ -250,12 +248,10 @@ def accuracy_blocks(record: Record) -> list[Block]:
     elif conversion is None:
         blocks.append("The converted model was not compared with the framework.")
     else:
-        verdict = "passed" if conversion.passed else "failed"
-        blocks += [
-            f"Converted model in process against the framework, on {COUNT.text(conversion.samples)} samples: "
-            f"{correctness.conversion_text(conversion)}; {verdict}.",
-            _outputs_table("the framework's", conversion.outputs),
-        ]
+        verdict = f"{correctness.conversion_text(conversion)}; {'passed' if conversion.passed else 'failed'}"
+        on = f"on {COUNT.text(conversion.samples)} samples"
+        blocks.append(f"Converted model in process against the framework, {on}: {verdict}.")
+        blocks.append(_outputs_table("the framework's", conversion.outputs))
     if record.conversation is not None:
         blocks.append(f"{correctness.conversation_text(record.conversation)}.")
     if accuracy is None or record.accuracy_missing:

@@ -6,7 +6,7 @@ import functools
 import io
 import itertools
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reports.record.sanitize import markdown_text, one_line, plain
@@ -42,10 +42,8 @@ def notes_below(table: Table) -> list[Block]:
 def _grid(table: Table) -> str:
     lines = [[markdown_text(cell) for cell in line] for line in (table.titles, *table.texts)]
     widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
-    rule = [
-        "-" * (width - 1) + (":" if column.is_number else "-")
-        for width, column in zip(widths, table.columns, strict=True)
-    ]
+    ends = (":" if column.is_number else "-" for column in table.columns)
+    rule = ["-" * (width - 1) + end for width, end in zip(widths, ends, strict=True)]
     titles, *rows = (_padded(line, widths, table.columns) for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in (titles, rule, *rows))
 
@@ -158,10 +156,8 @@ def _width(table: Table) -> int:
 
 def _show_wide(table: Table, console: "Console") -> None:
     is_main = [column.narrow is not None for column in table.columns]
-    main = [
-        dataclasses.replace(column, title=column.narrow or "")
-        for column in itertools.compress(table.columns, is_main)
-    ]
+    columns = itertools.compress(table.columns, is_main)
+    main = [dataclasses.replace(column, title=column.narrow or "") for column in columns]
     rows = [dataclasses.replace(row, cells=[*itertools.compress(row.cells, is_main)]) for row in table.rows]
     lines = _lines(dataclasses.replace(table, columns=main, rows=rows)) if main else []
     if lines and max(map(len, lines)) <= console.width:
@@ -195,11 +191,7 @@ def _lines(table: Table) -> list[str]:
 
 # --- any form ----------------------------------------------------------------------------------------------
 
-RENDERINGS: Mapping[str, Callable[[Sequence[Block]], str]] = {
-    "markdown": markdown,
-    "html": html,
-    "csv": as_csv,
-}
+RENDERINGS = {"markdown": markdown, "html": html, "csv": as_csv}
 
 
 def print_as(form: str, blocks: Sequence[Block]) -> None:

@@ -111,12 +111,10 @@ def soak_section(record: Publishable) -> list[Block]:
         return []
     how = "nothing was watched"
     if soak.growth:
-        levels = " or ".join(
-            dict.fromkeys(GIVEN_SHARE.text(growth.slope.confidence) for growth in soak.growth)
-        )
+        levels = dict.fromkeys(GIVEN_SHARE.text(growth.slope.confidence) for growth in soak.growth)
         how = (
-            "what was used is read between passes, with no request in flight; growth is of the second half "
-            f"of the requests, of the last two thirds of the loadings, with its {levels} interval"
+            "what was used is read between passes, with no request in flight; growth is of the second half of"
+            f" the requests, of the last two thirds of the loadings, with its {' or '.join(levels)} interval"
         )
     length = f"{phrases.full_point_text(soak)}: {_length_text(soak)}"
     sentences = map(phrases.sentence, (length, how, _speed_text(soak), *soak.not_watched))

@@ -70,22 +70,18 @@ def _without_speed(part: _Part) -> _Part:
 def _speeds(part: type[Struct]) -> Mapping[str, Any]:
     """The default of each field that is marked as a speed."""
     hints = get_type_hints(part, include_extras=True)
-    return {
-        field.name: field.default
-        for field in structs.fields(part)
-        if SPEED in getattr(hints[field.name], "__metadata__", ())
-    }
+    marked = {name for name, hint in hints.items() if SPEED in getattr(hint, "__metadata__", ())}
+    return {field.name: field.default for field in structs.fields(part) if field.name in marked}
 
 
 def _why_no_speed(record: Record) -> str:
-    failures = _failures(record)
+    failures = [f"{failure.stage} failed: {failure.what}" for failure in record.failures]
+    failures = failures or _failures(record)
     return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
 
 
 def _failures(record: Record) -> list[str]:
-    """The reasons to hide a record's speed, as parts of a sentence."""
-    if record.failures:
-        return [f"{failure.stage} failed: {failure.what}" for failure in record.failures]
+    """What was measured that hides the record's speed, as parts of a sentence."""
     failures: list[str] = []
     if not record.build.as_found:
         failures += filter(None, [correctness.conversion_failure(record.conversion)])

@@ -131,10 +131,8 @@ def version_note(record: schema.Record) -> str:
         # Equal, or one extends the other: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0.
         short, long = sorted((in_server, in_process), key=len)
         if "unknown" in long or not (long == short or long.startswith((f"{short}.", f"{short}+"))):
-            notes.append(
-                f"The ratio may hold the difference of two versions of {label} too: {in_server} in the "
-                f"server, {in_process} in process."
-            )
+            versions = f"{in_server} in the server, {in_process} in process"
+            notes.append(f"The ratio may hold the difference of two versions of {label} too: {versions}.")
     return " ".join(notes)
 
 
