@@ -30,7 +30,7 @@ from reports.tables.rendering import RENDERINGS, csv_text, print_as
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block, Heading
 from reports.text.phrases import counted
-from reports.text.publishable import Publishable, name_of, publishable, read_all
+from reports.text.publishable import Publishable, name_of, publishable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _chosen(options: argparse.Namespace) -> list[Publishable]:
     """The records that the options select. Raises RecordError if any in the folder is unreadable, UsageError
     if there is no record to show."""
-    records = read_all(options.results)
+    records = [publishable(record) for record in files.read_folder(options.results).values()]
     if not records:
         raise UsageError(f"{options.results}: no records (TARGET/CASE.json). Measure some: {commands.run()}")
     chosen = [record for record in records if options.k in name_of(record)]

@@ -14,8 +14,6 @@ from reports.record.sanitize import one_line, path_text, quoted, visible
 
 IS_INSTALLED = (Path(__file__).resolve().parents[3] / "pytest_plugin.py").is_file()
 """Whether this is the installed package, whose folder suite/ contains the tree, and not a checkout."""
-_CUDA_12_INDEX = "https://download.pytorch.org/whl/cu126"
-"""PyTorch for CUDA 12 is not on PyPI: see tox.ini."""
 
 
 def run(options: str = "") -> str:
@@ -49,7 +47,8 @@ def packages(environment: str = "benchmarks", *, anew: bool = False) -> str:
     extras = ["models", f"gpu{cuda12}" if "gpu" in factors else "cpu"]
     if "trt" in factors:
         extras.append(f"trt{cuda12}")
-    index = f" --extra-index-url {_CUDA_12_INDEX}" if cuda12 else ""
+    # PyTorch for CUDA 12 is not on PyPI: see tox.ini.
+    index = " --extra-index-url https://download.pytorch.org/whl/cu126" if cuda12 else ""
     return f"{install(','.join(extras))}{index}{' in a new environment' * anew}"
 
 
@@ -61,8 +60,7 @@ def as_typed(path: Path) -> str:
 INPUT = 4
 """Exit status: an argument, a file or a folder cannot be used. A pytest run uses the same status."""
 UNREADABLE = 6
-"""Exit status: some records of a run are unreadable, and the others were shown. Those below take
-precedence."""
+"""Exit status: some records are unreadable, and the others were shown. Those below take precedence."""
 SPEED, INFRASTRUCTURE, ACCURACY = 10, 11, 12
 """Exit statuses: something is too slow, is broken or leaks, or is wrong."""
 

@@ -5,6 +5,7 @@ import contextlib
 import errno
 import hashlib
 import io
+import itertools
 import os
 import re
 import stat
@@ -24,15 +25,14 @@ def strict_glob(folder: Path, pattern: str) -> list[Path]:
     folder. Raises PermissionError, which names the folder, if this user may not list one."""
     paths = [folder]
     for part in pattern.split("/"):
-        paths = [
-            path / entry.name for path in paths for entry in _entries(path) if fnmatchcase(entry.name, part)
-        ]
+        entries = itertools.chain(*map(_entries, paths))
+        paths = [Path(entry.path) for entry in entries if fnmatchcase(entry.name, part)]
     return sorted(paths)
 
 
 def strict_walk(folder: Path, is_entered: Callable[[Path], bool] = lambda _folder: True) -> Iterator[Path]:
     """Everything below a folder, except behind links and in folders that `is_entered` excludes; nothing if
-    there is no such folder. Raises PermissionError as `matching` does."""
+    there is no such folder. Raises PermissionError as `strict_glob` does."""
     pending = [folder]
     while pending:
         for entry in _entries(pending.pop()):
@@ -66,17 +66,12 @@ def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader
     """Open a regular file in or below the record's `folder`, by default the file's own. Symbolic links may
     lead to the folder, but not further down. An OSError says what else is there."""
     folder = folder or path.parent
-    try:
-        real = Path(os.path.realpath(folder), path.relative_to(folder))
-        # Check before opening: a pipe would block, and opening a device may have effects.
-        if not stat.S_ISREG(real.lstat().st_mode) or os.path.realpath(real) != str(real):
-            message = "it is no regular file, or lies behind a symbolic link. Put the file itself there"
-            raise OSError(errno.ELOOP, message, str(path))
-        file = real.open("rb")
-    except PermissionError as error:
-        message = f"{error.strerror}. Let this user read it, and enter the folders around it"
-        raise PermissionError(error.errno, message, str(path)) from error
-    with file:
+    real = Path(os.path.realpath(folder), path.relative_to(folder))
+    # Check before opening: a pipe would block, and opening a device may have effects.
+    if not stat.S_ISREG(real.lstat().st_mode) or os.path.realpath(real) != str(real):
+        message = "it is no regular file, or lies behind a symbolic link. Put the file itself there"
+        raise OSError(errno.ELOOP, message, str(path))
+    with real.open("rb") as file:
         yield file
 
 
@@ -109,10 +104,9 @@ def sha256(file: BinaryIO) -> bytes:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write `content` so that a reader sees the whole old file or the whole new one, even after a kill.
-
-    The new file keeps the old one's permissions, and its owner if the process may give files away. Raises an
-    OSError that names `path`, also if anything but a regular file is there."""
+    """Write `content` so that a reader sees the whole old file or the whole new one, even after a kill. It
+    keeps the old one's permissions, and its owner if the process may give files away. Raises an OSError that
+    names `path`, also if anything but a regular file is there."""
     make_folder(path.parent)
     with errors_naming(path):
         old = path.lstat() if os.path.lexists(path) else None
@@ -149,8 +143,7 @@ def write_user_file(path: Path, content: bytes) -> None:
 
 
 def stands_for_another(path: Path) -> bool:
-    """Whether a path stands for another file, as /dev/stdout does for the one that a shell redirects to:
-    write to it, but never replace it."""
+    """Whether a path stands for another file, as /dev/stdout does: write to it, but never replace it."""
     return os.path.realpath(path.parent).startswith(("/dev", "/proc"))
 
 

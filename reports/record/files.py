@@ -13,6 +13,7 @@ import msgspec
 from msgspec import structs
 
 from reports.record import disk, schema
+from reports.record.commands import with_fix
 from reports.record.quantities import RATIO
 from reports.record.sanitize import cut, one_line, path_text, visible
 from reports.record.schema import LONGEST_TEXT, Case, Machine, Origin, Record, Struct, case_id
@@ -45,8 +46,7 @@ def config_of_search(path: Path) -> str:
 
 
 def write(record: Record, path: Path) -> None:
-    """Write `record` with `disk.replace`; for a number that is not finite it writes nothing, but raises
-    ValueError."""
+    """Write `record` with `disk.replace`. Raises ValueError, and writes nothing, as `encode` does."""
     disk.replace(path, encode(record))
 
 
@@ -77,17 +77,14 @@ def read(path: Path, folder: Path | None = None) -> Record:
 def parse(
     kind: type[_Kind], path: Path, folder: Path | None = None, largest_bytes: int = disk.LARGEST_BYTES
 ) -> _Kind:
-    """Read a file of type `kind` from `folder` with `disk.content`. Raises RecordError, which names the file
-    and the key."""
+    """Read a file of type `kind` with `disk.content`. Raises RecordError, with the file and the key."""
     try:
         return msgspec.json.decode(disk.content(path, folder, largest_bytes), type=kind)
     except OSError as error:
-        raise RecordError(f"{path_text(path)}: cannot be read: {error.strerror}") from error
+        raise RecordError(with_fix(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 500)
-        fix = "Delete the file and measure the case again."
-        if "unknown field" in reason or "$.schema" in reason:
-            fix = "Use the tritonproof that wrote it, or delete it and measure the case again."
+        fix = "Use the tritonproof that wrote it, or delete it and measure the case again."
         raise RecordError(f"{path_text(path)}: {reason}. {fix}") from error
 
 
@@ -122,10 +119,8 @@ def read_given(path: Path, argument: Path) -> Record:
     record = read(path, folder)
     expected = path_of(record.case, argument)
     if folder is not None and path not in (expected, argument / expected.name):
-        raise RecordError(
-            f"{path_text(path)}: holds the case whose file is {expected}. Give it that name, or take it out "
-            "of the folder."
-        )
+        fix = "Give it that name, or take it out of the folder"
+        raise RecordError(f"{path_text(path)}: holds the case whose file is {expected}. {fix}.")
     return record
 
 
@@ -135,11 +130,9 @@ def record_files(argument: Path) -> list[Path]:
     if argument.is_file() and is_record(argument):
         # The argument itself may be a link; the files of the case lie where it leads.
         return [argument.resolve() if argument.is_symlink() else argument]
-    paths = record_paths(argument)
-    if not paths:
-        problem = "no record, nor a folder of records" if argument.exists() else "no such file or folder"
-        raise RecordError(f"{argument}: {problem}. Give a folder of records (TARGET/CASE.json), or one.")
-    return paths
+    if paths := record_paths(argument):
+        return paths
+    raise RecordError(f"{argument}: no record is there. Give a folder of records (TARGET/CASE.json), or one.")
 
 
 def record_paths(folder: Path) -> list[Path]:
@@ -177,26 +170,21 @@ def _without_names(part: Any) -> Any:
         return structs.replace(part, host="", gpu_uuids=())
     if isinstance(part, tuple):
         return tuple(map(_without_names, part))
-    if not isinstance(part, Struct):
-        return part
-    return structs.replace(
-        part, **{name: _without_names(getattr(part, name)) for name in part.__struct_fields__}
-    )
+    if isinstance(part, Struct):
+        fields = {name: _without_names(getattr(part, name)) for name in part.__struct_fields__}
+        return structs.replace(part, **fields)
+    return part
 
 
 # --- what the parts of a record satisfy together, so that outputs may look up and divide without checks -----
 
-_LONGEST_CASE = 250
-"""A case's longest name: with `.json` it is a file's, of at most 255 (NAME_MAX in linux/limits.h)."""
-_Problems = Iterator[tuple[str, str]]
-"""Keys, and reasons why no run writes what is there."""
+_Problems = Iterator[tuple[str, str]]  # keys and reasons
 
 
 def _problems(record: Record) -> _Problems:
-    """Contradictions: a case that cannot name a file, a load point twice or without its latencies, a ledger
-    that passed against its own figures, or an impossible speed."""
-    if (length := len(case_id(record.case))) > _LONGEST_CASE:
-        yield "case", f"its name has {length:,} characters, and a file's has {_LONGEST_CASE} at most"
+    """The keys of what contradicts itself, so that no run writes it, and the reasons."""
+    if len(case_id(record.case)) > 250:  # with `.json` it is a file's, of at most 255 (NAME_MAX in limits.h)
+        yield "case", "its name is longer than a file's may be"
     if record.case.precision == "" and not record.build.as_found:
         yield "case.precision", "it is empty, although the model was converted"
     seen: dict[object, int] = {}
@@ -231,33 +219,28 @@ def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
 
 
 def _accuracy_problems(ledger: schema.Accuracy, key: str) -> _Problems:
-    """Contradictions to a ledger's verdict that it passed, which outputs show as proof."""
+    """Outputs show a ledger that passed as proof."""
+    same_answers = ledger.same_answers is None or ledger.same_answers.passed
+    kept = [
+        schema.meets(score.better, score.served, limit.value)
+        for score in ledger.scores
+        for limit in score.limits
+    ]
+    kept += [score.passed for score in ledger.scores]
+    kept += [*map(schema.agrees, ledger.disagreements), *map(schema.within_limits, ledger.outputs)]
+    if ledger.passed and not (all(kept) and same_answers):
+        yield f"{key}.passed", "true, although a part of the ledger did not pass"
     if ledger.scores and ledger.samples < 1:
         yield f"{key}.samples", "there are scores, and none of a sample"
-    for number, score in enumerate(ledger.scores):
-        kept = (schema.meets(score.better, score.served, limit.value) for limit in score.limits)
-        if score.passed and not all(kept):
-            yield f"{key}.scores[{number}].passed", f"true, although {score.served:g} misses a limit"
-    parts = {
-        "scores": all(score.passed for score in ledger.scores),
-        "disagreements": all(map(schema.agrees, ledger.disagreements)),
-        "outputs": all(map(schema.within_limits, ledger.outputs)),
-        "same_answers": ledger.same_answers is None or ledger.same_answers.passed,
-    }
-    for name, holds in parts.items():
-        if ledger.passed and not holds:
-            yield f"{key}.passed", f"true, although {key}.{name} did not"
 
 
 def _load_problems(load: schema.Load, key: str) -> _Problems:
-    needed = {"latency_ms": ("avg", "p99"), "components_ms": schema.COMPONENTS if load.components_ms else ()}
-    for field, names in needed.items():
-        for name in names:
-            if name not in getattr(load, field):
-                yield f"{key}.{field}", f"missing key {name!r}"
-    for number, one_pass in enumerate(load.passes):
-        if "avg" not in one_pass.latency_ms:
-            yield f"{key}.passes[{number}].latency_ms", "missing key 'avg'"
+    if not {"avg", "p99"} <= load.latency_ms.keys():
+        yield f"{key}.latency_ms", "avg or p99 is missing"
+    if any("avg" not in one_pass.latency_ms for one_pass in load.passes):
+        yield f"{key}.passes", "a latency_ms has no avg"
+    if load.components_ms and not load.components_ms.keys() >= {*schema.COMPONENTS}:
+        yield f"{key}.components_ms", "one is missing"
     if load.budget is not None and load.budget.percentile not in load.latency_ms:
         yield f"{key}.budget.percentile", "the load point has no latency of that name"
     if load.request_rate_per_s is not None and load.arrivals is None:
@@ -265,21 +248,17 @@ def _load_problems(load: schema.Load, key: str) -> _Problems:
 
 
 def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:
-    """A speed, latency or ratio has to be above zero and within its interval. Memory may shrink."""
-    text = f"{estimate.value:g} ({estimate.low:g} to {estimate.high:g})"
-    if estimate.value <= 0 and not key.endswith(".slope"):
-        yield key, f"{text} is no measured quantity above zero"
     slack = 1e-9 * abs(estimate.value)  # two ways of computing the same double differ by far less
     if not estimate.low - slack <= estimate.value <= estimate.high + slack:
-        yield key, f"{text} is no value with an interval around it"
+        yield key, "the value is not in its interval"
+    if estimate.value <= 0 and not key.endswith(".slope"):  # memory may shrink
+        yield key, "no speed, latency or ratio is zero or below"
 
 
 # --- all of a result by name, for CSV, JUnit's XML and pytest-benchmark ------------------------------------
 
 _HAS_UNIT = re.compile(r"_(per_s|ms)(_|$)")
 """In the name of an estimate: what has no unit is a ratio."""
-_NAMES = ("scenario", "metric", "gate", "output", "model")
-"""The fields by which the parts of a list are named, in the order in which they are looked for."""
 
 
 def flat(name: str, value: Any) -> dict[str, float | int | str]:
@@ -309,5 +288,5 @@ def flat(name: str, value: Any) -> dict[str, float | int | str]:
 
 def _name_of(part: Struct, number: int) -> str:
     """What tells a part of a list from the others: its name, else its number."""
-    names = (getattr(part, field) for field in _NAMES if field in part.__struct_fields__)
-    return str(next(names, number))
+    fields = ("scenario", "metric", "gate", "output", "model")
+    return str(next((getattr(part, field) for field in fields if hasattr(part, field)), number))

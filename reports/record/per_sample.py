@@ -57,16 +57,14 @@ def write(samples: SampleScores, path: Path) -> None:
 
 
 def read(path: Path, folder: Path | None = None) -> SampleScores:
-    """Read a file in or below the record's `folder`, by default the file's own. Raises files.RecordError,
-    which names the file and the key, if it is incomplete."""
+    """Read a file in or below `folder`, by default its own. Raises RecordError if it is incomplete."""
     samples = files.parse(SampleScores, path, folder)
     for metric, stages in samples.scores.items():
         for stage, scores in stages.items():
             if stage not in STAGES or len(scores) != len(samples.ids):
-                raise files.RecordError(
-                    f"{path}: scores.{metric}.{stage}: {len(scores)} scores for {len(samples.ids)} samples, "
-                    f"by one of the stages {', '.join(STAGES)}. Delete the file and measure the case again."
-                )
+                problem = f"no score of each sample after one of the stages {', '.join(STAGES)}"
+                fix = "Delete the file and measure the case again"
+                raise files.RecordError(f"{path}: scores.{metric}.{stage}: {problem}. {fix}.")
     return samples
 
 

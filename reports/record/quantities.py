@@ -14,12 +14,11 @@ FormatSpec = Callable[[float, int], str]
 NOTHING = "-"
 """Stands for a missing value."""
 NOT_SHOWN = "not shown"
-"""Stands for a value whose interval is too wide to show."""
 WIDEST_RATIO = 1.5
 """The largest quotient of upper and lower bound with which a ratio of speeds is shown. A wider interval does
 not tell a gain of a tenth from a loss of a quarter: 1.10 within a factor of 1.5 is 0.90 to 1.35."""
 TOO_WIDE = f"{NOT_SHOWN} (its interval is wider than a factor of {WIDEST_RATIO:g})"
-"""Stands for such a ratio in a sentence."""
+"""Stands for a ratio in a sentence, and NOT_SHOWN in a cell."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,11 @@ class Quantity:
 
     def cell_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
         """`12.3 (11.9 to 12.8)`, `12.3 (11.9 or more)` or `not shown`, with digits as `apart` has them."""
-        return self._with_interval(estimate, apart_from, "", "") if self.is_shown(estimate) else NOT_SHOWN
+        return self._with_interval(estimate, apart_from, with_unit=False)
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
         """`12.3 ms (11.9 to 12.8)`, with thousands separators; or TOO_WIDE."""
-        return (
-            self._with_interval(estimate, apart_from, ",", self.unit) if self.is_shown(estimate) else TOO_WIDE
-        )
+        return self._with_interval(estimate, apart_from, with_unit=True)
 
     def cell_with_half_width(self, estimate: Estimate) -> str:
         """The figure with half the width of its interval: `2080.9 ± 5.1 %`, or `± -` at a value of zero."""
@@ -76,15 +73,15 @@ class Quantity:
         first, second = (f"{self._written(value, spec, ',')} {self.unit}".rstrip() for value in (one, other))
         return first, second
 
-    def _with_interval(
-        self, estimate: Estimate, apart_from: Sequence[float], thousands: str, unit: str
-    ) -> str:
+    def _with_interval(self, estimate: Estimate, apart_from: Sequence[float], *, with_unit: bool) -> str:
+        if not self.is_shown(estimate):
+            return TOO_WIDE if with_unit else NOT_SHOWN
         bounds = (estimate.value, estimate.low, estimate.high)
         different = {estimate.low, estimate.high, *apart_from} if apart_from else set()
         spec = self._telling_spec(estimate.value, different)
-        value, low, high = (self._written(bound, spec, thousands) for bound in bounds)
+        value, low, high = (self._written(bound, spec, "," * with_unit) for bound in bounds)
         interval = f"({low} or more)" if estimate.open_above else f"({low} to {high})"
-        return " ".join(filter(None, (value, unit, interval)))
+        return " ".join(filter(None, (value, self.unit * with_unit, interval)))
 
     def _telling_spec(self, value: float, different: Set[float]) -> str:
         """The format of `value`, with enough extra digits that different values look different."""
@@ -119,19 +116,15 @@ def significant(digits: int) -> FormatSpec:
     return lambda _value, extra: f".{digits + extra}g"
 
 
-def by_size(*steps: tuple[float, int]) -> FormatSpec:
-    """The decimals of the first step whose least value is reached; below all, two significant digits."""
+def by_size(*steps: tuple[float, int], digits: int = 2) -> FormatSpec:
+    """The decimals of the first step whose least value is reached; below all, so many significant digits."""
 
     def spec(value: float, extra: int) -> str:
-        below_all = max(0, 1 - math.floor(math.log10(value))) if value else 0
+        below_all = max(0, digits - 1 - math.floor(math.log10(value))) if value else 0
         decimals = next((decimals for least, decimals in steps if value >= least), below_all)
         return f".{decimals + extra}f"
 
     return spec
-
-
-def _tenths_from_ten(value: float, extra: int) -> str:
-    return f".{1 + extra}f" if value >= 10 else f".{3 + extra}g"
 
 
 def _hundredths(value: float, extra: int) -> str:
@@ -143,7 +136,7 @@ def _hundredths(value: float, extra: int) -> str:
 _AS_GIVEN = significant(6)
 """For figures that a person typed: adds no digit."""
 
-THROUGHPUT = Quantity("infer/s", _tenths_from_ten, "higher")
+THROUGHPUT = Quantity("infer/s", by_size((10, 1), digits=3), "higher")
 """One decimal, as in NVIDIA's tables."""
 LATENCY = Quantity("ms", fixed(3), "lower")
 """To the microsecond, the resolution of the load generator's clock."""
@@ -160,7 +153,6 @@ GIVEN_SHARE = Quantity("%", _AS_GIVEN, scale=100)
 CHANGE = Quantity("%", fixed(1), scale=100, signed=True)
 """A change, as a fraction of the value before."""
 HALF_WIDTH = Quantity("%", by_size((10, 0), (0, 1)), "lower", scale=100)
-"""Half the width of an interval over its value."""
 DURATION = Quantity("s", by_size((100, 0), (1, 1)), "lower")
 SIZE = Quantity("MiB", by_size((100, 0), (0, 1)), "lower")
 MEMORY = Quantity("MiB", by_size((100, 0), (0, 1)), "lower", scale=2**-20)
@@ -185,14 +177,10 @@ COST = Quantity("", significant(3), "lower")
 """Of a million inferences, in the currency of the price."""
 COUNT = Quantity("", fixed(0))
 SCORE = Quantity("%", _hundredths, "higher", scale=100)
-"""A metric of the task that is a fraction from 0 to 1."""
 ERROR = Quantity("", significant(4), "lower")
-"""A metric of the task that is an error."""
 SCORE_CHANGE = Quantity("points", fixed(2), "higher", scale=100, signed=True)
-"""A change of a score that is a fraction."""
 ERROR_CHANGE = Quantity("", significant(2), "lower", signed=True)
 AGREEMENT = Quantity("%", fixed(2), "higher", scale=100)
-"""The fraction of equal decisions."""
 RELATIVE_ERROR = Quantity("", significant(2), "lower")
 """The largest difference of an output, as a share of the spread between the samples of its column."""
 P_VALUE = Quantity("", significant(2))

@@ -24,7 +24,6 @@ def speed_of_pass(throughput_per_s: float, mean_latency: float, request_rate_per
 
 def paired_ratio(speeds: Speeds, reference: Speeds, confidence: float = CONFIDENCE) -> Estimate:
     """The ratio of speeds that were measured in pairs, with an interval that assumes no distribution.
-
     Chance decides which side of a pair comes first, so the differences of the logarithms are symmetric about
     the true ratio's logarithm, whatever the noise, and signed ranks apply: the Hodges-Lehmann estimate is the
     median of the means of all pairs of differences, and its interval is Wilcoxon's (Hollander and Wolfe,
@@ -36,15 +35,10 @@ def paired_ratio(speeds: Speeds, reference: Speeds, confidence: float = CONFIDEN
         raise ValueError(f"a ratio needs {FEWEST_PAIRS} pairs, not {count}")
     first, second = np.triu_indices(count)  # of each pair of differences, one with itself included
     means = np.sort((differences[first] + differences[second]) / 2)
-    outside = _outside(count, confidence)
+    # So many of the ordered means lie outside the interval at either end: the quantile of Wilcoxon's T+.
+    outside = max(0, int(np.searchsorted(_up_to(count), (1 - confidence) / 2, side="right")) - 1)
     median = (means[(len(means) - 1) // 2] + means[len(means) // 2]) / 2
     return _ratio(float(median), float(means[outside]), float(means[-1 - outside]), confidence)
-
-
-@functools.cache
-def _outside(count: int, confidence: float) -> int:
-    """The number of ordered means outside the interval at either end: the quantile of Wilcoxon's T+."""
-    return max(0, int(np.searchsorted(_up_to(count), (1 - confidence) / 2, side="right")) - 1)
 
 
 @functools.cache

@@ -2,16 +2,12 @@
 benchmarks and reports both write, is escaped here; CSV, pages and annotations where they are written."""
 
 import re
-import reprlib
 from collections.abc import Iterable
 
 LONGEST = 2000
 """Characters of a text in a sentence. This suite's longest, all versions of a machine, has some 1,000."""
 LONGEST_LINE = 5000
 """Characters of a cell or a line; the longest reason for a hidden speed takes some hundreds a load point."""
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring, _SHORT.maxother, _SHORT.maxlevel = 80, 80, 2
 
 # Control characters except tab and newline, lone surrogates, characters that XML forbids, line ends that only
 # some programs know, and marks that change the direction of text.
@@ -58,9 +54,9 @@ def cut(text: str, longest: int = LONGEST) -> str:
     return f"{text[: room - room // 4]}...{text[len(text) - room // 4 :]}"
 
 
-def quoted(value: object) -> str:
-    """Any value as Python writes it, cut, for an error."""
-    return one_line(_SHORT.repr(value), 200)
+def quoted(value: str) -> str:
+    """A value as Python writes it, cut, for an error."""
+    return one_line(repr(value), 80)
 
 
 class Formatted(str):

@@ -40,8 +40,7 @@ here is: of equal servers, one is so by chance once in 252 times, and by a quart
 _FAR_MORE = 1.25
 """The factor from which start-up or memory counts as far beyond the other's."""
 _LEAST_S, _LEAST_BYTES = 0.1, 64 * 2.0**20
-"""Differences that mean nothing: a time that nobody notices, and the 64 MiB that glibc's malloc may give each
-thread."""
+"""Differences that mean nothing: a time nobody notices, and what glibc's malloc may give each thread."""
 
 
 def loading_is_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:

@@ -133,7 +133,7 @@ def against_table(records: Sequence[Publishable]) -> Table:
         "Far more of either fails; a new warning has to be read."
     )
     bullets = Bullets([f"{code(name)} newly warns: {code(warning)}" for name, warning in warnings])
-    return table(_COLUMNS, rows, notes=[note, bullets] if rows else [])
+    return table(_COLUMNS, rows, notes=[note, bullets])
 
 
 def against_section(record: Publishable) -> list[Block]:

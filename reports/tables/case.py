@@ -1,6 +1,5 @@
 """All blocks of one case: its configuration, its load points, and what was measured beside them."""
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from reports.published import names_of
@@ -17,12 +16,11 @@ from reports.text.speed import search_paragraph, warm_up_text
 
 
 def case_section(record: Publishable) -> list[Block]:
-    if record.conversation is None:
-        sections = (scenario_section(record, "offline"), scenario_section(record, "online"))
-        return [*itertools.chain(*sections), *sections_beside_points(record)]
-    heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
-    conversation = f"{correctness.conversation_text(record.conversation)}."
-    return [heading, conversation, *sections_beside_points(record)]
+    blocks = [*scenario_section(record, "offline"), *scenario_section(record, "online")]
+    if record.conversation is not None:
+        heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
+        blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
+    return [*blocks, *sections_beside_points(record)]
 
 
 def sections_beside_points(record: Publishable) -> list[Block]:
@@ -108,10 +106,8 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
     )
     published, served_by = names_of(record.case.model, scenario), ""
     if serving:
-        served_by = (
-            f"{serving.kind} server, {phrases.server_name(serving.triton)}, {serving.backend} backend, "
-            f"shared memory: {serving.shared_memory}"
-        )
+        server = f"{serving.kind} server, {phrases.server_name(serving.triton)}, {serving.backend} backend"
+        served_by = f"{server}, shared memory: {serving.shared_memory}"
     measured = (record.updated.partition("T")[0], phrases.measured_text([record]))
     lines = [
         ("Case", f"`{name_of(record)}`"),
@@ -252,12 +248,10 @@ def accuracy_blocks(record: Record) -> list[Block]:
     elif conversion is None:
         blocks.append("The converted model was not compared with the framework.")
     else:
-        verdict = "passed" if conversion.passed else "failed"
-        blocks += [
-            f"Converted model in process against the framework, on {COUNT.text(conversion.samples)} samples: "
-            f"{correctness.conversion_text(conversion)}; {verdict}.",
-            _outputs_table("the framework's", conversion.outputs),
-        ]
+        verdict = f"{correctness.conversion_text(conversion)}; {'passed' if conversion.passed else 'failed'}"
+        on = f"on {COUNT.text(conversion.samples)} samples"
+        blocks.append(f"Converted model in process against the framework, {on}: {verdict}.")
+        blocks.append(_outputs_table("the framework's", conversion.outputs))
     if record.conversation is not None:
         blocks.append(f"{correctness.conversation_text(record.conversation)}.")
     if accuracy is None or record.accuracy_missing:

@@ -22,12 +22,9 @@ class Point(NamedTuple):
 
 
 def points_of(record: Publishable, scenario: str) -> list[Point]:
-    """The load points of a scenario in the order of the tables: offline by batch, online by concurrency."""
+    """The load points of a scenario, those with a number of requests in flight first."""
     loads = [load for load in record.loads if load.scenario == scenario]
-    if scenario == "offline":
-        loads.sort(key=lambda load: (load.batch, load.concurrency))
-    else:
-        loads.sort(key=lambda load: (load.request_rate_per_s or 0.0, load.concurrency, load.batch))
+    loads.sort(key=lambda load: (load.request_rate_per_s or 0.0, load.concurrency, load.batch))
     return [Point(record, load) for load in loads]
 
 
@@ -143,16 +140,16 @@ def certified_table(record: Publishable, scenario: str) -> Table:
 
 
 def _certified(name: str) -> list[Column[Point]]:
-    def value(row: Point) -> float | None:
-        return percentile.value_ms if (percentile := row.load.certified.get(name)) else None
-
     def bound(row: Point) -> float | str | None:
         percentile = row.load.certified.get(name)
         if percentile is not None and percentile.bound_ms is None:
             return f"{COUNT.text(percentile.requests_missing)} requests too few"
         return percentile.bound_ms if percentile else None
 
-    return [Column(name, value, LATENCY), Column(f"{name} at most", bound, LATENCY)]
+    return [
+        Column(name, lambda row: getattr(row.load.certified.get(name), "value_ms", None), LATENCY),
+        Column(f"{name} at most", bound, LATENCY),
+    ]
 
 
 # --- tables of the load points that have some part ---------------------------------------------------------
@@ -225,7 +222,6 @@ _COMPARISON: Sequence[Column[_PartOfPoint[schema.Comparison]]] = (
 
 
 def speed_cell(comparison: schema.Comparison) -> Cell:
-    """The speed over the other's."""
     return figure(RATIO, comparison.ratio, "interval", 1 - comparison.allowed_slowdown)
 
 
@@ -235,8 +231,7 @@ def p99_cell(comparison: schema.Comparison) -> Cell:
 
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
-    """A row for each load point compared with another build. A case that hides its speed shows the reason as
-    its verdict, and no ratio."""
+    """A row for each load point compared with another build, also for a case that hides its speed."""
     rows = [
         _PartOfPoint(record, load, load.comparison)
         for record in records
@@ -248,7 +243,7 @@ def comparison_table(records: Sequence[Publishable], scenario: str | None = None
         f"Of runs that compare a build with itself, at most {most_false} call any of their points `slower` "
         "(Holm's correction for the number of points). Each interval is that of its point alone."
     )
-    return table(_COMPARISON, rows, notes=[note] if any(not row.record.no_speed for row in rows) else [])
+    return table(_COMPARISON, rows, notes=[note])
 
 
 # --- beside the same artifact in process -------------------------------------------------------------------

@@ -1,14 +1,12 @@
-"""Renders tables, and the text between them, as markdown, HTML and CSV and for a terminal.
-
-This module escapes all text, whatever its origin, once. Functions import pandas, rich and markdown-it-py.
-"""
+"""Renders tables, and the text between them, as markdown, HTML and CSV and for a terminal. All text, whatever
+its origin, is escaped here, once."""
 
 import dataclasses
 import functools
 import io
 import itertools
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reports.record.sanitize import markdown_text, one_line, plain
@@ -19,26 +17,21 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from rich.console import Console
 
-_FORMULA = ("=", "+", "-", "@")
-"""The first characters of texts that a spreadsheet would compute."""
-
 # --- markdown ----------------------------------------------------------------------------------------------
 
 
 def markdown(blocks: Iterable[Block]) -> str:
-    return "\n\n".join(part for block in blocks if block for part in _markdown(block))
+    return "\n\n".join(_markdown(block) for block in blocks if block)
 
 
-def _markdown(block: Block) -> Iterator[str]:
+def _markdown(block: Block) -> str:
     if isinstance(block, Heading):
-        yield f"{'#' * block.level} {markdown_text(block.text)}"
-    elif isinstance(block, Bullets):
-        yield "\n".join(f"- {markdown_text(line)}" for line in block.lines)
-    elif isinstance(block, Table):
-        yield _grid(block)
-        yield from (part for notes_below in notes_below(block) for part in _markdown(notes_below))
-    else:
-        yield markdown_text(block)
+        return f"{'#' * block.level} {markdown_text(block.text)}"
+    if isinstance(block, Bullets):
+        return "\n".join(f"- {markdown_text(line)}" for line in block.lines)
+    if isinstance(block, Table):
+        return "\n\n".join([_grid(block), *map(_markdown, notes_below(block))])
+    return markdown_text(block)
 
 
 def notes_below(table: Table) -> list[Block]:
@@ -49,19 +42,15 @@ def notes_below(table: Table) -> list[Block]:
 def _grid(table: Table) -> str:
     lines = [[markdown_text(cell) for cell in line] for line in (table.titles, *table.texts)]
     widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
-    rule = [
-        "-" * (width - 1) + (":" if column.is_number else "-")
-        for width, column in zip(widths, table.columns, strict=True)
-    ]
+    ends = (":" if column.is_number else "-" for column in table.columns)
+    rule = ["-" * (width - 1) + end for width, end in zip(widths, ends, strict=True)]
     titles, *rows = (_padded(line, widths, table.columns) for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in (titles, rule, *rows))
 
 
 def _padded(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column[Any]]) -> list[str]:
-    return [
-        cell.rjust(width) if column.is_number else cell.ljust(width)
-        for cell, width, column in zip(cells, widths, columns, strict=True)
-    ]
+    sides = (">" if column.is_number else "<" for column in columns)
+    return [f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True)]
 
 
 # --- HTML --------------------------------------------------------------------------------------------------
@@ -94,8 +83,7 @@ def _parser() -> "MarkdownIt":
 
 
 def as_csv(blocks: Iterable[Block]) -> str:
-    """All tables below each other, with the headings above each in the first column. A figure has its bounds
-    beside it."""
+    """All tables below each other, after the headings above each. A figure has its bounds beside it."""
     import pandas as pd
 
     rows = []
@@ -117,7 +105,7 @@ def csv_text(frame: "pd.DataFrame") -> str:
 
     def cell(value: Any) -> Any:
         line = one_line(value) if isinstance(value, str) else value
-        return f"'{line}" if isinstance(line, str) and line.startswith(_FORMULA) else line
+        return f"'{line}" if isinstance(line, str) and line.startswith(("=", "+", "-", "@")) else line
 
     cells = frame.map(cell)
     cells.columns = [cell(name) for name in frame.columns]
@@ -168,10 +156,8 @@ def _width(table: Table) -> int:
 
 def _show_wide(table: Table, console: "Console") -> None:
     is_main = [column.narrow is not None for column in table.columns]
-    main = [
-        dataclasses.replace(column, title=column.narrow or "")
-        for column in itertools.compress(table.columns, is_main)
-    ]
+    columns = itertools.compress(table.columns, is_main)
+    main = [dataclasses.replace(column, title=column.narrow or "") for column in columns]
     rows = [dataclasses.replace(row, cells=[*itertools.compress(row.cells, is_main)]) for row in table.rows]
     lines = _lines(dataclasses.replace(table, columns=main, rows=rows)) if main else []
     if lines and max(map(len, lines)) <= console.width:
@@ -205,11 +191,7 @@ def _lines(table: Table) -> list[str]:
 
 # --- any form ----------------------------------------------------------------------------------------------
 
-RENDERINGS: Mapping[str, Callable[[Sequence[Block]], str]] = {
-    "markdown": markdown,
-    "html": html,
-    "csv": as_csv,
-}
+RENDERINGS = {"markdown": markdown, "html": html, "csv": as_csv}
 
 
 def print_as(form: str, blocks: Sequence[Block]) -> None:

@@ -1,5 +1,4 @@
-"""A soak in sentences and as a table: what grows, by how much, how soon it uses 1 GiB more, and whether speed
-drops."""
+"""A soak in sentences and as a table: what grows, how soon it uses 1 GiB more, and whether speed drops."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -33,8 +32,7 @@ def unknown(soak: Soak, per: str) -> list[str]:
 
 def soak_text(soak: Soak) -> str:
     """The result of a soak that found no leak, beside its test's outcome: `no leak in 312,000 requests in
-    600 s, and 24 loadings; memory of the server 2.1 B a request (-0.6 to 4.8); speed at the end over the
-    beginning 1.01 (0.99 to 1.03)`."""
+    600 s, and 24 loadings; memory of the server 2.1 B a request (-0.6 to 4.8); ...`."""
     memory = [
         f"{resource.what} {_growth_text(resource)}"
         for resource in soak.growth
@@ -113,12 +111,10 @@ def soak_section(record: Publishable) -> list[Block]:
         return []
     how = "nothing was watched"
     if soak.growth:
-        levels = " or ".join(
-            dict.fromkeys(GIVEN_SHARE.text(growth.slope.confidence) for growth in soak.growth)
-        )
+        levels = dict.fromkeys(GIVEN_SHARE.text(growth.slope.confidence) for growth in soak.growth)
         how = (
-            "what was used is read between passes, with no request in flight; growth is of the second half "
-            f"of the requests, of the last two thirds of the loadings, with its {levels} interval"
+            "what was used is read between passes, with no request in flight; growth is of the second half of"
+            f" the requests, of the last two thirds of the loadings, with its {' or '.join(levels)} interval"
         )
     length = f"{phrases.full_point_text(soak)}: {_length_text(soak)}"
     sentences = map(phrases.sentence, (length, how, _speed_text(soak), *soak.not_watched))

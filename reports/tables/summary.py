@@ -211,8 +211,7 @@ def _serving(serving: schema.Serving | None) -> str:
         return "not served yet"
     digest = f"@{serving.image_digest}" if serving.image_digest else ""
     image = f", {serving.image}{digest}" if serving.image else ""
-    served = (
-        f"served by {phrases.server_name(serving.triton)} ({serving.kind}{image}), {serving.backend} backend"
-    )
+    server = f"{phrases.server_name(serving.triton)} ({serving.kind}{image})"
     versions = ", ".join(f"{name} {version}" for name, version in serving.versions.items())
-    return f"{served}; in the server {versions}" if versions else served
+    in_server = f"; in the server {versions}" if versions else ""
+    return f"served by {server}, {serving.backend} backend{in_server}"

@@ -1,8 +1,6 @@
-"""A table as a value: columns, rows and notes, which `reports.tables.rendering` writes in every form.
-
-Rows come from records that passed `reports.text.publishable`, and a cell leaves out a figure whose interval
-is too wide, so no rendering can show what has to stay hidden.
-"""
+"""A table as a value: columns, rows and notes, which `reports.tables.rendering` writes in every form. Rows
+come from records that passed `reports.text.publishable`, and a cell leaves out a figure whose interval is too
+wide, so no rendering can show what has to stay hidden."""
 
 import itertools
 import operator
@@ -40,8 +38,7 @@ def figure(
     *apart_from: float,
     with_unit: bool = False,
 ) -> Cell:
-    """The cell of a figure, with the digits that tell it apart from others, and with its unit if the title
-    lacks it."""
+    """The cell of a figure, with digits that tell it apart from others, and its unit if no title has it."""
     if taken is None:
         return Cell(NOTHING)
     if not isinstance(taken, Estimate):
@@ -146,8 +143,7 @@ def table(
     marks: Callable[[Item], Iterable[Mark]] = lambda _item: (),
     notes: Sequence["str | Bullets"] = (),
 ) -> Table:
-    """The table of the items, without optional columns that have nothing to show, and with a column of notes
-    if any item has a mark."""
+    """The items' table, without optional columns that have nothing to show; with notes if any has a mark."""
     items = list(items)
     marks_of = [tuple(marks(item)) for item in items]
     filled = [(column, [column.cell(item) for item in items]) for column in columns]

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from reports.record import schema
 from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR, Quantity
 
-# --- conversion and scores ---
-
 
 def main_score(record: schema.Record) -> schema.Score | None:
     """The score that tables show; None without a measured metric of the task."""
@@ -31,18 +29,14 @@ def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
             served, value = METRICS[score.better].apart(score.served, limit.value)
             place = "below its floor" if score.better == "higher" else "above its ceiling"
             failures.append(f"served {score.metric} {served} is {place} of {value} ({limit.source})")
-    failures += [
-        f"{' and '.join(difference.between)} decide differently "
-        f"(agreement {_with_limit(AGREEMENT, difference.agreement, difference.agreement_limit)})"
-        for difference in accuracy.disagreements
-        if not schema.agrees(difference)
-    ]
-    failures += [
-        f"the served output {difference.output} is not what the same file gives in process "
-        f"({_output_failure(difference)})"
-        for difference in accuracy.outputs
-        if not schema.within_limits(difference)
-    ]
+    for pair in accuracy.disagreements:
+        if not schema.agrees(pair):
+            agreement = _with_limit(AGREEMENT, pair.agreement, pair.agreement_limit)
+            failures.append(f"{' and '.join(pair.between)} decide differently (agreement {agreement})")
+    for output in accuracy.outputs:
+        if not schema.within_limits(output):
+            text = f"the served output {output.output} is not what the same file gives in process"
+            failures.append(f"{text} ({_output_failure(output)})")
     if accuracy.same_answers is not None and not accuracy.same_answers.passed:
         failures.append(same_answers_text(accuracy.same_answers))
     if failures or accuracy.passed:
@@ -168,9 +162,6 @@ def metric_text(score: schema.Score, value: float) -> str:
     return METRICS[score.better].text(value)
 
 
-# --- answers ---
-
-
 def wrong_answers_text(load: schema.Load | schema.Soak) -> str:
     """The wrong answers of a load point; empty if there are none, or none was checked."""
     answers = load.answers
@@ -242,9 +233,6 @@ def difference_text(same: schema.SameAnswers) -> str:
     if same.relative_difference is not None:
         return f"{RELATIVE_ERROR.text(same.relative_difference)} of the spread"
     return f"{AGREEMENT.text(1 - same.agreement)} of the elements"
-
-
-# --- gates ---
 
 
 def gate_text(gate: schema.AnswerGate) -> str:

@@ -113,8 +113,7 @@ def days_text(times: Iterable[str]) -> str:
 
 
 def measured_text(records: Sequence[Record]) -> str:
-    """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`, as far as known, the
-    earliest run first."""
+    """`on node7, node8; commit c0ffee000000 (changed); run began 2026-11-22 07:25 UTC`, as far as known."""
     values = [getattr(record, name) for record in records for name in record.__struct_fields__]
     results = itertools.chain(*(value if isinstance(value, tuple) else (value,) for value in values))
     known = {result.origin for result in results if getattr(result, "origin", None)}
@@ -122,22 +121,18 @@ def measured_text(records: Sequence[Record]) -> str:
     commits = [(origin.commit[:12], origin.clean) for origin in origins if origin.commit]
     facts = {
         "on": [origin.host for origin in origins],
-        "commit": [commit if is_clean else f"{commit}, changed" for commit, is_clean in commits],
+        "commit": [commit if is_clean else f"{commit} (changed)" for commit, is_clean in commits],
         "run began": [f"{origin.started[:16].replace('T', ' ')} UTC" for origin in origins],
     }
-    texts = []
-    for beginning, of_origins in facts.items():
-        if distinct := list(dict.fromkeys(filter(None, of_origins))):
-            between = "; " if any(", " in value for value in distinct) else ", "
-            texts.append(f"{beginning} {first_of(distinct, 4, between)}")
-    return "; ".join(texts)
+    distinct = {name: list(dict.fromkeys(filter(None, values))) for name, values in facts.items()}
+    return "; ".join(f"{name} {first_of(values, 4)}" for name, values in distinct.items() if values)
 
 
-def first_of(values: Sequence[str], most: int, between: str = ", ", count: int | None = None) -> str:
+def first_of(values: Sequence[str], most: int, count: int | None = None) -> str:
     """The first values, and how many more there are (of `count`): `a, b and 3 more`."""
     left = (len(values) if count is None else count) - most
     rest = f" and {left} more" if left > 0 else ""
-    return between.join(values[:most]) + rest
+    return ", ".join(values[:most]) + rest
 
 
 def sentence(text: str) -> str:

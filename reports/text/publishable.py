@@ -3,13 +3,11 @@ so that no other module has to decide again."""
 
 import functools
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import structs
 
-from reports.record import files
 from reports.record.quantities import LATENCY_BUDGET, NOT_SHOWN
 from reports.record.schema import SPEED, Estimate, Load, Record, Search, Soak, Struct, case_id
 from reports.text import correctness
@@ -33,8 +31,7 @@ class Publishable(Record, frozen=True):
     no_winner: str = ""
     """The reason why a search's winner is hidden, with all its figures; empty if it is shown."""
     hidden: tuple[Load, ...] = ()
-    """The load points that are not shown, without their speeds: their settings and how many answers were
-    measured."""
+    """The load points that are not shown, without their speeds: settings, and how much was measured."""
 
 
 def name_of(record: Record) -> str:
@@ -73,27 +70,18 @@ def _without_speed(part: _Part) -> _Part:
 def _speeds(part: type[Struct]) -> Mapping[str, Any]:
     """The default of each field that is marked as a speed."""
     hints = get_type_hints(part, include_extras=True)
-    return {
-        field.name: field.default
-        for field in structs.fields(part)
-        if SPEED in getattr(hints[field.name], "__metadata__", ())
-    }
-
-
-def read_all(results: Path) -> list[Publishable]:
-    """Every record below a results folder as a reader may see it; raises RecordError."""
-    return [publishable(record) for record in files.read_folder(results).values()]
+    marked = {name for name, hint in hints.items() if SPEED in getattr(hint, "__metadata__", ())}
+    return {field.name: field.default for field in structs.fields(part) if field.name in marked}
 
 
 def _why_no_speed(record: Record) -> str:
-    failures = _failures(record)
+    failures = [f"{failure.stage} failed: {failure.what}" for failure in record.failures]
+    failures = failures or _failures(record)
     return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
 
 
 def _failures(record: Record) -> list[str]:
-    """The reasons to hide a record's speed, as parts of a sentence."""
-    if record.failures:
-        return [f"{failure.stage} failed: {failure.what}" for failure in record.failures]
+    """What was measured that hides the record's speed, as parts of a sentence."""
     failures: list[str] = []
     if not record.build.as_found:
         failures += filter(None, [correctness.conversion_failure(record.conversion)])

@@ -2,8 +2,7 @@
 result of a search within a latency budget."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import structs
 
@@ -11,7 +10,7 @@ from reports.record import quantities, schema
 from reports.record.quantities import LATENCY, LATENCY_BUDGET, RATIO, SHARE_OF_SPEED, TOO_WIDE
 from reports.record.verdicts import BUDGET_WORDS, mark_codes
 from reports.text.correctness import main_score
-from reports.text.phrases import counted, format_text, grouped, schedule_text, sentence
+from reports.text.phrases import counted, format_text, full_point_text, grouped, sentence
 from reports.text.publishable import Publishable, name_of
 
 # --- ranks -------------------------------------------------------------------------------------------------
@@ -64,13 +63,10 @@ def best_load(record: Publishable) -> schema.Load | None:
 
 
 def reference_names(records: Sequence[Publishable]) -> list[str]:
-    """The reference formats of cases as a reader knows them, `ONNX, TensorRT FP16`; the id of a case outside
-    the records."""
-    formats = {
-        name_of(record): f"{format_text(record)} {record.case.precision.upper()}" for record in records
-    }
-    names = dict.fromkeys(beside.reference for record in records if (beside := format_comparison(record)))
-    return list(dict.fromkeys(formats.get(name, name) for name in names))
+    """The cases' reference formats as a reader knows them, or the ids of those outside the records."""
+    names = {name_of(record): f"{format_text(record)} {record.case.precision.upper()}" for record in records}
+    references = (beside.reference for record in records if (beside := format_comparison(record)))
+    return list(dict.fromkeys(names.get(reference, reference) for reference in references))
 
 
 # --- in process and at the peak ----------------------------------------------------------------------------
@@ -135,18 +131,15 @@ def version_note(record: schema.Record) -> str:
         # Equal, or one extends the other: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0.
         short, long = sorted((in_server, in_process), key=len)
         if "unknown" in long or not (long == short or long.startswith((f"{short}.", f"{short}+"))):
-            notes.append(
-                f"The ratio may hold the difference of two versions of {label} too: {in_server} in the "
-                f"server, {in_process} in process."
-            )
+            versions = f"{in_server} in the server, {in_process} in process"
+            notes.append(f"The ratio may hold the difference of two versions of {label} too: {versions}.")
     return " ".join(notes)
 
 
 # --- price -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """A million inferences in the currency of Record.price_per_hour."""
 
     amount: float
@@ -158,7 +151,7 @@ def cost_per_million(record: Publishable, load: schema.Load) -> Cost | None:
     """What a million inferences cost at a load point; None without a price. The share of correct ones is the
     served score of the first metric, unless that is an error or missing. The price is per hour, so the
     fastest point is the cheapest."""
-    if record.price_per_hour is None or not load.throughput_per_s.value:
+    if record.price_per_hour is None:
         return None
     amount = record.price_per_hour / 3600 / load.throughput_per_s.value * 1e6
     score = main_score(record)
@@ -213,22 +206,14 @@ def no_winner_text(search: schema.Search) -> str:
 
 
 def _configuration_text(search: schema.Search) -> str:
-    """The load point, and the settings that a search varies; static batching has neither preferred sizes nor
-    a delay."""
+    """The load point, and the settings that a search varies; static batching has no sizes and no delay."""
     load, deployment = search.load, search.deployment
-    if load.request_rate_per_s is not None:
-        at = [schedule_text(load)]
-    else:
-        at = [
-            *([f"batch {load.batch}"] if load.scenario == "offline" else []),
-            f"concurrency {load.concurrency}",
-        ]
-    parts = [load.scenario, *at, counted(deployment.instances, "instance")]
-    if load.scenario == "online":
-        sizes, delay = deployment.preferred_batch_sizes, deployment.max_queue_delay_us
-        parts += [f"preferred {' '.join(map(str, sizes))}"] if sizes else []
-        parts.append(f"delay {delay:,} µs" if delay else "no delay")
-    return ", ".join(parts)
+    instances = counted(deployment.instances, "instance")
+    if load.scenario == "offline":
+        return f"{full_point_text(load)}, concurrency {load.concurrency}, {instances}"
+    sizes = " ".join(map(str, deployment.preferred_batch_sizes))
+    delay = f"delay {deployment.max_queue_delay_us:,} µs" if deployment.max_queue_delay_us else "no delay"
+    return ", ".join([full_point_text(load), instances, *([f"preferred {sizes}"] if sizes else []), delay])
 
 
 def lead_text(lead: schema.Estimate | None, other: str) -> str:

