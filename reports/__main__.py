@@ -251,7 +251,8 @@ def _readme(options: argparse.Namespace) -> int:
         print(f"{file}: differs from the records in {', '.join(differing)}\n")
         if names:
             old, new = text.splitlines(), synced.splitlines()
-            print(visible("\n".join(difflib.unified_diff(old, new, "file", "records", n=1, lineterm=""))))
+            lines = difflib.unified_diff(old, new, "file", "records", n=1, lineterm="")
+            print(visible("\n".join(lines)), end="\n\n")
         command = shlex.join(["readme", str(file), "--results", str(options.results)])
         print(f"Write it: {commands.tool('reports', command)}")
         return 1
