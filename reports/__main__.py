@@ -1,8 +1,7 @@
 """The command line of the reports: `tritonproof report` or `python -m reports`, then a command.
 
 A command is a function, whose docstring is its help, which returns the exit status and imports what no other
-command needs, and a parser of its options in `_parser`.
-"""
+command needs, and a parser of its options in `_parser`."""
 
 import argparse
 import contextlib
