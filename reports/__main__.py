@@ -354,15 +354,9 @@ def _parser() -> Parser:
     option("--output", type=path, metavar="DIR", help="also draw the history, as DIR/trend-{light,dark}.svg")
     note = "treat hosts with the same machine stamp as one, for runs that each have a container of their own"
     option("--join-hosts", action="store_true", help=note)
-    note = (
-        "exit with 10 if a speed has a step for the worse within the latest runs (--within), and with 12 if "
-        "an accuracy has one"
-    )
+    note = "exit with 10 if a speed, with 12 if an accuracy has a step for the worse in the latest runs"
     option("--fail-on", choices=("step",), help=note)
-    note = (
-        "how many of the latest runs of a series --fail-on looks at. A step is found only some runs after "
-        "its commit, and only after tens of runs if measurements vary much (default: %(default)s)"
-    )
+    note = "in how many of a series' latest runs --fail-on looks for a step (default: %(default)s)"
     option("--within", type=count, default=50, metavar="N", help=note)
     note = "--fail-on ignores the steps up to this commit, which have been accepted"
     option("--known", metavar="COMMIT", help=note)
