@@ -1,8 +1,7 @@
 """The command line of the reports: `tritonproof report` or `python -m reports`, then a command.
 
 A command is a function, whose docstring is its help, which returns the exit status and imports what no other
-command needs, and a parser of its options in `_parser`.
-"""
+command needs, and a parser of its options in `_parser`."""
 
 import argparse
 import contextlib
@@ -251,7 +250,8 @@ def _readme(options: argparse.Namespace) -> int:
         print(f"{file}: differs from the records in {', '.join(differing)}\n")
         if names:
             old, new = text.splitlines(), synced.splitlines()
-            print(visible("\n".join(difflib.unified_diff(old, new, "file", "records", n=1, lineterm=""))))
+            lines = difflib.unified_diff(old, new, "file", "records", n=1, lineterm="")
+            print(visible("\n".join(lines)), end="\n\n")
         command = shlex.join(["readme", str(file), "--results", str(options.results)])
         print(f"Write it: {commands.tool('reports', command)}")
         return 1
@@ -354,15 +354,9 @@ def _parser() -> Parser:
     option("--output", type=path, metavar="DIR", help="also draw the history, as DIR/trend-{light,dark}.svg")
     note = "treat hosts with the same machine stamp as one, for runs that each have a container of their own"
     option("--join-hosts", action="store_true", help=note)
-    note = (
-        "exit with 10 if a speed has a step for the worse within the latest runs (--within), and with 12 if "
-        "an accuracy has one"
-    )
+    note = "exit with 10 if a speed, with 12 if an accuracy has a step for the worse in the latest runs"
     option("--fail-on", choices=("step",), help=note)
-    note = (
-        "how many of the latest runs of a series --fail-on looks at. A step is found only some runs after "
-        "its commit, and only after tens of runs if measurements vary much (default: %(default)s)"
-    )
+    note = "in how many of a series' latest runs --fail-on looks for a step (default: %(default)s)"
     option("--within", type=count, default=50, metavar="N", help=note)
     note = "--fail-on ignores the steps up to this commit, which have been accepted"
     option("--known", metavar="COMMIT", help=note)

@@ -180,7 +180,7 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
         raise NothingToShowError("Fewer than two online load points have been measured: no curve.")
     percentile = search.percentile if search else "p99"
     lines = phrases.grouped(sorted(loads, key=_load_size), _kind_of_load)
-    has_winner = search and search.verdict != "failed" and not record.no_winner
+    winner = search.load if search and search.verdict != "failed" and not record.no_winner else None
     first, *_, last = (load for line in lines.values() for load in line)
     gist = "; ".join(
         f"{phrases.point_text(end)}: {THROUGHPUT.text(end.throughput_per_s.value)}, {percentile} "
@@ -190,8 +190,7 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     notes = _notes(records, [code for load in loads for code in _codes(load)])
     if any(load.latency_ms[percentile].open_above for load in loads):
         notes.append("Arrow: open above, the requests are too few for an upper end.")
-    budget_ms, winner = (search.budget_ms, search.load) if search else (None, None)
-    curve = Curve(percentile, lines, budget_ms, winner if has_winner else None)
+    curve = Curve(percentile, lines, search.budget_ms if search else None, winner)
     return _chart("Latency over throughput, online", records, gist, curve, notes)
 
 
@@ -263,8 +262,8 @@ def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -
 
 
 def _kind_of_load(load: Load) -> str:
-    batch = f", client batch {load.batch}" if load.batch != 1 else ""
-    return f"{'concurrency' if load.request_rate_per_s is None else f'{load.arrivals} rate'}{batch}"
+    swept = "concurrency" if load.request_rate_per_s is None else f"{load.arrivals} rate"
+    return swept if load.batch == 1 else f"{swept}, client batch {load.batch}"
 
 
 def _load_size(load: Load) -> float:

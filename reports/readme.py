@@ -1,8 +1,7 @@
 """Keeps the marked regions of a markdown file in step with records; all other text stays as it is.
 
 A region is the text between two markers, each on a line of its own and outside of code fences: a table, a
-sentence, or a picture, which has a file of its own.
-"""
+sentence, or a picture, which has a file of its own."""
 
 import html
 import re

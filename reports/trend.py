@@ -96,10 +96,9 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
             levels = np.log(levels)
             levels = levels.sub(_machine_shift(levels, tracked.usual_spread), axis=0)
         for (case, at), column in group.groupby(["case", "at"])["row"]:
-            case_steps, case_rows = [], [*column]
-            usual_spread = (
-                tracked.usual_spread / max(1, case_rows[-1].samples) if is_score else tracked.usual_spread
-            )
+            case_steps, case_rows, usual_spread = [], [*column], tracked.usual_spread
+            if is_score:
+                usual_spread /= max(1, case_rows[-1].samples)
             for first, change, error in find_steps(levels[case, at].dropna().to_numpy(), usual_spread):
                 bounds = (change, change - 1.96 * error, change + 1.96 * error)
                 size = Estimate(*(bounds if is_score else map(math.expm1, bounds)))

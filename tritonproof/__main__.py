@@ -27,7 +27,6 @@ prove and run take pytest's options and the suite's: tritonproof run --help
 The pages of docs/ that help and errors name are in tritonproof's repository.
 """
 _MODULES = {"report": "reports", "doctor": "fixtures.doctor", "new": "fixtures.new"}
-_BAD_USAGE = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,15 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.argv = [f"tritonproof {command}", *options]
         runpy.run_module(_MODULES[command], run_name="__main__", alter_sys=False)
         return 0
-    if command == "prove":
-        if not options or options[0].startswith("-"):
-            print("error: name the model repository: tritonproof prove DIR", file=sys.stderr)
-            return _BAD_USAGE
-        return _pytest(["--repository", *options])
-    if command == "run":
-        return _pytest(options)
+    if command in {"prove", "run"}:
+        return _pytest(["--repository", *options] if command == "prove" else options)
     print(f"error: there is no command {command!r}\n\n{_USAGE}", end="", file=sys.stderr)
-    return _BAD_USAGE
+    return 4  # as pytest's own status for an unusable command line
 
 
 class _Ids:

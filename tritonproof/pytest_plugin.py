@@ -33,10 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(
-    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
-) -> None:
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     """Add the tests of each repository before -k selects, so that it selects among them too."""
+    config = session.config
     for folder in config.getoption("--triton-prove"):
         name = f"tritonproof[{folder}]"
         repository = Repository.from_parent(session, name=name, nodeid=name, folder=folder)

@@ -1,8 +1,7 @@
 """The figures NVIDIA published for its Triton deployments, as data, and the records to compare with them.
 
 A CSV per model has a line per table row; `names/<model>.csv` has the names of the tables' settings and
-columns, in their order.
-"""
+columns, in their order."""
 
 import csv
 import functools
