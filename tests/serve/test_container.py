@@ -65,7 +65,6 @@ DIGESTS = ["mirror.example.org/triton@sha256:1", "nvcr.io/nvidia/tritonserver@sh
         ),
         (IMAGE, {}, ContainerImage(IMAGE, release="24.10")),
         ("own", {"RepoDigests": None, "Config": None}, ContainerImage("own")),
-        ("own", {"RepoDigests": {}, "Config": [1]}, ContainerImage("own")),
         ("own", {"Config": {"Env": ["TRT_VERSION=\x1b[31m", "TRT_VERSION"]}}, ContainerImage("own")),
     ],
 )
