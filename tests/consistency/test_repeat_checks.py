@@ -11,7 +11,7 @@ from tritonclient.grpc import service_pb2
 from fixtures.accuracy.compare_answers import AnswerLimits
 from fixtures.consistency import repeat_checks, served
 from fixtures.consistency.served import Reply, lone_answers
-from fixtures.measure.load_data import LoadData
+from fixtures.measure.job import LoadData
 from fixtures.spec import Arrays, Tensor
 from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import (

@@ -19,8 +19,7 @@ from fixtures.accuracy.compare_answers import AnswerLimits, expect
 from fixtures.errors import ProofError
 from fixtures.host import machine, scratch
 from fixtures.measure import perf_analyzer, requests
-from fixtures.measure.job import ExpectedAnswers, Job, SharedMemory
-from fixtures.measure.load_data import LoadData, input_data
+from fixtures.measure.job import ExpectedAnswers, Job, LoadData, SharedMemory, input_data
 from fixtures.measure.requests import CudaMemory
 from fixtures.measure.verifying import ask_once, ask_server, verify
 from fixtures.serve.server import Server

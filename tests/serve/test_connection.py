@@ -25,8 +25,7 @@ from fixtures.consistency.served import ServedModel, send
 from fixtures.errors import InputError, NotAvailableError, ProofError, SetupError
 from fixtures.host.activity import CpuTime
 from fixtures.measure import perf_analyzer
-from fixtures.measure.job import Job
-from fixtures.measure.load_data import input_data
+from fixtures.measure.job import Job, input_data
 from fixtures.measure.requests import shared_region
 from fixtures.measure.verifying import ask_once
 from fixtures.serve import connection, launch
