@@ -13,8 +13,7 @@ from fixtures.accuracy.precision_cost import measure_cost
 from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.host.activity import CpuTime
 from fixtures.measure.estimates import Timeline
-from fixtures.measure.job import GeneratorRun, Job
-from fixtures.measure.load_data import LoadData
+from fixtures.measure.job import GeneratorRun, Job, LoadData
 from fixtures.measure.stopping import WINDOWS
 from fixtures.spec import (
     Arrays,

@@ -17,7 +17,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
 from fixtures.consistency.served import LoneAnswers, ServedModel, lone_answers
-from fixtures.measure.load_data import LoadData
+from fixtures.measure.job import LoadData
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.messages import raw_content
 from fixtures.serve.server import Server

@@ -10,7 +10,7 @@ import numpy as np
 
 from fixtures.accuracy.compare_answers import Answer, AnswerLimits
 from fixtures.consistency.served import LoneAnswers, ServedModel, lone_answers
-from fixtures.measure.load_data import LoadData
+from fixtures.measure.job import LoadData
 from fixtures.spec import Arrays, LoadPoint, Tensor
 from tests import toy
 

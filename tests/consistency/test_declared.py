@@ -16,7 +16,7 @@ from fixtures.accuracy.compare_answers import Answer
 from fixtures.consistency import declared
 from fixtures.consistency.declared import compare_first_request, warmup_batch
 from fixtures.consistency.served import Reply, ServedModel
-from fixtures.measure.load_data import LoadData
+from fixtures.measure.job import LoadData
 from fixtures.spec import Tensor
 from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import ROWS, alone, served_model

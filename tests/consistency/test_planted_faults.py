@@ -12,7 +12,7 @@ from msgspec import structs
 from fixtures.accuracy.compare_answers import AnswerLimits
 from fixtures.consistency import declared, repeat_checks, transports
 from fixtures.consistency.served import LoneAnswers, ServedModel, ask_one_by_one
-from fixtures.measure.load_data import input_data
+from fixtures.measure.job import input_data
 from fixtures.serve.server import Server
 from fixtures.spec import Scenario
 from reports.record.schema import GATES, AnswerGate

@@ -16,7 +16,7 @@ from fixtures.consistency import recorded
 from fixtures.consistency.recorded import RecordedAnswers
 from fixtures.consistency.served import AnswersBySample, ServedModel
 from fixtures.errors import InputError
-from fixtures.measure.load_data import LoadData
+from fixtures.measure.job import LoadData
 from fixtures.serve.server import Server
 from fixtures.spec import Tensor
 from tests.consistency import stand_in

@@ -10,7 +10,7 @@ import pytest
 from fixtures.accuracy.compare_answers import Answer, AnswerLimits
 from fixtures.consistency import repeat_checks, served
 from fixtures.consistency.served import ServedModel, lone_answers
-from fixtures.measure.load_data import LoadData
+from fixtures.measure.job import LoadData
 from fixtures.spec import Arrays, Tensor
 from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import (

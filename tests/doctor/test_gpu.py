@@ -26,8 +26,11 @@ RUN = ".venv/bin/tox run -r -e benchmarks-gpu"
         ({"torch_cuda": "12.8", "onnx_runtime_cuda": 12, "tensorrt": None}, "ok", ""),
         ({"torch_cuda": "", "tensorrt": None}, "problem", f"{RUN}, without an index of CPU packages"),
         ({"onnx_runtime_cuda": None}, "problem", RUN),
-        ({"driver_cuda": 12}, "problem", f"{RUN}-cuda12; or install a driver for CUDA 13.0"),
-        ({"driver_cuda": 11}, "problem", "install a driver for CUDA 13.0"),
+        (
+            {"driver_cuda": 12},
+            "problem",
+            f"install a driver for CUDA 13.0; or for one of CUDA 12 {RUN}-cuda12",
+        ),
         ({"onnx_runtime_cuda": 12}, "problem", RUN),
         ({"tensorrt": TensorRT("tensorrt-cu13", "11.4.0.106")}, "warning", f"{RUN}-trt"),
         ({"tensorrt": TensorRT("tensorrt-cu12", "10.16.1.11")}, "warning", f"{RUN}-trt"),

@@ -17,7 +17,7 @@ import pytest
 from fixtures.accuracy.stages import temporary_arrays
 from fixtures.errors import ProofError, SetupError
 from fixtures.host import scratch
-from fixtures.measure.load_data import input_data
+from fixtures.measure.job import input_data
 from tests import toy
 from tests.helpers import theirs
 from tests.host.conftest import Beside

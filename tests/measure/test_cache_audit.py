@@ -9,8 +9,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.build.configuration import model_config
-from fixtures.measure.job import Job
-from fixtures.measure.load_data import input_data
+from fixtures.measure.job import Job, input_data
 from fixtures.measure.verifying import fresh_inputs, marks_of_cache, with_cache_audit
 from fixtures.serve import wheels
 from fixtures.serve.launch import serve

@@ -11,8 +11,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.accuracy.compare_answers import AnswerLimits, expect
-from fixtures.measure.job import ExpectedAnswers, Job
-from fixtures.measure.load_data import input_data
+from fixtures.measure.job import ExpectedAnswers, Job, input_data
 from fixtures.measure.measurement import summed
 from fixtures.measure.verifying import ask_server, verify
 from fixtures.serve.server import Server

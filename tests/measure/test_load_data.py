@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from fixtures.measure import perf_analyzer
-from fixtures.measure.job import Job, SharedMemory
-from fixtures.measure.load_data import LARGEST_BYTES, LoadData, input_data
+from fixtures.measure.job import LARGEST_BYTES, Job, LoadData, SharedMemory, input_data
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Samples, Tensor
 from tests import toy

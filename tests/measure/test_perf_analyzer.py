@@ -11,8 +11,7 @@ import pytest
 
 from fixtures.errors import ProofError
 from fixtures.measure import estimates, perf_analyzer
-from fixtures.measure.job import GeneratorRun, Job
-from fixtures.measure.load_data import input_data
+from fixtures.measure.job import GeneratorRun, Job, input_data
 from fixtures.measure.stopping import window_for
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Model, Tensor

@@ -18,10 +18,9 @@ import pytest
 from fixtures.accuracy.compare_answers import AnswerLimits, expect
 from fixtures.errors import ProofError
 from fixtures.host import machine, scratch
-from fixtures.measure import perf_analyzer, shared_memory
-from fixtures.measure.job import ExpectedAnswers, Job, SharedMemory
-from fixtures.measure.load_data import LoadData, input_data
-from fixtures.measure.shared_memory import CudaMemory
+from fixtures.measure import perf_analyzer, requests
+from fixtures.measure.job import ExpectedAnswers, Job, LoadData, SharedMemory, input_data
+from fixtures.measure.requests import CudaMemory
 from fixtures.measure.verifying import ask_once, ask_server, verify
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Tensor
@@ -60,7 +59,7 @@ def look(job: Job) -> VerifiedAnswers:
 @pytest.fixture(autouse=True)
 def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulated GPU."""
-    monkeypatch.setattr(shared_memory, "CudaMemory", StandIn)
+    monkeypatch.setattr(requests, "CudaMemory", StandIn)
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
@@ -107,7 +106,7 @@ def test_region_is_private_and_never_stays_registered_or_on_disk() -> None:
     """The server first refuses to let go of one, as a request uses it."""
     scratch = Path(f"tritonproof-{secrets.token_hex(8)}")
     with memory_server(scratch=scratch, in_use=3) as (server, seen):
-        with shared_memory.shared_region(server, 100, "m"):
+        with requests.shared_region(server, 100, "m"):
             assert seen.modes == [0o600]
             assert not (MEMORY / seen.keys[0]).exists(), "a killed process leaves none behind"
         look(job_of(server))
@@ -202,10 +201,10 @@ def test_left_segments_are_removed_unless_another_process_uses_them() -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == b"mapped\n"
         with pytest.raises(ProofError, check=lambda error: str(error.where).startswith(str(used))):
-            shared_memory.remove_stale_regions(model)
+            perf_analyzer.remove_stale_regions(model)
         assert used.stat().st_size == mmap.PAGESIZE
         other.communicate()
-    shared_memory.remove_stale_regions(model)
+    perf_analyzer.remove_stale_regions(model)
     assert not unused.exists()
     assert not used.exists()
 

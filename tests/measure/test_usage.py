@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from fixtures.errors import NotAvailableError
-from fixtures.measure.usage import MEMORY, ComposingTimes, read_usage, watch
+from fixtures.host.scratch import MEMORY
+from fixtures.measure.usage import ComposingTimes, read_usage, watch
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from tests.host.fake_nvml import Nvml

@@ -13,9 +13,8 @@ from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import candidates, fastest
-from fixtures.search.bench import ServerBench
 from fixtures.search.candidates import Candidate, Goal, Space
-from fixtures.search.fastest import Proof, Result
+from fixtures.search.fastest import Proof, Result, ServerBench
 from fixtures.search.trials import OperatingPoint
 from fixtures.spec import Deployment, LoadPoint
 from reports.record.schema import Estimate, Verdict

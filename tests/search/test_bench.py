@@ -8,14 +8,12 @@ from typing import get_args
 
 import pytest
 
-from fixtures.measure.job import GeneratorRun, Job
-from fixtures.measure.load_data import input_data
+from fixtures.measure.job import GeneratorRun, Job, input_data
 from fixtures.measure.point_state import PointState
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import candidates, fastest
-from fixtures.search.bench import ServerBench, summarise
 from fixtures.search.candidates import Candidate, Goal
-from fixtures.search.fastest import Result
+from fixtures.search.fastest import Result, ServerBench, summarise
 from fixtures.search.trials import OperatingPoint
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerSpec

@@ -12,8 +12,7 @@ from fixtures.accuracy.compare_answers import AnswerLimits, expect
 from fixtures.errors import InputError, NotAvailableError, ProofError
 from fixtures.host import locks
 from fixtures.measure import perf_analyzer
-from fixtures.measure.job import ExpectedAnswers, Job, SharedMemory
-from fixtures.measure.load_data import input_data
+from fixtures.measure.job import ExpectedAnswers, Job, SharedMemory, input_data
 from fixtures.measure.verifying import ask_once, verify
 from fixtures.serve.as_found import (
     FirstRequest,

@@ -25,9 +25,8 @@ from fixtures.consistency.served import ServedModel, send
 from fixtures.errors import InputError, NotAvailableError, ProofError, SetupError
 from fixtures.host.activity import CpuTime
 from fixtures.measure import perf_analyzer
-from fixtures.measure.job import Job
-from fixtures.measure.load_data import input_data
-from fixtures.measure.shared_memory import shared_region
+from fixtures.measure.job import Job, input_data
+from fixtures.measure.requests import shared_region
 from fixtures.measure.verifying import ask_once
 from fixtures.serve import connection
 from fixtures.serve.as_found import list_models, load_model

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fixtures.accuracy.compare_answers import AnswerLimits, expect
-from fixtures.measure.job import ExpectedAnswers, Job
-from fixtures.measure.load_data import input_data
+from fixtures.measure.job import ExpectedAnswers, Job, input_data
 from fixtures.serve.launch import serve
 from fixtures.serve.server import inputs_of
 from fixtures.serve.server_spec import ServerSpec

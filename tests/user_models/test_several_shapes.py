@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.measure.load_data import input_data, other_data
+from fixtures.measure.job import input_data, other_data
 from fixtures.spec import Tensor
 from fixtures.user_models.samples import read_samples
 from tests import toy
