@@ -175,8 +175,7 @@ class Build(Struct, frozen=True):
     inputs: ByName[tuple[Axis, ...]]
     """The model's inputs and their shapes without the batch dimension."""
     as_found: bool = False
-    """Whether the model is served as found in a repository: nothing was converted, and its answers are
-    compared with its own to single requests."""
+    """Whether it is served as found: nothing was converted, and answers are compared with its own alone."""
     requests: Text = ""
     """The content of the requests, if that is not the model's data set."""
 
@@ -420,8 +419,7 @@ class AnswerGate(Struct, frozen=True):
 
 
 class WrongAnswer(Struct, frozen=True):
-    """An answer that differs from the one that it is held to: under load the converted model's in process, or
-    of a model as found its own to a lone request."""
+    """An answer that differs from the one that it is held to: see `VerifiedAnswers.held_to`."""
 
     sample: Text
     output: Text
@@ -432,8 +430,7 @@ class WrongAnswer(Struct, frozen=True):
 
 
 class VerifiedAnswers(Struct, frozen=True):
-    """The check of a load point's answers: between its passes, requests with the same batch, concurrency and
-    data are sent, and every answer is compared with the converted model's in process."""
+    """The check of a load point's answers: between its passes the same load is sent, and all are compared."""
 
     verified: Count
     """The compared answers; each row of a batch is one."""
@@ -656,8 +653,7 @@ class Load(Struct, frozen=True):
 
 
 def best_of(loads: Sequence[Load]) -> Load | None:
-    """The point of the highest throughput among those with a number of requests in flight: at a request rate,
-    the rate decides."""
+    """The point of the highest throughput, without those at a request rate, where the rate decides it."""
     closed = [load for load in loads if load.request_rate_per_s is None]
     return max(closed, key=lambda load: load.throughput_per_s.value, default=None)
 
@@ -798,8 +794,7 @@ class Growth(Struct, frozen=True):
 
 
 class Soak(Struct, frozen=True):
-    """One load point, with the fields of a `Load`, under load for a long time: does the server leak, and is
-    it as fast at the end?"""
+    """One load point under load for a long time: does the server leak, and is it as fast at the end?"""
 
     scenario: Scenario
     batch: Count

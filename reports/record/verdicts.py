@@ -2,7 +2,7 @@
 latency budget, the certified percentile, the marks."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from reports.record import schema
 from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, MEMORY, RATIO
@@ -69,11 +69,7 @@ def footprint_failures(beside: schema.BaselineComparison) -> list[str]:
     return [text for text, is_far_more in footprint_changes(beside) if is_far_more]
 
 
-BUDGET_WORDS: Mapping[schema.Verdict, str] = {
-    "passed": "within",
-    "failed": "beyond",
-    "not shown": "not shown to be within or beyond",
-}
+BUDGET_WORDS = {"passed": "within", "failed": "beyond", "not shown": "not shown to be within or beyond"}
 """A latency's relation to its budget, by the verdict."""
 
 

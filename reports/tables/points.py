@@ -81,7 +81,7 @@ def cost_cell(record: Publishable, load: schema.Load | None) -> Cell:
     cell = figure(quantities.COST, cost.amount if cost else None)
     if cost is None or cost.of_what == "correct inferences":
         return cell
-    return dataclasses.replace(cell, text=f"{cell.text} (any)")
+    return cell._replace(text=f"{cell.text} (any)")
 
 
 def _gpu(title: str, name: str, quantity: quantities.Quantity, *, with_unit: bool = False) -> Column[Point]:
@@ -188,7 +188,7 @@ def composing_table(record: Publishable, scenario: str) -> Table:
 def _limited_latency(row: _PartOfPoint[schema.LatencyBudget]) -> Cell:
     name, limit_ms = row.part.percentile, row.part.budget_ms
     cell = figure(LATENCY, row.load.latency_ms[name], "interval", limit_ms, with_unit=True)
-    return dataclasses.replace(cell, text=f"{name} {cell.text}")
+    return cell._replace(text=f"{name} {cell.text}")
 
 
 _BUDGETS: Sequence[Column[_PartOfPoint[schema.LatencyBudget]]] = (

@@ -62,7 +62,7 @@ def html(blocks: Iterable[Block], level: int = 3) -> str:
     shown = [block for block in blocks if block]
     shift = level - min((block.level for block in shown if isinstance(block, Heading)), default=level)
     shifted = [
-        dataclasses.replace(block, level=min(6, block.level + shift)) if isinstance(block, Heading) else block
+        block._replace(level=min(6, block.level + shift)) if isinstance(block, Heading) else block
         for block in shown
     ]
     rendered: str = _parser().render(markdown(shifted))
@@ -158,7 +158,7 @@ def _show_wide(table: Table, console: "Console") -> None:
     is_main = [column.narrow is not None for column in table.columns]
     columns = itertools.compress(table.columns, is_main)
     main = [dataclasses.replace(column, title=column.narrow or "") for column in columns]
-    rows = [dataclasses.replace(row, cells=[*itertools.compress(row.cells, is_main)]) for row in table.rows]
+    rows = [row._replace(cells=[*itertools.compress(row.cells, is_main)]) for row in table.rows]
     lines = _lines(dataclasses.replace(table, columns=main, rows=rows)) if main else []
     if lines and max(map(len, lines)) <= console.width:
         # Rows keep all their cells: the legend then says why a rank without its ratio is missing.

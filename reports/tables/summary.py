@@ -109,7 +109,7 @@ def _best_speed(row: SummaryRow) -> Estimate | None:
 def _p99(row: SummaryRow) -> Cell:
     p99 = row.load.latency_ms.get("p99") if row.load else None
     cell = figure(LATENCY, p99)
-    return dataclasses.replace(cell, text=f"{cell.text}{_OPEN}") if p99 and p99.open_above else cell
+    return cell._replace(text=f"{cell.text}{_OPEN}") if p99 and p99.open_above else cell
 
 
 def _score_cell(score: schema.Score, value: float, before: str) -> Cell:

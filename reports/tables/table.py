@@ -6,7 +6,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from reports.record.quantities import NOT_SHOWN, NOTHING, WIDEST_RATIO, Quantity
 from reports.record.schema import MARKS, Estimate, Mark
@@ -17,8 +17,7 @@ Style = Literal["value", "interval", "half width"]
 """The form of an estimate: alone, with its interval in brackets, or with half the interval's width."""
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """What a reader sees, and the number behind it in its quantity's unit; None if it is not shown."""
 
     text: str
@@ -94,8 +93,7 @@ class Column(Generic[Item]):
         return figure(self.quantity, taken, self.style, with_unit=self.with_unit)
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """The cells of an item, and why a reader should take care with its figures."""
 
     cells: Sequence[Cell]
@@ -177,14 +175,12 @@ def table_of_texts(titles: Sequence[str], rows: Iterable[Sequence[str]], is_righ
     return table(columns, rows)
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     text: str
     level: int
 
 
-@dataclass(frozen=True)
-class Bullets:
+class Bullets(NamedTuple):
     lines: Sequence[str]
 
     def __bool__(self) -> bool:

@@ -88,11 +88,9 @@ def first_input(record: Record) -> tuple[int, ...]:
 
 def setting_text(value: Any) -> str:
     """A setting as text: `on` or `off`, parts joined by spaces, or `none`."""
-    if value is None:
-        return "none"
     if isinstance(value, bool):
         return "on" if value else "off"
-    return str(value) if isinstance(value, int | str) else " ".join(map(str, value)) or "none"
+    return str(value) if isinstance(value, int | str) else " ".join(map(str, value or ())) or "none"
 
 
 def counted(number: int, noun: str) -> str:

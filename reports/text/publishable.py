@@ -3,7 +3,7 @@ so that no other module has to decide again."""
 
 import functools
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 from msgspec import structs
@@ -13,7 +13,6 @@ from reports.record.schema import SPEED, Estimate, Load, Record, Search, Soak, S
 from reports.text import correctness
 from reports.text.phrases import full_point_text
 
-_Part = TypeVar("_Part", bound=Struct)
 _EMPTY: Mapping[type, Any] = {
     Estimate: Estimate(float("nan"), float("nan"), float("nan")),
     float: float("nan"),
@@ -50,19 +49,20 @@ def publishable(record: Record) -> Publishable:
     return Publishable(**fields, no_speed=no_speed, no_winner=no_winner, hidden=hidden)
 
 
-def _without_speed(part: _Part) -> _Part:
+def _without_speed(part: Any) -> Any:
     """The part of a record, and all below it, with the fields that are marked as speeds emptied."""
-    changes: dict[str, Any] = {}
-    speeds = _speeds(type(part))
+    if isinstance(part, tuple):
+        return tuple(map(_without_speed, part))
+    if not isinstance(part, Struct):
+        return part
+    speeds, changes = _speeds(type(part)), {}
     for name in part.__struct_fields__:
         value = getattr(part, name)
-        if name in speeds:
+        if name not in speeds:
+            changes[name] = _without_speed(value)
+        else:
             has_default = speeds[name] is not msgspec.NODEFAULT
             changes[name] = speeds[name] if has_default else _EMPTY.get(type(value))
-        elif isinstance(value, Struct):
-            changes[name] = _without_speed(value)
-        elif isinstance(value, tuple):
-            changes[name] = tuple(_without_speed(one) if isinstance(one, Struct) else one for one in value)
     return structs.replace(part, **changes)
 
 
