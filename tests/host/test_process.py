@@ -102,7 +102,8 @@ def test_load_generator_gets_proxies_only_for_remote_server(monkeypatch: pytest.
 
 
 def test_every_docker_call_gets_engine_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    docker = script(tmp_path / "bin" / "docker", f'env > {tmp_path}/"$1".env; [ "$1" != run ]')
+    calls = f'env > {tmp_path}/"$1".env; [ "$1" != image ] || echo "[{{}}]"; [ "$1" != run ]'
+    docker = script(tmp_path / "bin" / "docker", calls)
     monkeypatch.setenv("PATH", f"{docker.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere")
     spec = ServerSpec("docker", IMAGE)

@@ -90,7 +90,7 @@ def test_loading_shares_the_machine_and_running_does_not(
 ) -> None:
     held: dict[str, bool] = {}
     (machine := tmp_path / "machine").mkdir()  # one that no other run knows
-    monkeypatch.setattr(locks, "machine_lock_folder", lambda: machine)
+    monkeypatch.setattr(locks, "MACHINE", machine)
 
     def is_held() -> bool:
         return os.getpid() in locks.holders(machine.stat())

@@ -88,7 +88,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         return Estimate(1e12, 1e12, 1e12)
 
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
-    monkeypatch.setattr(locks, "machine_lock_folder", lambda: other_machine)
+    monkeypatch.setattr(locks, "MACHINE", other_machine)
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
     monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
