@@ -162,7 +162,7 @@ def test_waiting_tests_fail_when_last_node_of_their_kind_dies(cluster: StandIn) 
 
     assert status == 11, text
     assert {name.split("-")[0].partition("[")[2] for name in cluster.passed(otherwise=True)} == {"t4"}
-    assert "its nodes are gone: no node of the fleet has an NVIDIA T4" in text
+    assert "its nodes are gone: no node of the fleet has 1 x NVIDIA T4" in text
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
