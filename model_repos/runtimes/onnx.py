@@ -115,21 +115,18 @@ def _captured(session, settings):
 def _padded(predict, settings):
     """With `sizes`, pad a batch to the next of them with copies of its last row, and drop their answers:
     Triton's batcher forms batches of any size."""
+    import torch
+
     sizes = sorted(int(size) for size in settings.get("sizes", "").split(",") if size)
 
     def run(tensors):
         rows = len(tensors[0])
         size = next((size for size in sizes if size >= rows), rows)
-        padded = [_pad(tensor, size) for tensor in tensors] if size > rows else tensors
-        return [result[:rows] for result in predict(padded)]
+        if size > rows:
+            tensors = [torch.cat([x, x[-1:].expand(size - rows, *x.shape[1:])]) for x in tensors]
+        return [result[:rows] for result in predict(tensors)]
 
     return run
-
-
-def _pad(tensor, size):
-    from torch import cat
-
-    return cat([tensor, tensor[-1:].expand(size - len(tensor), *tensor.shape[1:])])
 
 
 def _on_arrays(session):
