@@ -205,11 +205,12 @@ def _providers(settings, several):
         return cpu
     device = {"device_id": settings["device_id"]}
     # Do not try every algorithm of a convolution at each new shape, while its request waits.
-    cuda_options = {"use_tf32": settings["tf32"], "cudnn_conv_algo_search": "HEURISTIC"}
-    if settings.get("cuda_graphs") == "1":
-        cuda_options["enable_cuda_graph"] = "1"
-    if settings.get("prefer_nhwc") == "1":
-        cuda_options["prefer_nhwc"] = "1"
+    cuda_options = {
+        "use_tf32": settings["tf32"],
+        "cudnn_conv_algo_search": "HEURISTIC",
+        "enable_cuda_graph": settings.get("cuda_graphs", "0"),
+        "prefer_nhwc": settings.get("prefer_nhwc", "0"),
+    }
     if several:  # each takes what it needs, instead of doubling each time
         cuda_options["arena_extend_strategy"] = "kSameAsRequested"
     cuda = {"CUDAExecutionProvider": device | cuda_options} | cpu

@@ -24,7 +24,7 @@ from tests.user_models.test_samples import write_tokenizer
 
 
 def case(model: Model, precision: str = "fp32") -> Case:
-    return Case(CPU, model, onnx.FORMAT, None, precision)
+    return Case(CPU, model, onnx.ONNX, None, precision)
 
 
 def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
