@@ -116,16 +116,13 @@ class _Tensors:
         if is_alone:
             batch.copy_(first)
         else:
-            self._gather(tensors, batch)
+            # By a single thread: PyTorch would start and join all threads for each tensor, and wait for those
+            # whose cores the server and its clients have.
+            threads = self.torch.get_num_threads()
+            self.torch.set_num_threads(1)
+            self.torch.cat(tensors, out=batch)
+            self.torch.set_num_threads(threads)
         return batch.to(self.device, non_blocking=True)
-
-    def _gather(self, tensors, batch):
-        """Copy the tensors into the batch, one after the other, by a single thread. PyTorch would start and
-        join all threads for each tensor, and wait for those whose cores the server and its clients have."""
-        threads = self.torch.get_num_threads()
-        self.torch.set_num_threads(1)
-        self.torch.cat(tensors, out=batch)
-        self.torch.set_num_threads(threads)
 
     def results(self, results):
         if not self.from_host:

@@ -115,21 +115,18 @@ def _captured(session, settings):
 def _padded(predict, settings):
     """With `sizes`, pad a batch to the next of them with copies of its last row, and drop their answers:
     Triton's batcher forms batches of any size."""
+    import torch
+
     sizes = sorted(int(size) for size in settings.get("sizes", "").split(",") if size)
 
     def run(tensors):
         rows = len(tensors[0])
         size = next((size for size in sizes if size >= rows), rows)
-        padded = [_pad(tensor, size) for tensor in tensors] if size > rows else tensors
-        return [result[:rows] for result in predict(padded)]
+        if size > rows:
+            tensors = [torch.cat([x, x[-1:].expand(size - rows, *x.shape[1:])]) for x in tensors]
+        return [result[:rows] for result in predict(tensors)]
 
     return run
-
-
-def _pad(tensor, size):
-    from torch import cat
-
-    return cat([tensor, tensor[-1:].expand(size - len(tensor), *tensor.shape[1:])])
 
 
 def _on_arrays(session):
@@ -208,11 +205,12 @@ def _providers(settings, several):
         return cpu
     device = {"device_id": settings["device_id"]}
     # Do not try every algorithm of a convolution at each new shape, while its request waits.
-    cuda_options = {"use_tf32": settings["tf32"], "cudnn_conv_algo_search": "HEURISTIC"}
-    if settings.get("cuda_graphs") == "1":
-        cuda_options["enable_cuda_graph"] = "1"
-    if settings.get("prefer_nhwc") == "1":
-        cuda_options["prefer_nhwc"] = "1"
+    cuda_options = {
+        "use_tf32": settings["tf32"],
+        "cudnn_conv_algo_search": "HEURISTIC",
+        "enable_cuda_graph": settings.get("cuda_graphs", "0"),
+        "prefer_nhwc": settings.get("prefer_nhwc", "0"),
+    }
     if several:  # each takes what it needs, instead of doubling each time
         cuda_options["arena_extend_strategy"] = "kSameAsRequested"
     cuda = {"CUDAExecutionProvider": device | cuda_options} | cpu

@@ -10,7 +10,7 @@ from msgspec import structs
 from fixtures.build.configuration import model_config
 from fixtures.build.runtimes import open_in_process
 from fixtures.cases import matrix_of
-from fixtures.formats import openvino
+from fixtures.formats.onnx import OPENVINO
 from fixtures.host import machine
 from fixtures.host.targets import CPU
 from fixtures.spec import Case, Model
@@ -20,8 +20,8 @@ from tests.user_models import networks
 
 
 def convert(model: Model, path: Path) -> Case:
-    openvino.FORMAT.convert(job_of(model), path)
-    return Case(CPU, model, openvino.FORMAT, None, "fp32")
+    OPENVINO.convert(job_of(model), path)
+    return Case(CPU, model, OPENVINO, None, "fp32")
 
 
 def test_backend_gets_one_file_with_external_weights_merged(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_instances_share_threads_by_streams(
     """The backend compiles the network once for any number of instances."""
     monkeypatch.setattr(machine, "cores", lambda: cores)
     model = model_of("mine", NetworkOptions(networks.linear(tmp_path / "net.onnx")))
-    case = Case(CPU, model, openvino.FORMAT, None, "fp32")
+    case = Case(CPU, model, OPENVINO, None, "fp32")
     deployment = structs.replace(matrix_of(model, CPU).deployment, instances=instances)
     parameters = model_config(case, deployment, native=True).parameters
     settings = {name: value.string_value for name, value in parameters.items()}
@@ -56,12 +56,12 @@ def test_instances_share_threads_by_streams(
 
 def test_missing_openvino_skips_its_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "version_of", lambda _name: None)
-    assert openvino.FORMAT.missing("cpu", None, "fp32")
+    assert OPENVINO.missing("cpu", None, "fp32")
 
 
 @pytest.mark.parametrize("write", [networks.linear, networks.apart, networks.without_batch, networks.tokens])
 def test_openvino_matches_framework(tmp_path: Path, write: Callable[[Path], Path]) -> None:
-    if (reason := openvino.missing("cpu", None, "fp32")) is not None:
+    if (reason := OPENVINO.missing("cpu", None, "fp32")) is not None:
         pytest.skip(reason)
     model = model_of("mine", NetworkOptions(write(tmp_path / "net.onnx")))
     case = convert(model, tmp_path / "model.onnx")

@@ -76,7 +76,7 @@ def job(model: Model, network: Any) -> ConversionJob:
 
 @pytest.mark.parametrize(
     ("format_", "precision"),
-    [(tf.SAVED_MODEL, "fp32"), (onnx.FORMAT, "fp32"), (onnx.FORMAT, "fp16"), (onnx.FORMAT, "int8")],
+    [(tf.SAVED_MODEL, "fp32"), (onnx.ONNX, "fp32"), (onnx.ONNX, "fp16"), (onnx.ONNX, "int8")],
     ids=lambda value: getattr(value, "mnemonic", value),
 )
 def test_format_matches_framework_at_any_batch(

@@ -27,7 +27,7 @@ def test_published_layout_matches_recorded_outputs(heads: int, tmp_path: Path) -
     state = {key: value for key, value in published.drawn(layout).items() if "inv_freq" not in key}
     state["duration_predictor.fc.bias"] += 1.5  # some frames for each symbol
     small = {"frames": 256, "width": 64, "inner": 128, "predictor": 64, "layers": 2}
-    network = architecture.network(**architecture.FULL | small | {"heads": heads, "head_width": 64 // heads})
+    network = architecture.network(architecture.FULL._replace(**small, heads=heads, head_width=64 // heads))
     weights = {key: value for key, value in state.items() if key not in ("pitch_mean", "pitch_std")}
     pytorch.load_strictly(network, weights, tmp_path)
     texts = ("Good day, Mr. Lee!", "a", "In 1900 they were here.")

@@ -24,7 +24,7 @@ from tests.user_models.test_samples import write_tokenizer
 
 
 def case(model: Model, precision: str = "fp32") -> Case:
-    return Case(CPU, model, onnx.FORMAT, None, precision)
+    return Case(CPU, model, onnx.ONNX, None, precision)
 
 
 def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
@@ -285,7 +285,7 @@ def of(write: Callable[..., Path], *settings: Any, **more: Any) -> Callable[[Pat
 BAD: dict[str, tuple[Callable[[Path], NetworkOptions], str]] = {
     "a file that is no ONNX": (no_onnx, "net.onnx"),
     "an output of maps": (of(networks.probable), "zipmap"),
-    "an input of BF16": (of(networks.through, "Cast", 4, dtype="bfloat16", to=1), "BF16"),
+    "an input of BF16": (of(networks.through, "Cast", 4, dtype="bfloat16", to=1), "BFLOAT16"),
     "an output that is no batch": (of(networks.single, "Transpose"), "y"),
     "more dimensions than an array has": (of(networks.through, "Neg", *[1] * 59), "60"),
     "a shape that depends on the data": (selecting, "output y"),
