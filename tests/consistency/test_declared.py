@@ -14,8 +14,8 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from fixtures.accuracy.compare_answers import Answer
 from fixtures.consistency import declared
-from fixtures.consistency.declared import compare_first_request, warmup_batch
-from fixtures.consistency.served import Reply, ServedModel
+from fixtures.consistency.declared import Reply, compare_first_request, warmup_batch
+from fixtures.consistency.served import ServedModel
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Tensor
 from reports.record.schema import AnswerGate

@@ -21,7 +21,8 @@ from tritonclient.utils import InferenceServerException
 
 from fixtures.accuracy.compare_answers import AnswerLimits
 from fixtures.build.repository import BuiltModel
-from fixtures.consistency.served import ServedModel, send
+from fixtures.consistency.declared import send
+from fixtures.consistency.served import ServedModel
 from fixtures.errors import InputError, NotAvailableError, ProofError, SetupError
 from fixtures.host.activity import CpuTime
 from fixtures.measure import perf_analyzer
