@@ -14,9 +14,10 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from fixtures.accuracy.compare_answers import Answer
 from fixtures.consistency import declared
-from fixtures.consistency.declared import compare_first_request, warmup_batch
-from fixtures.consistency.served import Reply, ServedModel
+from fixtures.consistency.declared import Reply, compare_first_request, warmup_batch
+from fixtures.consistency.served import ServedModel
 from fixtures.measure.job import LoadData
+from fixtures.measure.requests import request_for
 from fixtures.spec import Tensor
 from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import ROWS, alone, served_model
@@ -39,6 +40,12 @@ def answer_to(request: Any, *, batched: bool = True) -> Any:
     response.outputs.add(name="COUNT", datatype="INT64", shape=[*rows, 1])
     response.raw_output_contents.append(np.full(len(values), 4).tobytes())
     return response
+
+
+def requests_for(served: ServedModel, which: Iterable[Any]) -> list[Any]:
+    """The messages that hold these samples."""
+    inputs = [served.data.inputs(samples) for samples in which]
+    return [request_for(served.name, served.model, rows) for rows in inputs]
 
 
 def given_alone(count: int = 8) -> dict[int, dict[str, np.ndarray]]:
@@ -64,8 +71,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         served = served or model()
         sent: list[Any] = []
 
-        def send(served: ServedModel, requests: Any) -> list[Reply]:
-            sent[:] = requests
+        def send(served: ServedModel, which: Any) -> list[Reply]:
+            sent[:] = requests_for(served, which)
             answers = [answer_to(message, batched=served.model.batched) for message in sent]
             change(answers[to])
             return [Reply(message) for message in answers]
@@ -207,8 +214,8 @@ def serve(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
     """Start a server that takes batches of these sizes alone; returns the requests that it receives."""
     received: list[Any] = []
 
-    def send(_job: Any, requests: Iterable[Any]) -> list[Reply]:
-        received[:] = requests
+    def send(served: ServedModel, which: Any) -> list[Reply]:
+        received[:] = requests_for(served, which)
         return [
             Reply(answer_to(request)) if request.inputs[0].shape[0] in sizes else Reply(None, "not this size")
             for request in received

@@ -10,10 +10,9 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from tritonclient.grpc import service_pb2
 
 from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, AnswerComparison, AnswerLimits
-from fixtures.consistency import served
+from fixtures.consistency import declared, served
 from fixtures.consistency.served import compare_to_lone, lone_answers, with_same_answers
 from fixtures.spec import Arrays
 from reports.record.schema import SameAnswers
@@ -37,7 +36,7 @@ def test_refusal_of_a_live_server_counts_with_any_status(
         context.abort(code, words)
 
     with served_by(refuse) as model:
-        (reply,) = served.send(model, [service_pb2.ModelInferRequest(model_name="toy")])
+        (reply,) = declared.send(model, [[0]])
 
     assert reply.response is None
     assert said in reply.refusal
@@ -46,8 +45,7 @@ def test_refusal_of_a_live_server_counts_with_any_status(
 
 def test_replies_keep_request_order() -> None:
     with served_by(careful) as model:
-        malformed = service_pb2.ModelInferRequest(model_name="toy")
-        replies = served.send(model, [model.request([2]), malformed, model.request([0])])
+        replies = declared.send(model, [[2], [0, 1], [0]])
 
     assert [reply.refusal for reply in replies] == ["", "not as declared", ""]
     contents = [reply.response.raw_output_contents[0] for reply in replies if reply.response is not None]

@@ -21,7 +21,8 @@ from tritonclient.utils import InferenceServerException
 
 from fixtures.accuracy.compare_answers import AnswerLimits
 from fixtures.build.repository import BuiltModel
-from fixtures.consistency.served import ServedModel, send
+from fixtures.consistency.declared import send
+from fixtures.consistency.served import ServedModel
 from fixtures.errors import InputError, NotAvailableError, ProofError, SetupError
 from fixtures.host.activity import CpuTime
 from fixtures.measure import perf_analyzer
@@ -362,7 +363,7 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
         with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
             job = job_of(server, doubling, data)
             served = ServedModel(server, job.name, job.model, data, 1, AnswerLimits(0.0, 0.0, 1.0))
-            assert send(served, [served.request([0])])[0].response is not None
+            assert send(served, [[0]])[0].response is not None
             assert len(ask_once(job, [np.array([0]), np.array([1])])) == 2
             with pytest.raises(NotAvailableError):
                 server.check_load()  # perf_analyzer sends no headers
