@@ -30,7 +30,7 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
         )
     if conversion.agreement is not None:
         texts.append(f"{AGREEMENT.text(conversion.agreement)} of decisions agree")
-    recorder.show_figure(", ".join(texts))
+    recorder.show(", ".join(texts))
     if failure := conversion_failure(conversion):
         where = f"tolerance: {case.tolerance(run.deployment.tf32).source}"
         if case.model.framework == "onnx":
@@ -48,7 +48,7 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     recorder.keep(evaluation.serving, accuracy=ledger, accuracy_missing=evaluation.missing)
     if evaluation.samples is not None:
         recorder.keep_samples(evaluation.samples)
-    recorder.show_figure("; ".join([*map(score_text, ledger.scores), same_answers_text(ledger.same_answers)]))
+    recorder.show("; ".join([*map(score_text, ledger.scores), same_answers_text(ledger.same_answers)]))
     if failures := ledger_failures(ledger):
         raise run.accuracy_error("; ".join(failures))
     if evaluation.missing:

@@ -15,7 +15,7 @@ def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
     serving, gate, comparison = run.beside_baseline
     recorder.keep(serving, gates=(gate,), against=comparison)
-    recorder.show_figure(gate_text(gate))
+    recorder.show(gate_text(gate))
     shown = reproduce(run, gate)
     if gate.wrong:
         fix = f"where that is meant, say how far answers may differ: --tolerance {run.case.model.name}=SHARE"
@@ -27,6 +27,6 @@ def test_costs_no_more_than_the_other(run: CaseRun, recorder: Recorder) -> None:
     """The model is loaded about as fast as the other, and its server keeps about as much memory."""
     serving, _, comparison = run.beside_baseline
     recorder.keep(serving, against=comparison)
-    recorder.show_figure("; ".join(text for text, _ in footprint_changes(comparison)))
+    recorder.show("; ".join(text for text, _ in footprint_changes(comparison)))
     if excesses := footprint_failures(comparison):
         raise SpeedError("; ".join(excesses), where=run.case)

@@ -14,7 +14,7 @@ def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
     """Record what a gate such as "batches" finds. Raises AccuracyError if something is wrong."""
     deployed, gate_result = run_gate(run, gate)
     recorder.keep(deployed.serving, gates=(gate_result,))
-    recorder.show_figure(gate_text(gate_result))
+    recorder.show(gate_text(gate_result))
     shown = reproduce(run, gate_result)
     if gate_result.wrong:
         raise run.accuracy_error(gate_result.wrong, where=shown or None)
@@ -73,6 +73,6 @@ def test_conversation(run: CaseRun, recorder: Recorder) -> None:
     """The same messages get the same answers again, also in turns with another sequence's messages."""
     serving, conversation = converse(run)
     recorder.keep(serving, conversation=conversation)
-    recorder.show_figure(conversation_text(conversation))
+    recorder.show(conversation_text(conversation))
     if failure := conversation_failure(conversation):
         raise AccuracyError(failure)

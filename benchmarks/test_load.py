@@ -28,7 +28,7 @@ def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: A
         raise run.accuracy_error(failure)
     assert recorder.record is not None
     if no_speed := publishable(recorder.record).no_speed:
-        recorder.show_figure(no_speed)
+        recorder.show(no_speed)
         benchmark.skipped = True  # else pytest-benchmark warns that it has nothing of this test
     else:
         recorder.enter_load(benchmark, measured, run.settings.certify)
@@ -58,7 +58,7 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     deployed, efficiencies = measure_efficiency(run)
     published = publishable(recorder.keep(deployed.serving, efficiency=tuple(efficiencies)))
     recorder.enter("efficiency", published.efficiency)
-    recorder.show_figure(published.no_speed or efficiency_text(efficiencies, run.case.precision))
+    recorder.show(published.no_speed or efficiency_text(efficiencies, run.case.precision))
 
 
 @pytest.mark.load
@@ -67,6 +67,6 @@ def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
     """The first request after a load is not shown to be slower than later ones."""
     deployed, result = prove_warm_up(run)
     recorder.keep(deployed.serving, warm_up=result)
-    recorder.show_figure(warm_up_text(result))
+    recorder.show(warm_up_text(result))
     if not result.passed:
         raise SpeedError(f"its model_warmup does not warm it: {warm_up_text(result)}", where=run.case)

@@ -25,4 +25,4 @@ def test_soak(run: CaseRun, recorder: Recorder) -> None:
         fix = "soak it for longer, or while the machine does less else"
         raise NotAvailableError("; ".join(not_shown), where=run.case, fix=fix)
     assert published is not None
-    recorder.show_figure(soak_text(published))
+    recorder.show(soak_text(published))

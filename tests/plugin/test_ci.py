@@ -50,7 +50,7 @@ def server():
 def test_conversion(recorder):
     for _ in range(2):
         recorder.keep(None, conversion=examples.record().conversion)
-    recorder.show_figure("all agree")
+    recorder.show("all agree")
 
 def test_accuracy(recorder):
     recorder.keep(RECORD.serving, accuracy=examples.failed_accuracy())

@@ -46,7 +46,7 @@ TEST = """
         def keep(serving, gates):
             SEEN.gates[request.node.originalname] = (serving, *gates)
         return SimpleNamespace(
-            record=examples.record(), keep=keep, keep_loads=None, show_figure=print, enter_load=print
+            record=examples.record(), keep=keep, keep_loads=None, show=print, enter_load=print
         )
 
     """

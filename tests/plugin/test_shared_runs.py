@@ -34,12 +34,12 @@ def run(run):
 
 @pytest.mark.stage("conversion")
 def test_first(run):
-    weights, framework_stage = run.model_run.weights, run.model_run.framework_stage
+    weights, framework_answers = run.model_run.weights, run.model_run.framework_answers
     gc.collect()
     ALIVE[:] = [one for one in ALIVE if one() is not None]
     assert all(one() is weights for one in ALIVE), "the weights of another model are in memory"
     ALIVE.append(weakref.ref(weights))
-    assert len(framework_stage.decisions) > 0
+    assert len(framework_answers.decisions) > 0
 
 
 @pytest.mark.stage("accuracy")
