@@ -209,7 +209,9 @@ def same_answers_text(same: schema.SameAnswers) -> str:
     """How far answers to one sample differ, however it is sent."""
     size = difference_text(same)
     if same.passed:
-        return f"answers alone, batched and in flight are at most {size} apart{answer_remarks(same)}"
+        is_equal = same.relative_difference == 0 and same.agreement == 1
+        distance = "equal within rounding" if is_equal else f"at most {size} apart"
+        return f"answers alone, batched and in flight are {distance}{answer_remarks(same)}"
     gap = "no numbers" if same.relative_difference is None and same.agreement == 1 else f"{size} apart"
     return (
         "answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "

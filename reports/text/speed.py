@@ -73,11 +73,11 @@ def reference_names(records: Sequence[Publishable]) -> list[str]:
 
 
 def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -> str:
-    """`97 % (95 to 99) of in process, 41 % of the machine's FP32 peak of 180 GFLOP/s, ratio 1.41 (1.36 to
-    1.47) to cpu-resnet50-onnx-fp32`, after the scenario if there are several."""
+    """`97 % (95 to 99) of in-process throughput, 41 % of the machine's FP32 peak of 180 GFLOP/s, ratio 1.41
+    (1.36 to 1.47) to cpu-resnet50-onnx-fp32`, after the scenario if there are several."""
     texts = []
     for efficiency in measurements:
-        parts = [f"{SHARE_OF_SPEED.text_with_interval(efficiency.ratio)} of in process"]
+        parts = [f"{SHARE_OF_SPEED.text_with_interval(efficiency.ratio)} of in-process throughput"]
         fraction = fraction_of_peak(efficiency)
         if fraction is not None and efficiency.peak_flops_per_s is not None:
             # INT8 has no floating point.
