@@ -107,9 +107,7 @@ def csv_text(frame: "pd.DataFrame") -> str:
         line = one_line(value) if isinstance(value, str) else value
         return f"'{line}" if isinstance(line, str) and line.startswith(("=", "+", "-", "@")) else line
 
-    cells = frame.map(cell)
-    cells.columns = [cell(name) for name in frame.columns]
-    return cells.to_csv(index=False)
+    return frame.map(cell).rename(columns=cell).to_csv(index=False)
 
 
 def _sections(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:

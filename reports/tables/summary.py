@@ -124,8 +124,7 @@ def _accuracy(row: SummaryRow) -> Cell:
 
 
 def _floor(row: SummaryRow) -> Cell | None:
-    limit = correctness.tightest_limit(row.score) if row.score else None
-    if row.score is None or limit is None:
+    if row.score is None or (limit := correctness.tightest_limit(row.score)) is None:
         return None
     return _score_cell(row.score, limit.value, "≤ " if row.score.better == "lower" else "")
 

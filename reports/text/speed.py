@@ -42,11 +42,9 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     do not overlap. Others share a rank; a hidden ratio has none."""
     rank_of = {}
     for group in grouped(records, rank_group).values():
-        ratios = {
-            name_of(record): beside.ratio
-            for record in group
-            if (beside := format_comparison(record)) and RATIO.is_shown(beside.ratio)
-        }
+        compared = {name_of(record): format_comparison(record) for record in group}
+        all_ratios = {name: beside.ratio for name, beside in compared.items() if beside}
+        ratios = {name: ratio for name, ratio in all_ratios.items() if RATIO.is_shown(ratio)}
         for name, ratio in ratios.items():
             rank_of[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
     return rank_of
