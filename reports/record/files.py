@@ -187,10 +187,8 @@ def _problems(record: Record) -> _Problems:
         yield "case", "its name is longer than a file's may be"
     if record.case.precision == "" and not record.build.as_found:
         yield "case.precision", "it is empty, although the model was converted"
-    seen: dict[object, int] = {}
-    for number, load in enumerate(record.loads):
-        if (first := seen.setdefault(schema.point_key(load), number)) != number:
-            yield f"loads[{number}]", f"the same load point as loads[{first}]"
+    if len({*map(schema.point_key, record.loads)}) < len(record.loads):
+        yield "loads", "a load point is there twice"
     search = record.search
     if search is not None and search.percentile not in search.load.latency_ms:
         yield "search.percentile", "the load point has no latency of that name"

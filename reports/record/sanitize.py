@@ -63,8 +63,6 @@ class Formatted(str):
     """Markdown in which text of foreign origin is escaped already: `markdown_text` and `markdown` leave it
     alone. There is no other way to emphasise: asterisks in a text are shown."""
 
-    __slots__ = ()
-
 
 def bold(value: str) -> Formatted:
     return Formatted(f"**{markdown_text(value)}**")
