@@ -89,8 +89,7 @@ def parse(
 
 
 def read_folder(results: Path) -> dict[Path, Record]:
-    """Every record below a results folder, by name; none if there is no such folder. Raises one RecordError
-    that names every unreadable file."""
+    """Every record below a results folder, by name. Raises one RecordError that names all damaged files."""
     return _read_each(results, record_paths(results))
 
 
@@ -125,8 +124,7 @@ def read_given(path: Path, argument: Path) -> Record:
 
 
 def record_files(argument: Path) -> list[Path]:
-    """The files of an argument's records: of the record itself, of a results folder, or of a folder of one
-    target. Raises RecordError if there are none."""
+    """The files of the records of an argument: one, a results folder or a target's; else a RecordError."""
     if argument.is_file() and _is_record(argument):
         # The argument itself may be a link; the files of the case lie where it leads.
         return [argument.resolve() if argument.is_symlink() else argument]

@@ -147,8 +147,7 @@ class Cost(NamedTuple):
 
 def cost_per_million(record: Publishable, load: schema.Load) -> Cost | None:
     """What a million inferences cost at a load point; None without a price. The share of correct ones is the
-    served score of the first metric, unless that is an error or missing. The price is per hour, so the
-    fastest point is the cheapest."""
+    served score of the first metric, unless that is an error or missing."""
     if record.price_per_hour is None:
         return None
     amount = record.price_per_hour / 3600 / load.throughput_per_s.value * 1e6
