@@ -89,8 +89,7 @@ def parse(
 
 
 def read_folder(results: Path) -> dict[Path, Record]:
-    """Every record below a results folder, by name; none if there is no such folder. Raises one RecordError
-    that names every unreadable file."""
+    """Every record below a results folder, by name. Raises one RecordError that names all damaged files."""
     return _read_each(results, record_paths(results))
 
 
@@ -187,10 +186,8 @@ def _problems(record: Record) -> _Problems:
         yield "case", "its name is longer than a file's may be"
     if record.case.precision == "" and not record.build.as_found:
         yield "case.precision", "it is empty, although the model was converted"
-    seen: dict[object, int] = {}
-    for number, load in enumerate(record.loads):
-        if (first := seen.setdefault(schema.point_key(load), number)) != number:
-            yield f"loads[{number}]", f"the same load point as loads[{first}]"
+    if len({*map(schema.point_key, record.loads)}) < len(record.loads):
+        yield "loads", "a load point is there twice"
     search = record.search
     if search is not None and search.percentile not in search.load.latency_ms:
         yield "search.percentile", "the load point has no latency of that name"
@@ -220,15 +217,12 @@ def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
 
 def _accuracy_problems(ledger: schema.Accuracy, key: str) -> _Problems:
     """Outputs show a ledger that passed as proof."""
-    same_answers = ledger.same_answers is None or ledger.same_answers.passed
-    kept = [
-        schema.meets(score.better, score.served, limit.value)
-        for score in ledger.scores
-        for limit in score.limits
-    ]
-    kept += [score.passed for score in ledger.scores]
+    kept = [ledger.same_answers is None or ledger.same_answers.passed]
+    for score in ledger.scores:
+        kept.append(score.passed)
+        kept += [schema.meets(score.better, score.served, limit.value) for limit in score.limits]
     kept += [*map(schema.agrees, ledger.disagreements), *map(schema.within_limits, ledger.outputs)]
-    if ledger.passed and not (all(kept) and same_answers):
+    if ledger.passed and not all(kept):
         yield f"{key}.passed", "true, although a part of the ledger did not pass"
     if ledger.scores and ledger.samples < 1:
         yield f"{key}.samples", "there are scores, and none of a sample"

@@ -16,9 +16,6 @@ _UNSEEN = re.compile(
 )
 
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters, and Python's stand-ins for bytes that are not UTF-8."""
-
 # Characters that end a cell, begin HTML, an HTML entity, a link or picture (which need a bracket), code,
 # struck-out or emphasised text, or escape any of these. An underscore within a word does none of this.
 _MARKUP = re.compile(
@@ -27,8 +24,9 @@ _MARKUP = re.compile(
 
 
 def is_printable(name: str) -> bool:
-    """Whether a name can stand in records and in a line of any output."""
-    return _CONTROL.search(name) is None
+    """Whether a name can stand in records and in a line of any output: it has no control character, and none
+    of Python's stand-ins for bytes that are not UTF-8."""
+    return re.search("[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name) is None
 
 
 def visible(text: str) -> str:
@@ -62,8 +60,6 @@ def quoted(value: str) -> str:
 class Formatted(str):
     """Markdown in which text of foreign origin is escaped already: `markdown_text` and `markdown` leave it
     alone. There is no other way to emphasise: asterisks in a text are shown."""
-
-    __slots__ = ()
 
 
 def bold(value: str) -> Formatted:

@@ -559,7 +559,6 @@ class CertifiedPercentile(Struct, frozen=True):
     """The bound of the percentile at this confidence; None if there are too few requests."""
     requests: Count
     requests_missing: Count
-    """How many more requests a bound needs."""
     confidence: Confidence = 0.99
 
 
@@ -647,7 +646,6 @@ class Load(Struct, frozen=True):
     repeated_speed: Annotated[Estimate | None, SPEED] = None
     """The speed of a repeated sample over that of new ones at the fastest point; None for long requests."""
     composing: Annotated[tuple[ComposingModel, ...], SPEED] = ()
-    """The models that this one calls in its requests."""
     origin: Origin | None = None
     budget: Annotated[LatencyBudget | None, SPEED] = None
 
@@ -696,7 +694,6 @@ class Efficiency(Struct, frozen=True):
     """CPU threads of either side; the server's of all instances."""
     ratio: Estimate
     pairs: Count
-    """The pairs of passes, in process and served in turns."""
     flops_per_inference: Positive | None = None
     """Operations, two for a multiplication and an addition; None if the framework cannot count them."""
     peak_flops_per_s: Estimate | None = None

@@ -9,7 +9,7 @@ from reports.record.sanitize import code
 from reports.record.schema import BaselineComparison, Comparison, ServedSide, Verdict
 from reports.record.verdicts import footprint_failures
 from reports.tables.points import p99_cell, speed_cell
-from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, Taken, table
+from reports.tables.table import Bullets, Cell, Column, Table, Taken, table
 from reports.text.correctness import difference_text
 from reports.text.phrases import counted, first_of
 from reports.text.publishable import Publishable, name_of
@@ -134,10 +134,3 @@ def against_table(records: Sequence[Publishable]) -> Table:
     )
     bullets = Bullets([f"{code(name)} newly warns: {code(warning)}" for name, warning in warnings])
     return table(_COLUMNS, rows, notes=[note, bullets])
-
-
-def against_section(record: Publishable) -> list[Block]:
-    """Heading and table of one case; empty if it was compared with no other."""
-    if record.against is None:
-        return []
-    return [Heading(f"Beside {record.against.reference}", 4), against_table([record])]

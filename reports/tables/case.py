@@ -7,7 +7,7 @@ from reports.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELAT
 from reports.record.sanitize import Formatted, markdown_text
 from reports.record.schema import GATES, REMOTE, AnswerGate, Disagreement, OutputDifference, Record, Score
 from reports.tables import points
-from reports.tables.against import against_section, against_table
+from reports.tables.against import against_table
 from reports.tables.soak import soak_section, soak_table
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table, table_of_texts
 from reports.text import correctness, phrases
@@ -25,7 +25,9 @@ def case_section(record: Publishable) -> list[Block]:
 
 def sections_beside_points(record: Publishable) -> list[Block]:
     """What was measured beside the load points."""
-    blocks = [*points.efficiency_section(record), *against_section(record)]
+    blocks = points.efficiency_section(record)
+    if record.against is not None:
+        blocks += [Heading(f"Beside {record.against.reference}", 4), against_table([record])]
     if paragraph := search_paragraph(record):
         blocks += [Heading("Within a latency budget", 4), paragraph]
     return [*blocks, *soak_section(record)]
@@ -84,8 +86,7 @@ def _engine(record: Publishable) -> str:
 
 
 def parameters_table(record: Publishable, scenario: str) -> Table:
-    """The settings behind every row of a scenario. If the model's source lists all its settings in one table,
-    so does this one, and `configuration_list` has none."""
+    """The settings behind every row of a scenario: all, if the model's source lists them in one table."""
     published = names_of(record.case.model, scenario)
     names = published.parameters or published.configuration
     if scenario == "online":  # BERT's tables lack the batcher's settings: its offline scenario was published
@@ -133,7 +134,7 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
     variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
     saved = "TorchScript" if variant and "conversion variant" in listed else build.format
     is_in_python = record.serving is not None and record.serving.backend == "python"
-    shape, score = phrases.first_input(record), correctness.main_score(record)
+    shape, score = next(iter(build.inputs.values()), ()), correctness.main_score(record)
     graphs = "Enabled" if deployment.cuda_graphs else "Disabled"
     sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
     values = {

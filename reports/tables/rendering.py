@@ -59,13 +59,10 @@ def _padded(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Colum
 def html(blocks: Iterable[Block], level: int = 3) -> str:
     """The blocks' markdown as HTML, with their highest heading at `level`. Only what the suite itself writes
     is rendered: no name in a record becomes a link, a picture or HTML."""
-    shown = [block for block in blocks if block]
-    shift = level - min((block.level for block in shown if isinstance(block, Heading)), default=level)
-    shifted = [
-        block._replace(level=min(6, block.level + shift)) if isinstance(block, Heading) else block
-        for block in shown
-    ]
-    rendered: str = _parser().render(markdown(shifted))
+    parts = list(blocks)
+    shift = level - min((part.level for part in parts if isinstance(part, Heading)), default=level)
+    parts = [part._replace(level=part.level + shift) if isinstance(part, Heading) else part for part in parts]
+    rendered: str = _parser().render(markdown(parts))
     return rendered.replace(' style="text-align:right"', ' class="number"')
 
 
@@ -107,9 +104,7 @@ def csv_text(frame: "pd.DataFrame") -> str:
         line = one_line(value) if isinstance(value, str) else value
         return f"'{line}" if isinstance(line, str) and line.startswith(("=", "+", "-", "@")) else line
 
-    cells = frame.map(cell)
-    cells.columns = [cell(name) for name in frame.columns]
-    return cells.to_csv(index=False)
+    return frame.map(cell).rename(columns=cell).to_csv(index=False)
 
 
 def _sections(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:

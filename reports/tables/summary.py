@@ -81,7 +81,7 @@ def _meanings(rows: Sequence[SummaryRow]) -> Mapping[str, str]:
     references = " or ".join(speed.reference_names([row.record for row in rows]))
     unbounded = ""
     if any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms):
-        unbounded = f", with a {_OPEN} where the requests were too few for an upper bound of it"
+        unbounded = ", with a + where the requests were too few for an upper bound of it"
     return {
         "Inferences/second": "the best of a case's load points, ± half the width of its "
         f"{levels} confidence interval",
@@ -98,10 +98,6 @@ def _meanings(rows: Sequence[SummaryRow]) -> Mapping[str, str]:
     }
 
 
-_OPEN = "+"
-"""The sign of a p99 latency whose interval is open above."""
-
-
 def _best_speed(row: SummaryRow) -> Estimate | None:
     return row.load.throughput_per_s if row.load else None
 
@@ -109,7 +105,7 @@ def _best_speed(row: SummaryRow) -> Estimate | None:
 def _p99(row: SummaryRow) -> Cell:
     p99 = row.load.latency_ms.get("p99") if row.load else None
     cell = figure(LATENCY, p99)
-    return cell._replace(text=f"{cell.text}{_OPEN}") if p99 and p99.open_above else cell
+    return cell._replace(text=f"{cell.text}+") if p99 and p99.open_above else cell
 
 
 def _score_cell(score: schema.Score, value: float, before: str) -> Cell:
@@ -124,8 +120,7 @@ def _accuracy(row: SummaryRow) -> Cell:
 
 
 def _floor(row: SummaryRow) -> Cell | None:
-    limit = correctness.tightest_limit(row.score) if row.score else None
-    if row.score is None or limit is None:
+    if row.score is None or (limit := correctness.tightest_limit(row.score)) is None:
         return None
     return _score_cell(row.score, limit.value, "≤ " if row.score.better == "lower" else "")
 

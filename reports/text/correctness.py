@@ -213,10 +213,8 @@ def same_answers_text(same: schema.SameAnswers) -> str:
         distance = "equal within rounding" if is_equal else f"at most {size} apart"
         return f"answers alone, batched and in flight are {distance}{answer_remarks(same)}"
     gap = "no numbers" if same.relative_difference is None and same.agreement == 1 else f"{size} apart"
-    return (
-        "answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "
-        f"{same.sample} are {gap}"
-    )
+    ways = "alone, in a batch and with many requests in flight"
+    return f"answers depend on how a sample is sent: {ways} those to {same.sample} are {gap}"
 
 
 def answer_remarks(same: schema.SameAnswers) -> str:
@@ -241,8 +239,7 @@ def gate_text(gate: schema.AnswerGate) -> str:
     same = gate.same
     if same is None or gate.wrong:
         return gate.tried
-    how = "by" if same.relative_difference is not None else "in"
-    return f"{gate.tried}, answers differ {how} at most {difference_text(same)}{answer_remarks(same)}"
+    return f"{gate.tried}, answers differ by at most {difference_text(same)}{answer_remarks(same)}"
 
 
 def gates_in_order(gates: Sequence[schema.AnswerGate]) -> list[schema.AnswerGate]:

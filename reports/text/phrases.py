@@ -78,12 +78,8 @@ def backend_accelerator(record: Record) -> str:
 
 def sequence_length(record: Record) -> str:
     """The length of the model's first input, if that is a sequence."""
-    shape = first_input(record)
+    shape = next(iter(record.build.inputs.values()), ())
     return str(shape[0]) if len(shape) == 1 else "-"
-
-
-def first_input(record: Record) -> tuple[int, ...]:
-    return tuple(next(iter(record.build.inputs.values()), ()))
 
 
 def setting_text(value: Any) -> str:

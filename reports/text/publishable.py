@@ -116,8 +116,7 @@ def _publishable_search(record: Record) -> tuple[Search | None, str]:
     # An accuracy failure concerns the case's own settings, not the winner's.
     failures = tuple(failure for failure in record.failures if failure.stage != "accuracy")
     winner = structs.replace(record, accuracy=search.accuracy, loads=(search.load,), failures=failures)
-    reason = _why_no_speed(winner)
-    if not reason:
+    if not (reason := _why_no_speed(winner)):
         return search, ""
     # The rate that a search finds is a speed.
     load = structs.replace(hidden.load, request_rate_per_s=None, arrivals=None)

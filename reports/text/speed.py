@@ -42,11 +42,9 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     do not overlap. Others share a rank; a hidden ratio has none."""
     rank_of = {}
     for group in grouped(records, rank_group).values():
-        ratios = {
-            name_of(record): beside.ratio
-            for record in group
-            if (beside := format_comparison(record)) and RATIO.is_shown(beside.ratio)
-        }
+        compared = {name_of(record): format_comparison(record) for record in group}
+        all_ratios = {name: beside.ratio for name, beside in compared.items() if beside}
+        ratios = {name: ratio for name, ratio in all_ratios.items() if RATIO.is_shown(ratio)}
         for name, ratio in ratios.items():
             rank_of[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
     return rank_of
@@ -149,8 +147,7 @@ class Cost(NamedTuple):
 
 def cost_per_million(record: Publishable, load: schema.Load) -> Cost | None:
     """What a million inferences cost at a load point; None without a price. The share of correct ones is the
-    served score of the first metric, unless that is an error or missing. The price is per hour, so the
-    fastest point is the cheapest."""
+    served score of the first metric, unless that is an error or missing."""
     if record.price_per_hour is None:
         return None
     amount = record.price_per_hour / 3600 / load.throughput_per_s.value * 1e6
