@@ -126,7 +126,7 @@ def test_more_gpus_than_available_are_refused(
 
 
 def test_case_on_several_gpus_skips_without_any_gpu(nvml: Nvml, collect: Collect) -> None:
-    nvml.refused = {"nvmlInit"}
+    nvml.refused = {"nvmlInit", "nvmlDeviceGetCount"}  # as without a driver
     collected = collect("--target", "a100", "--gpus", "2")
     assert skip_reasons(collected) == {"a100": {"needs NVIDIA A100; this machine has no NVIDIA GPU"}}
 
