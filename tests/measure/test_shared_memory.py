@@ -120,8 +120,8 @@ def test_region_is_private_and_never_stays_registered_or_on_disk() -> None:
 @pytest.mark.parametrize(
     ("through", "model", "fix"),
     [
-        ("system", "m", "--shared-memory none"),
-        ("cuda", "m", "--shared-memory system"),
+        ("system", "m", "another --shared-memory"),
+        ("cuda", "m", "another --shared-memory"),
         ("system", "gone", ""),
     ],
     ids=["system memory", "CUDA memory", "a request"],
