@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from fixtures.doctor import gpu
-from fixtures.doctor.gpu import GpuSetup
 from fixtures.formats import all_formats
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
@@ -14,7 +13,15 @@ from fixtures.serve.server_spec import ServerSpec
 from tests.doctor.conftest import Docker
 from tests.host.fake_nvml import Nvml
 
-CUDA_13 = GpuSetup(("NVIDIA A100",), (8, 0), 13, "13.0", 13, 10, TensorRT("tensorrt-cu13", "10.16.1.11"))
+CUDA_13 = {
+    "fixtures.host.nvml.cuda_of_driver": 13,
+    "fixtures.frameworks.cuda_libraries.cuda_of_torch": "13.0",
+    "fixtures.frameworks.cuda_libraries.cuda_of_onnx_runtime": 13,
+    "fixtures.frameworks.cuda_libraries.tensorrt_of_onnx_runtime": 10,
+    "fixtures.frameworks.tensorrt.installed": TensorRT("tensorrt-cu13", "10.16.1.11"),
+}
+"""What these functions return where all packages are for CUDA 13."""
+DRIVER, TORCH, ONNX_RUNTIME, _LINKED, TENSORRT = CUDA_13
 RUN = ".venv/bin/tox run -r -e benchmarks-gpu"
 
 
@@ -22,24 +29,26 @@ RUN = ".venv/bin/tox run -r -e benchmarks-gpu"
     ("changes", "state", "fix"),
     [
         ({}, "ok", ""),
-        ({"driver_cuda": None}, "ok", ""),
-        ({"torch_cuda": "12.8", "onnx_runtime_cuda": 12, "tensorrt": None}, "ok", ""),
-        ({"torch_cuda": "", "tensorrt": None}, "problem", f"{RUN}, without an index of CPU packages"),
-        ({"onnx_runtime_cuda": None}, "problem", RUN),
+        ({DRIVER: None}, "ok", ""),
+        ({TORCH: "12.8", ONNX_RUNTIME: 12, TENSORRT: None}, "ok", ""),
+        ({TORCH: "", TENSORRT: None}, "problem", f"{RUN}, without an index of CPU packages"),
+        ({ONNX_RUNTIME: None}, "problem", RUN),
         (
-            {"driver_cuda": 12},
+            {DRIVER: 12},
             "problem",
             f"install a driver for CUDA 13.0; or for one of CUDA 12 {RUN}-cuda12",
         ),
-        ({"onnx_runtime_cuda": 12}, "problem", RUN),
-        ({"tensorrt": TensorRT("tensorrt-cu13", "11.4.0.106")}, "warning", f"{RUN}-trt"),
-        ({"tensorrt": TensorRT("tensorrt-cu12", "10.16.1.11")}, "warning", f"{RUN}-trt"),
+        ({ONNX_RUNTIME: 12}, "problem", RUN),
+        ({TENSORRT: TensorRT("tensorrt-cu13", "11.4.0.106")}, "warning", f"{RUN}-trt"),
+        ({TENSORRT: TensorRT("tensorrt-cu12", "10.16.1.11")}, "warning", f"{RUN}-trt"),
     ],
 )
 def test_packages_that_do_not_fit_the_gpu_are_found_with_a_fix(
-    changes: dict[str, Any], state: str, fix: str
+    changes: dict[str, Any], state: str, fix: str, a100: Nvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finding = gpu.gpu(dataclasses.replace(CUDA_13, **changes))
+    for function, result in (CUDA_13 | changes).items():
+        monkeypatch.setattr(function, lambda result=result: result)
+    finding = gpu.gpu()
     assert finding.state == state
     assert finding.fix.startswith(fix)
 

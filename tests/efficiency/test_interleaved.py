@@ -50,7 +50,7 @@ def test_each_turn_runs_all_sides_in_random_order() -> None:
     rounds = [tuple(order[place : place + 3]) for place in range(0, len(order), 3)]
     assert {frozenset(each) for each in rounds} == {frozenset(rates)}
     assert len(set(rounds)) > 1
-    assert turns.per_s == {name: (rate,) * 40 for name, rate in rates.items()}
+    assert turns.per_s == {name: [rate] * 40 for name, rate in rates.items()}
     assert (turns.ratio().value, turns.ratio("reference").value) == pytest.approx((0.9, 1.5))
 
 

@@ -120,8 +120,8 @@ def test_region_is_private_and_never_stays_registered_or_on_disk() -> None:
 @pytest.mark.parametrize(
     ("through", "model", "fix"),
     [
-        ("system", "m", "--shared-memory none"),
-        ("cuda", "m", "--shared-memory system"),
+        ("system", "m", "another --shared-memory"),
+        ("cuda", "m", "another --shared-memory"),
         ("system", "gone", ""),
     ],
     ids=["system memory", "CUDA memory", "a request"],
@@ -193,6 +193,7 @@ def test_left_segments_are_removed_unless_another_process_uses_them() -> None:
     name = f"test{uuid.uuid4().hex}"
     inputs, outputs = (Tensor(f"{name}/IN", "FP32", (4,)),), (Tensor(f"{name}_OUT", "FP32", (4,)),)
     model = toy.model(inputs=inputs, outputs=outputs)
+    job = dataclasses.replace(toy.job(POINTS[0]), model=model, shared_memory="system")
     unused, used = (MEMORY / segment for segment in (f"{name}IN_0_12", f"{name}_OUT"))
     for path in (unused, used):
         path.write_bytes(b"\0" * mmap.PAGESIZE)
@@ -201,10 +202,10 @@ def test_left_segments_are_removed_unless_another_process_uses_them() -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == b"mapped\n"
         with pytest.raises(ProofError, check=lambda error: str(error.where).startswith(str(used))):
-            perf_analyzer.remove_stale_regions(model)
+            perf_analyzer.remove_stale_regions(job)
         assert used.stat().st_size == mmap.PAGESIZE
         other.communicate()
-    perf_analyzer.remove_stale_regions(model)
+    perf_analyzer.remove_stale_regions(job)
     assert not unused.exists()
     assert not used.exists()
 
