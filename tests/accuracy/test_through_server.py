@@ -206,7 +206,8 @@ def served_ledger(
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
     limits = output_limits(case, None, elements, COUNT, None, same_file=True)
-    last = evaluate_through_server(server, case, samples, 4, converted=converted, limits=limits)
+    comparison = StageComparison(expect(samples.ids, converted.outputs), limits, "served", "in process it")
+    last = evaluate_through_server(server, case, samples, 4, comparison=comparison)
     stages = (framework, converted, last)
     return accuracy_ledger(case, samples, stages, score_each_sample(case, samples, stages))
 
