@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 from tritonclient.utils import deserialize_bytes_tensor
 
-from fixtures.accuracy import through_server
+from fixtures.accuracy import stages
 from fixtures.accuracy.compare_answers import expect
 from fixtures.accuracy.ledger import accuracy_ledger, score_each_sample
 from fixtures.accuracy.precision_cost import output_limits
-from fixtures.accuracy.stages import StageComparison, evaluate_in_process
-from fixtures.accuracy.through_server import evaluate_through_server, mixed_batches
+from fixtures.accuracy.stages import (
+    StageComparison,
+    evaluate_in_process,
+    evaluate_through_server,
+    mixed_batches,
+)
 from fixtures.errors import AccuracyError, ProofError
 from fixtures.spec import Arrays, Samples, Tensor, Tolerance
 from reports.record.schema import Accuracy, within_limits
@@ -38,7 +42,7 @@ def test_mixed_batches_cover_samples_once_and_repeat(count: int, largest: int) -
 
 def test_bytes_in_flight_are_limited(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     row_bytes = 2 * toy.CLASSES * 4
-    monkeypatch.setattr(through_server, "IN_FLIGHT_BYTES", 6 * row_bytes + 1)
+    monkeypatch.setattr(stages, "IN_FLIGHT_BYTES", 6 * row_bytes + 1)
     client, server = connect()
 
     evaluate_through_server(server, CASE, toy.samples(COUNT), 8)
@@ -97,7 +101,7 @@ def repeating() -> Callable[[Answer], Answer]:
 def test_malformed_answer_is_an_error(
     change: Callable[[Answer], Answer | None], connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(through_server, "REQUEST_S", 0.3)
+    monkeypatch.setattr(stages, "REQUEST_S", 0.3)
     _, server = connect(change)
 
     with pytest.raises(ProofError):
@@ -206,7 +210,8 @@ def served_ledger(
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
     limits = output_limits(case, None, elements, COUNT, None, same_file=True)
-    last = evaluate_through_server(server, case, samples, 4, converted=converted, limits=limits)
+    comparison = StageComparison(expect(samples.ids, converted.outputs), limits, "served", "in process it")
+    last = evaluate_through_server(server, case, samples, 4, comparison=comparison)
     stages = (framework, converted, last)
     return accuracy_ledger(case, samples, stages, score_each_sample(case, samples, stages))
 
