@@ -98,7 +98,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(models, "reference_on", lambda *_arguments: Opened())
     monkeypatch.setattr(repository, "find", find)
     monkeypatch.setattr(interleaved, "reference_load", lambda *_arguments: examples.load("online", 8, 100.0))
-    monkeypatch.setattr(efficiency, "in_use", lambda build, **_report: contextlib.nullcontext(build))
+    monkeypatch.setattr(repository, "in_use", lambda build, **_report: contextlib.nullcontext(build))
     monkeypatch.setattr(efficiency, "_measure", beside)
     SEEN.clear()
     SEEN.update(backend="onnxruntime", kind="docker")
