@@ -53,11 +53,11 @@ def some_case(target: Target, *, micro: bool) -> Case:
 def test_full_size_models_run_on_cpu_only_if_named() -> None:
     full = some_case(targets.CPU, micro=False)
     name = full.model.name
-    assert not is_selected(full, (), ())
-    assert not is_selected(full, positive_words("onnx and fp32"), ())
-    assert is_selected(full, positive_words(f"cpu and {name} and not micro"), ())
-    assert is_selected(full, (), models_given=[name])
-    assert is_selected(some_case(targets.recognise("NVIDIA H200"), micro=False), (), ())
+    assert not is_selected(full, (), (), all_models())
+    assert not is_selected(full, positive_words("onnx and fp32"), (), all_models())
+    assert is_selected(full, positive_words(f"cpu and {name} and not micro"), (), all_models())
+    assert is_selected(full, (), [name], all_models())
+    assert is_selected(some_case(targets.recognise("NVIDIA H200"), micro=False), (), (), all_models())
 
 
 def test_model_may_exclude_a_format_or_precision() -> None:
@@ -84,7 +84,9 @@ def test_published_target_selects_what_was_published(name: str) -> None:
         for row in rows[parts].itertuples(index=False)
     }
     target = next(target for target in EVERY_TARGET if target.name == name)
-    selected = [case for case in cases.cases_of(target) if is_selected(case, positive_words(name), ())]
+    selected = [
+        case for case in cases.cases_of(target) if is_selected(case, positive_words(name), (), all_models())
+    ]
 
     assert {str(case) for case in selected} == expected
     for case in selected:
