@@ -53,11 +53,11 @@ def some_case(target: Target, *, micro: bool) -> Case:
 def test_full_size_models_run_on_cpu_only_if_named() -> None:
     full = some_case(targets.CPU, micro=False)
     name = full.model.name
-    assert not is_selected(full, (), ())
-    assert not is_selected(full, positive_words("onnx and fp32"), ())
-    assert is_selected(full, positive_words(f"cpu and {name} and not micro"), ())
-    assert is_selected(full, (), models_given=[name])
-    assert is_selected(some_case(targets.recognise("NVIDIA H200"), micro=False), (), ())
+    assert not is_selected(full, (), (), all_models())
+    assert not is_selected(full, positive_words("onnx and fp32"), (), all_models())
+    assert is_selected(full, positive_words(f"cpu and {name} and not micro"), (), all_models())
+    assert is_selected(full, (), [name], all_models())
+    assert is_selected(some_case(targets.recognise("NVIDIA H200"), micro=False), (), (), all_models())
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_format_that_computes_like_another_runs_on_cpu_only_if_it_or_its_model_i
 ) -> None:
     hardware = next(known for known in EVERY_TARGET if known.name == target)
     case = next(case for case in cases.cases_of(hardware) if "resnet50-micro-ts-script" in str(case))
-    assert is_selected(case, positive_words(words), ()) == runs
+    assert is_selected(case, positive_words(words), (), all_models()) == runs
 
 
 def test_model_may_exclude_a_format_or_precision() -> None:
@@ -102,7 +102,9 @@ def test_published_target_selects_what_was_published(name: str) -> None:
         for row in rows[parts].itertuples(index=False)
     }
     target = next(target for target in EVERY_TARGET if target.name == name)
-    selected = [case for case in cases.cases_of(target) if is_selected(case, positive_words(name), ())]
+    selected = [
+        case for case in cases.cases_of(target) if is_selected(case, positive_words(name), (), all_models())
+    ]
 
     assert {str(case) for case in selected} == expected
     for case in selected:

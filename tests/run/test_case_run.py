@@ -17,10 +17,10 @@ from fixtures.build import runtimes
 from fixtures.cases import cases_of
 from fixtures.host import locks
 from fixtures.host.targets import CPU
-from fixtures.run import model_run as model_runs
-from fixtures.run import serving
+from fixtures.run import models, serving
 from fixtures.run.case_run import CaseRun
-from fixtures.run.model_run import ModelRun, once
+from fixtures.run.models import ModelRun
+from fixtures.run.once import once
 from tests.helpers import ROOT, settings
 
 
@@ -108,7 +108,7 @@ def test_loading_shares_the_machine_and_running_does_not(
     def serve(*_arguments: Any, **_options: Any) -> Iterator[Any]:
         yield noting("server")()
 
-    monkeypatch.setattr(model_runs, "reference_on", noting("reference"))
+    monkeypatch.setattr(models, "reference_on", noting("reference"))
     monkeypatch.setattr(runtimes, "open_in_process", noting("converted"))
     monkeypatch.setattr(serving, "serve", serve)
     case = next(cases_of(CPU))

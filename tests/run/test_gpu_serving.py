@@ -19,10 +19,9 @@ from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import locks
 from fixtures.host.targets import recognise
-from fixtures.run import efficiency, model_run, serving
+from fixtures.run import efficiency, models, serving
 from fixtures.run.case_run import CaseRun, SuiteRun
-from fixtures.run.model_run import ModelRun
-from fixtures.run.models import deployment_of
+from fixtures.run.models import ModelRun, deployment_of
 from fixtures.serve.server_spec import ContainerImage
 from fixtures.spec import Case
 from reports.record.schema import Estimate
@@ -95,10 +94,10 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(efficiency, "known_loads", lambda _run: [examples.load("online", 8, 100.0)])
     monkeypatch.setattr(interleaved, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
-    monkeypatch.setattr(model_run, "reference_on", lambda *_arguments: Opened())
+    monkeypatch.setattr(models, "reference_on", lambda *_arguments: Opened())
     monkeypatch.setattr(repository, "find", find)
     monkeypatch.setattr(interleaved, "reference_load", lambda *_arguments: examples.load("online", 8, 100.0))
-    monkeypatch.setattr(efficiency, "in_use", lambda build, **_report: contextlib.nullcontext(build))
+    monkeypatch.setattr(repository, "in_use", lambda build, **_report: contextlib.nullcontext(build))
     monkeypatch.setattr(efficiency, "_measure", beside)
     SEEN.clear()
     SEEN.update(backend="onnxruntime", kind="docker")
