@@ -31,7 +31,7 @@ def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: A
         recorder.show(no_speed)
         benchmark.skipped = True  # else pytest-benchmark warns that it has nothing of this test
     else:
-        recorder.enter_load(benchmark, measured, run.settings.certify)
+        recorder.enter_load(benchmark, measured)
     if failures := speed_failures(measured.load):
         raise SpeedError("; ".join(failures))
 

@@ -33,7 +33,7 @@ PROVEN = examples.record(case=Case("a40", "proven", "onnx", "trt", "fp16"), load
 @pytest.fixture
 def recorder(request, settings):
     record = PROVEN if request.node.originalname == "test_online" else RECORD
-    return Recorder(record, settings.results, "", origin("cpu"), request.node.user_properties)
+    return Recorder(record, settings, "", origin("cpu"), request.node.user_properties)
 
 def measuring(load):
     def measure(run, point, save):
@@ -41,7 +41,6 @@ def measuring(load):
         return deployed, Measurement(load, [0.01, 0.02, 0.03])
 
     prove_speed.__globals__["measure"] = measure
-    return SimpleNamespace(settings=SimpleNamespace(certify=None))
 
 @pytest.fixture
 def server():
