@@ -59,6 +59,8 @@ Verdict = Literal["passed", "failed", "not shown"]
 
 CONFIDENCE = 0.95
 """The confidence of every interval that states no other."""
+CERTAINTY = 0.99
+"""The confidence of a certified bound: the default of MLPerf LoadGen, with a tolerance of zero."""
 
 
 class Estimate(Struct, frozen=True):
@@ -585,7 +587,7 @@ class CertifiedPercentile(Struct, frozen=True):
     requests: Count
     requests_missing: Count
     """How many more requests a bound needs."""
-    confidence: Confidence = 0.99
+    confidence: Confidence = CERTAINTY
 
 
 class ComposingModel(Struct, frozen=True):
