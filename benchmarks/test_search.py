@@ -21,7 +21,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     if is_converted:
         recorder.keep(None, conversion=run.conversion)
     missing = run.accuracy_missing if is_converted else None
-    with search(run) as (result, deployed):
+    with search(run) as (deployed, result):
         is_scored = run.as_found is None or run.as_found.labelled is not None
         if is_scored and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run, deployed).ledger)

@@ -15,7 +15,7 @@ from reports.text.publishable import publishable
 @pytest.mark.stage("soak")
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
-    result, deployed = soak(run)
+    deployed, result = soak(run)
     published = publishable(recorder.keep(deployed.serving, soak=result)).soak
     if wrong := wrong_answers_text(result):
         raise AccuracyError(wrong)

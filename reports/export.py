@@ -28,7 +28,7 @@ def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
     return pd.DataFrame([row for record in records for row in _rows(record)])
 
 
-_OF_HIDDEN = (*schema.PointKey._fields, "requests", "passes", "samples", "answers_verified", "answers_wrong")
+_OF_HIDDEN = (*schema.LoadPoint._fields, "requests", "passes", "samples", "answers_verified", "answers_wrong")
 """What a row says of a load point whose speed is hidden, beside its origin: its settings, and how much was
 measured. A new field is not among them, so that no figure of a wrong case gets here unseen."""
 
@@ -45,7 +45,7 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
             row |= {"price_per_hour": record.price_per_hour, "cost_per_million": cost.amount}
             row["cost_of"] = cost.of_what
         for in_process in record.efficiency:
-            if schema.point_key(in_process) == schema.point_key(load):
+            if in_process.point == load.point:
                 row |= flat("efficiency", in_process) | {"fraction_of_peak": fraction_of_peak(in_process)}
         rows.append(row)
     return rows
@@ -122,8 +122,7 @@ def _points(*records: Publishable) -> list[tuple[str, schema.Load]]:
     named_loads = []
     for record in records:
         for load in record.loads:
-            point = schema.point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals)
-            named_loads.append((f"{schema.case_id(record.case)} {load.scenario} {point}", load))
+            named_loads.append((f"{schema.case_id(record.case)} {load.scenario} {load.point}", load))
     return named_loads
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from reports.record import disk, files
 from reports.record.sanitize import one_line, path_text
-from reports.record.schema import Estimate, FilePart, case_id, point_id
+from reports.record.schema import Estimate, FilePart, case_id
 from reports.text.phrases import first_of, grouped
 from reports.text.publishable import Publishable
 
@@ -93,15 +93,14 @@ def rows_of(record: Publishable) -> list[HistoryRow]:
     """A row for each measurement that may be published and whose run is known."""
     measured: list[tuple[Any, Any, str, dict[str, Estimate]]] = []
     for load in record.loads:
-        point = point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals)
         speeds = {"throughput_per_s": load.throughput_per_s, "latency_p99_ms": load.latency_ms["p99"]}
-        measured.append((load, "load", f"{load.scenario} {point}", speeds))
+        measured.append((load, "load", f"{load.scenario} {load.point}", speeds))
     ledger = None if record.accuracy_missing else record.accuracy
     for score in ledger.scores if ledger else ():
         name, served = "score" if score.better == "higher" else "error", score.served
         measured.append((ledger, "accuracy", score.metric, {name: Estimate(served, served, served)}))
     for measurement in record.efficiency:
-        at = f"{measurement.scenario} {point_id(measurement.batch, measurement.concurrency)}"
+        at = f"{measurement.scenario} {measurement.point}"
         measured.append((measurement, "efficiency", at, {"in_process_ratio": measurement.ratio}))
     return [
         HistoryRow(

@@ -38,7 +38,7 @@ def measured_at(where: Origin, one: Record) -> Record:
         return structs.replace(value, origin=where) if hasattr(value, "origin") else value
 
     changes = {name: stamped(getattr(one, name)) for name in Record.__struct_fields__}
-    changes["loads"] = tuple(sorted(changes["loads"], key=schema.point_key))
+    changes["loads"] = tuple(sorted(changes["loads"], key=lambda load: load.point))
     changes["machine"] = structs.replace(one.machine, gpu_uuids=where.gpu_uuids)
     return structs.replace(one, **changes)
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -98,7 +98,7 @@ class ScoreChange(NamedTuple):
     """One metric of the served model; a score is None if the record lacks the metric."""
 
     metric: str
-    better: Literal["higher", "lower"]
+    better: schema.Better
     before: Score | None
     after: Score | None
     pairs: PairedScores | str
@@ -156,8 +156,7 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
 
 def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
     first, second = (
-        {schema.point_key(load): load for load in (*side.record.loads, *side.record.hidden)}
-        for side in (before, after)
+        {load.point: load for load in (*side.record.loads, *side.record.hidden)} for side in (before, after)
     )
     may_show_speed = not (before.record.no_speed or after.record.no_speed)
     in_both = sorted(first.keys() & second.keys()) if may_show_speed else []

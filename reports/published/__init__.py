@@ -16,7 +16,7 @@ from msgspec import structs
 from reports.record.disk import is_plain
 from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from reports.record.sanitize import code
-from reports.record.schema import COMPONENTS, Estimate, Load, PointKey, Record, point_key
+from reports.record.schema import COMPONENTS, Estimate, Load, LoadPoint, Record
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 from reports.text import phrases
 from reports.text.publishable import Publishable, name_of
@@ -133,8 +133,8 @@ def served_as(case: Mapping[str, Any]) -> tuple[str | None, ...]:
     return format_, None if accelerator == _IMPLIED.get(format_) else accelerator, case["precision"]
 
 
-def published_point(row: PublishedRow) -> PointKey:
-    return PointKey(row["scenario"], row["batch"], row["concurrency"])
+def published_point(row: PublishedRow) -> LoadPoint:
+    return LoadPoint(row["scenario"], row["batch"], row["concurrency"])
 
 
 class Pair(NamedTuple):
@@ -146,7 +146,7 @@ class Pair(NamedTuple):
 
 def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[Pair]:
     """Each published load point that was measured too, in the order of the source."""
-    loads = {point_key(load): load for load in record.loads}
+    loads = {load.point: load for load in record.loads}
     return [Pair(loads[published_point(row)], row) for row in rows if published_point(row) in loads]
 
 
@@ -155,7 +155,7 @@ def published_ratio(record: Publishable, load: Load) -> Estimate | None:
     point; None if there is none."""
     rows = match_published(record).rows
     row_of = {published_point(row): row for row in rows if row["gpu"] == record.case.target}
-    return _ratio(load.throughput_per_s, row_of.get(point_key(load), {}).get("throughput_per_s"))
+    return _ratio(load.throughput_per_s, row_of.get(load.point, {}).get("throughput_per_s"))
 
 
 def _ratio(measured: Estimate | None, published: float | None) -> Estimate | None:

@@ -186,7 +186,7 @@ def _problems(record: Record) -> _Problems:
         yield "case", "its name is longer than a file's may be"
     if record.case.precision == "" and not record.build.as_found:
         yield "case.precision", "it is empty, although the model was converted"
-    if len({*map(schema.point_key, record.loads)}) < len(record.loads):
+    if len({load.point for load in record.loads}) < len(record.loads):
         yield "loads", "a load point is there twice"
     search = record.search
     if search is not None and search.percentile not in search.load.latency_ms:
@@ -237,8 +237,8 @@ def _load_problems(load: schema.Load, key: str) -> _Problems:
         yield f"{key}.components_ms", "one is missing"
     if load.budget is not None and load.budget.percentile not in load.latency_ms:
         yield f"{key}.budget.percentile", "the load point has no latency of that name"
-    if load.request_rate_per_s is not None and load.arrivals is None:
-        yield f"{key}.arrivals", "missing beside a request rate"
+    if len({load.concurrency == 0, load.request_rate_per_s is not None, load.arrivals is not None}) > 1:
+        yield f"{key}.arrivals", "a load point has either requests in flight, or a rate and its arrivals"
 
 
 def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:

@@ -3,11 +3,9 @@
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Literal
 
-from reports.record.schema import Estimate
+from reports.record.schema import Better, Estimate
 
-Better = Literal["higher", "lower"]
 FormatSpec = Callable[[float, int], str]
 """Gives the Python format specification of a value, with so many extra digits."""
 

@@ -40,8 +40,10 @@ ByName = Annotated[Mapping[Annotated[str, Meta(max_length=200)], _Value], Meta(m
 """An object whose keys are names, such as those of percentiles or libraries."""
 FilePart = Annotated[str, Meta(max_length=250, pattern=r"\A(?!\.\.?\Z)[A-Za-z0-9._-]+\Z")]
 """A part of a file's name; it leads to no other folder."""
-Scenario = Annotated[str, Meta(pattern=r"\A(offline|online)\Z")]
-"""offline (whole batches, no dynamic batching) or online (dynamic batching)."""
+Scenario = Literal["offline", "online"]
+"""offline: whole batches, no dynamic batching; online: dynamic batching."""
+Arrivals = Literal["constant", "poisson"]
+"""How requests at a rate are distributed in time."""
 Name = Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]+\Z")]
 """A word of the suite, such as the name of a percentile."""
 SPEED = Meta(extra={"is_speed": True})
@@ -50,11 +52,15 @@ case that is not proven right."""
 _MOST_ENTRIES = Meta(max_length=500)
 """Several times the longest sweep; a page of thousands of load points would take minutes."""
 
+Better = Literal["higher", "lower"]
+"""Which way is better."""
 Verdict = Literal["passed", "failed", "not shown"]
 """Whether a measurement shows that a demand is met (passed) or missed (failed), or neither."""
 
 CONFIDENCE = 0.95
 """The confidence of every interval that states no other."""
+CERTAINTY = 0.99
+"""The confidence of a certified bound: the default of MLPerf LoadGen, with a tolerance of zero."""
 
 
 class Estimate(Struct, frozen=True):
@@ -349,7 +355,7 @@ class Score(Struct, frozen=True):
     """One metric after each stage."""
 
     metric: Text
-    better: Literal["higher", "lower"]
+    better: Better
     """higher: a fraction from 0 to 1, shown in percent; lower: an error, shown as a number."""
     framework: Number | None
     """None, like `converted`, for a model that is served as found."""
@@ -476,6 +482,27 @@ class Conversation(Struct, frozen=True):
 
 # --- load points --------------------------------------------------------------------------------------------
 
+
+class LoadPoint(NamedTuple):
+    """One setting of the load generator: requests in flight (closed loop), or a rate (open loop). Load points
+    sort in the order of tables."""
+
+    scenario: Scenario
+    batch: int
+    concurrency: int
+    """The requests in flight; 0 for requests at a rate."""
+    request_rate_per_s: float | None = None
+    arrivals: Arrivals | None = None
+    """The distribution in time of requests at a rate; None in a closed loop, as is the rate."""
+
+    def __str__(self) -> str:
+        """The name in test ids: `b008-c001`, or at a rate `b001-r00120-poisson`."""
+        if (rate := self.request_rate_per_s) is None:
+            return f"b{self.batch:03d}-c{self.concurrency:03d}"
+        digits = "05.0f" if rate == int(rate) else "07.1f"
+        return f"b{self.batch:03d}-r{rate:{digits}}-{self.arrivals}"
+
+
 COMPONENTS = (
     "client_send",
     "network_server_send_recv",
@@ -559,7 +586,7 @@ class CertifiedPercentile(Struct, frozen=True):
     """The bound of the percentile at this confidence; None if there are too few requests."""
     requests: Count
     requests_missing: Count
-    confidence: Confidence = 0.99
+    confidence: Confidence = CERTAINTY
 
 
 class ComposingModel(Struct, frozen=True):
@@ -634,7 +661,7 @@ class Load(Struct, frozen=True):
     """By the percentile's name: p99 and p99.9."""
     request_rate_per_s: Positive | None = None
     """Requests per second of a schedule (open loop)."""
-    arrivals: Literal["constant", "poisson"] | None = None
+    arrivals: Arrivals | None = None
     slip_ms: Annotated[Number | None, SPEED] = None
     """The 99th percentile of how late a request was sent."""
     cpu: CpuUse | None = None
@@ -649,21 +676,15 @@ class Load(Struct, frozen=True):
     origin: Origin | None = None
     budget: Annotated[LatencyBudget | None, SPEED] = None
 
+    @property
+    def point(self) -> LoadPoint:
+        return LoadPoint(self.scenario, self.batch, self.concurrency, self.request_rate_per_s, self.arrivals)
+
 
 def best_of(loads: Sequence[Load]) -> Load | None:
     """The point of the highest throughput, without those at a request rate, where the rate decides it."""
     closed = [load for load in loads if load.request_rate_per_s is None]
     return max(closed, key=lambda load: load.throughput_per_s.value, default=None)
-
-
-def point_id(
-    batch: int, concurrency: int, request_rate_per_s: float | None = None, arrivals: str | None = None
-) -> str:
-    """The load point's name in test ids: `b008-c001`, or at a rate `b001-r00120-poisson`."""
-    if request_rate_per_s is None:
-        return f"b{batch:03d}-c{concurrency:03d}"
-    digits = "05.0f" if request_rate_per_s == int(request_rate_per_s) else "07.1f"
-    return f"b{batch:03d}-r{request_rate_per_s:{digits}}-{arrivals}"
 
 
 # --- results at the load points -----------------------------------------------------------------------------
@@ -706,6 +727,10 @@ class Efficiency(Struct, frozen=True):
     marks: tuple[Mark, ...] = ()
 
     @property
+    def point(self) -> LoadPoint:
+        return LoadPoint(self.scenario, self.batch, self.concurrency)
+
+    @property
     def serving_cost_ms(self) -> float:
         """Milliseconds that a request takes longer on the server than the same inferences in process."""
         return 1e3 * self.batch * (1 / self.served_per_s.value - 1 / self.in_process_per_s.value)
@@ -732,23 +757,6 @@ class Search(Struct, frozen=True):
     origin: Origin | None = None
     diff: Text = ""
     """The winner's changes to a repository model's own config.pbtxt; empty if nothing is better."""
-
-
-class PointKey(NamedTuple):
-    """What identifies a load point within its case; keys sort in the order of tables."""
-
-    scenario: str
-    batch: int
-    concurrency: int
-    request_rate_per_s: float = 0.0
-    arrivals: str = ""
-
-
-def point_key(measured: Load | Efficiency) -> PointKey:
-    rate, arrivals = 0.0, ""
-    if isinstance(measured, Load):  # Efficiency is measured with a number of requests in flight
-        rate, arrivals = measured.request_rate_per_s or rate, measured.arrivals or arrivals
-    return PointKey(measured.scenario, measured.batch, measured.concurrency, rate, arrivals)
 
 
 RESOURCE_UNITS: Mapping[str, Literal["bytes", "number"]] = {
@@ -811,7 +819,7 @@ class Soak(Struct, frozen=True):
     requests_per_s: Annotated[Positive | None, SPEED] = None
     """Requests per second over the whole time under load; None for a hidden speed."""
     request_rate_per_s: Positive | None = None
-    arrivals: Literal["constant", "poisson"] | None = None
+    arrivals: Arrivals | None = None
     answers: VerifiedAnswers | None = None
     origin: Origin | None = None
 

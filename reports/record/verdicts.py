@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from reports.record import schema
 from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, MEMORY, RATIO
-
-ALARM_CONFIDENCE = 0.99
-"""The confidence that no point is called slower by mistake: see `reports.record.ratio.FALSE_ALARMS`."""
+from reports.record.ratio import FALSE_ALARMS
 
 
 def comparison_text(comparison: schema.Comparison) -> str:
@@ -22,7 +20,7 @@ def comparison_verdict(comparison: schema.Comparison) -> str:
     among = f" among the {comparison.points} points compared" if comparison.points > 1 else ""
     text = "not slower"
     if comparison.verdict == "failed":
-        shown = f"shown at {GIVEN_SHARE.text(ALARM_CONFIDENCE)}{among}"
+        shown = f"shown at {GIVEN_SHARE.text(1 - FALSE_ALARMS)}{among}"
         text = f"slower than the {GIVEN_SHARE.text(comparison.allowed_slowdown)} allowed, {shown}"
     elif comparison.verdict == "not shown":
         text = "not shown"

@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 from reports.published import column_of, names_of
 from reports.record import quantities, schema, verdicts
 from reports.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT
+from reports.record.ratio import FALSE_ALARMS
 from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
 from reports.text import phrases, speed
 from reports.text.correctness import verified_answers_text
@@ -238,7 +239,7 @@ def comparison_table(records: Sequence[Publishable], scenario: str | None = None
         for load in (*record.loads, *record.hidden)
         if load.comparison and scenario in (None, load.scenario)
     ]
-    most_false = GIVEN_SHARE.text(1 - verdicts.ALARM_CONFIDENCE)
+    most_false = GIVEN_SHARE.text(FALSE_ALARMS)
     note = (
         f"Of runs that compare a build with itself, at most {most_false} call any of their points `slower` "
         "(Holm's correction for the number of points). Each interval is that of its point alone."

@@ -10,7 +10,7 @@ from reports.published import published_ratio
 from reports.record import schema
 from reports.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from reports.record.sanitize import Formatted, markdown_text
-from reports.record.schema import Estimate, Mark, Record, case_id, point_key
+from reports.record.schema import Estimate, Mark, Record, case_id
 from reports.tables.points import cost_cell, price_sentence
 from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
 from reports.text import correctness, phrases, speed
@@ -144,8 +144,8 @@ def _to_in_process(row: SummaryRow) -> Estimate | None:
 
 def _in_process(row: SummaryRow) -> schema.Efficiency | None:
     """The comparison with the artifact in process at the case's best point."""
-    best = point_key(row.load) if row.load else None
-    return next((measured for measured in row.record.efficiency if point_key(measured) == best), None)
+    best = row.load.point if row.load else None
+    return next((measured for measured in row.record.efficiency if measured.point == best), None)
 
 
 def _marks(row: SummaryRow) -> list[Mark]:

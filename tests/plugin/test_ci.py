@@ -33,15 +33,14 @@ PROVEN = examples.record(case=Case("a40", "proven", "onnx", "trt", "fp16"), load
 @pytest.fixture
 def recorder(request, settings):
     record = PROVEN if request.node.originalname == "test_online" else RECORD
-    return Recorder(record, settings.results, "", origin("cpu"), request.node.user_properties)
+    return Recorder(record, settings, "", origin("cpu"), request.node.user_properties)
 
 def measuring(load):
     def measure(run, point, save):
-        save(SimpleNamespace(serving=RECORD.serving, start=Start(load.scenario, 1.0, 1.0, 1.0)), [load])
-        return Measurement(load, [0.01, 0.02, 0.03])
+        deployed = SimpleNamespace(serving=RECORD.serving, start=Start(load.scenario, 1.0, 1.0, 1.0))
+        return deployed, Measurement(load, [0.01, 0.02, 0.03])
 
     prove_speed.__globals__["measure"] = measure
-    return SimpleNamespace(settings=SimpleNamespace(certify=None))
 
 @pytest.fixture
 def server():

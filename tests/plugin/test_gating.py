@@ -38,16 +38,15 @@ TEST = """
         run.deploy, run.served_model = load, lambda deployed: SEEN.model
         run.alone = SEEN.model, ask_one_by_one(SEEN.model)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(test_load, "measure", lambda run, point, save: SimpleNamespace(load=SEEN.load))
+            patch.setattr(test_load, "measure", lambda *_: (None, SimpleNamespace(load=SEEN.load)))
             yield run
 
     @pytest.fixture
     def recorder(request):
         def keep(serving, gates):
             SEEN.gates[request.node.originalname] = (serving, *gates)
-        return SimpleNamespace(
-            record=examples.record(), keep=keep, keep_loads=None, show=print, enter_load=print
-        )
+        keep_loads = lambda deployed, loads: examples.record()
+        return SimpleNamespace(keep=keep, keep_loads=keep_loads, show=print, enter_load=print)
 
     """
 GATE_OF = {

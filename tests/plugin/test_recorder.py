@@ -40,7 +40,7 @@ def fail_in(place):
 def recorder(request, settings):
     test = stage_of(request.node) or "", request.node.originalname
     come_from = origin("cpu", run_of(request.config))
-    return Recorder(RECORD, settings.results, "", come_from, request.node.user_properties, *test)
+    return Recorder(RECORD, settings, "", come_from, request.node.user_properties, *test)
 
 @pytest.fixture(scope="session")
 def stages():

@@ -56,6 +56,7 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "a speed of zero": (("loads", 0, "throughput_per_s"), '{"value": 0, "low": 0, "high": 0}'),
     "a growth beyond its interval": (("soak", "growth", 0, "slope"), '{"value": -9000, "low": 1, "high": 2}'),
     "a rate of nobody's arrivals": (("loads", 0, "request_rate_per_s"), "10"),
+    "arrivals of no rate": (("loads", 0, "arrivals"), '"poisson"'),
     "no p99": (("loads", 1, "latency_ms"), '{"avg": {"value": 1.0, "low": 1.0, "high": 1.0}}'),
     "a pass without its mean": (("loads", 0, "passes", 0, "latency_ms"), '{"p99": 1.0}'),
     "one component alone": (("loads", 0, "components_ms"), '{"server_queue": 1.0}'),

@@ -23,7 +23,6 @@ from reports.record.schema import (
     VerifiedAnswers,
     WrongAnswer,
     case_id,
-    point_key,
 )
 from reports.run import Outcomes
 from reports.tables.case import accuracy_blocks, case_section
@@ -128,7 +127,7 @@ def test_hidden_speed_states_reason_and_points(why: str) -> None:
     assert seen.no_speed.startswith("No throughput is shown: ")
     assert not seen.loads
     assert not seen.efficiency
-    assert [*map(point_key, seen.hidden)] == [*map(point_key, record.loads)]
+    assert [load.point for load in seen.hidden] == [load.point for load in record.loads]
     assert not TRACE.findall(repr(seen))
 
 
