@@ -58,6 +58,14 @@ def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, 
             baseline_build.find_build(baseline_build.parse(str(folder)), other)
 
 
+def test_changed_build_is_refused_and_hand_made_one_is_not(built: BuiltModel, models: Path) -> None:
+    baseline = baseline_build.parse(str(models))
+    baseline_build.check_unchanged(baseline, built.folder)
+    (built.folder / "build.json").write_text("{}")
+    with pytest.raises(InputError, check=lambda error: str(built.folder) in error.where):
+        baseline_build.check_unchanged(baseline, built.folder)
+
+
 def test_invalid_configuration_error_names_its_file(built: BuiltModel) -> None:
     (built.folder / "config.pbtxt").write_text("max_batch_size: many")
     with pytest.raises(InputError, check=lambda error: "config.pbtxt" in error.where):

@@ -122,4 +122,6 @@ def test_cgroup_cores_are_shared_among_instances(
     """A pod's limit of CPUs is a quota, and its affinity is the whole node."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
     monkeypatch.setattr(machine, "cgroup_cores", lambda: quota)
-    assert runtimes.threads_per_instance(structs.replace(DEPLOYMENT, instances=instances)) == threads
+    deployment = structs.replace(DEPLOYMENT, instances=instances)
+    settings = runtimes.runtime_settings(case_with(writing("converted")), deployment)
+    assert settings["threads"] == str(threads)
