@@ -13,6 +13,7 @@ import torch
 from fixtures.data import invented, squad_v1
 from fixtures.errors import InputError, NotAvailableError
 from fixtures.models import all_models, bert
+from fixtures.models.bert.network import load_full
 from fixtures.spec import Arrays, Model, Samples
 from tests.models import published
 from tests.models.bert_folder import CONFIG, WORDS, small_state, write_folder
@@ -70,7 +71,7 @@ def outputs_of(network: Any, batch: Batch) -> torch.Tensor:
 
 
 def test_network_matches_recorded_logits(folder: Path, batch: Batch) -> None:
-    weights = bert.load_full(folder)
+    weights = load_full(folder)
     digest = hashlib.sha256((folder / "pytorch_model.bin").read_bytes()).hexdigest()
     assert weights.origin == f"dist-4l-qa/pytorch_model.bin, sha256 {digest[:12]}"
     assert weights.trained
@@ -82,9 +83,9 @@ def test_network_matches_recorded_logits(folder: Path, batch: Batch) -> None:
 def test_weights_and_activation_match_in_every_published_layout(
     layout: str, state: State, folder: Path
 ) -> None:
-    flat = bert.load_full(folder).network
+    flat = load_full(folder).network
     torch.save(layouts(state)[layout], folder / "pytorch_model.bin")
-    network = bert.load_full(folder).network
+    network = load_full(folder).network
     assert network.model.config.hidden_act == flat.model.config.hidden_act
     for key, value in flat.state_dict().items():
         expected = value.half().float() if layout == "half" else value
@@ -94,7 +95,7 @@ def test_weights_and_activation_match_in_every_published_layout(
 def test_transformers_checkpoint_uses_exact_gelu(state: State, folder: Path, batch: Batch) -> None:
     theirs = {key.replace("dense_act", "dense"): value for key, value in state.items()}
     torch.save(theirs, folder / "pytorch_model.bin")
-    outputs = outputs_of(bert.load_full(folder).network, batch)
+    outputs = outputs_of(load_full(folder).network, batch)
     published.assert_recorded(outputs, "bert, erf", GELU)
     with pytest.raises(AssertionError):
         published.assert_recorded(outputs, "bert, tanh", GELU)
@@ -132,12 +133,12 @@ def test_incomplete_bert_folder_is_refused(
     with pytest.raises(
         InputError, check=lambda error: error.where == str(folder / file) and named in error.what
     ):
-        bert.load_full(folder)
+        load_full(folder)
 
 
 def test_vocabulary_is_rounded_up_to_multiple_of_8(folder: Path) -> None:
     with_config(vocab_size=739)(folder)
-    assert bert.load_full(folder).network.model.config.vocab_size == 744
+    assert load_full(folder).network.model.config.vocab_size == 744
 
 
 # --- questions ----------------------------------------------------------------------------------------------
@@ -194,17 +195,8 @@ def test_perfect_answers_score_1_in_any_window_and_late_ones_less(
     assert exact < 0.3
 
 
-def test_calibration_uses_training_file_beside_evaluation(full: Model, dev: Path, folder: Path) -> None:
-    training = invented.as_squad(invented.paragraphs("training", 600))
-    (dev.parent / "train-v1.1.json").write_text(json.dumps(training))
-    for path in (dev, dev.parent):
-        samples = full.samples("training", path, folder)
-        assert 256 <= len(samples) <= 300
-        assert all(id_.startswith("training-") for id_ in samples.ids)
-
-
-def test_missing_training_file_or_checkpoint_is_named(full: Model, dev: Path, folder: Path) -> None:
-    with pytest.raises(NotAvailableError, check=lambda error: error.where.endswith("train-v1.1.json")):
+def test_training_part_and_missing_checkpoint_are_refused(full: Model, dev: Path, folder: Path) -> None:
+    with pytest.raises(NotAvailableError, check=lambda error: error.where == str(dev)):
         full.samples("training", dev, folder)
     with pytest.raises(InputError, check=lambda error: error.where == f"--dataset bert-dist4l={dev}"):
         full.samples("evaluation", dev, None)
