@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from reports.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE
+from reports.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
 from reports.record.sanitize import bold
-from reports.record.schema import Estimate, Mark
+from reports.record.schema import Estimate, Load, Mark
+from reports.tables import points, summary
 from reports.tables.case import case_section
 from reports.tables.rendering import as_csv, html, markdown, terminal_text
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
@@ -31,6 +32,50 @@ RENDERINGS: dict[str, Callable[[Sequence[Block]], str]] = {
     "csv": as_csv,
 }
 
+
+# --- what a newcomer adds ----------------------------------------------------------------------------------
+
+
+class LoadWithCache(Load, frozen=True):
+    """A load point with a new figure: a field ..."""
+
+    cache_mib: float = 0.0
+
+
+CACHE = Quantity("MiB", fixed(1), "lower")
+"""... a quantity ..."""
+
+COLUMN: Column[points.Point] = Column(
+    "Cache (MiB)", lambda row: getattr(row.load, "cache_mib", None), CACHE, is_optional=True
+)
+"""... and a column."""
+
+
+@pytest.mark.parametrize("rendering", RENDERINGS)
+def test_new_figure_appears_in_every_rendering(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(points, "RESOURCES", (*points.RESOURCES, COLUMN))
+    load = LoadWithCache(**structs.asdict(examples.load("offline", 8, 1573.6)), cache_mib=712.34)
+
+    text = RENDERINGS[rendering](case_section(publishable(examples.record(loads=(load,)))))
+
+    assert "Cache (MiB)" in text
+    assert ("712.34" if rendering == "csv" else "712.3") in text
+    wrong = examples.record(loads=(load,), accuracy=examples.failed_accuracy())
+    assert "712.3" not in RENDERINGS[rendering](case_section(publishable(wrong)))
+
+
+def test_new_column_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = summary.summary_columns
+    added: Column[summary.SummaryRow] = Column("Weights", lambda row: row.record.build.weights)
+    monkeypatch.setattr(summary, "summary_columns", lambda rows: [*columns(rows), added])
+
+    text = markdown(summary.summary([publishable(examples.record())]))
+
+    assert "Weights" in text
+    assert "checkpoint nvidia_resnet50.pth" in text.replace("\\_", "_")
+
+
+# --- cells -------------------------------------------------------------------------------------------------
 
 KNOWN, WIDE = Estimate(1.25, 1.2, 1.3), Estimate(2.1654, 0.753, 5.889)
 OPEN = Estimate(12.3456, 11.9, 12.8, open_above=True)
@@ -50,6 +95,8 @@ OPEN = Estimate(12.3456, 11.9, 12.8, open_above=True)
 def test_figure_has_text_and_values_or_neither(cell: Cell, wanted: Cell) -> None:
     assert cell == wanted
 
+
+# --- tables ------------------------------------------------------------------------------------------------
 
 HOSTILE = "=<b>a|b</b> *c*"
 
