@@ -1,10 +1,9 @@
 """Merges the records of several folders into a new one: all of them, or none if a case is there twice or a
 target's are of two machines."""
 
-import glob
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -36,8 +35,9 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
         unfinished = TemporaryDirectory(dir=destination.parent, prefix=".merge-", ignore_cleanup_errors=True)
     with unfinished as folder:
         merged = Path(folder, "all")
+        beside = _files_beside(records)
         for path, record in records.items():
-            _copy(path, record, merged, anonymous)
+            _copy(path, record, beside[path], merged, anonymous)
         with disk.errors_naming(destination):
             merged.replace(destination)
     return len(records)
@@ -69,13 +69,13 @@ def _differing_settings(first: Record, second: Record) -> str:
     return one_line(", ".join(settings), 300)
 
 
-def _copy(path: Path, record: Record, merged: Path, anonymous: bool) -> None:
-    """Copy a record, and the files whose names, or whose folders' names, begin with the record's."""
+def _copy(path: Path, record: Record, beside: Iterable[Path], merged: Path, anonymous: bool) -> None:
+    """Copy a record and the files beside it."""
     destination = files.path_of(record.case, merged)
     destination.parent.mkdir(parents=True, exist_ok=True)
     content = files.encode(files.without_names(record)) if anonymous else disk.content(path)
     destination.write_bytes(content)
-    for file in _files_beside(path):
+    for file in beside:
         ending = str(file.relative_to(path.parent)).removeprefix(path.stem)
         if ending.endswith(files.SAMPLES_SUFFIX):
             per_sample.read(file, path.parent)  # raises RecordError if it is damaged
@@ -87,12 +87,21 @@ def _copy(path: Path, record: Record, merged: Path, anonymous: bool) -> None:
             shutil.copyfileobj(source, copy)
 
 
-def _files_beside(record: Path) -> Iterator[Path]:
-    """A link counts as a file; hidden files in folders, such as locks, are left out."""
-    for entry in disk.strict_glob(record.parent, f"{glob.escape(record.stem)}.*"):
-        if entry.is_dir() and not entry.is_symlink():
-            inside = disk.strict_walk(entry, lambda folder: not folder.name.startswith("."))
-            seen = (file for file in inside if not file.name.startswith("."))
-            yield from sorted(file for file in seen if file.is_symlink() or not file.is_dir())
-        elif not files.is_record(entry):
-            yield entry
+def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
+    """The files that belong to each record: their names, or their folders' names, begin with the record's. A
+    link counts as a file; hidden files in folders, such as locks, are left out."""
+    beside: dict[Path, list[Path]] = {record: [] for record in records}
+    for folder in dict.fromkeys(record.parent for record in beside):
+        for entry in disk.strict_glob(folder, "*.*"):
+            owner = entry
+            while owner.suffix and owner.with_suffix(".json") not in beside:
+                owner = owner.with_suffix("")
+            if not owner.suffix or files.is_record(entry):
+                continue
+            found = [entry]
+            if entry.is_dir() and not entry.is_symlink():
+                inside = disk.strict_walk(entry, lambda entered: not entered.name.startswith("."))
+                seen = (file for file in inside if not file.name.startswith("."))
+                found = sorted(file for file in seen if file.is_symlink() or not file.is_dir())
+            beside[owner.with_suffix(".json")] += found
+    return beside

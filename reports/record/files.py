@@ -202,17 +202,17 @@ def _problems(record: Record) -> _Problems:
 
 def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
     """Every struct in a value with its key, except passes: hundreds without an estimate."""
-    inside: Iterable[tuple[str, Any]] = ()
+    inside: Iterable[tuple[str, Any]]
     if isinstance(value, Struct):
         yield key.removeprefix("."), value
-        fields = (name for name in value.__struct_fields__ if name != "passes")
-        inside = ((f"{key}.{name}", getattr(value, name)) for name in fields)
+        inside = ((f".{name}", getattr(value, name)) for name in value.__struct_fields__ if name != "passes")
     elif isinstance(value, dict):
-        inside = ((f"{key}.{name}", member) for name, member in value.items())
-    elif isinstance(value, tuple):
-        inside = ((f"{key}[{number}]", member) for number, member in enumerate(value))
+        inside = ((f".{name}", member) for name, member in value.items())
+    else:
+        inside = ((f"[{number}]", member) for number, member in enumerate(value))
     for place, member in inside:
-        yield from _parts(member, place)
+        if isinstance(member, (Struct, dict, tuple)):
+            yield from _parts(member, f"{key}{place}")
 
 
 def _accuracy_problems(ledger: schema.Accuracy, key: str) -> _Problems:
