@@ -17,9 +17,6 @@ from reports.record.schema import CONFIDENCE, Load, Record, Score, Verdict
 from reports.text.phrases import first_of, setting_text
 from reports.text.publishable import Publishable, name_of, publishable
 
-_BUILD = ("digest", "weights", "format", "engine")
-"""The fields of a build that are settings; its time and size are results."""
-
 
 class StoredRecord(NamedTuple):
     """A record as a reader may see it, and its file; the case's other files lie beside that."""
@@ -184,7 +181,7 @@ def differing(before: Record, after: Record) -> list[Setting]:
 def _setup(record: Record) -> Mapping[str, str]:
     machine = structs.asdict(record.machine)
     serving = structs.asdict(record.serving) if record.serving else {}
-    build = {name: getattr(record.build, name) for name in _BUILD}
+    build = {name: getattr(record.build, name) for name in ("weights", "format", "engine")}
     parts: dict[str, Mapping[str, Any]] = {
         "case": structs.asdict(record.case),
         "versions": machine.pop("versions"),
@@ -192,7 +189,7 @@ def _setup(record: Record) -> Mapping[str, str]:
         "serving.versions": serving.pop("versions", {}),
         "serving": serving,
         "deployment": structs.asdict(record.deployment),
-        "build": build | {"digest": record.build.digest[:12]},
+        "build": {"digest": record.build.digest[:12], **build},  # its time and size are results
     }
     return {
         f"{part}.{name}": setting_text(value)
@@ -286,11 +283,6 @@ def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better:
     )
 
 
-_RESAMPLES = 9999
-_CELLS = 4_000_000
-"""How many signs to draw at a time, which bounds the memory."""
-
-
 def sign_flips(change: np.ndarray) -> float:
     """The permutation test of the mean paired difference: all sign flips of up to 13 differences, else a
     fixed draw. Of scores of 0 and 1 it is McNemar's. Wilcoxon's compares ranks, which may disagree with the
@@ -305,8 +297,8 @@ def sign_flips(change: np.ndarray) -> float:
         lambda x, axis: x.mean(axis=axis),
         permutation_type="samples",
         vectorized=True,
-        n_resamples=_RESAMPLES,
-        batch=max(1, _CELLS // len(differing)),
+        n_resamples=9999,
+        batch=max(1, 4_000_000 // len(differing)),  # signs drawn at a time, which bounds the memory
         rng=np.random.default_rng(0),
     )
     return float(test.pvalue)

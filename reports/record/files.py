@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -88,49 +88,36 @@ def parse(
         raise RecordError(f"{path_text(path)}: {reason}. {fix}") from error
 
 
-def read_folder(results: Path) -> dict[Path, Record]:
-    """Every record below a results folder, by name. Raises one RecordError that names all damaged files."""
-    return _read_each(results, record_paths(results))
-
-
-def read_argument(argument: Path) -> dict[Path, Record]:
-    """The records of an argument, by name. Raises RecordError as `read_folder` does, or if there are none."""
-    return _read_each(argument, record_files(argument))
-
-
-def _read_each(argument: Path, paths: Sequence[Path]) -> dict[Path, Record]:
+def read_folder(folder: Path) -> dict[Path, Record]:
+    """Every record of a results folder or of a folder of one target, by name. Raises one RecordError that
+    names all damaged files, and each that is not named after its case: a copy would add a second row for one
+    measurement."""
     records: dict[Path, Record] = {}
     problems: list[str] = []
-    for path in paths:
+    for path in record_paths(folder):
         try:
-            records[path] = read_given(path, argument)
+            record = records[path] = read(path, folder)
         except RecordError as error:
             problems.append(str(error))
+            continue
+        expected = path_of(record.case, folder)
+        if path not in (expected, folder / expected.name):
+            fix = "Give it that name, or take it out of the folder"
+            problems.append(f"{path_text(path)}: holds the case whose file is {expected}. {fix}.")
     if problems:
         raise RecordError("\n".join(problems))
     return records
 
 
-def read_given(path: Path, argument: Path) -> Record:
-    """Read a record that is an argument or lies in one. Raises RecordError as `read` does, and if a file of a
-    folder is not named after its case: a copy would add a second row for one measurement."""
-    folder = argument if argument.is_dir() else None  # what is behind a link in it is not what was given
-    record = read(path, folder)
-    expected = path_of(record.case, argument)
-    if folder is not None and path not in (expected, argument / expected.name):
-        fix = "Give it that name, or take it out of the folder"
-        raise RecordError(f"{path_text(path)}: holds the case whose file is {expected}. {fix}.")
-    return record
-
-
-def record_files(argument: Path) -> list[Path]:
-    """The files of an argument's records: of the record itself, of a results folder, or of a folder of one
-    target. Raises RecordError if there are none."""
+def read_argument(argument: Path) -> dict[Path, Record]:
+    """The records of an argument, by name: those of a folder as `read_folder` reads it, or one of a file.
+    Raises RecordError as it does, or if there are none."""
     if argument.is_file() and is_record(argument):
         # The argument itself may be a link; the files of the case lie where it leads.
-        return [argument.resolve() if argument.is_symlink() else argument]
-    if paths := record_paths(argument):
-        return paths
+        path = argument.resolve() if argument.is_symlink() else argument
+        return {path: read(path)}
+    if records := read_folder(argument):
+        return records
     raise RecordError(f"{argument}: no record is there. Give a folder of records (TARGET/CASE.json), or one.")
 
 

@@ -1,7 +1,7 @@
 """How each quantity is written everywhere: its unit, its digits and which way is better."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
 from reports.record.schema import Better, Estimate
@@ -49,13 +49,17 @@ class Quantity:
         """The figure for a sentence: with its unit and thousands separators."""
         return f"{self._written(value, self._spec(value), ',')} {self.unit}".rstrip()
 
-    def cell_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
-        """`12.3 (11.9 to 12.8)`, `12.3 (11.9 or more)` or `not shown`, with digits as `apart` has them."""
-        return self._with_interval(estimate, apart_from, with_unit=False)
-
-    def text_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
-        """`12.3 ms (11.9 to 12.8)`, with thousands separators; or TOO_WIDE."""
-        return self._with_interval(estimate, apart_from, with_unit=True)
+    def text_with_interval(self, estimate: Estimate, *apart_from: float, with_unit: bool = True) -> str:
+        """`12.3 ms (11.9 to 12.8)`, `12.3 ms (11.9 or more)` or TOO_WIDE, with digits as `apart` has them and
+        thousands separators; for a column whose heading has the unit without these, or NOT_SHOWN."""
+        if not self.is_shown(estimate):
+            return TOO_WIDE if with_unit else NOT_SHOWN
+        bounds = (estimate.value, estimate.low, estimate.high)
+        different = {estimate.low, estimate.high, *apart_from} if apart_from else set()
+        spec = self._telling_spec(estimate.value, different)
+        value, low, high = (self._written(bound, spec, "," * with_unit) for bound in bounds)
+        interval = f"({low} or more)" if estimate.open_above else f"({low} to {high})"
+        return " ".join(filter(None, (value, self.unit * with_unit, interval)))
 
     def cell_with_half_width(self, estimate: Estimate) -> str:
         """The figure with half the width of its interval: `2080.9 ± 5.1 %`, or `± -` at a value of zero."""
@@ -70,16 +74,6 @@ class Quantity:
         spec = self._telling_spec(one, {one, other})
         first, second = (f"{self._written(value, spec, ',')} {self.unit}".rstrip() for value in (one, other))
         return first, second
-
-    def _with_interval(self, estimate: Estimate, apart_from: Sequence[float], *, with_unit: bool) -> str:
-        if not self.is_shown(estimate):
-            return TOO_WIDE if with_unit else NOT_SHOWN
-        bounds = (estimate.value, estimate.low, estimate.high)
-        different = {estimate.low, estimate.high, *apart_from} if apart_from else set()
-        spec = self._telling_spec(estimate.value, different)
-        value, low, high = (self._written(bound, spec, "," * with_unit) for bound in bounds)
-        interval = f"({low} or more)" if estimate.open_above else f"({low} to {high})"
-        return " ".join(filter(None, (value, self.unit * with_unit, interval)))
 
     def _telling_spec(self, value: float, different: Set[float]) -> str:
         """The format of `value`, with enough extra digits that different values look different."""

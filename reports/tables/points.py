@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from reports.published import column_of, names_of
 from reports.record import quantities, schema, verdicts
@@ -16,10 +16,11 @@ from reports.text.publishable import Publishable, name_of
 
 
 class Point(NamedTuple):
-    """A load point that may be shown, and its case."""
+    """A load point that may be shown, its case, and what a table shows of it that not every point has."""
 
     record: Publishable
     load: schema.Load
+    part: Any = None
 
 
 def points_of(record: Publishable, scenario: str) -> list[Point]:
@@ -99,7 +100,10 @@ RESOURCES: Sequence[Column[Point]] = (
     _gpu("GPU memory (MiB)", "memory_mib", quantities.SIZE),
     _gpu("SM clock (MHz)", "sm_clock_mhz", quantities.CLOCK),
     Column(
-        "Cost per million correct inferences", lambda row: cost_cell(*row), quantities.COST, is_optional=True
+        "Cost per million correct inferences",
+        lambda row: cost_cell(row.record, row.load),
+        quantities.COST,
+        is_optional=True,
     ),
 )
 """The resources that a load point takes. Add a line here for a new figure."""
@@ -153,22 +157,8 @@ def _certified(name: str) -> list[Column[Point]]:
     ]
 
 
-# --- tables of the load points that have some part ---------------------------------------------------------
-
-_Part = TypeVar("_Part")
-
-
-@dataclasses.dataclass(frozen=True)
-class _PartOfPoint(Generic[_Part]):
-    """A part of a load point that not every point has, such as a comparison."""
-
-    record: Publishable
-    load: schema.Load
-    part: _Part
-
-
-_COMPOSING: Sequence[Column[_PartOfPoint[schema.ComposingModel]]] = (
-    Column("Load point", lambda row: point_text(row.load)),
+_COMPOSING: Sequence[Column[Point]] = (
+    _AT,
     Column("Called model", lambda row: row.part.model),
     Column("Calls", lambda row: Cell(f"{row.part.calls:.2f}", row.part.calls), COUNT),
     Column("Queue (ms)", lambda row: row.part.queue_ms, LATENCY),
@@ -178,7 +168,7 @@ _COMPOSING: Sequence[Column[_PartOfPoint[schema.ComposingModel]]] = (
 
 def composing_table(record: Publishable, scenario: str) -> Table:
     points = points_of(record, scenario)
-    rows = [_PartOfPoint(record, point.load, model) for point in points for model in point.load.composing]
+    rows = [point._replace(part=model) for point in points for model in point.load.composing]
     note = (
         "Called models: the mean of a request, by the server's statistics. What is called at the same time "
         "adds up to more than the request takes."
@@ -186,13 +176,16 @@ def composing_table(record: Publishable, scenario: str) -> Table:
     return table(_COMPOSING, rows, notes=[note])
 
 
-def _limited_latency(row: _PartOfPoint[schema.LatencyBudget]) -> Cell:
+# --- the load points that a user's limits or another build are compared with -------------------------------
+
+
+def _limited_latency(row: Point) -> Cell:
     name, limit_ms = row.part.percentile, row.part.budget_ms
     cell = figure(LATENCY, row.load.latency_ms[name], "interval", limit_ms, with_unit=True)
     return cell._replace(text=f"{name} {cell.text}")
 
 
-_BUDGETS: Sequence[Column[_PartOfPoint[schema.LatencyBudget]]] = (
+_BUDGETS: Sequence[Column[Point]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("At", lambda row: full_point_text(row.load)),
     Column("Latency", _limited_latency),
@@ -204,7 +197,7 @@ _BUDGETS: Sequence[Column[_PartOfPoint[schema.LatencyBudget]]] = (
 
 def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     rows = [
-        _PartOfPoint(record, load, load.budget)
+        Point(record, load, load.budget)
         for record in records
         for load in record.loads
         if load.budget and scenario in (None, load.scenario)
@@ -212,7 +205,7 @@ def budget_table(records: Sequence[Publishable], scenario: str | None = None) ->
     return table(_BUDGETS, rows)
 
 
-_COMPARISON: Sequence[Column[_PartOfPoint[schema.Comparison]]] = (
+_COMPARISON: Sequence[Column[Point]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("At", lambda row: full_point_text(row.load)),
     Column("Speed, ratio", lambda row: speed_cell(row.part), RATIO, is_right=False),
@@ -234,7 +227,7 @@ def p99_cell(comparison: schema.Comparison) -> Cell:
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     """A row for each load point compared with another build, also for a case that hides its speed."""
     rows = [
-        _PartOfPoint(record, load, load.comparison)
+        Point(record, load, load.comparison)
         for record in records
         for load in (*record.loads, *record.hidden)
         if load.comparison and scenario in (None, load.scenario)

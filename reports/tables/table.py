@@ -45,8 +45,7 @@ def figure(
     if not quantity.is_shown(taken):
         return Cell(NOT_SHOWN)
     if style == "interval":
-        write = quantity.text_with_interval if with_unit else quantity.cell_with_interval
-        written = write(taken, *apart_from)
+        written = quantity.text_with_interval(taken, *apart_from, with_unit=with_unit)
     elif style == "half width":
         written = quantity.cell_with_half_width(taken)
     else:
