@@ -11,7 +11,7 @@ from fixtures.errors import InputError
 from fixtures.spec import Case, LoadPoint
 from fixtures.thresholds import Thresholds, read
 from reports.record.schema import CertifiedPercentile, Estimate, Load
-from reports.record.verdicts import speed_failures
+from reports.record.sentences import speed_failures
 from tests import examples, toy
 from tests.helpers import ROOT, Collect
 
