@@ -6,7 +6,7 @@ from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
 from fixtures.run.proving import reproduce
-from reports.record.verdicts import footprint_changes, footprint_failures
+from reports.record.sentences import footprint_changes, footprint_failures
 from reports.text.correctness import gate_text
 
 

@@ -13,7 +13,7 @@ from fixtures.run.efficiency import measure_efficiency
 from fixtures.run.measuring import measure
 from fixtures.run.proving import prove_warm_up
 from fixtures.spec import LoadPoint
-from reports.record.verdicts import speed_failures
+from reports.record.sentences import speed_failures
 from reports.text.correctness import wrong_answers_text
 from reports.text.publishable import publishable
 from reports.text.speed import efficiency_text, warm_up_text

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from reports.record import files, schema
-from reports.record.schema import Accuracy, Case, Estimate, Load, Origin, Record
+from reports.record.schema import Accuracy, CaseKey, Estimate, Load, Origin, Record
 from reports.text.publishable import Publishable, publishable
 
 
@@ -189,7 +189,7 @@ WEIGHTS, INPUTS = "checkpoint nvidia_resnet50.pth, SHA-256 9f1b", {"input__0": (
 def record(**changes: Any) -> Record:
     """A case on an A40 that passes, with three offline and two online points."""
     fields: dict[str, Any] = {
-        "case": Case("a40", "resnet50", "onnx", "trt", "fp16"),
+        "case": CaseKey("a40", "resnet50", "onnx", "trt", "fp16"),
         "machine": schema.Machine(
             cpu="AMD EPYC 7742 64-Core Processor",
             cores=16,
@@ -277,7 +277,7 @@ def complete(**changes: Any) -> Record:
 def random_weights(**changes: Any) -> Record:
     """A case without a checkpoint: its speed counts, its accuracy is not measured."""
     fields: dict[str, Any] = {
-        "case": Case("cpu", "nnunet", "ts-trace", None, "fp32"),
+        "case": CaseKey("cpu", "nnunet", "ts-trace", None, "fp32"),
         "build": schema.Build(
             "77aa", "random, seed 3", 4.0, 120.0, "TorchScript Trace", "PyTorch", inputs=INPUTS
         ),

@@ -16,7 +16,7 @@ from reports.record import disk, schema
 from reports.record.commands import with_fix
 from reports.record.quantities import RATIO
 from reports.record.sanitize import cut, one_line, path_text, visible
-from reports.record.schema import LONGEST_TEXT, Case, Machine, Origin, Record, Struct, case_id
+from reports.record.schema import LONGEST_TEXT, CaseKey, Machine, Origin, Record, Struct, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
 """The suffix of a file of samples beside a record."""
@@ -36,7 +36,7 @@ class RecordError(Exception):
     """A record file that cannot be used; the message names the file, the key and the fix."""
 
 
-def path_of(case: Case, results: Path) -> Path:
+def path_of(case: CaseKey, results: Path) -> Path:
     return results / case.target / f"{case_id(case)}.json"
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from reports.record import disk, files
-from reports.record.schema import ByName, Case, LongText, Number, Record, Struct, Text
+from reports.record.schema import ByName, CaseKey, LongText, Number, Record, Struct, Text
 
 STAGES = ("framework", "converted", "served")
 
@@ -34,7 +34,7 @@ class Sample(Struct, frozen=True):
 class SampleScores(Struct, frozen=True):
     """The samples of a ledger."""
 
-    case: Case
+    case: CaseKey
     digest: Text
     """The build's digest; a file of another build says nothing about the record."""
     ids: tuple[Text, ...]
@@ -45,7 +45,7 @@ class SampleScores(Struct, frozen=True):
     schema: Literal[1] = 1
 
 
-def path_of(case: Case, results: Path) -> Path:
+def path_of(case: CaseKey, results: Path) -> Path:
     """The samples of the case's ledger, beside its record."""
     return files.path_of(case, results).with_suffix(files.SAMPLES_SUFFIX)
 

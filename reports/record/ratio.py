@@ -1,6 +1,7 @@
 """Ratios of speeds with intervals, and how surely one is slower, from passes in pairs or at two times."""
 
 import functools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -95,3 +96,18 @@ def unpaired_ratio(speeds: Speeds, reference: Speeds) -> Estimate:
 
 def _ratio(middle: float, low: float, high: float, confidence: float = CONFIDENCE) -> Estimate:
     return Estimate(float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)), confidence)
+
+
+MOST_LOADINGS = 5
+"""How often each of two servers loads its model, in turns. Start-up counts as slower only if every loading
+here is: of equal servers, one is so by chance once in 252 times, and by a quarter far less often."""
+FAR_MORE = 1.25
+"""The factor from which start-up or memory counts as far beyond the other's."""
+_LEAST_S = 0.1
+"""A difference that nobody notices."""
+
+
+def loading_is_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
+    """Whether each load took far longer than the other's longest."""
+    longest_s = max(there_s, default=math.inf)
+    return min(here_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _LEAST_S)

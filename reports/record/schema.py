@@ -77,7 +77,7 @@ class Estimate(Struct, frozen=True):
 # --- what the figures depend on -----------------------------------------------------------------------------
 
 
-class Case(Struct, frozen=True):
+class CaseKey(Struct, frozen=True):
     """What was measured: the parts of its name."""
 
     target: FilePart
@@ -90,7 +90,7 @@ class Case(Struct, frozen=True):
     """The number of GPUs, each with as many instances as the deployment says; 1 on a CPU."""
 
 
-def case_id(case: Case) -> str:
+def case_id(case: CaseKey) -> str:
     """The case's name everywhere: test id, folder, record file and table row."""
     several = f"{case.gpus}gpus" if case.gpus > 1 else None
     parts = (case.target, case.model, case.format, case.accelerator, case.precision, several)
@@ -827,7 +827,7 @@ class Soak(Struct, frozen=True):
 class Record(Struct, frozen=True):
     """All that is known about one case on one machine."""
 
-    case: Case
+    case: CaseKey
     machine: Machine
     serving: Serving | None
     """None until the case has been served."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from reports.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
 from reports.record.sanitize import code
 from reports.record.schema import BaselineComparison, Comparison, ServedSide, Verdict
-from reports.record.verdicts import footprint_failures
+from reports.record.sentences import footprint_failures
 from reports.tables.points import p99_cell, speed_cell
 from reports.tables.table import Bullets, Cell, Column, Table, Taken, table
 from reports.text.correctness import difference_text

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reports.published import column_of, names_of
-from reports.record import quantities, schema, verdicts
+from reports.record import quantities, schema, sentences
 from reports.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT
 from reports.record.ratio import FALSE_ALARMS
 from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
@@ -137,7 +137,7 @@ def certified_table(record: Publishable, scenario: str) -> Table:
     names = dict.fromkeys(name for row in rows for name in row.load.certified)
     requests: Column[Point] = Column("Requests", lambda row: row.load.requests, COUNT)
     note = (
-        f"At most: with {levels} confidence, by the rule of {verdicts.CERTIFIED_BY}, which counts requests "
+        f"At most: with {levels} confidence, by the rule of {sentences.CERTIFIED_BY}, which counts requests "
         "as independent of each other. `--certify 99` measures until there is a bound."
     )
     columns = [_AT, requests, *(column for name in names for column in _certified(name))]
@@ -190,7 +190,7 @@ _BUDGETS: Sequence[Column[Point]] = (
     Column("At", lambda row: full_point_text(row.load)),
     Column("Latency", _limited_latency),
     Column("Budget", lambda row: quantities.LATENCY_BUDGET.text(row.part.budget_ms)),
-    Column("Verdict", lambda row: verdicts.BUDGET_WORDS[row.part.verdict]),
+    Column("Verdict", lambda row: sentences.BUDGET_WORDS[row.part.verdict]),
     Column("Budget from", lambda row: row.part.source),
 )
 
@@ -211,7 +211,7 @@ _COMPARISON: Sequence[Column[Point]] = (
     Column("Speed, ratio", lambda row: speed_cell(row.part), RATIO, is_right=False),
     Column("To", lambda row: row.part.reference),
     Column("P99, ratio", lambda row: p99_cell(row.part), RATIO, is_optional=True, is_right=False),
-    Column("Verdict", lambda row: row.record.no_speed or verdicts.comparison_verdict(row.part)),
+    Column("Verdict", lambda row: row.record.no_speed or sentences.comparison_verdict(row.part)),
 )
 
 

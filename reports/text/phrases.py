@@ -7,7 +7,7 @@ from string import ascii_lowercase
 from typing import Any, TypeVar
 
 from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from reports.record.schema import REMOTE, Case, Efficiency, Load, Record, Soak
+from reports.record.schema import REMOTE, CaseKey, Efficiency, Load, Record, Soak
 
 # The names that a reader knows, by mnemonic. Any other mnemonic is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -54,7 +54,7 @@ def kind_of_device(record: Record) -> str:
     return record.machine.gpu or record.case.target.upper()
 
 
-def accelerator_text(case: Case) -> str:
+def accelerator_text(case: CaseKey) -> str:
     """The accelerator in the case's name, as a reader knows it; may be empty."""
     return _ACCELERATORS.get(case.accelerator, case.accelerator) if case.accelerator else ""
 

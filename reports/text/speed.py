@@ -8,7 +8,7 @@ from msgspec import structs
 
 from reports.record import quantities, schema
 from reports.record.quantities import LATENCY, LATENCY_BUDGET, RATIO, SHARE_OF_SPEED, TOO_WIDE
-from reports.record.verdicts import BUDGET_WORDS, mark_codes
+from reports.record.sentences import BUDGET_WORDS, mark_codes
 from reports.text.correctness import main_score
 from reports.text.phrases import counted, format_text, full_point_text, grouped, sentence
 from reports.text.publishable import Publishable, name_of

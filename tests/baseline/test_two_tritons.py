@@ -10,7 +10,7 @@ import pytest
 from fixtures.serve import wheels
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerSpec
-from reports.record.verdicts import footprint_failures
+from reports.record.sentences import footprint_failures
 from reports.run import STATUS
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import suite

@@ -12,7 +12,7 @@ from scipy import stats
 from reports.__main__ import main
 from reports.compare import CaseChange, compare, pair_scores, sign_flips, sources
 from reports.record import files, per_sample, schema
-from reports.record.schema import Case, Load, Record, Serving
+from reports.record.schema import CaseKey, Load, Record, Serving
 from tests import examples as sample
 
 CASE = "a40-resnet50-onnx-trt-fp16"
@@ -216,7 +216,7 @@ def test_common_samples_count_and_largest_changes_come_first() -> None:
 def test_records_of_different_formats_are_compared(
     tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
 ) -> None:
-    other = structs.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
+    other = structs.replace(sample.record(), case=CaseKey("h100", "resnet50", "trt", None, "fp16"))
     sample.store(tmp_path, sample.record(), other)
     first, second = (files.path_of(record.case, tmp_path) for record in (sample.record(), other))
     assert f"## {CASE} → h100-resnet50-trt-fp16\n" in printed("compare", first, second)

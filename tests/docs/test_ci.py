@@ -305,7 +305,7 @@ def test_merge_job_joins_records_of_all_jobs(jobs: int, tmp_path: Path) -> None:
     (command,) = [step["run"] for step in steps if "report -- merge" in step.get("run", "")]
     folder = tmp_path / downloading["path"]
     for number, mnemonic in enumerate(("onnx", "trt", "ts-trace")[:jobs]):
-        record = examples.record(case=examples.Case("a40", "resnet50", mnemonic, None, "fp16"))
+        record = examples.record(case=examples.CaseKey("a40", "resnet50", mnemonic, None, "fp16"))
         results = folder if jobs == 1 else folder / f"a40-{number + 1}of{jobs}"
         files.write(record, files.path_of(record.case, results))
     (tmp_path / "reports").symlink_to(ROOT / "reports")

@@ -18,7 +18,7 @@ from reports.__main__ import main
 from reports.record import files
 from reports.record.schema import (
     BaselineComparison,
-    Case,
+    CaseKey,
     Conversation,
     Estimate,
     Limit,
@@ -72,7 +72,7 @@ def _examples() -> list[Record]:
     assert whole.accuracy is not None
 
     def case(name: str, record: Record = plain, target: str = "a40", **changes: Any) -> Record:
-        return structs.replace(record, case=Case(target, name, "onnx", None, "fp32"), **changes)
+        return structs.replace(record, case=CaseKey(target, name, "onnx", None, "fp32"), **changes)
 
     apart = SameAnswers(16, 96, None, 0.75, passed=False, sample="digit-0007")
     error = examples.score(

@@ -17,7 +17,7 @@ from fixtures.measure.point_state import PointState, Side
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison, VerifiedAnswers
-from reports.record.verdicts import speed_failures
+from reports.record.sentences import speed_failures
 from tests import examples, toy
 from tests.toy import LoadGenerator
 

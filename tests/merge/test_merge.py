@@ -9,7 +9,7 @@ from msgspec import structs
 from reports.merge import merge
 from reports.record import disk, files
 from reports.record.files import RecordError
-from reports.record.schema import Case, Record
+from reports.record.schema import CaseKey, Record
 from tests import examples
 from tests.helpers import closed
 
@@ -87,7 +87,7 @@ def test_two_machines_of_one_target_are_refused(
     job: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     machine = structs.replace(WHOLE.machine, versions={"python": "3.11.7", "torch": "2.14\n::error::forged"})
-    cases = [Case("a40", model, "onnx", None, "fp16") for model in ("nnunet", "fastpitch")]
+    cases = [CaseKey("a40", model, "onnx", None, "fp16") for model in ("nnunet", "fastpitch")]
     records = [structs.replace(WHOLE, case=case, machine=machine) for case in cases]
     text = refused(job, examples.store(tmp_path / "b", *records))
     assert "target a40" in text
@@ -97,7 +97,7 @@ def test_two_machines_of_one_target_are_refused(
 
 def test_gpus_of_one_machine_are_merged(job: Path, tmp_path: Path) -> None:
     machine = structs.replace(WHOLE.machine, gpu_uuids=("GPU-another",))
-    other = structs.replace(WHOLE, case=Case("a40", "nnunet", "onnx", None, "fp16"), machine=machine)
+    other = structs.replace(WHOLE, case=CaseKey("a40", "nnunet", "onnx", None, "fp16"), machine=machine)
     assert merge([job, examples.store(tmp_path / "b", other)], tmp_path / "out") == 2
 
 

@@ -12,7 +12,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 
-from reports.record.schema import Case
+from reports.record.schema import CaseKey
 from tests import examples
 from tests.helpers import wait_until
 from tests.page.pages import page_of
@@ -32,12 +32,12 @@ ALL = [FAST, FAILED, SLOW]
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of three cases as a file: a fast one, a slow one, and one that failed."""
     cases = [
-        examples.swept(case=Case("a40", "resnet50", "onnx", None, "fp16")),
+        examples.swept(case=CaseKey("a40", "resnet50", "onnx", None, "fp16")),
         examples.record(
-            case=Case("cpu", "fastpitch", "onnx", None, "fp32"), accuracy=examples.failed_accuracy()
+            case=CaseKey("cpu", "fastpitch", "onnx", None, "fp32"), accuracy=examples.failed_accuracy()
         ),
         examples.record(
-            case=Case("cpu", "nnunet", "ts-trace", None, "fp32"),
+            case=CaseKey("cpu", "nnunet", "ts-trace", None, "fp32"),
             build=examples.random_weights().build,
             loads=(examples.load("offline", 1, 9.5),),
         ),

@@ -14,7 +14,7 @@ from fixtures.run import record_file
 from reports.page import fastest
 from reports.record import files, per_sample
 from reports.record.per_sample import Part, Sample, SampleScores
-from reports.record.schema import Case, Mark, Record, case_id
+from reports.record.schema import CaseKey, Mark, Record, case_id
 from tests import examples
 from tests.conftest import Reports
 from tests.page.pages import page_of, unmeasured, words
@@ -60,7 +60,7 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
 
 
 def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None:
-    other = unmeasured(case=Case("cpu", "bert-dist4l", "onnx", None, "fp32"))
+    other = unmeasured(case=CaseKey("cpu", "bert-dist4l", "onnx", None, "fp32"))
     results, output = examples.store(tmp_path, unmeasured(), other), tmp_path / "report.html"
 
     result = reports("html", "--results", results, "-k", "bert", "--output", output)

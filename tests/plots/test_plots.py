@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reports import plots
-from reports.record.schema import MARKS, Case, Mark, Record
+from reports.record.schema import MARKS, CaseKey, Mark, Record
 from reports.text.publishable import publishable
 from tests import examples
 
@@ -118,7 +118,7 @@ def test_digest_of_a_picture_differs_between_themes() -> None:
 def results(tmp_path: Path) -> Path:
     """A folder with a proven case and a failed one."""
     wrong = examples.record(
-        case=Case("a40", "resnet50", "onnx", None, "fp32"), accuracy=examples.failed_accuracy()
+        case=CaseKey("a40", "resnet50", "onnx", None, "fp32"), accuracy=examples.failed_accuracy()
     )
     return examples.store(tmp_path / "results", examples.swept(), wrong)
 

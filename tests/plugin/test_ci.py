@@ -21,14 +21,14 @@ from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofE
 from fixtures.host.machine import origin
 from fixtures.measure.measurement import Measurement
 from fixtures.plugin.recorder import Recorder
-from reports.record.schema import Case, Start
+from reports.record.schema import CaseKey, Start
 from tests import examples
 from tests.helpers import ROOT
 
 # By its path, as this file lies in another folder of that name.
 prove_speed = runpy.run_path(str(ROOT / "benchmarks" / "test_load.py"))["prove_speed"]
 RECORD = examples.record(conversion=None, accuracy=None, loads=())
-PROVEN = examples.record(case=Case("a40", "proven", "onnx", "trt", "fp16"), loads=())
+PROVEN = examples.record(case=CaseKey("a40", "proven", "onnx", "trt", "fp16"), loads=())
 
 @pytest.fixture
 def recorder(request, settings):

@@ -14,7 +14,7 @@ from reports.published import (
     published_ratio,
     published_section,
 )
-from reports.record.schema import Case, Deployment, Estimate, Load, Record, Serving
+from reports.record.schema import CaseKey, Deployment, Estimate, Load, Record, Serving
 from reports.tables.table import Table
 from reports.text.publishable import publishable
 from tests import examples
@@ -30,7 +30,7 @@ def case_on(name: str, *loads: Load, **changes: Any) -> Record:
     target, model, format_, accelerator, precision = name.split()
     gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
     fields: dict[str, Any] = {
-        "case": Case(target, model, format_, None if accelerator == "-" else accelerator, precision),
+        "case": CaseKey(target, model, format_, None if accelerator == "-" else accelerator, precision),
         "machine": structs.replace(examples.record().machine, gpu=gpu),
         "serving": NATIVE,
         "loads": loads or (load("offline", 8, 1000),),

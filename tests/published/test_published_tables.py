@@ -12,7 +12,7 @@ from fixtures.formats import all_formats
 from fixtures.models import all_models
 from reports import published
 from reports.published import PublishedRow, column_of, names_of, served_as
-from reports.record.schema import COMPONENTS, Build, Case, Deployment, Load, Record
+from reports.record.schema import COMPONENTS, Build, CaseKey, Deployment, Load, Record
 from reports.tables.case import configuration_list, parameters_table
 from reports.tables.points import points_table
 from reports.text.publishable import publishable
@@ -48,7 +48,7 @@ def measured(rows: list[PublishedRow]) -> Record:
         changes = {"accuracy": examples.accuracy(score)}
     sizes = tuple(map(int, (row["preferred_batch_sizes"] or "").split()))
     return examples.record(
-        case=Case(row["gpu"], row["model"], format_, accelerator, precision),
+        case=CaseKey(row["gpu"], row["model"], format_, accelerator, precision),
         build=Build("0f3c", "checkpoint", 1.0, 1.0, model_format.label, model_format.engine, inputs),
         deployment=Deployment(
             row["max_batch_size"], row["instances"], sizes, row["max_queue_delay_us"] or 0, False, True

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.record.ratio import paired_chance, paired_ratio, shown_by_holm, unpaired_chance, unpaired_ratio
+from reports.record.ratio import (
+    loading_is_slower,
+    paired_chance,
+    paired_ratio,
+    shown_by_holm,
+    unpaired_chance,
+    unpaired_ratio,
+)
 
 MINE, THEIRS = [9.0, 9.4, 8.9, 9.2, 9.1, 9.05], [10.0, 10.3, 9.8, 10.1, 10.2, 9.9]
 
@@ -66,3 +73,8 @@ def test_unequal_variances_are_compared_by_welch() -> None:
     error = np.sqrt(first.var(ddof=1) / 6 + second.var(ddof=1) / 3)
     freedom = error**4 / ((first.var(ddof=1) / 6) ** 2 / 5 + (second.var(ddof=1) / 3) ** 2 / 2)
     assert chance == pytest.approx(stats.t.cdf((first.mean() - second.mean()) / error, freedom))
+
+
+def test_start_up_is_slower_by_a_time_that_somebody_notices() -> None:
+    assert not loading_is_slower([0.15] * 5, [0.1] * 5)
+    assert loading_is_slower([0.25] * 5, [0.1] * 5)

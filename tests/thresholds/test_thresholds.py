@@ -11,7 +11,7 @@ from fixtures.errors import InputError
 from fixtures.spec import Case, LoadPoint
 from fixtures.thresholds import Thresholds, read
 from reports.record.schema import CertifiedPercentile, Estimate, Load
-from reports.record.verdicts import speed_failures
+from reports.record.sentences import speed_failures
 from tests import examples, toy
 from tests.helpers import ROOT, Collect
 
@@ -36,7 +36,7 @@ def load(p99_ms: Estimate | None = None, **changes: Any) -> Load:
 
 def budget_ms(parsed: Thresholds, case: Case, point: LoadPoint) -> float | None:
     """The budget of a point's p99 latency."""
-    budget = parsed.budget(case, point, load())
+    budget = parsed.budget(case, structs.replace(load(), **point._asdict()))
     return None if budget is None else budget.budget_ms
 
 
@@ -82,7 +82,7 @@ def test_point_verdict_follows_its_budget(
     parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = 5\nsource = "agreed"\n')
     certified = {"p99": CertifiedPercentile(4.0, bound_ms, 700, 0, 0.99)}
 
-    budget = parsed.budget(CASE, POINT, load(p99_ms, certified=certified))
+    budget = parsed.budget(CASE, load(p99_ms, certified=certified))
 
     assert budget is not None
     assert (budget.verdict, budget.source) == (verdict, "agreed")

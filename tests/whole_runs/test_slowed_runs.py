@@ -12,7 +12,7 @@ from fixtures.build.runtimes import RUNTIMES
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import ServerSpec
 from fixtures.spec import Deployment
-from reports.record.verdicts import comparison_text
+from reports.record.sentences import comparison_text
 from reports.run import STATUS
 from reports.text.speed import search_text
 from tests.helpers import ROOT, git

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from reports.record import schema
 from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, MEMORY, RATIO
-from reports.record.ratio import FALSE_ALARMS
+from reports.record.ratio import FALSE_ALARMS, FAR_MORE, MOST_LOADINGS, loading_is_slower
 
 
 def comparison_text(comparison: schema.Comparison) -> str:
@@ -32,19 +32,8 @@ def comparison_verdict(comparison: schema.Comparison) -> str:
     return text + ("; p99 longer" if comparison.p99_is_longer else "")
 
 
-MOST_LOADINGS = 5
-"""How often each of two servers loads its model, in turns. Start-up counts as slower only if every loading
-here is: of equal servers, one is so by chance once in 252 times, and by a quarter far less often."""
-_FAR_MORE = 1.25
-"""The factor from which start-up or memory counts as far beyond the other's."""
-_LEAST_S, _LEAST_BYTES = 0.1, 64 * 2.0**20
-"""Differences that mean nothing: a time nobody notices, and what glibc's malloc may give each thread."""
-
-
-def loading_is_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
-    """Whether each load took far longer than the other's longest."""
-    longest_s = max(there_s, default=math.inf)
-    return min(here_s, default=0.0) > max(_FAR_MORE * longest_s, longest_s + _LEAST_S)
+_LEAST_BYTES = 64 * 2.0**20
+"""A difference that means nothing: what glibc's malloc may give each thread."""
 
 
 def footprint_changes(beside: schema.BaselineComparison) -> Iterator[tuple[str, bool]]:
@@ -58,7 +47,7 @@ def footprint_changes(beside: schema.BaselineComparison) -> Iterator[tuple[str, 
     sizes = {"memory": (here.memory_bytes, there.memory_bytes), "GPU memory": gpu_memory}
     for label, (used, used_there) in sizes.items():
         if used is not None and used_there is not None:
-            is_far_more = used > max(_FAR_MORE * used_there, used_there + _LEAST_BYTES)
+            is_far_more = used > max(FAR_MORE * used_there, used_there + _LEAST_BYTES)
             yield f"{MEMORY.text(used)} of {label}, and {MEMORY.text(used_there)} there", is_far_more
 
 

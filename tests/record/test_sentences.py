@@ -4,7 +4,7 @@ from typing import Any
 
 from reports.record.quantities import TOO_WIDE
 from reports.record.schema import Comparison, Estimate, LatencyBudget
-from reports.record.verdicts import comparison_text, comparison_verdict, loading_is_slower, speed_failures
+from reports.record.sentences import comparison_text, comparison_verdict, speed_failures
 from tests import examples
 
 
@@ -51,8 +51,3 @@ def test_point_fails_for_each_shown_regression() -> None:
     assert beyond.startswith("p99 ")
     assert failures(None, "failed") == [beyond]
     assert failures(slower, "failed") == [comparison_text(slower), beyond]
-
-
-def test_start_up_is_slower_by_a_time_that_somebody_notices() -> None:
-    assert not loading_is_slower([0.15] * 5, [0.1] * 5)
-    assert loading_is_slower([0.25] * 5, [0.1] * 5)
