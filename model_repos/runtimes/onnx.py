@@ -6,9 +6,6 @@ import os
 import numpy as np
 import onnxruntime
 
-_SESSIONS = 16
-"""The most sessions that `_session_per_size` keeps: each has its own copy of the weights."""
-
 
 def load(artifact, settings):
     """Turn an ONNX file, or a folder with it and its weights, into a function from inputs to outputs, lists.
@@ -77,7 +74,7 @@ def _session_per_size(opened, settings):
     """A function from tensors to tensors that has a session of its own for each batch size."""
     ready = [opened()]  # now, so that a failure fails the load, not the first request
 
-    @functools.lru_cache(_SESSIONS)
+    @functools.lru_cache(maxsize=16)  # each has its own copy of the weights
     def run_of(_size):
         return _on_tensors(ready.pop() if ready else opened(), settings)
 
@@ -131,18 +128,12 @@ def _padded(predict, settings):
 
 def _on_arrays(session):
     """Turn a session into a function on arrays. Texts are bytes, whose repr ONNX Runtime would take."""
-    inputs = [(tensor.name, tensor.type == "tensor(string)") for tensor in session.get_inputs()]
-    texts = [number for number, tensor in enumerate(session.get_outputs()) if tensor.type == "tensor(string)"]
+    names = [tensor.name for tensor in session.get_inputs()]
 
     def predict(arrays):
-        feeds = {
-            name: _DECODED(array) if is_text else array
-            for (name, is_text), array in zip(inputs, arrays, strict=True)
-        }
-        results = session.run(None, feeds)
-        for number in texts:
-            results[number] = _ENCODED(results[number])
-        return results
+        given = [_DECODED(array) if array.dtype == object else array for array in arrays]
+        results = session.run(None, dict(zip(names, given, strict=True)))
+        return [_ENCODED(result) if result.dtype == object else result for result in results]
 
     return predict
 

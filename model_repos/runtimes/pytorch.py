@@ -36,10 +36,8 @@ def load(artifact, settings):
         return results
 
     def predict_arrays(arrays):
-        return [
-            tensor.numpy()
-            for tensor in predict([torch.from_numpy(np.ascontiguousarray(array)) for array in arrays])
-        ]
+        tensors = [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
+        return [tensor.numpy() for tensor in predict(tensors)]
 
     return predict if settings["tensors"] == "torch" else predict_arrays
 

@@ -10,7 +10,12 @@ import tensorflow as tf
 def load(artifact, settings):
     """Turn a SavedModel folder into a function from arrays to arrays, two lists. settings: device (cpu,
     cuda), device_id, threads, inputs and outputs (names, separated by commas), tf32 (0 or 1, on a GPU)."""
-    _use_threads(int(settings["threads"]))
+    # One pool of threads. Instances in one process share it; TensorFlow sets it up once.
+    count, threads = int(settings["threads"]), tf.config.threading
+    if threads.get_intra_op_parallelism_threads() != count:
+        threads.set_intra_op_parallelism_threads(count)
+    if threads.get_inter_op_parallelism_threads() != 1:
+        threads.set_inter_op_parallelism_threads(1)
     device = _device(settings)
     loaded = tf.saved_model.load(str(artifact))
     signature = loaded.signatures["serving_default"]
@@ -24,15 +29,6 @@ def load(artifact, settings):
 
     predict.loaded = loaded  # the signature alone does not keep it
     return predict
-
-
-def _use_threads(count):
-    """One pool of `count` threads. Instances in one process share it; TensorFlow sets it up once."""
-    threads = tf.config.threading
-    if threads.get_intra_op_parallelism_threads() != count:
-        threads.set_intra_op_parallelism_threads(count)
-    if threads.get_inter_op_parallelism_threads() != 1:
-        threads.set_inter_op_parallelism_threads(1)
 
 
 def _device(settings):

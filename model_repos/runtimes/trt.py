@@ -8,9 +8,8 @@ def load(artifact, settings):
     """Turn a serialised engine into a function on lists of tensors on the GPU. settings: device_id."""
     device = torch.device("cuda", int(settings["device_id"]))
     torch.cuda.set_device(device)  # an engine belongs to the GPU that is current when it is read
-    engine = tensorrt.Runtime(tensorrt.Logger(tensorrt.Logger.WARNING)).deserialize_cuda_engine(
-        artifact.read_bytes()
-    )
+    runtime = tensorrt.Runtime(tensorrt.Logger(tensorrt.Logger.WARNING))
+    engine = runtime.deserialize_cuda_engine(artifact.read_bytes())
     if engine is None:
         raise RuntimeError(f"{artifact}: the engine was built for another GPU or another TensorRT")
     context = engine.create_execution_context()
