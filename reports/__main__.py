@@ -28,7 +28,7 @@ from reports.tables.case import case_section
 from reports.tables.rendering import RENDERINGS, csv_text, print_as
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block, Heading
-from reports.text.phrases import counted
+from reports.text.phrases import counted, grouped
 from reports.text.publishable import Publishable, name_of, publishable
 
 
@@ -84,8 +84,7 @@ def _tables(options: argparse.Namespace) -> int:
     """Print a summary of all cases, then the tables of each case, grouped by target."""
     records = _chosen(options)
     blocks: list[Block] = [Heading("Summary", 1), *summary(records)]
-    for target, group in itertools.groupby(records, key=lambda record: record.case.target):
-        of_target = list(group)
+    for target, of_target in grouped(records, lambda record: record.case.target).items():
         blocks += [Heading(target, 2), *machine_blocks(of_target)]
         for record in of_target:
             blocks += [Heading(name_of(record), 3), *case_section(record)]
@@ -198,7 +197,6 @@ def _history(folder: Path) -> list[history.HistoryRow]:
 
 
 def _add(folder: Path, additions: Sequence[Path]) -> None:
-    """Add measurements to the history in `folder`."""
     for source in additions:
         rows = _history(source if strict_glob(source, f"*{history.SUFFIX}") else history.folder_of(source))
         if files.record_paths(source) or not rows:
@@ -238,7 +236,7 @@ def _readme(options: argparse.Namespace) -> int:
         text = disk.content(Path(os.path.realpath(file))).decode()
         records = map(files.without_names, files.read_folder(options.results).values())
         synced, names, pictures = readme.sync(text, [publishable(record) for record in records])
-    except (readme.ReadmeError, UnicodeDecodeError) as error:
+    except (UsageError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: {error}") from error
     beside = Path(os.path.realpath(file)).parent
     stale = [picture for picture in pictures if not picture.is_in_step(beside)]
@@ -375,8 +373,7 @@ def _parser() -> Parser:
         f"/tritonproof:summary -->\n\nMarkers:\n{readme.overview()}\n\nPictures are written where the "
         "region's picture is, or else to 'plots' beside FILE."
     )
-    lines = argparse.RawDescriptionHelpFormatter
-    option = add(_readme, "--results", epilog=epilog, formatter_class=lines)
+    option = add(_readme, "--results", epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
     note = "the markdown file (default: %(default)s)"
     option("file", nargs="?", type=path, default=Path("README.md"), metavar="FILE", help=note)
     note = "write nothing, show what differs, and exit with status 1 if anything does"

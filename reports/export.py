@@ -17,8 +17,6 @@ from reports.text.speed import cost_per_million, fraction_of_peak
 if TYPE_CHECKING:
     import pandas as pd
 
-# --- a tidy table ------------------------------------------------------------------------------------------
-
 
 def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
     """One row per load point. `passed` says whether conversion and accuracy hold; if not, `why_no_speed`
@@ -68,9 +66,6 @@ def _case(record: Publishable) -> dict[str, Any]:
     }
 
 
-# --- services ----------------------------------------------------------------------------------------------
-
-
 def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
     """Bencher Metric Format: benchmark, measure, and the value with its bounds. `throughput` and `latency`
     are Bencher's own measures, in operations per second and nanoseconds; it creates others by name."""
@@ -101,9 +96,8 @@ def github_action(records: Sequence[Publishable], better: str) -> list[dict[str,
             entries.append({"name": name, "unit": unit, "value": _served(score)})
     for name, load in _points(*records):
         estimate = load.throughput_per_s if is_bigger else load.latency_ms["p99"]
-        end = "or more" if estimate.open_above else f"to {estimate.high:g}"
+        span = f"{estimate.low:g} {'or more' if estimate.open_above else f'to {estimate.high:g}'}"
         name, unit = (name, "inferences/s") if is_bigger else (f"{name} p99", "ms")
-        span = f"{estimate.low:g} {end}"
         entry = {"name": name, "unit": unit, "value": estimate.value, "range": span}
         remark = "; ".join(mark.text for mark in load.marks)
         entries.append(entry | ({"extra": remark} if remark else {}))
@@ -119,11 +113,11 @@ FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
 
 def _points(*records: Publishable) -> list[tuple[str, schema.Load]]:
     """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
-    named_loads = []
-    for record in records:
-        for load in record.loads:
-            named_loads.append((f"{schema.case_id(record.case)} {load.scenario} {load.point}", load))
-    return named_loads
+    return [
+        (f"{schema.case_id(record.case)} {load.scenario} {load.point}", load)
+        for record in records
+        for load in record.loads
+    ]
 
 
 def _served(score: schema.Score) -> float | None:

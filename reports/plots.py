@@ -37,9 +37,6 @@ _DIGEST = re.compile(r"<dc:identifier>([0-9a-f]{64})</dc:identifier>")
 _STAGES = {"framework": "framework", "converted": "converted, in process", "served": "served by Triton"}
 _WIDTH_IN, _ROW_IN, _AROUND_ROWS_IN, _CURVE_IN = 8.6, 0.24, 0.62, 3.9
 """8.6 inches are 620 points, the width of a README's column on a common screen."""
-_LINE = 150
-"""Characters of small text in a line of a picture."""
-_MOST_LABELS = 12
 _COLOURS: Mapping[str, tuple[str, str]] = {
     "paper": ("#ffffff", "#0d1117"),
     "ink": ("#1f2328", "#e6edf3"),
@@ -160,7 +157,8 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
             if (best := best_load(record)) is not None:
                 marks = [code for code in _codes(best) if code != "few-requests"]  # that is of latencies
                 speed = best.throughput_per_s
-                text = f"{THROUGHPUT.cell_with_half_width(speed)}, {phrases.full_point_text(best)}"
+                figure = THROUGHPUT.text_with_half_width(speed, with_unit=False)
+                text = f"{figure}, {phrases.full_point_text(best)}"
                 row = PanelRow(row.name, {"throughput": speed}, text, bool(marks))
                 codes += marks
             rows.append(row)
@@ -313,13 +311,12 @@ def rendered(
     from cycler import cycler
 
     hue = {name: colours[THEMES.index(theme)] for name, colours in _COLOURS.items()}
+    in_ink = ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor")
     colours = {
         "axes.prop_cycle": cycler(color=[hue["first"], hue["second"], "#009e73", "#cc79a7", "#f0e442"]),
         "grid.color": hue["grid"],
         **dict.fromkeys(("figure.facecolor", "savefig.facecolor"), hue["paper"]),
-        **dict.fromkeys(
-            ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), hue["ink"]
-        ),
+        **dict.fromkeys(in_ink, hue["ink"]),
         **dict.fromkeys(("xtick.color", "ytick.color", "axes.edgecolor"), hue["faint"]),
     }
     tags = {"Software": None} if ending == "png" else {"Date": None, "Creator": None, **metadata}
@@ -334,7 +331,8 @@ def _figure(shown: Chart) -> "Figure":
     from matplotlib.lines import Line2D
 
     title = visible(f"{shown.title}, {shown.subtitle}")
-    below = [line for text in (*shown.notes, shown.caption) for line in textwrap.wrap(visible(text), _LINE)]
+    small_texts = (visible(text) for text in (*shown.notes, shown.caption))
+    below = [line for text in small_texts for line in textwrap.wrap(text, width=150)]
     panels = shown.panels
     rows = [] if isinstance(panels, Curve) else [len(panel.rows) for panel in panels]
     heights = [_AROUND_ROWS_IN + _ROW_IN * number for number in rows] or [_CURVE_IN]
@@ -402,7 +400,7 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
             axes.errorbar(*position, *reach, marker=marker, color=colour, markerfacecolor=fill, elinewidth=1)
             if latency.open_above:
                 axes.plot(position[0], latency.high, marker=CARETUPBASE, color=colour)
-            if len(line) <= _MOST_LABELS:
+            if len(line) <= 12:  # more labels would overlap
                 size = f"{_load_size(load):g}"
                 axes.annotate(size, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
     if (winner := curve.winner) is not None:

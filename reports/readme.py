@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from reports import plots
 from reports.plots import NothingToShowError, Number, Theme
 from reports.record import commands, disk
+from reports.record.commands import UsageError
 from reports.record.sanitize import one_line
 from reports.tables.case import case_section
 from reports.tables.points import points_table
@@ -20,11 +21,6 @@ from reports.tables.rendering import markdown
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block
 from reports.text.publishable import Publishable, name_of
-
-
-class ReadmeError(Exception):
-    """The regions of a file cannot be written; the message names the line and the fix."""
-
 
 # --- markers -----------------------------------------------------------------------------------------------
 
@@ -37,18 +33,16 @@ class Kind(NamedTuple):
     make: Callable[[Sequence[Publishable]], Sequence[Block] | plots.Chart]
 
 
+def _points(scenario: str) -> Callable[[Sequence[Publishable]], Sequence[Block]]:
+    return lambda records: [points_table(records[0], scenario)]
+
+
 KINDS: Mapping[str, Kind] = {
     "machine": Kind("what the records were measured on", "several", machine_blocks),
     "summary": Kind("a row per case: is it right, and how fast at its best", "several", summary),
     "case": Kind("all of a case, under headings", "one", lambda records: case_section(records[0])),
-    "offline": Kind(
-        "throughput and latency by batch", "one", lambda records: [points_table(records[0], "offline")]
-    ),
-    "online": Kind(
-        "throughput and latency with its components by concurrency",
-        "one",
-        lambda records: [points_table(records[0], "online")],
-    ),
+    "offline": Kind("throughput and latency by batch", "one", _points("offline")),
+    "online": Kind("throughput and latency with its components by concurrency", "one", _points("online")),
     **{f"plot {name}": Kind(plot.shows, plot.of, plot.chart) for name, plot in plots.PLOTS.items()},
 }
 """By what a marker says, before the case if it names one."""
@@ -71,7 +65,7 @@ def _parsed(marker: str) -> tuple[str, str]:
             return name, ""
         if marker.startswith(f"{name} ") and kind.of != "several":
             return name, marker.removeprefix(name).strip()
-    raise ReadmeError(f"unknown marker tritonproof:{_quoted(marker)}. There are {', '.join(_FORMS)}.")
+    raise UsageError(f"unknown marker tritonproof:{_quoted(marker)}. There are {', '.join(_FORMS)}.")
 
 
 def _quoted(part: str) -> str:
@@ -149,7 +143,7 @@ class Synced(NamedTuple):
 
 
 def sync(text: str, records: Sequence[Publishable]) -> Synced:
-    """`text` with every region rendered anew; raises ReadmeError if that is not possible. A region with a
+    """`text` with every region rendered anew; raises UsageError if that is not possible. A region with a
     picture keeps the picture's folder, and any other uses PLOTS."""
     _check(text)
     drifted: list[str] = []
@@ -160,8 +154,8 @@ def sync(text: str, records: Sequence[Publishable]) -> Synced:
             return part[0]
         try:
             body, drawn = _filling(part["name"], part["body"], records)
-        except ReadmeError as error:
-            raise ReadmeError(f"line {_line(text, part.start())}: {error}") from error
+        except UsageError as error:
+            raise UsageError(f"line {_line(text, part.start())}: {error}") from error
         pictures.update((picture.path, picture) for picture in drawn)
         lines = "".join(f"{line}{part['end']}" for line in ("", *body.split("\n"), ""))
         region = f"{part['opening']}{lines}{part['closing']}"
@@ -173,7 +167,7 @@ def sync(text: str, records: Sequence[Publishable]) -> Synced:
 
 
 def _check(text: str) -> None:
-    """Raise ReadmeError for a text without regions, or with a marker that begins or ends none."""
+    """Raise UsageError for a text without regions, or with a marker that begins or ends none."""
 
     def remaining(part: re.Match[str]) -> str:
         """The body of a region, nothing of a code block; with the same number of lines."""
@@ -181,12 +175,12 @@ def _check(text: str) -> None:
 
     outside = _CODE.sub("", _PARTS.sub(remaining, text))
     if stray := _MARKER.search(outside):
-        raise ReadmeError(
+        raise UsageError(
             f"line {_line(outside, stray.start())}: {_quoted(stray[0])} begins or ends no region. A region "
             "lies between <!-- tritonproof:NAME --> and <!-- /tritonproof:NAME -->, each on its own line."
         )
     if all(part["fence"] for part in _PARTS.finditer(text)):
-        raise ReadmeError(
+        raise UsageError(
             "no markers. Paste those you need, each pair on two lines, such as <!-- tritonproof:summary --> "
             f"and <!-- /tritonproof:summary -->. All of them: {commands.tool('reports', 'readme --help')}"
         )
@@ -204,7 +198,7 @@ def _filling(marker: str, before: str, records: Sequence[Publishable]) -> tuple[
         case = _quoted(case)
         problem = f"there is no record of {case}" if case else "there are no records"
         command = commands.run(f"-k {case}" if case else "")
-        raise ReadmeError(f"{problem}. Measure: {command}, or name another folder: --results DIR")
+        raise UsageError(f"{problem}. Measure: {command}, or name another folder: --results DIR")
     try:
         made = KINDS[name].make(chosen)
     except NothingToShowError as error:

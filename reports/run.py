@@ -222,9 +222,6 @@ def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: S
 
 # --- what continuous integration gets ----------------------------------------------------------------------
 
-_LARGEST_BYTES = 1024 * 1024
-"""GitHub refuses a larger summary of one step, and then shows none of it."""
-
 
 def _write_job_summary(requested: Path | None, content: str) -> str:
     """Write the summary to the requested file, else append it to the one that GitHub names, if any. Returns a
@@ -240,8 +237,9 @@ def _write_job_summary(requested: Path | None, content: str) -> str:
     return ""
 
 
-def fit_summary(content: str, largest_bytes: int = _LARGEST_BYTES) -> str:
-    """The text, or the first lines that fit and a last one that says so."""
+def fit_summary(content: str, largest_bytes: int = 2**20) -> str:
+    """The text, or the first lines that fit and a last one that says so. GitHub refuses a larger summary of
+    one step, and then shows none of it."""
     note = b"\nCut here: the rest does not fit into a job summary. It is in the log.\n"
     encoded = content.encode()
     if len(encoded) <= largest_bytes:

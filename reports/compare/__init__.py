@@ -212,14 +212,12 @@ def _speeds(load: Load) -> list[float]:
     ]
 
 
-def _with_verdicts(cases: Sequence[CaseChange], slowest: float) -> list[CaseChange]:
+def _with_verdicts(cases: Sequence[CaseChange], limit: float) -> list[CaseChange]:
     """The cases with the verdict on each point among all points: chance alone calls any point slower, or any
     point faster, in at most ratio.FALSE_ALARMS of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
     faster = [ratio.unpaired_chance(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
-    slower = [
-        ratio.unpaired_chance(_speeds(point.after), _speeds(point.before), slowest) for point in measured
-    ]
+    slower = [ratio.unpaired_chance(_speeds(point.after), _speeds(point.before), limit) for point in measured]
     verdicts: dict[int, Verdict] = {}
     shown: Sequence[tuple[Verdict, Sequence[float]]] = (("passed", faster), ("failed", slower))
     for verdict, chances in shown:
@@ -240,9 +238,7 @@ def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChang
         {score.metric: score for score in side.record.accuracy.scores} if side.record.accuracy else {}
         for side in sides
     )
-    samples = [
-        per_sample.samples_at(side.path.with_suffix(files.SAMPLES_SUFFIX), side.record) for side in sides
-    ]
+    samples = [per_sample.samples_of(side.record, side.path) for side in sides]
     changes = []
     for metric in dict.fromkeys((*first, *second)):
         better = (first.get(metric) or second[metric]).better
@@ -306,16 +302,14 @@ def sign_flips(change: np.ndarray) -> float:
 
 # --- the exit status ---------------------------------------------------------------------------------------
 
-_MAY_DIFFER = ("machine.gpu_driver", "machine.gpu_uuids")
-"""Parts of a machine that people change to see the effect."""
-
 
 def exit_status(changes: Changes) -> int:
     """The exit status for these changes. Raises UsageError if the records allow no verdict, because comparing
     nothing would look like finding nothing worse."""
     names = f"{changes.before.argument} and {changes.after.argument}"
-    setup = {setting.name for case in changes.cases for setting in case.setup} - {*_MAY_DIFFER}
-    if any(name.startswith("machine.") for name in setup):
+    setup = {setting.name for case in changes.cases for setting in case.setup}
+    changed_on_purpose = {"machine.gpu_driver", "machine.gpu_uuids"}
+    if any(name.startswith("machine.") for name in setup - changed_on_purpose):
         raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
     points = [point for case in changes.cases for point in case.points if point.ratio is not None]
     all_pairs = [score.pairs for case in changes.cases for score in case.scores]

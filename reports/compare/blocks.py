@@ -12,7 +12,6 @@ from reports.text.correctness import metric_text, missing_score_reason
 from reports.text.phrases import counted, days_text, first_of, full_point_text
 from reports.text.publishable import name_of
 
-_SHOWN_IDS = 5
 _SPEED = {"failed": bold("slower"), "passed": italic("faster"), "not shown": "no difference shown"}
 _ACCURACY = {"failed": bold("worse"), "passed": italic("better"), "not shown": "no difference shown"}
 _SPEEDS = (bold("slower"), italic("faster"), "too few passes")
@@ -168,7 +167,7 @@ def _score_text(change: ScoreChange, case: CaseChange) -> str:
         parts = [f"{line}; the same on each of {pairs.samples} samples in both"]
     ids = {"lost": list(map(code, pairs.lost)), "gained": list(map(code, pairs.gained))}
     unmatched = ((pairs.only_before, "A"), (pairs.only_after, "B"))
-    remarks = [f"{outcome} {first_of(names, _SHOWN_IDS)}" for outcome, names in ids.items() if names]
+    remarks = [f"{outcome} {first_of(names, 5)}" for outcome, names in ids.items() if names]
     remarks += [f"{count} only in {letter}" for count, letter in unmatched if count]
     return join_markdown([*parts, *([f"({'; '.join(remarks)})"] if remarks else [])], " ")
 

@@ -50,9 +50,6 @@ def status_of(record: Publishable) -> Status:
     return Status("care", "accuracy not measured", f"{missing_score_reason(record)}. The conversion holds.")
 
 
-# --- which configuration to deploy --------------------------------------------------------------------------
-
-
 def fastest(records: Sequence[Publishable]) -> list[Publishable]:
     """The right cases than which no other format of their model on that hardware is shown to be faster, and
     those that alone have a speed to show."""
@@ -66,14 +63,11 @@ def fastest(records: Sequence[Publishable]) -> list[Publishable]:
     ]
 
 
-# --- the section of a case ---------------------------------------------------------------------------------
-
-
 def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     """The template's variables for a case. Raises RecordError if its file of samples is damaged, OSError if
     a configuration cannot be read."""
     build, published = record.build, match_published(record)
-    samples = per_sample.samples_at(per_sample.path_of(record.case, results), record)
+    samples = per_sample.samples_of(record, files.path_of(record.case, results))
     beside: list[Block] = [published.missing]
     if published.rows:
         beside = [*published_section(published), published_legend([published])]
@@ -137,8 +131,6 @@ def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
             texts.append((title, visible(disk.content(file, path.parent).decode(errors="replace"))))
     return texts
 
-
-# --- the page ----------------------------------------------------------------------------------------------
 
 _TEMPLATES = Path(__file__).parent
 _CHOICES = ("target", "model", "format", "precision")

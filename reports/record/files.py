@@ -143,21 +143,16 @@ def machine_digest(machine: Machine) -> str:
     return hashlib.sha256(stamp.encode()).hexdigest()[:8]
 
 
-def without_names(record: Record) -> Record:
-    """The record without the names of hosts and the UUIDs of GPUs, for readers elsewhere."""
-    machine = structs.replace(record.machine, gpu_uuids=())
-    anonymous: Record = _without_names(structs.replace(record, machine=machine))
-    return anonymous
-
-
-def _without_names(part: Any) -> Any:
-    """A part of a record, with these names taken out of every origin in it."""
+def without_names(part: Any) -> Any:
+    """A record, or a part of one, without the names of hosts and the UUIDs of GPUs, for readers elsewhere."""
+    if isinstance(part, Machine):
+        return structs.replace(part, gpu_uuids=())
     if isinstance(part, Origin):
         return structs.replace(part, host="", gpu_uuids=())
     if isinstance(part, tuple):
-        return tuple(map(_without_names, part))
+        return tuple(map(without_names, part))
     if isinstance(part, Struct):
-        fields = {name: _without_names(getattr(part, name)) for name in part.__struct_fields__}
+        fields = {name: without_names(getattr(part, name)) for name in part.__struct_fields__}
         return structs.replace(part, **fields)
     return part
 

@@ -68,8 +68,9 @@ def read(path: Path, folder: Path | None = None) -> SampleScores:
     return samples
 
 
-def samples_at(path: Path, record: Record) -> SampleScores | None:
-    """The samples of the record's ledger at `path`; None without a file, or for a file of another build."""
+def samples_of(record: Record, path: Path) -> SampleScores | None:
+    """The samples of the ledger of the record at `path`; None without a file, or for one of another build."""
+    path = path.with_suffix(files.SAMPLES_SUFFIX)
     if record.accuracy is None or not os.path.lexists(path):
         return None
     scores = read(path)

@@ -61,13 +61,12 @@ class Quantity:
         interval = f"({low} or more)" if estimate.open_above else f"({low} to {high})"
         return " ".join(filter(None, (value, self.unit * with_unit, interval)))
 
-    def cell_with_half_width(self, estimate: Estimate) -> str:
-        """The figure with half the width of its interval: `2080.9 ± 5.1 %`, or `± -` at a value of zero."""
-        return f"{self.cell(estimate.value)} ± {_half_width_text(estimate)}"
-
-    def text_with_half_width(self, estimate: Estimate) -> str:
-        """The figure with its unit and half the width of its interval over it: `2,080.9 infer/s ± 5.1 %`."""
-        return f"{self.text(estimate.value)} ± {_half_width_text(estimate)}"
+    def text_with_half_width(self, estimate: Estimate, *, with_unit: bool = True) -> str:
+        """The figure with half the width of its interval over it: `2,080.9 infer/s ± 5.1 %`, for a column
+        `2080.9 ± 5.1 %`; `± -` at a value of zero."""
+        half_width = (estimate.high - estimate.low) / 2
+        share = HALF_WIDTH.text(half_width / estimate.value) if estimate.value else NOTHING
+        return f"{self.text(estimate.value) if with_unit else self.cell(estimate.value)} ± {share}"
 
     def apart(self, one: float, other: float) -> tuple[str, str]:
         """Two values with their units, and with enough digits to tell them apart."""
@@ -91,11 +90,6 @@ class Quantity:
         if float(format(scaled, spec)) == 0:
             scaled = 0.0  # a value rounded to zero has no minus
         return format(scaled, f"{'+' if self.signed else ''}{thousands}{spec}")
-
-
-def _half_width_text(estimate: Estimate) -> str:
-    half_width = (estimate.high - estimate.low) / 2
-    return HALF_WIDTH.text(half_width / estimate.value) if estimate.value else NOTHING
 
 
 def fixed(decimals: int) -> FormatSpec:

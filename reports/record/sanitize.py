@@ -16,7 +16,6 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 
-
 # Characters that end a cell, begin HTML, an HTML entity, a link or picture (which need a bracket), code,
 # struck-out or emphasised text, or escape any of these. An underscore within a word does none of this.
 _MARKUP = re.compile(

@@ -53,7 +53,6 @@ _MOST_ENTRIES = Meta(max_length=500)
 """Several times the longest sweep; a page of thousands of load points would take minutes."""
 
 Better = Literal["higher", "lower"]
-"""Which way is better."""
 Verdict = Literal["passed", "failed", "not shown"]
 """Whether a measurement shows that a demand is met (passed) or missed (failed), or neither."""
 
@@ -448,7 +447,6 @@ class VerifiedAnswers(Struct, frozen=True):
     held_to: Literal["in process", "alone"] = "in process"
     """in process: compared with the converted model; alone: with the server's answers to single requests."""
     left_out: Count = 0
-    """As in SameAnswers."""
 
 
 class WarmUp(Struct, frozen=True):
@@ -669,7 +667,6 @@ class Load(Struct, frozen=True):
     comparison: Comparison | None = None
     marks: Annotated[tuple[Mark, ...], SPEED] = ()
     answers: VerifiedAnswers | None = None
-    """None if no answer was checked."""
     repeated_speed: Annotated[Estimate | None, SPEED] = None
     """The speed of a repeated sample over that of new ones at the fastest point; None for long requests."""
     composing: Annotated[tuple[ComposingModel, ...], SPEED] = ()
@@ -830,7 +827,6 @@ class Record(Struct, frozen=True):
     case: CaseKey
     machine: Machine
     serving: Serving | None
-    """None until the case has been served."""
     deployment: Deployment
     build: Build
     conversion: Conversion | None = None
@@ -838,7 +834,6 @@ class Record(Struct, frozen=True):
     accuracy_missing: Text | None = None
     """Why the task's metric was not measured; the ledger then has only what the framework's outputs tell."""
     gates: tuple[AnswerGate, ...] = ()
-    """The gates that need no ground truth, in the order of their names."""
     starts: tuple[Start, ...] = ()
     loads: Annotated[tuple[Load, ...], _MOST_ENTRIES, SPEED] = ()
     efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()

@@ -33,10 +33,8 @@ def sections_beside_points(record: Publishable) -> list[Block]:
     return [*blocks, *soak_section(record)]
 
 
-_COMPARED = (points.comparison_table, against_table)
 TABLES_OF_OPTIONS: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]] = {
-    "against": _COMPARED,
-    "against_triton": _COMPARED,
+    **dict.fromkeys(("against", "against_triton"), (points.comparison_table, against_table)),
     "thresholds": (points.budget_table,),
     "soak": (soak_table,),
 }
@@ -190,7 +188,6 @@ _LEDGER: Sequence[Column[Score]] = (
     Column("Its source", lambda score: getattr(correctness.tightest_limit(score), "source", None)),
     Column("Verdict", lambda score: "kept" if score.passed else "not kept"),
 )
-
 
 _DISAGREEMENTS: Sequence[Column[Disagreement]] = (
     Column("Between", lambda pair: " and ".join(pair.between)),

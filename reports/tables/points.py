@@ -167,8 +167,7 @@ _COMPOSING: Sequence[Column[Point]] = (
 
 
 def composing_table(record: Publishable, scenario: str) -> Table:
-    points = points_of(record, scenario)
-    rows = [point._replace(part=model) for point in points for model in point.load.composing]
+    rows = [row._replace(part=model) for row in points_of(record, scenario) for model in row.load.composing]
     note = (
         "Called models: the mean of a request, by the server's statistics. What is called at the same time "
         "adds up to more than the request takes."

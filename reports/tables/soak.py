@@ -70,9 +70,6 @@ def _time_until_text(growth: Growth, soak: Soak) -> str:
     return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:,.1f} days"
 
 
-# --- as a table ---------------------------------------------------------------------------------------------
-
-
 class _GrowthRow(NamedTuple):
     record: Publishable
     soak: Soak

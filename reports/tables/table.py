@@ -47,7 +47,7 @@ def figure(
     if style == "interval":
         written = quantity.text_with_interval(taken, *apart_from, with_unit=with_unit)
     elif style == "half width":
-        written = quantity.cell_with_half_width(taken)
+        written = quantity.text_with_half_width(taken, with_unit=with_unit)
     else:
         written = quantity.text(taken.value) if with_unit else quantity.cell(taken.value)
     value, low, high = (_in_unit(quantity, number) for number in (taken.value, taken.low, taken.high))
@@ -85,7 +85,7 @@ class Column(Generic[Item]):
         taken = self.take(item)
         if isinstance(taken, Cell):
             return taken
-        if isinstance(taken, str):
+        if isinstance(taken, str):  # it may be Formatted, which str() would lose
             return Cell(taken)
         if taken is None or self.quantity is None:
             return Cell(NOTHING if taken is None else str(taken))

@@ -134,9 +134,6 @@ def version_note(record: schema.Record) -> str:
     return " ".join(notes)
 
 
-# --- price -------------------------------------------------------------------------------------------------
-
-
 class Cost(NamedTuple):
     """A million inferences in the currency of Record.price_per_hour."""
 

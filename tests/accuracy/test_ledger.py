@@ -356,4 +356,4 @@ def test_inconsistent_samples_file_names_the_key(tmp_path: Path, count: int, sta
 def test_samples_of_another_dataset_are_ignored(tmp_path: Path, count: int, is_own: bool) -> None:
     record = records.record()
     per_sample.write(sample_scores(count, scored=count), per_sample.path_of(record.case, tmp_path))
-    assert (per_sample.samples_at(per_sample.path_of(record.case, tmp_path), record) is not None) is is_own
+    assert (per_sample.samples_of(record, files.path_of(record.case, tmp_path)) is not None) is is_own

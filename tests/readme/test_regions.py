@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from reports import plots, readme
+from reports.record.commands import UsageError
 from reports.record.schema import case_id
 from reports.tables.case import case_section
 from reports.tables.points import points_table
@@ -148,7 +149,7 @@ CLOSED = "<!-- /tritonproof:summary -->\n"
     ],
 )
 def test_invalid_region_is_an_error_with_its_line(page: str, line: int) -> None:
-    with pytest.raises(readme.ReadmeError, check=lambda error: str(error).startswith(f"line {line}: ")):
+    with pytest.raises(UsageError, check=lambda error: str(error).startswith(f"line {line}: ")):
         readme.sync(page, SEEN)
 
 
@@ -156,12 +157,12 @@ def test_invalid_region_is_an_error_with_its_line(page: str, line: int) -> None:
 def test_file_without_markers_names_one_to_paste(fence: str) -> None:
     """Markers in code do not count."""
     page = f"{fence}{region('summary')}{fence[::-1].strip()}\n" if fence else "# Nothing\n"
-    with pytest.raises(readme.ReadmeError, match="tritonproof:summary"):
+    with pytest.raises(UsageError, match="tritonproof:summary"):
         readme.sync(page, SEEN)
 
 
 def test_missing_records_are_an_error() -> None:
-    with pytest.raises(readme.ReadmeError, match="tox run -e benchmarks"):
+    with pytest.raises(UsageError, match="tox run -e benchmarks"):
         readme.sync(region("summary"), [])
 
 
