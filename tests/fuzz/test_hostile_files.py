@@ -179,6 +179,8 @@ PARSERS = {
         "model.pt",
         lambda path: torch.save({"state_dict": WEIGHTS, "epoch": 3, "optimizer": {"lr": 0.1}}, path),
         read_checkpoint,
+        found=(b"X\x00\x00\x00A",),  # no archive, so it is read as one from before 1.6: a text of 1 GiB
+        may_ask=True,
     ),
     "checkpoint before 1.6": Parser(
         "model.pth.tar",
