@@ -67,7 +67,7 @@ def reference_names(records: Sequence[Publishable]) -> list[str]:
     return list(dict.fromkeys(names.get(reference, reference) for reference in references))
 
 
-# --- in process and at the peak ----------------------------------------------------------------------------
+# --- in process, at the peak, at a price and within a budget -----------------------------------------------
 
 
 def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -> str:
