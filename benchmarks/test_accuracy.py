@@ -10,13 +10,13 @@ from reports.record.quantities import AGREEMENT, RATIO, RELATIVE_ERROR
 from reports.text.correctness import conversion_failure, ledger_failures, same_answers_text, score_text
 
 
-@pytest.mark.stage("build")
+@pytest.mark.step("build")
 def test_build(run: CaseRun) -> None:
     """The model is in the model repository; the output says whether it was converted now or unchanged."""
     assert run.build.artifact.exists()
 
 
-@pytest.mark.stage("conversion")
+@pytest.mark.step("conversion")
 def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     """The error and the share of equal decisions are within the tolerance and the cost of the precision."""
     case, conversion = run.case, run.conversion
@@ -37,7 +37,7 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
         raise run.accuracy_error(failure, where=where)
 
 
-@pytest.mark.stage("accuracy")
+@pytest.mark.step("accuracy")
 def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     """Each metric, computed from Triton's answers, keeps the model's own limit and nearly the framework's
     score, and a sample gets the same answer however it is sent."""

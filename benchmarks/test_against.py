@@ -10,7 +10,7 @@ from reports.record.sentences import footprint_changes, footprint_failures
 from reports.text.correctness import gate_text
 
 
-@pytest.mark.stage("against")
+@pytest.mark.step("against")
 def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
     serving, gate, comparison = run.beside_baseline
@@ -22,7 +22,7 @@ def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
         raise AccuracyError(gate.wrong, where=shown or run.case, fix=fix)
 
 
-@pytest.mark.stage("costs")
+@pytest.mark.step("costs")
 def test_costs_no_more_than_the_other(run: CaseRun, recorder: Recorder) -> None:
     """The model is loaded about as fast as the other, and its server keeps about as much memory."""
     serving, _, comparison = run.beside_baseline

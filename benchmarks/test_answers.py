@@ -20,55 +20,55 @@ def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
         raise run.accuracy_error(gate_result.wrong, where=shown or None)
 
 
-@pytest.mark.stage("answers")
+@pytest.mark.step("answers")
 def test_same_answer_again(run: CaseRun, recorder: Recorder) -> None:
     """A request that is sent again, after others, gets the same answer."""
     prove_gate(run, recorder, "repeated")
 
 
-@pytest.mark.stage("answers")
+@pytest.mark.step("answers")
 def test_same_answer_in_flight(run: CaseRun, recorder: Recorder) -> None:
     """A request gets the same answer alone and with up to 64 in flight."""
     prove_gate(run, recorder, "in-flight")
 
 
-@pytest.mark.stage("answers")
+@pytest.mark.step("answers")
 def test_same_answer_in_batches(run: CaseRun, recorder: Recorder) -> None:
     """A sample gets the same answer alone and in batches of every size, at any place, beside any others."""
     prove_gate(run, recorder, "batches")
 
 
-@pytest.mark.stage("answers")
+@pytest.mark.step("answers")
 def test_same_answer_over_every_way(run: CaseRun, recorder: Recorder) -> None:
     """A request gets the same answer over gRPC and HTTP, with and without shared memory."""
     prove_gate(run, recorder, "transports")
 
 
-@pytest.mark.stage("answers")
+@pytest.mark.step("answers")
 def test_declared_output(run: CaseRun, recorder: Recorder) -> None:
     """Answers have the outputs, types and shapes that are declared, and finite numbers."""
     prove_gate(run, recorder, "declared")
 
 
-@pytest.mark.stage("answers")
+@pytest.mark.step("answers")
 def test_largest_batch(run: CaseRun, recorder: Recorder) -> None:
     """Batches of the declared sizes are answered, and a batch with one row more is refused."""
     prove_gate(run, recorder, "largest-batch")
 
 
-@pytest.mark.stage("recorded")
+@pytest.mark.step("recorded")
 def test_recorded_answers(run: CaseRun, recorder: Recorder) -> None:
     """The answers are those that --record-answers recorded."""
     prove_gate(run, recorder, "recorded")
 
 
-@pytest.mark.stage("reload")
+@pytest.mark.step("reload")
 def test_same_answer_after_a_reload(run: CaseRun, recorder: Recorder) -> None:
     """A request gets the same answer after the model was loaded again."""
     prove_gate(run, recorder, "reloaded")
 
 
-@pytest.mark.stage("conversation")
+@pytest.mark.step("conversation")
 def test_conversation(run: CaseRun, recorder: Recorder) -> None:
     """The same messages get the same answers again, also in turns with another sequence's messages."""
     serving, conversation = converse(run)

@@ -37,7 +37,7 @@ def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: A
 
 
 @pytest.mark.load
-@pytest.mark.stage("online")
+@pytest.mark.step("online")
 def test_online(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measures throughput and latency at a concurrency or a request rate; fails if it is shown to be slower
     than allowed."""
@@ -45,14 +45,14 @@ def test_online(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: A
 
 
 @pytest.mark.load
-@pytest.mark.stage("offline")
+@pytest.mark.step("offline")
 def test_offline(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measures throughput and latency at a batch size; fails if it is shown to be slower than allowed."""
     prove_speed(run, point, recorder, benchmark)
 
 
 @pytest.mark.load
-@pytest.mark.stage("efficiency")
+@pytest.mark.step("efficiency")
 def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     """Measures the ratio of served to in-process throughput, in turns, and the fraction of the peak."""
     deployed, efficiencies = measure_efficiency(run)
@@ -62,7 +62,7 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
 
 
 @pytest.mark.load
-@pytest.mark.stage("warm-up")
+@pytest.mark.step("warm-up")
 def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
     """The first request after a load is not shown to be slower than later ones."""
     deployed, result = prove_warm_up(run)

@@ -14,7 +14,7 @@ from reports.text.speed import no_winner_text, proposal_text, search_text
 
 
 @pytest.mark.load
-@pytest.mark.stage("search")
+@pytest.mark.step("search")
 def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = run.as_found is None

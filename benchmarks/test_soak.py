@@ -12,7 +12,7 @@ from reports.text.publishable import publishable
 
 
 @pytest.mark.load
-@pytest.mark.stage("soak")
+@pytest.mark.step("soak")
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
     deployed, result = soak(run)

@@ -22,14 +22,14 @@ from reports.tables.rendering import markdown
 from reports.tables.table import table_of_texts
 from reports.text.phrases import counted, days_text
 
-FEWEST, LASTING = 4, 8
-"""The fewest runs of a level: fewer than FEWEST are outliers, fewer than LASTING between two levels a bad
+MIN_RUNS, LASTING = 4, 8
+"""The fewest runs of a level: fewer than MIN_RUNS are outliers, fewer than LASTING between two levels a bad
 week."""
 THRESHOLD = 5.0
 """The least size of a step in standard errors: below one false step in 200 simulated series of 1,000 runs."""
 _NEIGHBOURS = 60
 """The runs on either side that a step is tested against: a drift of some percent in 1,000 runs is no step."""
-_FEWEST_TOGETHER = 8
+_MIN_TOGETHER = 8
 """The fewest series whose median shows what their machine did to all of them in a run."""
 
 
@@ -111,7 +111,7 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
 def _machine_shift(levels: pd.DataFrame, usual_spread: float) -> pd.Series:
     """How far a run moved all series of a machine [runs, series] from their levels; 0 for runs with too few
     series. Steps that last in all series stay in them."""
-    shared = levels[levels.count(axis=1) >= _FEWEST_TOGETHER]
+    shared = levels[levels.count(axis=1) >= _MIN_TOGETHER]
     moved = shared.sub(shared.median()).median(axis=1)
     moved = shared.sub(shared.sub(moved, axis=0).median()).median(axis=1)
     for first, change, _ in find_steps(moved.to_numpy(), usual_spread):
@@ -122,13 +122,13 @@ def _machine_shift(levels: pd.DataFrame, usual_spread: float) -> pd.Series:
 def find_steps(values: np.ndarray, usual_spread: float) -> list[tuple[int, float, float]]:
     """The lasting steps of a series [runs]: the first run of the new level, the change, and its standard
     error; `usual_spread` is the prior for that from run to run."""
-    if len(values) < 2 * FEWEST:
+    if len(values) < 2 * MIN_RUNS:
         return []
     x, spread = _clipped(values, usual_spread)
     indices = np.arange(len(x))
     while True:
         # ruptures proposes smaller steps too: each is tested when its neighbours are known.
-        search = KernelCPD(kernel="linear", min_size=FEWEST).fit(x[indices, None])
+        search = KernelCPD(kernel="linear", min_size=MIN_RUNS).fit(x[indices, None])
         ends = [0, *search.predict(pen=0.8 * (THRESHOLD * spread) ** 2)]
         transient = [sides for sides in pairwise(ends[1:-1]) if sides[1] - sides[0] < LASTING]
         if not transient:

@@ -172,9 +172,9 @@ def gate(name: str = "batches", wrong: str = "", **changes: Any) -> schema.Answe
     return structs.replace(schema.AnswerGate(name, 24, "32 of 32 batch sizes", wrong, same), **changes)
 
 
-def stage_failure(test: str = "test_accuracy", **changes: Any) -> schema.StageFailure:
+def step_failure(test: str = "test_accuracy", **changes: Any) -> schema.StepFailure:
     """An accuracy test that failed before it had a result."""
-    failure = schema.StageFailure(test, "accuracy", "the served outputs are NaN for 3 of 26 samples")
+    failure = schema.StepFailure(test, "accuracy", "the served outputs are NaN for 3 of 26 samples")
     return structs.replace(failure, **changes)
 
 

@@ -199,7 +199,7 @@ def _setup(record: Record) -> Mapping[str, str]:
 
 
 def _point_change(before: Load, after: Load) -> PointChange:
-    has_spread = min(len(before.passes), len(after.passes)) >= ratio.FEWEST_PASSES
+    has_spread = min(len(before.passes), len(after.passes)) >= ratio.MIN_PASSES
     return PointChange(
         before, after, ratio.unpaired_ratio(_speeds(after), _speeds(before)) if has_spread else None
     )

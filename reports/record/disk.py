@@ -51,7 +51,7 @@ def _entries(folder: Path) -> "list[os.DirEntry[str]]":
         return []
 
 
-LARGEST_BYTES = 256 * 2**20
+MAX_BYTES = 256 * 2**20
 """The largest file that the suite reads whole. The samples of 50,000 pictures, the largest evaluation set,
 with two metrics after three stages take some 8 MB, and the record of a long sweep far below 1 MB."""
 
@@ -75,7 +75,7 @@ def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader
         yield file
 
 
-def content(path: Path, folder: Path | None = None, largest_bytes: int = LARGEST_BYTES) -> bytes:
+def content(path: Path, folder: Path | None = None, largest_bytes: int = MAX_BYTES) -> bytes:
     """The content of a file, as `opened` opens it; raises OSError if it is larger than `largest_bytes`."""
     with opened(path, folder) as file:
         if len(data := file.read(largest_bytes + 1)) <= largest_bytes:

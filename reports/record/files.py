@@ -16,7 +16,7 @@ from reports.record import disk, schema
 from reports.record.commands import with_fix
 from reports.record.quantities import RATIO
 from reports.record.sanitize import cut, one_line, path_text, visible
-from reports.record.schema import LONGEST_TEXT, CaseKey, Machine, Origin, Record, Struct, case_id
+from reports.record.schema import MAX_TEXT_CHARS, CaseKey, Machine, Origin, Record, Struct, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
 """The suffix of a file of samples beside a record."""
@@ -27,7 +27,7 @@ SEARCH_SUFFIX = ".search"
 SUPERSEDED = "superseded"
 """The folder for records of another machine; no target has this name."""
 
-_LARGEST_RECORD_BYTES = 16 * 2**20
+_MAX_RECORD_BYTES = 16 * 2**20
 """A load point of ten passes takes some 4 kB, and a sweep has far fewer than a thousand."""
 _Kind = TypeVar("_Kind")
 
@@ -59,7 +59,7 @@ def encode(record: Record) -> bytes:
 def _shown(value: Any) -> Any:
     """Plain values, with texts such as a server's error cut to a record's limit and made visible."""
     if isinstance(value, str):
-        return cut(visible(value), LONGEST_TEXT)
+        return cut(visible(value), MAX_TEXT_CHARS)
     if isinstance(value, dict):
         return {_shown(key): _shown(item) for key, item in value.items()}
     return [_shown(item) for item in value] if isinstance(value, list | tuple) else value
@@ -68,14 +68,14 @@ def _shown(value: Any) -> Any:
 def read(path: Path, folder: Path | None = None) -> Record:
     """Read one record, in or below `folder`, by default its own. Raises RecordError, with the file and the
     key, if it is incomplete or inconsistent, or lies behind a link in the folder."""
-    record = parse(Record, path, folder, _LARGEST_RECORD_BYTES)
+    record = parse(Record, path, folder, _MAX_RECORD_BYTES)
     for key, problem in _problems(record):
         raise RecordError(f"{path_text(path)}: {key}: {problem}. Take the file out of the folder.")
     return record
 
 
 def parse(
-    kind: type[_Kind], path: Path, folder: Path | None = None, largest_bytes: int = disk.LARGEST_BYTES
+    kind: type[_Kind], path: Path, folder: Path | None = None, largest_bytes: int = disk.MAX_BYTES
 ) -> _Kind:
     """Read a file of type `kind` with `disk.content`. Raises RecordError, with the file and the key."""
     try:

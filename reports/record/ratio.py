@@ -10,11 +10,11 @@ from reports.record.schema import CONFIDENCE, Estimate
 
 Speeds = Sequence[float] | np.ndarray
 """The speed in each pass, in any unit, [passes]."""
-FEWEST_PAIRS = 6
+MIN_PAIRS = 6
 """The fewest pairs for a ratio: with fewer, no interval of ranks covers 95 %."""
 FALSE_ALARMS = 0.01
 """The largest share of runs of a build against itself that call any of its load points slower."""
-FEWEST_PASSES = 2
+MIN_PASSES = 2
 """The fewest passes of each side for a ratio of two times: one has no spread."""
 
 
@@ -29,11 +29,11 @@ def paired_ratio(speeds: Speeds, reference: Speeds, confidence: float = CONFIDEN
     the true ratio's logarithm, whatever the noise, and signed ranks apply: the Hodges-Lehmann estimate is the
     median of the means of all pairs of differences, and its interval is Wilcoxon's (Hollander and Wolfe,
     Nonparametric Statistical Methods, 3.3). Drift that outlasts a pair cancels; bursts of noise in up to 29 %
-    of the pairs do little harm. Needs FEWEST_PAIRS pairs."""
+    of the pairs do little harm. Needs MIN_PAIRS pairs."""
     differences = np.log(speeds) - np.log(reference)
     count = len(differences)
-    if count < FEWEST_PAIRS:
-        raise ValueError(f"a ratio needs {FEWEST_PAIRS} pairs, not {count}")
+    if count < MIN_PAIRS:
+        raise ValueError(f"a ratio needs {MIN_PAIRS} pairs, not {count}")
     first, second = np.triu_indices(count)  # of each pair of differences, one with itself included
     means = np.sort((differences[first] + differences[second]) / 2)
     # So many of the ordered means lie outside the interval at either end: the quantile of Wilcoxon's T+.
@@ -83,7 +83,7 @@ def shown_by_holm(chances: Sequence[float], level: float) -> list[bool]:
 
 def unpaired_ratio(speeds: Speeds, reference: Speeds) -> Estimate:
     """The ratio of speeds at two times, with Welch's interval of their logarithms. It covers the variation of
-    passes at either time, not changes of the machine in between. Needs FEWEST_PASSES of each."""
+    passes at either time, not changes of the machine in between. Needs MIN_PASSES of each."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
     logs = np.log(speeds), np.log(reference)
@@ -98,16 +98,16 @@ def _ratio(middle: float, low: float, high: float, confidence: float = CONFIDENC
     return Estimate(float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)), confidence)
 
 
-MOST_LOADINGS = 5
+MAX_LOADINGS = 5
 """How often each of two servers loads its model, in turns. Start-up counts as slower only if every loading
 here is: of equal servers, one is so by chance once in 252 times, and by a quarter far less often."""
 FAR_MORE = 1.25
 """The factor from which start-up or memory counts as far beyond the other's."""
-_LEAST_S = 0.1
+_MIN_S = 0.1
 """A difference that nobody notices."""
 
 
 def loading_is_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
     """Whether each load took far longer than the other's longest."""
     longest_s = max(there_s, default=math.inf)
-    return min(here_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _LEAST_S)
+    return min(here_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _MIN_S)

@@ -5,9 +5,9 @@ import functools
 import re
 from collections.abc import Iterable
 
-LONGEST = 2000
+MAX_CHARS = 2000
 """Characters of a text in a sentence. This suite's longest, all versions of a machine, has some 1,000."""
-LONGEST_LINE = 5000
+MAX_LINE_CHARS = 5000
 """Characters of a cell or a line; the longest reason for a hidden speed takes some hundreds a load point."""
 
 # Control characters except tab and newline, lone surrogates, characters that XML forbids, line ends that only
@@ -34,17 +34,17 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
 
 
-def one_line(text: str, longest: int = LONGEST) -> str:
+def one_line(text: str, longest: int = MAX_CHARS) -> str:
     """The visible text on one line of at most so many characters, with `...` if it was cut."""
     return cut(" ".join(visible(cut(text, 4 * longest)).split()), longest)
 
 
-def path_text(path: object, longest: int = LONGEST) -> str:
+def path_text(path: object, longest: int = MAX_CHARS) -> str:
     """A path on one line of any output: tabs and newlines are escaped too."""
     return cut(visible(str(path)).replace("\n", "\\n").replace("\t", "\\t"), longest)
 
 
-def cut(text: str, longest: int = LONGEST) -> str:
+def cut(text: str, longest: int = MAX_CHARS) -> str:
     """The text, without its middle if it is longer: the end may contain the fix."""
     if len(text) <= longest:
         return text
@@ -83,7 +83,7 @@ def plain(value: str) -> str:
 
 def code(value: str) -> str:
     """Text of any origin as code on one line; a backtick, which would end it, becomes an apostrophe."""
-    return f"`{one_line(value, LONGEST_LINE).replace('`', chr(39)) or ' '}`"
+    return f"`{one_line(value, MAX_LINE_CHARS).replace('`', chr(39)) or ' '}`"
 
 
 def markdown_text(value: str) -> str:
@@ -95,7 +95,7 @@ def markdown_text(value: str) -> str:
 
 @functools.lru_cache(4096)  # tables repeat most of their texts: it saves a quarter of the time
 def _escaped(value: str) -> str:
-    line = one_line(value, LONGEST_LINE)
+    line = one_line(value, MAX_LINE_CHARS)
     # If single backticks are even in number, each second one ends the code that the one before began.
     has_code = line.count("`") % 2 == 0 and "``" not in line
     parts = re.split("(`[^`]*`)", line) if has_code else [line]

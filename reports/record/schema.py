@@ -17,24 +17,24 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 _Value = TypeVar("_Value")
-_LARGEST = 1e30
+_MAX_NUMBER = 1e30
 """The largest value of any quantity, in any unit: far above any real one, and products do not overflow."""
-_MOST_WHOLE = 2**53
+_MAX_WHOLE_NUMBER = 2**53
 """A double represents every whole number up to here."""
-LONGEST_TEXT = 20_000
+MAX_TEXT_CHARS = 20_000
 """Characters; the longest texts are servers' errors."""
 
-Count = Annotated[int, Meta(ge=0, le=_MOST_WHOLE)]
-Counted = Annotated[int, Meta(ge=1, le=_MOST_WHOLE)]
-Axis = Annotated[int, Meta(ge=-1, le=_MOST_WHOLE)]
+Count = Annotated[int, Meta(ge=0, le=_MAX_WHOLE_NUMBER)]
+Counted = Annotated[int, Meta(ge=1, le=_MAX_WHOLE_NUMBER)]
+Axis = Annotated[int, Meta(ge=-1, le=_MAX_WHOLE_NUMBER)]
 """The length of an axis; -1 if it is variable, as in Triton's `dims: [ -1 ]`."""
-Number = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
-NotNegative = Annotated[float, Meta(ge=0, le=_LARGEST)]
-Positive = Annotated[float, Meta(ge=1 / _LARGEST, le=_LARGEST)]
+Number = Annotated[float, Meta(ge=-_MAX_NUMBER, le=_MAX_NUMBER)]
+NotNegative = Annotated[float, Meta(ge=0, le=_MAX_NUMBER)]
+Positive = Annotated[float, Meta(ge=1 / _MAX_NUMBER, le=_MAX_NUMBER)]
 """A quantity that is a divisor, such as a speed."""
 Share = Annotated[float, Meta(ge=0, le=1)]
 Confidence = Annotated[float, Meta(ge=0.01, le=0.999999)]
-Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
+Text = Annotated[str, Meta(max_length=MAX_TEXT_CHARS)]
 LongText = Annotated[str, Meta(max_length=2**25)]
 ByName = Annotated[Mapping[Annotated[str, Meta(max_length=200)], _Value], Meta(max_length=200)]
 """An object whose keys are names, such as those of percentiles or libraries."""
@@ -49,7 +49,7 @@ Name = Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]+\Z")]
 SPEED = Meta(extra={"is_speed": True})
 """Marks a field as a speed, or as one from which a speed follows: `reports.text.publishable` empties it in a
 case that is not proven right."""
-_MOST_ENTRIES = Meta(max_length=500)
+_MAX_ENTRIES = Meta(max_length=500)
 """Several times the longest sweep; a page of thousands of load points would take minutes."""
 
 Better = Literal["higher", "lower"]
@@ -234,13 +234,13 @@ class BaselineComparison(Struct, frozen=True):
     origin: Origin | None = None
 
 
-class StageFailure(Struct, frozen=True):
+class StepFailure(Struct, frozen=True):
     """A correctness test that failed before it had a result, for example on an output that is no number."""
 
     test: Name
     """The test's function, such as test_accuracy."""
-    stage: Name
-    """A stage that proves, such as accuracy: see `fixtures/plugin/stages.py`."""
+    step: Name
+    """A step that proves, such as accuracy: see `fixtures/plugin/steps.py`."""
     what: Text
     origin: Origin | None = None
 
@@ -766,7 +766,7 @@ RESOURCE_UNITS: Mapping[str, Literal["bytes", "number"]] = {
 }
 """The resources that a soak watches, by Growth.what, and their units."""
 
-LEAST_LEAK: Mapping[tuple[str, str], float] = {
+MIN_LEAK: Mapping[tuple[str, str], float] = {
     ("bytes", "request"): 128.0,
     ("number", "request"): 0.01,
     ("bytes", "loading"): 2.0**20,
@@ -806,7 +806,7 @@ class Soak(Struct, frozen=True):
     requests: Count
     passes: Count
     """The passes of the load generator; after each the use was read, with no request in flight."""
-    growth: Annotated[tuple[Growth, ...], _MOST_ENTRIES]
+    growth: Annotated[tuple[Growth, ...], _MAX_ENTRIES]
     """Of requests, then of loadings."""
     loadings: Count = 0
     """Unloads and loads of the model after the load."""
@@ -835,7 +835,7 @@ class Record(Struct, frozen=True):
     """Why the task's metric was not measured; the ledger then has only what the framework's outputs tell."""
     gates: tuple[AnswerGate, ...] = ()
     starts: tuple[Start, ...] = ()
-    loads: Annotated[tuple[Load, ...], _MOST_ENTRIES, SPEED] = ()
+    loads: Annotated[tuple[Load, ...], _MAX_ENTRIES, SPEED] = ()
     efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()
     """At the best load point of each scenario; for a micro model at the best of all."""
     search: Search | None = None
@@ -843,7 +843,7 @@ class Record(Struct, frozen=True):
     warm_up: Annotated[WarmUp | None, SPEED] = None
     soak: Soak | None = None
     against: BaselineComparison | None = None
-    failures: tuple[StageFailure, ...] = ()
+    failures: tuple[StepFailure, ...] = ()
     """Tests that failed before they had a result; a run that gets through the test removes its entry."""
     price_per_hour: Number | None = None
     """In any currency."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from reports.record import schema
 from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, MEMORY, RATIO
-from reports.record.ratio import FALSE_ALARMS, FAR_MORE, MOST_LOADINGS, loading_is_slower
+from reports.record.ratio import FALSE_ALARMS, FAR_MORE, MAX_LOADINGS, loading_is_slower
 
 
 def comparison_text(comparison: schema.Comparison) -> str:
@@ -32,7 +32,7 @@ def comparison_verdict(comparison: schema.Comparison) -> str:
     return text + ("; p99 longer" if comparison.p99_is_longer else "")
 
 
-_LEAST_BYTES = 64 * 2.0**20
+_MIN_BYTES = 64 * 2.0**20
 """A difference that means nothing: what glibc's malloc may give each thread."""
 
 
@@ -41,13 +41,13 @@ def footprint_changes(beside: schema.BaselineComparison) -> Iterator[tuple[str, 
     here, there = beside.here, beside.there
     if here.ready_s is not None and there.ready_s is not None:
         is_slower = loading_is_slower(here.loads_s, there.loads_s)
-        is_far_more = len(here.loads_s) >= MOST_LOADINGS and is_slower
+        is_far_more = len(here.loads_s) >= MAX_LOADINGS and is_slower
         yield f"ready in {DURATION.text(here.ready_s)}, and {DURATION.text(there.ready_s)} there", is_far_more
     gpu_memory = (here.used.get("GPU memory"), there.used.get("GPU memory"))
     sizes = {"memory": (here.memory_bytes, there.memory_bytes), "GPU memory": gpu_memory}
     for label, (used, used_there) in sizes.items():
         if used is not None and used_there is not None:
-            is_far_more = used > max(FAR_MORE * used_there, used_there + _LEAST_BYTES)
+            is_far_more = used > max(FAR_MORE * used_there, used_there + _MIN_BYTES)
             yield f"{MEMORY.text(used)} of {label}, and {MEMORY.text(used_there)} there", is_far_more
 
 

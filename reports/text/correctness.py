@@ -84,7 +84,7 @@ def has_random_weights(record: schema.Record) -> bool:
 
 def missing_score(record: schema.Record) -> str:
     """The words in place of a missing score."""
-    if any(failure.stage == "accuracy" for failure in record.failures):
+    if any(failure.step == "accuracy" for failure in record.failures):
         return "failed"
     if record.build.as_found:
         return "no labels"

@@ -75,7 +75,7 @@ def _speeds(part: type[Struct]) -> Mapping[str, Any]:
 
 
 def _why_no_speed(record: Record) -> str:
-    failures = [f"{failure.stage} failed: {failure.what}" for failure in record.failures]
+    failures = [f"{failure.step} failed: {failure.what}" for failure in record.failures]
     failures = failures or _failures(record)
     return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
 
@@ -114,7 +114,7 @@ def _publishable_search(record: Record) -> tuple[Search | None, str]:
         lowest = structs.replace(hidden.load, latency_ms=search.load.latency_ms)
         return structs.replace(hidden, load=lowest), ""
     # An accuracy failure concerns the case's own settings, not the winner's.
-    failures = tuple(failure for failure in record.failures if failure.stage != "accuracy")
+    failures = tuple(failure for failure in record.failures if failure.step != "accuracy")
     winner = structs.replace(record, accuracy=search.accuracy, loads=(search.load,), failures=failures)
     if not (reason := _why_no_speed(winner)):
         return search, ""

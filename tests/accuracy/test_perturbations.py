@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fixtures.accuracy.outputs import floating_outputs
-from fixtures.accuracy.precision_cost import LEAST_COST, emulated_precision
+from fixtures.accuracy.precision_cost import MIN_COST, emulated_precision
 from fixtures.errors import AccuracyError
 from fixtures.formats import all_formats
 from fixtures.frameworks.pytorch import in_precision
@@ -31,7 +31,7 @@ _SHIFT = 0.2
 _EPSILONS = (1e-3, 1e-2)
 _SCALE = 1.05
 """The factor of a layer's weights."""
-_MOST_ROWS = 64
+_MAX_ROWS = 64
 
 
 # --- the faults of a network ---------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class Finding:
 
 
 def findings_of(
-    model: Model, precision: str, only: Callable[[Fault], bool] = lambda _fault: True, rows: int = _MOST_ROWS
+    model: Model, precision: str, only: Callable[[Fault], bool] = lambda _fault: True, rows: int = _MAX_ROWS
 ) -> list[Finding]:
     """Every fault of a model in a precision, and the right conversion, as `none`."""
     samples = model.samples("evaluation", None, None)
@@ -203,7 +203,7 @@ def _effect(model: Model, right: Arrays, changed: Arrays, rounded: Arrays) -> fl
     def mean(answers: Arrays, name: str) -> float:
         return float(np.abs(answers[name] - right[name]).mean() / (np.abs(right[name]).mean() or 1.0))
 
-    return max(mean(changed, name) / max(mean(rounded, name), LEAST_COST) for name in names)
+    return max(mean(changed, name) / max(mean(rounded, name), MIN_COST) for name in names)
 
 
 # --- the tests ----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fixtures.measure.comparison import (
-    MOST_SECONDS_TO_SETTLE,
+    MAX_SECONDS_TO_SETTLE,
     ComparisonPlan,
     compare_pairs,
     is_settled,
@@ -144,6 +144,6 @@ def test_seconds_to_settle_narrow_interval_enough() -> None:
     half = 2 * math.log(1 / 0.97)  # twice as far as the limit, so it needs four times the time
     ratio = Estimate(1.0, math.exp(-half), math.exp(half))
     assert seconds_to_settle(ratio, 0.03, 30.0) == pytest.approx(90.0)
-    assert seconds_to_settle(Estimate(0.97, 0.9, 1.0), 0.03, 30.0) == MOST_SECONDS_TO_SETTLE
-    assert seconds_to_settle(Estimate(0.9701, 0.9, 1.0), 0.03, 30.0) == MOST_SECONDS_TO_SETTLE
+    assert seconds_to_settle(Estimate(0.97, 0.9, 1.0), 0.03, 30.0) == MAX_SECONDS_TO_SETTLE
+    assert seconds_to_settle(Estimate(0.9701, 0.9, 1.0), 0.03, 30.0) == MAX_SECONDS_TO_SETTLE
     assert seconds_to_settle(Estimate(0.9, 0.89, 0.91), 0.03, 30.0) is None

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import pytest
 
-from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, AnswerComparison, AnswerLimits
+from fixtures.accuracy.compare_answers import MIN_NOISE, Answer, AnswerComparison, AnswerLimits
 from fixtures.consistency import declared, served
 from fixtures.consistency.served import compare_to_lone, lone_answers, with_same_answers
 from fixtures.spec import Arrays
@@ -270,8 +270,8 @@ FEW_WRONG = ROWS + (np.arange(20) < 5)[:, None].astype(np.float32)
 @pytest.mark.parametrize(
     ("repeated", "allowed"),
     [
-        (ROWS, LEAST_NOISE),
-        (FEW_WRONG, LEAST_NOISE),
+        (ROWS, MIN_NOISE),
+        (FEW_WRONG, MIN_NOISE),
         (noisy(ROWS, 1e-3), 0.05),
         (noisy(ROWS, 0.5), WIDE.element),
     ],
@@ -281,8 +281,8 @@ def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float)
     repeats = [Answer(np.array([n]), {"OUT": repeated[[n]]}) for n in range(20)]
     alone = lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, repeats)
 
-    assert LEAST_NOISE <= alone.noise_limits.element <= allowed
-    assert (alone.noise_limits.element > LEAST_NOISE) == (allowed > LEAST_NOISE)
+    assert MIN_NOISE <= alone.noise_limits.element <= allowed
+    assert (alone.noise_limits.element > MIN_NOISE) == (allowed > MIN_NOISE)
     assert alone.limits.element >= alone.noise_limits.element
 
 

@@ -162,7 +162,7 @@ def test_in_process_batch_matches_server_batching(
         ({"conversion": examples.failed_conversion()}, True, False),
         ({"conversion": None}, True, False),
         ({"accuracy": examples.failed_accuracy()}, True, False),
-        ({"failures": (examples.stage_failure(),)}, True, False),
+        ({"failures": (examples.step_failure(),)}, True, False),
         ({"loads": ()}, False, False),
         ({"machine": structs.replace(RECORD.machine, cores=3)}, False, False),
         ({"build": structs.replace(RECORD.build, digest="77aa")}, False, False),

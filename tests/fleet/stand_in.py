@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.plugin.selection import parameters_of
-from fixtures.plugin.stages import stage_of
+from fixtures.plugin.steps import step_of
 from fixtures.run import record_file
 from reports.record import files
 from reports.record.schema import Origin, Record, Start
@@ -59,7 +59,7 @@ def _record(item: pytest.Item) -> Path:
 
     def change(stored: Record) -> Record:
         if point is None:
-            return structs.replace(stored, accuracy=accuracy()) if stage_of(item) == "accuracy" else stored
+            return structs.replace(stored, accuracy=accuracy()) if step_of(item) == "accuracy" else stored
         origin = Origin("run", "host", (), None, None, "2026-03-04T05:06:07+00:00")
         result = load(point.scenario, max(point.batch, point.concurrency), 100.0)
         start = Start(point.scenario, 1.0, 1.0, 1.0)

@@ -20,7 +20,7 @@ from fixtures.models import all_models
 from fixtures.spec import Arrays, Model
 from tests.formats.conftest import Small, job_of, samples_of
 
-MOST = 6
+MAX_BATCH = 6
 SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf32": "1", "tensors": "numpy"}
 
 
@@ -57,7 +57,7 @@ def built(model: Model, network: Small, tmp_path_factory: pytest.TempPathFactory
         before = dict(os.environ)
         torch.set_num_threads(1)
         try:
-            pt2.convert(job_of(model, network, max_batch_size=MOST, report=steps.append), path)
+            pt2.convert(job_of(model, network, max_batch_size=MAX_BATCH, report=steps.append), path)
         finally:
             torch.set_num_threads(threads)
         changed = {name: value for name, value in os.environ.items() if before.get(name) != value}
@@ -93,12 +93,12 @@ def assert_equal_to_framework(network: Small, inputs: Arrays, found: Sequence[np
 
 def test_package_matches_framework_at_every_batch(package: Path, network: Small) -> None:
     predict = open_package(package)
-    for batch in range(1, MOST + 1):
+    for batch in range(1, MAX_BATCH + 1):
         assert_equal_to_framework(network, arrays(batch), predict(arrays(batch)))
 
 
 @pytest.mark.parametrize(
-    ("precision", "most", "least_error"), [("fp32", 1, 0.0), ("bf16", MOST, 1e-4)], ids=["alone", "bf16"]
+    ("precision", "most", "least_error"), [("fp32", 1, 0.0), ("bf16", MAX_BATCH, 1e-4)], ids=["alone", "bf16"]
 )
 def test_export_is_right_in_its_precision(
     precision: str, most: int, least_error: float, model: Model, network: Small

@@ -235,12 +235,12 @@ def test_hostile_file_is_read_or_refused_in_one_sentence(name: str, effort: sett
     effort(test)()
 
 
-LARGEST_MIB = 1024
+MAX_MIB = 1024
 """Memory that reading one small file may add to the process. The largest correct file of the tests becomes a
 volume of 128^3 voxels in four modalities, 32 MiB, with some copies and a loaded library."""
-LONGEST_CPU_S = 20
+MAX_CPU_S = 20
 """Seconds of CPU time of this process; no example takes one, however busy the machine is."""
-LONGEST_MESSAGE = 5000
+MAX_MESSAGE_CHARS = 5000
 """Characters, with the path of a test's file: two screens of a terminal."""
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal obeys and a reader does not see: control characters, halves of pairs, marks of
@@ -252,8 +252,8 @@ def bounded() -> Iterator[None]:
     """More memory raises MemoryError in the block, and more CPU time raises TimeoutError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     before = signal.signal(signal.SIGPROF, _too_long)
-    resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + LARGEST_MIB * 2**20, hard))
-    signal.setitimer(signal.ITIMER_PROF, LONGEST_CPU_S)
+    resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + MAX_MIB * 2**20, hard))
+    signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)
     try:
         yield
     finally:
@@ -263,7 +263,7 @@ def bounded() -> Iterator[None]:
 
 
 def _too_long(_signal: int, _frame: FrameType | None) -> Any:
-    raise TimeoutError(f"reading took more than {LONGEST_CPU_S} s of work")
+    raise TimeoutError(f"reading took more than {MAX_CPU_S} s of work")
 
 
 def check_refusal(error: BaseException, names: str, *, may_ask: bool = False) -> None:
@@ -274,7 +274,7 @@ def check_refusal(error: BaseException, names: str, *, may_ask: bool = False) ->
     sentence, *rest = text.splitlines()
     assert sentence.strip(), "it says nothing"
     assert names in text, beginning
-    assert len(text) <= LONGEST_MESSAGE, beginning
+    assert len(text) <= MAX_MESSAGE_CHARS, beginning
     assert not _ACTING.search(text), beginning
     assert all(line.startswith(("  where: ", "  fix:  ")) for line in rest), beginning
     assert may_ask or not _ran_out_of_memory(error), f"the memory was asked for: {beginning}"

@@ -113,7 +113,7 @@ def _examples() -> list[Record]:
         ),
         structs.replace(plain, case=structs.replace(plain.case, gpus=2)),
         case("not-measured", accuracy=None),
-        case("stage-failed", accuracy=None, failures=(examples.stage_failure(),)),
+        case("stage-failed", accuracy=None, failures=(examples.step_failure(),)),
         case("random", examples.random_weights(), target="cpu", price_per_hour=3.6),
         case("searched", accuracy=None, loads=(), search=whole.search),
     ]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fixtures.measure import perf_analyzer
-from fixtures.measure.job import LARGEST_BYTES, Job, LoadData, SharedMemory, input_data
+from fixtures.measure.job import MAX_BYTES, Job, LoadData, SharedMemory, input_data
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Samples, Tensor
 from tests import toy
@@ -84,7 +84,7 @@ def test_every_sample_takes_every_batch_position(batch: int) -> None:
 
 @pytest.mark.parametrize(
     ("row_bytes", "batch", "most"),
-    [(600_000, 8, 13), (600_000, 1, 64), (12_288, 128, 42), (LARGEST_BYTES, 4, 3)],
+    [(600_000, 8, 13), (600_000, 1, 64), (12_288, 128, 42), (MAX_BYTES, 4, 3)],
 )
 def test_load_data_stays_within_its_size_limit(row_bytes: int, batch: int, most: int) -> None:
     assert 3 <= data_of(row_bytes).count(batch) <= most

@@ -119,7 +119,7 @@ def test_larger_budget_makes_longer_passes() -> None:
     run(generator, plan=PATIENT)
 
     (window_s,) = set(generator.windows_s()[2:])
-    assert 3 * window_s + 0.1 == pytest.approx(60 / stopping.MOST_PASSES)
+    assert 3 * window_s + 0.1 == pytest.approx(60 / stopping.MAX_PASSES)
 
 
 def test_too_short_window_is_not_retried() -> None:

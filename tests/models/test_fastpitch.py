@@ -53,7 +53,7 @@ def committed() -> Any:
 
 
 def one_text(text: str, repeat: int = 1) -> dict[str, np.ndarray]:
-    return dict(fastpitch.inputs([symbols.numbers_of(text)] * repeat, synthesiser.LONGEST))
+    return dict(fastpitch.inputs([symbols.numbers_of(text)] * repeat, synthesiser.MAX_SYMBOLS))
 
 
 def test_empty_row_gives_no_frames(committed: Any) -> None:

@@ -56,7 +56,7 @@ def test_accuracy(recorder):
     raise AccuracyError("top-1 93.1 % is below 94 %", where="here, now")
 
 @pytest.mark.load
-@pytest.mark.stage("online")
+@pytest.mark.step("online")
 def test_online(case, point, recorder, benchmark):
     prove_speed(measuring(examples.load("online", point.concurrency, 200.0)), point, recorder, benchmark)
 

@@ -26,8 +26,8 @@ PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")
 @pytest.mark.parametrize(
     ("arguments", "are_converted_first"),
     [
-        pytest.param(("-k", "cpu and (resnet50-micro or fastpitch-micro)"), True, id="all stages"),
-        pytest.param(("-k", "cpu and resnet50-micro and offline"), True, id="one stage"),
+        pytest.param(("-k", "cpu and (resnet50-micro or fastpitch-micro)"), True, id="all steps"),
+        pytest.param(("-k", "cpu and resnet50-micro and offline"), True, id="one step"),
         pytest.param((*PAIR, "--convert-only"), True, id="converting alone"),
         pytest.param(("--target", "a100", "-k", "resnet50"), False, id="on a GPU, which has one memory"),
         pytest.param((*PAIR, "--tx", "popen"), False, id="workers of xdist, which convert what they run"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.host.machine import own_run
-from fixtures.plugin.stages import STAGES
+from fixtures.plugin.steps import STEPS
 from reports.record import files
 from reports.text.publishable import Publishable, publishable
 from tests import examples
@@ -20,7 +20,7 @@ from fixtures.errors import AccuracyError, NotAvailableError
 from fixtures.host.machine import origin
 from fixtures.plugin.recorder import run_of
 from fixtures.plugin.recorder import Recorder
-from fixtures.plugin.stages import stage_of
+from fixtures.plugin.steps import step_of
 from reports.record.schema import Start
 from tests import examples
 
@@ -38,30 +38,30 @@ def fail_in(place):
 
 @pytest.fixture
 def recorder(request, settings):
-    test = stage_of(request.node) or "", request.node.originalname
+    test = step_of(request.node) or "", request.node.originalname
     come_from = origin("cpu", run_of(request.config))
     return Recorder(RECORD, settings, "", come_from, request.node.user_properties, *test)
 
 @pytest.fixture(scope="session")
-def stages():
+def steps():
     fail_in("fixture")
 
-@pytest.mark.stage("conversion")
+@pytest.mark.step("conversion")
 def test_conversion(recorder):
     recorder.keep(None, conversion=examples.record().conversion)
 
-@pytest.mark.stage("accuracy")
-def test_accuracy(stages, recorder):
+@pytest.mark.step("accuracy")
+def test_accuracy(steps, recorder):
     fail_in("test")
     recorder.keep(RECORD.serving, accuracy=examples.accuracy())
     fail_in("end")
 
-@pytest.mark.stage("answers")
+@pytest.mark.step("answers")
 def test_same_answer_again(recorder):
     fail_in("answers")
     recorder.keep(RECORD.serving, gates=(examples.gate(),))
 
-@pytest.mark.stage("offline")
+@pytest.mark.step("offline")
 def test_offline(recorder):
     deployed = SimpleNamespace(serving=RECORD.serving, start=Start("offline", 1.0, 1.0, 1.0))
     recorder.keep_loads(deployed, [examples.load("offline", 8, 200.0)])
@@ -112,11 +112,11 @@ def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
     assert record.accuracy is not None
 
 
-def test_failure_of_each_stage_that_asserts_answers_is_recorded() -> None:
-    proving = {name for name, stage in STAGES.items() if stage.proves}
+def test_failure_of_each_step_that_asserts_answers_is_recorded() -> None:
+    proving = {name for name, step in STEPS.items() if step.proves}
     assert proving == {"conversion", "accuracy", "answers", "recorded", "conversation", "reload", "against"}
 
 
-def test_model_of_sequences_has_no_stage_of_single_requests() -> None:
-    single = {name for name, stage in STAGES.items() if stage.sends_single_requests}
+def test_model_of_sequences_has_no_step_of_single_requests() -> None:
+    single = {name for name, step in STEPS.items() if step.sends_single_requests}
     assert single == {"answers", "recorded", "reload", "search", "soak"}

@@ -25,7 +25,7 @@ def segment() -> Iterator[Path]:
 def run(temporary: Path, tmp_path: Path) -> str:
     """The output of a run of one empty test."""
     file = tmp_path / "test_nothing.py"
-    file.write_text("import pytest\n\n\n@pytest.mark.stage('accuracy')\ndef test_nothing() -> None: pass\n")
+    file.write_text("import pytest\n\n\n@pytest.mark.step('accuracy')\ndef test_nothing() -> None: pass\n")
     places = ["--results", str(tmp_path / "results"), "--model-repos", str(tmp_path / "repos")]
     programs = f"{tmp_path}/bin:{os.environ['PATH']}"
     done = run_pytest(str(file), "-p", "conftest", *places, TMPDIR=str(temporary), PATH=programs)

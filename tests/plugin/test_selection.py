@@ -18,7 +18,7 @@ from fixtures.host.targets import EVERY_TARGET
 from fixtures.models import all_models
 from fixtures.plugin import selection
 from fixtures.plugin.selection import is_selected, positive_words
-from fixtures.plugin.stages import stage_of
+from fixtures.plugin.steps import step_of
 from fixtures.spec import Case, Target
 from reports import published
 from tests.helpers import ROOT, WITHOUT, Collect, Collected
@@ -153,11 +153,11 @@ def test_collection_imports_no_heavy_packages() -> None:
     assert "LOADED []" in done.stdout
 
 
-def test_cases_stay_together_in_stage_order(collect: Collect) -> None:
+def test_cases_stay_together_in_step_order(collect: Collect) -> None:
     arguments = ("-k", "cpu and resnet50-micro and onnx", "--batches", "1,16", "--concurrencies", "4")
     collected = collect(*arguments, "--soak", "10m", "--latency-budget-ms", "7")
 
-    stages = [
+    steps = [
         "conversion",
         "accuracy",
         "answers",
@@ -168,7 +168,7 @@ def test_cases_stay_together_in_stage_order(collect: Collect) -> None:
         "search",
         "soak",
     ]
-    assert [stage for stage, _ in groupby(map(stage_of, collected.selected))] == stages * 2
+    assert [step for step, _ in groupby(map(step_of, collected.selected))] == steps * 2
     assert sum("test_offline" in name for name in collected.names) == 2 * 2
     half = len(collected.names) // 2
     assert ["onnx-fp32" in name for name in collected.names] == [True] * half + [False] * half

@@ -32,7 +32,7 @@ def run(run):
     process.wait()
 
 
-@pytest.mark.stage("conversion")
+@pytest.mark.step("conversion")
 def test_first(run):
     weights, framework_answers = run.model_run.weights, run.model_run.framework_answers
     gc.collect()
@@ -42,7 +42,7 @@ def test_first(run):
     assert len(framework_answers.decisions) > 0
 
 
-@pytest.mark.stage("accuracy")
+@pytest.mark.step("accuracy")
 def test_second(case, run):
     assert ALIVE[-1]() is run.model_run.weights
     assert len(run.model_run.samples) > 0
@@ -51,24 +51,24 @@ def test_second(case, run):
         run.server.process.wait()
 
 
-@pytest.mark.stage("answers")
+@pytest.mark.step("answers")
 def test_passes_without_asking_it(case, run):
     pass
 
 
-@pytest.mark.stage("answers")
+@pytest.mark.step("answers")
 def test_needs_no_server(case):
     pass
 
 
 @pytest.mark.load
-@pytest.mark.stage("online")
+@pytest.mark.step("online")
 def test_points(case, point, suite_run):
     assert suite_run.compared_points == 2 * 3, "two of each case, and none of the efficiency tests"
 
 
 @pytest.mark.load
-@pytest.mark.stage("efficiency")
+@pytest.mark.step("efficiency")
 def test_peaks(case, suite_run):
     assert suite_run.peaks.keys() == {("cpu", "fp32", None), ("cpu", "int8", None)}, "those of all cases"
 """
@@ -97,7 +97,7 @@ import pytest
 from fixtures.errors import InputError
 
 
-@pytest.mark.stage("accuracy")
+@pytest.mark.step("accuracy")
 @pytest.mark.parametrize("number", [1, 2])
 def test_of_case(case, number):
     raise InputError("no such sample", where="samples.csv", fix="look")

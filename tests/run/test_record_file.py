@@ -77,10 +77,10 @@ def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
 
 
 @pytest.mark.parametrize(("run", "is_kept"), [(1, False), (2, True)])
-def test_failure_replaces_result_of_its_stage_until_resolved(run: int, is_kept: bool) -> None:
+def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: bool) -> None:
     """A failure removes an earlier result, unless it is of the same run."""
     accuracy = structs.replace(examples.accuracy(), origin=examples.origin(run=run))
-    failed = examples.stage_failure(origin=examples.origin(run=2))
+    failed = examples.step_failure(origin=examples.origin(run=2))
     stored = record_file.with_failure(examples.record(accuracy=accuracy), failed)
 
     assert stored.accuracy == (accuracy if is_kept else None)

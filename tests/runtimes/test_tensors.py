@@ -22,8 +22,8 @@ from fixtures.models import all_models
 from fixtures.serve.server import Server
 from fixtures.spec import Case, Deployment, Model, Samples, Tensor, Weights
 
-MOST = 8
-DEPLOYMENT = Deployment(MOST, 1, (MOST,), 2_000_000, False, warmup=False)
+MAX_BATCH = 8
+DEPLOYMENT = Deployment(MAX_BATCH, 1, (MAX_BATCH,), 2_000_000, False, warmup=False)
 FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
 
 
@@ -81,7 +81,7 @@ def on_tensors(built: BuiltModel) -> Any:
     return runtimes.load_runtime(built.case.format.runtime).load(built.artifact, settings)
 
 
-@pytest.mark.parametrize("rows", [1, 3, MOST])
+@pytest.mark.parametrize("rows", [1, 3, MAX_BATCH])
 def test_runtime_takes_and_returns_device_tensors(built: BuiltModel, rows: int) -> None:
     inputs = inputs_of(rows)
     expected = built.case.model.run(NETWORK, inputs)
@@ -152,19 +152,19 @@ def served(built: BuiltModel, server_of_models: tuple[Server, Path]) -> Server:
 
 def test_server_passes_and_batches_tensors(served: Server, built: BuiltModel) -> None:
     """Eight requests at once are one batch, and each gets its own rows."""
-    requests = [inputs_of(1, seed) for seed in range(MOST)]
+    requests = [inputs_of(1, seed) for seed in range(MAX_BATCH)]
 
     def ask(inputs: dict[str, np.ndarray]) -> dict[str, Any]:
         return served.infer(str(built.case), built.case.model, inputs)
 
-    with ThreadPoolExecutor(MOST) as threads:
+    with ThreadPoolExecutor(MAX_BATCH) as threads:
         answers = [*threads.map(ask, requests), ask(inputs_of(5))]
     for answer, inputs in zip(answers, [*requests, inputs_of(5)], strict=True):
         for name, values in built.case.model.run(NETWORK, inputs).items():
             np.testing.assert_allclose(answer[name], values, atol=1e-5)
     (statistics,) = served.client.get_inference_statistics(str(built.case)).model_stats
-    assert statistics.inference_count == MOST + 5
-    assert statistics.execution_count < MOST + 1, "some were joined"
+    assert statistics.inference_count == MAX_BATCH + 5
+    assert statistics.execution_count < MAX_BATCH + 1, "some were joined"
 
 
 @pytest.mark.parametrize("mnemonic", ["onnx", "ts-trace", "ts-script", "pt2", "trt"])

@@ -223,7 +223,7 @@ def test_oversized_answer_is_read_only_if_it_has_tensors(
     answering: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit is lower than usual: usual sizes take seconds to send."""
-    monkeypatch.setattr(connection, "LARGEST_REPORT_BYTES", 2**20)
+    monkeypatch.setattr(connection, "MAX_REPORT_BYTES", 2**20)
     larger = pb.ServerMetadataResponse(version="v" * (2**20 + 1)).SerializeToString()
     values = np.ones((1, 2**18 + 1), np.float32)
     answer = pb.ModelInferResponse(raw_output_contents=[values.tobytes()])

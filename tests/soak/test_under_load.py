@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.measure.job import GeneratorRun, Job
 from fixtures.measure.usage import MEMORY, Usage, read_usage, watch
-from fixtures.soak import FEWEST, UnderLoad, end_over_begin, keep_loaded, load_again, soak_entry
+from fixtures.soak import MIN_SAMPLES, UnderLoad, end_over_begin, keep_loaded, load_again, soak_entry
 from fixtures.spec import LoadPoint
 from reports.record.schema import Soak
 from tests import toy
@@ -71,7 +71,7 @@ def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
     loaded = machine.keep_loaded(duration_s)
 
     assert duration_s <= loaded.duration_s < 1.1 * duration_s
-    assert len(loaded.used) >= 2 * FEWEST["request"]
+    assert len(loaded.used) >= 2 * MIN_SAMPLES["request"]
     assert loaded.times[-1] == machine.answered - 50
     entry = soak_entry(POINT, loaded, [])
     assert entry.requests_per_s == pytest.approx(entry.requests / loaded.duration_s)

@@ -53,7 +53,7 @@ NOT_PROVEN: dict[str, Record] = {
     "answers that depend on their neighbours": planted(
         gates=(examples.gate(wrong="3 of 96 answers differ, the first to sample digit-0007"),)
     ),
-    "an accuracy that failed before it had a result": planted(failures=(examples.stage_failure(),)),
+    "an accuracy that failed before it had a result": planted(failures=(examples.step_failure(),)),
     "unlike the framework": planted(conversion=examples.failed_conversion()),
     "random weights, unlike the framework": random_weights(conversion=examples.failed_conversion()),
     "random weights, other decisions": random_weights(
