@@ -52,8 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         reason = with_fix(error)
     except ModuleNotFoundError as error:
-        module = (error.name or "").partition(".")[0]
-        package = {"markdown_it": "markdown-it-py"}.get(module, module)
+        package = (error.name or "").partition(".")[0].replace("markdown_it", "markdown-it-py")
         reason = f"this needs {package}: {sys.executable} -m pip install {package}"
     except (UsageError, RecordError) as error:
         reason = str(error)

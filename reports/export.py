@@ -27,8 +27,8 @@ def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
 
 
 _OF_HIDDEN = (*schema.LoadPoint._fields, "requests", "passes", "samples", "answers_verified", "answers_wrong")
-"""What a row says of a load point whose speed is hidden, beside its origin: its settings, and how much was
-measured. A new field is not among them, so that no figure of a wrong case gets here unseen."""
+"""What a row says of a load point whose speed is hidden, beside its origin. A new field is not among them, so
+that no figure of a wrong case gets here unseen."""
 
 
 def _rows(record: Publishable) -> list[dict[str, Any]]:

@@ -1,5 +1,4 @@
-"""The record of one case: `fixtures` writes it, `reports` shows it, and `reports.record.files` reads and
-writes its file, and checks its parts against each other."""
+"""The record of one case, which `fixtures` writes and `reports` shows; `files` reads and checks its file."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, NamedTuple, TypeVar
@@ -47,8 +46,7 @@ Arrivals = Literal["constant", "poisson"]
 Name = Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]+\Z")]
 """A word of the suite, such as the name of a percentile."""
 SPEED = Meta(extra={"is_speed": True})
-"""Marks a field as a speed, or as one from which a speed follows: `reports.text.publishable` empties it in a
-case that is not proven right."""
+"""Marks a field with a speed, or what gives one: `publishable` empties it in a case not proven right."""
 _MAX_ENTRIES = Meta(max_length=500)
 """Several times the longest sweep; a page of thousands of load points would take minutes."""
 
@@ -821,6 +819,9 @@ class Soak(Struct, frozen=True):
     origin: Origin | None = None
 
 
+MeasuredLoad = Load | Soak
+
+
 class Record(Struct, frozen=True):
     """All that is known about one case on one machine."""
 
@@ -850,3 +851,8 @@ class Record(Struct, frozen=True):
     updated: Text = ""
     """The time of the last change, in UTC, ISO 8601."""
     schema: Literal[1] = SCHEMA
+
+    @property
+    def measured_loads(self) -> list[MeasuredLoad]:
+        """The load points, and the one of the soak."""
+        return [*self.loads, *([self.soak] if self.soak else [])]

@@ -157,14 +157,13 @@ def metric_text(score: schema.Score, value: float) -> str:
     return METRICS[score.better].text(value)
 
 
-def wrong_answers_text(load: schema.Load | schema.Soak) -> str:
+def wrong_answers_text(load: schema.MeasuredLoad) -> str:
     """The wrong answers of a load point; empty if there are none, or none was checked."""
     answers = load.answers
     if answers is None or not answers.wrong:
         return ""
     text = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.verified)} answers under load are wrong"
-    first = answers.first_wrong
-    if first is None:
+    if (first := answers.first_wrong) is None:
         return text
     wrong = f"{first.output} is {first.given}, and {first.expected} {answers.held_to}"
     return f"{text}, the first to sample {first.sample}: {wrong}"

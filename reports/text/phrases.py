@@ -7,7 +7,7 @@ from string import ascii_lowercase
 from typing import Any, TypeVar
 
 from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from reports.record.schema import REMOTE, CaseKey, Efficiency, Load, Record, Soak
+from reports.record.schema import REMOTE, CaseKey, Efficiency, Load, MeasuredLoad, Record
 
 # The names that a reader knows, by mnemonic. Any other mnemonic is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -18,7 +18,7 @@ def confidence_levels(loads: Iterable[Load]) -> str:
     return " or ".join(map(GIVEN_SHARE.text, sorted({load.throughput_per_s.confidence for load in loads})))
 
 
-def point_text(measured: Load | Soak | Efficiency) -> str:
+def point_text(measured: MeasuredLoad | Efficiency) -> str:
     """The load point within its scenario."""
     if not isinstance(measured, Efficiency) and measured.request_rate_per_s is not None:
         return schedule_text(measured)
@@ -26,12 +26,12 @@ def point_text(measured: Load | Soak | Efficiency) -> str:
     return f"batch {measured.batch}" if is_offline else f"concurrency {measured.concurrency}"
 
 
-def full_point_text(measured: Load | Soak | Efficiency) -> str:
+def full_point_text(measured: MeasuredLoad | Efficiency) -> str:
     """The load point with its scenario: `offline, batch 8`."""
     return f"{measured.scenario}, {point_text(measured)}"
 
 
-def schedule_text(load: Load | Soak) -> str:
+def schedule_text(load: MeasuredLoad) -> str:
     return f"{REQUEST_RATE.cell(load.request_rate_per_s)}/s, {load.arrivals}"
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import structs
 
 from reports.record.quantities import LATENCY_BUDGET, NOT_SHOWN
-from reports.record.schema import SPEED, Estimate, Load, Record, Search, Soak, Struct, case_id
+from reports.record.schema import SPEED, Estimate, Load, Record, Search, Struct, case_id
 from reports.text import correctness
 from reports.text.phrases import full_point_text
 
@@ -89,9 +89,7 @@ def _failures(record: Record) -> list[str]:
             failures.append(f"accuracy was {correctness.missing_score_reason(record)}")
     if record.accuracy is not None:
         failures += correctness.ledger_failures(record.accuracy)
-    under_load: list[Load | Soak] = [*record.loads]
-    under_load += [record.soak] if record.soak else []
-    for load in under_load:
+    for load in record.measured_loads:
         if wrong := correctness.wrong_answers_text(load):
             failures.append(f"{wrong} ({full_point_text(load)})")
     gates = correctness.gates_in_order(record.gates)
