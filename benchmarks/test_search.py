@@ -7,7 +7,7 @@ from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
 from fixtures.run.proving import evaluate
-from fixtures.run.tuning import search
+from fixtures.run.searching import search
 from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers_text
 from reports.text.publishable import publishable
 from reports.text.speed import no_winner_text, proposal_text, search_text

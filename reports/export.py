@@ -9,7 +9,7 @@ from msgspec import structs
 from reports.record import schema
 from reports.record.files import flat
 from reports.record.quantities import METRICS
-from reports.tables.table import figure
+from reports.tables.table import cell_of
 from reports.text.correctness import main_score
 from reports.text.publishable import Publishable
 from reports.text.speed import cost_per_million, fraction_of_peak
@@ -122,7 +122,7 @@ def _points(*records: Publishable) -> list[tuple[str, schema.Load]]:
 
 def _served(score: schema.Score) -> float | None:
     """The served score, in percent if it is a share."""
-    return figure(METRICS[score.better], score.served).value
+    return cell_of(METRICS[score.better], score.served).value
 
 
 def _metric(estimate: schema.Estimate, scale: float = 1.0) -> dict[str, float]:

@@ -7,7 +7,7 @@ from reports.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, P_VA
 from reports.record.ratio import FALSE_ALARMS
 from reports.record.sanitize import bold, code, italic, join_markdown
 from reports.record.schema import Mark
-from reports.tables.table import Block, Bullets, Column, Heading, figure, table
+from reports.tables.table import Block, Bullets, Column, Heading, cell_of, table
 from reports.text.correctness import metric_text, missing_score_reason
 from reports.text.phrases import counted, days_text, first_of, full_point_text
 from reports.text.publishable import name_of
@@ -176,7 +176,7 @@ _POINTS: Sequence[Column[PointChange]] = (
     Column("Load point", lambda point: full_point_text(point.before), narrow="Load point"),
     Column("infer/s, A", lambda point: point.before.throughput_per_s, THROUGHPUT, narrow="infer/s, A"),
     Column("infer/s, B", lambda point: point.after.throughput_per_s, THROUGHPUT, narrow="infer/s, B"),
-    Column("B / A", lambda point: figure(RATIO, point.ratio, "interval", 1.0), RATIO, narrow="B / A"),
+    Column("B / A", lambda point: cell_of(RATIO, point.ratio, "interval", 1.0), RATIO, narrow="B / A"),
     Column("p99 (ms), A", lambda point: point.before.latency_ms.get("p99"), LATENCY),
     Column("p99 (ms), B", lambda point: point.after.latency_ms.get("p99"), LATENCY),
     Column("Speed", _speed_word, narrow="Speed"),

@@ -9,7 +9,7 @@ from reports.record.schema import GATES, REMOTE, AnswerGate, Disagreement, Outpu
 from reports.tables import points
 from reports.tables.against import against_table
 from reports.tables.soak import soak_section, soak_table
-from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table, table_of_texts
+from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, cell_of, table, table_of_texts
 from reports.text import correctness, phrases
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import search_paragraph, warm_up_text
@@ -202,7 +202,7 @@ _DISAGREEMENTS: Sequence[Column[Disagreement]] = (
 
 def _output(title: str, name: str) -> Column[OutputDifference]:
     def take(output: OutputDifference) -> Cell:
-        return figure(AGREEMENT if output.kind == "differing" else RELATIVE_ERROR, getattr(output, name))
+        return cell_of(AGREEMENT if output.kind == "differing" else RELATIVE_ERROR, getattr(output, name))
 
     return Column(title, take, is_right=True)
 

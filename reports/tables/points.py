@@ -8,7 +8,7 @@ from reports.published import column_of, names_of
 from reports.record import quantities, schema, sentences
 from reports.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT
 from reports.record.ratio import FALSE_ALARMS
-from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
+from reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
 from reports.text import phrases, speed
 from reports.text.correctness import verified_answers_text
 from reports.text.phrases import full_point_text, point_text
@@ -80,7 +80,7 @@ _AT: Column[Point] = Column("Load point", lambda row: point_text(row.load))
 def cost_cell(record: Publishable, load: schema.Load | None) -> Cell:
     """The cost of a million inferences at a load point; `-` without one or without a price."""
     cost = speed.cost_per_million(record, load) if load else None
-    cell = figure(quantities.COST, cost.amount if cost else None)
+    cell = cell_of(quantities.COST, cost.amount if cost else None)
     if cost is None or cost.of_what == "correct inferences":
         return cell
     return cell._replace(text=f"{cell.text} (any)")
@@ -180,7 +180,7 @@ def composing_table(record: Publishable, scenario: str) -> Table:
 
 def _limited_latency(row: Point) -> Cell:
     name, limit_ms = row.part.percentile, row.part.budget_ms
-    cell = figure(LATENCY, row.load.latency_ms[name], "interval", limit_ms, with_unit=True)
+    cell = cell_of(LATENCY, row.load.latency_ms[name], "interval", limit_ms, with_unit=True)
     return cell._replace(text=f"{name} {cell.text}")
 
 
@@ -215,12 +215,12 @@ _COMPARISON: Sequence[Column[Point]] = (
 
 
 def speed_cell(comparison: schema.Comparison) -> Cell:
-    return figure(RATIO, comparison.ratio, "interval", 1 - comparison.allowed_slowdown)
+    return cell_of(RATIO, comparison.ratio, "interval", 1 - comparison.allowed_slowdown)
 
 
 def p99_cell(comparison: schema.Comparison) -> Cell:
     """The p99 latency over the other's; `-` if it is not known."""
-    return figure(RATIO, comparison.p99_ratio, "interval", 1 / (1 - comparison.allowed_slowdown))
+    return cell_of(RATIO, comparison.p99_ratio, "interval", 1 / (1 - comparison.allowed_slowdown))
 
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, MEMORY, RATIO
 from reports.record.schema import Growth, Soak, Verdict
-from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
+from reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
 from reports.text import phrases
 from reports.text.publishable import Publishable, name_of
 
@@ -77,11 +77,11 @@ class _GrowthRow(NamedTuple):
 
 
 def _used(growth: Growth, value: float) -> Cell:
-    return figure(MEMORY if growth.unit == "bytes" else COUNT, value, with_unit=True)
+    return cell_of(MEMORY if growth.unit == "bytes" else COUNT, value, with_unit=True)
 
 
 def _slope(row: _GrowthRow) -> Cell:
-    return figure(GROWTH[row.growth.unit, row.growth.per], row.growth.slope, "interval", with_unit=True)
+    return cell_of(GROWTH[row.growth.unit, row.growth.per], row.growth.slope, "interval", with_unit=True)
 
 
 _SOAK: Sequence[Column[_GrowthRow]] = (

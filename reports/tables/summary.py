@@ -12,7 +12,7 @@ from reports.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from reports.record.sanitize import Formatted, markdown_text
 from reports.record.schema import Estimate, Mark, Record, case_id
 from reports.tables.points import cost_cell, price_sentence
-from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
+from reports.tables.table import Block, Bullets, Cell, Column, Table, cell_of, table
 from reports.text import correctness, phrases, speed
 from reports.text.publishable import Publishable, name_of
 
@@ -104,13 +104,13 @@ def _best_speed(row: SummaryRow) -> Estimate | None:
 
 def _p99(row: SummaryRow) -> Cell:
     p99 = row.load.latency_ms.get("p99") if row.load else None
-    cell = figure(LATENCY, p99)
+    cell = cell_of(LATENCY, p99)
     return cell._replace(text=f"{cell.text}+") if p99 and p99.open_above else cell
 
 
 def _score_cell(score: schema.Score, value: float, before: str) -> Cell:
     text = correctness.metric_text(score, value)
-    return Cell(f"{before}{text}", figure(METRICS[score.better], value).value)
+    return Cell(f"{before}{text}", cell_of(METRICS[score.better], value).value)
 
 
 def _accuracy(row: SummaryRow) -> Cell:
@@ -129,7 +129,7 @@ def _to_reference(row: SummaryRow) -> Cell | None:
     beside = speed.format_comparison(row.record)
     if beside is None:
         return None
-    cell = figure(RATIO, beside.ratio, "interval")
+    cell = cell_of(RATIO, beside.ratio, "interval")
     is_reference = beside.reference == case_id(row.record.case)
     return Cell("reference", cell.value) if is_reference else cell
 

@@ -30,7 +30,7 @@ Taken = str | int | float | Estimate | Cell | None
 """What a column takes of an item: a Cell if the column writes it in a form of its own."""
 
 
-def figure(
+def cell_of(
     quantity: Quantity,
     taken: float | Estimate | None,
     style: Style = "value",
@@ -89,7 +89,7 @@ class Column(Generic[Item]):
             return Cell(taken)
         if taken is None or self.quantity is None:
             return Cell(NOTHING if taken is None else str(taken))
-        return figure(self.quantity, taken, self.style, with_unit=self.with_unit)
+        return cell_of(self.quantity, taken, self.style, with_unit=self.with_unit)
 
 
 class Row(NamedTuple):

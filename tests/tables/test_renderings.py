@@ -19,7 +19,7 @@ from reports.record.schema import Estimate, Load, Mark
 from reports.tables import points, summary
 from reports.tables.case import case_section
 from reports.tables.rendering import as_csv, html, markdown, terminal_text
-from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
+from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, cell_of, table
 from reports.text.publishable import publishable
 from tests import examples
 from tests.helpers import ROOT
@@ -84,12 +84,12 @@ OPEN = Estimate(12.3456, 11.9, 12.8, open_above=True)
 @pytest.mark.parametrize(
     ("cell", "wanted"),
     [
-        (figure(RATIO, None), Cell("-")),
-        (figure(RATIO, KNOWN, "interval"), Cell("1.25 (1.20 to 1.30)", 1.25, 1.2, 1.3)),
-        (figure(LATENCY, KNOWN, "half width"), Cell("1.250 ± 4.0 %", 1.25, 1.2, 1.3)),
-        (figure(RATIO, WIDE, "interval"), Cell(NOT_SHOWN)),
-        (figure(LATENCY, OPEN, "interval"), Cell("12.346 (11.900 or more)", 12.3456, 11.9)),
-        (figure(SHARE, 0.98, with_unit=True), Cell("98 %", 98.0)),
+        (cell_of(RATIO, None), Cell("-")),
+        (cell_of(RATIO, KNOWN, "interval"), Cell("1.25 (1.20 to 1.30)", 1.25, 1.2, 1.3)),
+        (cell_of(LATENCY, KNOWN, "half width"), Cell("1.250 ± 4.0 %", 1.25, 1.2, 1.3)),
+        (cell_of(RATIO, WIDE, "interval"), Cell(NOT_SHOWN)),
+        (cell_of(LATENCY, OPEN, "interval"), Cell("12.346 (11.900 or more)", 12.3456, 11.9)),
+        (cell_of(SHARE, 0.98, with_unit=True), Cell("98 %", 98.0)),
     ],
 )
 def test_figure_has_text_and_values_or_neither(cell: Cell, wanted: Cell) -> None:
