@@ -150,6 +150,17 @@ def test_search_winner_is_judged_by_its_own_ledger() -> None:
     assert publishable(planted(search=right, accuracy=None)).search == right
 
 
+@pytest.mark.parametrize(
+    ("step", "is_shown"), [("accuracy", True), ("answers", False), ("conversion", False)]
+)
+def test_search_winner_is_hidden_by_failures_that_do_not_concern_settings_alone(
+    step: str, is_shown: bool
+) -> None:
+    search = examples.search(accuracy=examples.accuracy())
+    seen = publishable(examples.record(search=search, failures=(examples.step_failure(step=step),)))
+    assert (seen.search == search) == is_shown
+
+
 def test_unproven_rate_of_a_search_is_in_no_figure() -> None:
     load = examples.load("online", 0, 118.0, request_rate_per_s=118.0, arrivals="poisson")
     unproven = publishable(examples.record(search=examples.search(load=load)))
