@@ -1,12 +1,15 @@
 """A test that fails without a result is recorded as failed, which hides later speeds."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fixtures.host.machine import own_run
-from fixtures.plugin.steps import STEPS
+from fixtures.models import all_models
+from fixtures.plugin.steps import STEPS, has_step
 from reports.record import files
 from reports.text.publishable import Publishable, publishable
 from tests import examples
@@ -120,3 +123,15 @@ def test_failure_of_each_step_that_asserts_answers_is_recorded() -> None:
 def test_model_of_sequences_has_no_step_of_single_requests() -> None:
     single = {name for name, step in STEPS.items() if step.sends_single_requests}
     assert single == {"answers", "recorded", "reload", "search", "soak"}
+
+
+@pytest.mark.parametrize(
+    ("exchange", "knows_inputs", "has"),
+    [("single", True, False), ("single", False, True), ("decoupled", True, True), ("sequence", True, True)],
+)
+def test_conversation_is_a_step_of_models_that_may_take_no_single_requests(
+    exchange: Any, knows_inputs: bool, has: bool
+) -> None:
+    model = dataclasses.replace(all_models()[0], framework="triton", exchange=exchange)
+    model = model if knows_inputs else dataclasses.replace(model, inputs=())
+    assert has_step(model, "conversation") is has
