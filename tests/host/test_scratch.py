@@ -57,6 +57,15 @@ def test_only_folders_of_killed_runs_are_removed(beside: Beside, temporary: Path
     }
 
 
+def test_folder_of_a_run_killed_before_its_lock_is_removed_once_it_is_old(tmp_path: Path) -> None:
+    fresh, old = (tmp_path / f".new-tritonproof-{name}" for name in ("fresh", "old"))
+    fresh.mkdir()
+    old.mkdir()
+    os.utime(old, (0, 0))
+    assert scratch.remove_unlocked(tmp_path) == [old]
+    assert list(tmp_path.iterdir()) == [fresh]
+
+
 def link(path: Path) -> None:
     path.with_name("elsewhere").mkdir(mode=0o700)
     path.symlink_to(path.with_name("elsewhere"))

@@ -64,6 +64,7 @@ DIGESTS = ["mirror.example.org/triton@sha256:1", "nvcr.io/nvidia/tritonserver@sh
             ContainerImage(IMAGE, "sha256:2", "24.10", "10.5.0.18"),
         ),
         (IMAGE, {}, ContainerImage(IMAGE, release="24.10")),
+        (IMAGE, None, ContainerImage(IMAGE)),  # which is no description
         ("own", {"RepoDigests": None, "Config": None}, ContainerImage("own")),
         ("own", {"Config": {"Env": ["TRT_VERSION=\x1b[31m", "TRT_VERSION"]}}, ContainerImage("own")),
     ],
