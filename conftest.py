@@ -5,13 +5,13 @@ from importlib import import_module
 import pytest
 
 _NAMES = (
-    "fixtures.plugin.collection",
-    "fixtures.plugin.converting",
-    "fixtures.plugin.recorder",
-    "fixtures.plugin.output",
-    "fixtures.plugin.interrupts",
-    "fixtures.plugin.fleet",
-    "reports.run",
+    "fixtures.collection",
+    "fixtures.converting",
+    "fixtures.recorder",
+    "fixtures.output",
+    "fixtures.interrupts",
+    "fixtures.fleet",
+    "fixtures.summary",
 )
 _PLUGINS = {name: import_module(name) for name in _NAMES}
 

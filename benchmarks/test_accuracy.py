@@ -3,11 +3,16 @@ served, under many requests of mixed batch sizes; for --convert-only it is conve
 
 import pytest
 
-from fixtures.plugin.recorder import Recorder
-from fixtures.run.case_run import CaseRun
-from fixtures.run.proving import prove_accuracy
-from reports.record.quantities import AGREEMENT, RATIO, RELATIVE_ERROR
-from reports.text.correctness import conversion_failure, ledger_failures, same_answers_text, score_text
+from fixtures.recorder import Recorder
+from tritonproof.record.quantities import AGREEMENT, RATIO, RELATIVE_ERROR
+from tritonproof.reports.text.correctness import (
+    conversion_failure,
+    ledger_failures,
+    same_answers_text,
+    score_text,
+)
+from tritonproof.run.case_run import CaseRun
+from tritonproof.run.proving import prove_accuracy
 
 
 @pytest.mark.step("build")

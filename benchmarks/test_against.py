@@ -2,12 +2,12 @@
 
 import pytest
 
-from fixtures.errors import AccuracyError, SpeedError
-from fixtures.plugin.recorder import Recorder
-from fixtures.run.case_run import CaseRun
-from fixtures.run.proving import reproduce
-from reports.record.sentences import footprint_changes, footprint_failures
-from reports.text.correctness import gate_text
+from fixtures.recorder import Recorder
+from tritonproof.errors import AccuracyError, SpeedError
+from tritonproof.record.sentences import footprint_changes, footprint_failures
+from tritonproof.reports.text.correctness import gate_text
+from tritonproof.run.case_run import CaseRun
+from tritonproof.run.proving import reproduce
 
 
 @pytest.mark.step("against")

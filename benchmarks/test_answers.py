@@ -3,11 +3,11 @@ number of answers, has a conversation in place of the other tests."""
 
 import pytest
 
-from fixtures.errors import AccuracyError
-from fixtures.plugin.recorder import Recorder
-from fixtures.run.case_run import CaseRun
-from fixtures.run.proving import converse, reproduce, run_gate
-from reports.text.correctness import conversation_failure, conversation_text, gate_text
+from fixtures.recorder import Recorder
+from tritonproof.errors import AccuracyError
+from tritonproof.reports.text.correctness import conversation_failure, conversation_text, gate_text
+from tritonproof.run.case_run import CaseRun
+from tritonproof.run.proving import converse, reproduce, run_gate
 
 
 def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:

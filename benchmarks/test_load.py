@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from fixtures.errors import SpeedError
-from fixtures.plugin.recorder import Recorder
-from fixtures.run.case_run import CaseRun
-from fixtures.run.efficiency import measure_efficiency
-from fixtures.run.measuring import measure
-from fixtures.run.proving import prove_warm_up
-from fixtures.spec import LoadPoint
-from reports.record.sentences import speed_failures
-from reports.text.correctness import wrong_answers_text
-from reports.text.publishable import publishable
-from reports.text.speed import efficiency_text, warm_up_text
+from fixtures.recorder import Recorder
+from tritonproof.errors import SpeedError
+from tritonproof.record.sentences import speed_failures
+from tritonproof.reports.text.correctness import wrong_answers_text
+from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.text.speed import efficiency_text, warm_up_text
+from tritonproof.run.case_run import CaseRun
+from tritonproof.run.efficiency import measure_efficiency
+from tritonproof.run.measuring import measure
+from tritonproof.run.proving import prove_warm_up
+from tritonproof.spec import LoadPoint
 
 
 def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:

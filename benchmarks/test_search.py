@@ -3,14 +3,14 @@
 import pytest
 from msgspec import structs
 
-from fixtures.errors import AccuracyError, SpeedError
-from fixtures.plugin.recorder import Recorder
-from fixtures.run.case_run import CaseRun
-from fixtures.run.proving import evaluate
-from fixtures.run.searching import search
-from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers_text
-from reports.text.publishable import publishable
-from reports.text.speed import no_winner_text, proposal_text, search_text
+from fixtures.recorder import Recorder
+from tritonproof.errors import AccuracyError, SpeedError
+from tritonproof.reports.text.correctness import conversion_failure, ledger_failures, wrong_answers_text
+from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.text.speed import no_winner_text, proposal_text, search_text
+from tritonproof.run.case_run import CaseRun
+from tritonproof.run.proving import evaluate
+from tritonproof.run.searching import search
 
 
 @pytest.mark.load

@@ -2,13 +2,13 @@
 
 import pytest
 
-from fixtures.errors import AccuracyError, NotAvailableError, ProofError
-from fixtures.plugin.recorder import Recorder
-from fixtures.run.case_run import CaseRun
-from fixtures.run.measuring import soak
-from reports.tables.soak import leaks, soak_text, unknown
-from reports.text.correctness import wrong_answers_text
-from reports.text.publishable import publishable
+from fixtures.recorder import Recorder
+from tritonproof.errors import AccuracyError, NotAvailableError, ProofError
+from tritonproof.reports.tables.soak import leaks, soak_text, unknown
+from tritonproof.reports.text.correctness import wrong_answers_text
+from tritonproof.reports.text.publishable import publishable
+from tritonproof.run.case_run import CaseRun
+from tritonproof.run.measuring import soak
 
 
 @pytest.mark.load

@@ -15,23 +15,23 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from fixtures.build import configuration, runtimes
-from fixtures.build.repository import BuiltModel
-from fixtures.host import scratch
-from fixtures.host.process import EXTRA_VARIABLES
-from fixtures.host.targets import CPU
-from fixtures.models import all_models
-from fixtures.serve import wheels
-from fixtures.serve.launch import serve
-from fixtures.serve.server import Server
-from fixtures.serve.server_spec import TRITON_VARIABLE, ServerSpec
-from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
-from fixtures.spec import Case, Deployment, Format, Tensor
-from reports.__main__ import main
 from tests import helpers, own_machine
 from tests.helpers import Collect, Household
 from tests.host.fake_nvml import Clock, Nvml, in_place_of_nvml
 from tests.measure.generator import Generator
+from tritonproof.build import configuration, runtimes
+from tritonproof.build.repository import BuiltModel
+from tritonproof.host import scratch
+from tritonproof.host.process import EXTRA_VARIABLES
+from tritonproof.host.targets import CPU
+from tritonproof.models import all_models
+from tritonproof.reports.__main__ import main
+from tritonproof.serve import wheels
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import TRITON_VARIABLE, ServerSpec
+from tritonproof.serve.wheels import perf_analyzer, perf_analyzer_libraries
+from tritonproof.spec import Case, Deployment, Format, Tensor
 
 DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
 SLEEPING = """\
@@ -266,7 +266,7 @@ Reports = Callable[..., ProgramResult]
 
 @pytest.fixture
 def reports(capsys: pytest.CaptureFixture[str]) -> Reports:
-    """Run a command of `python -m reports`; returns its exit status and what it printed."""
+    """Run a command of `python -m tritonproof report`; returns its exit status and what it printed."""
 
     def run(*words: object) -> ProgramResult:
         capsys.readouterr()

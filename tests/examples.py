@@ -5,9 +5,9 @@ from typing import Any
 
 from msgspec import structs
 
-from reports.record import files, schema
-from reports.record.schema import Accuracy, CaseKey, Estimate, Load, Origin, Record
-from reports.text.publishable import Publishable, publishable
+from tritonproof.record import files, schema
+from tritonproof.record.schema import Accuracy, CaseKey, Estimate, Load, Origin, Record
+from tritonproof.reports.text.publishable import Publishable, publishable
 
 
 def seen(*records: Record) -> list[Publishable]:

@@ -20,13 +20,13 @@ from typing import Any
 import psutil
 import pytest
 
-from fixtures.host import machine
-from fixtures.run.option_types import add_options
-from fixtures.run.settings import Settings
-from fixtures.safe_io.files import toml_in
-from reports.record import files
-from reports.record.schema import Record
-from reports.tables.rendering import markdown
+from tritonproof.host import machine
+from tritonproof.record import files
+from tritonproof.record.schema import Record
+from tritonproof.reports.tables.rendering import markdown
+from tritonproof.run.option_types import add_options
+from tritonproof.run.settings import Settings
+from tritonproof.safe_io.files import toml_in
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,14 +8,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from fixtures.accuracy import stages
-from fixtures.accuracy.precision_cost import measure_cost
-from fixtures.accuracy.stages import evaluate_in_process
-from fixtures.host.activity import CpuTime
-from fixtures.measure.estimates import Timeline
-from fixtures.measure.job import GeneratorRun, Job, LoadData
-from fixtures.measure.stopping import WINDOWS
-from fixtures.spec import (
+from tritonproof.accuracy import stages
+from tritonproof.accuracy.precision_cost import measure_cost
+from tritonproof.accuracy.stages import evaluate_in_process
+from tritonproof.host.activity import CpuTime
+from tritonproof.measure.estimates import Timeline
+from tritonproof.measure.job import GeneratorRun, Job, LoadData
+from tritonproof.measure.stopping import WINDOWS
+from tritonproof.record.schema import COMPONENTS, Conversion, Limit
+from tritonproof.spec import (
     Arrays,
     Case,
     Format,
@@ -29,7 +30,6 @@ from fixtures.spec import (
     Tolerance,
     Weights,
 )
-from reports.record.schema import COMPONENTS, Conversion, Limit
 
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
 CLASSES = 4

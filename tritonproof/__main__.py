@@ -1,4 +1,4 @@
-"""The command `tritonproof`: prove, run, report, doctor and new. A run writes to the current folder."""
+"""The command `tritonproof`, with its commands. A run writes to the current folder."""
 
 import runpy
 import sys
@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tritonproof import SUITE
+from tritonproof.paths import SUITE
 
 if TYPE_CHECKING:
     import pytest
@@ -22,11 +22,17 @@ usage: tritonproof COMMAND [OPTIONS]
   report      tables, plots and a page from the records: report --help
   doctor      what could go wrong on this machine, and the fix
   new NAME    write a Python file with a model, to change into your own
+  train NAME  train a micro model by its recipe
 
 prove and run take pytest's options and the suite's: tritonproof run --help
 The pages of docs/ that help and errors name are in tritonproof's repository.
 """
-_MODULES = {"report": "reports", "doctor": "fixtures.doctor", "new": "fixtures.new"}
+_MODULES = {
+    "report": "tritonproof.reports",
+    "doctor": "tritonproof.doctor",
+    "new": "tritonproof.new",
+    "train": "tritonproof.train",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command == "--version":
         print(version("tritonproof"))
         return 0
-    # Before all installed packages, such as PyPI's fixtures and reports, and the current folder.
+    # Before all installed packages, such as PyPI's fixtures, and without the current folder.
     sys.path[:] = [str(SUITE), *(path for path in sys.path if path not in {"", str(Path.cwd())})]
     if command in _MODULES:
         sys.argv = [f"tritonproof {command}", *options]

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tritonproof import SUITE
+from tritonproof.paths import SUITE
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

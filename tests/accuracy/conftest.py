@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.serve.server import Server
-from fixtures.spec import Arrays
 from tests import toy
+from tritonproof.serve.server import Server
+from tritonproof.spec import Arrays
 
 COUNT = 40
 

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.ledger import (
+from tests import examples as records
+from tests import toy
+from tritonproof.accuracy.ledger import (
     accuracy_ledger,
     items_to_inspect,
     missing_options,
     score_each_sample,
     served_ledger,
 )
-from fixtures.accuracy.stages import StageAnswers, Stages
-from fixtures.errors import ProofError
-from fixtures.spec import Arrays, Case, Samples
-from reports.record import files, per_sample
-from reports.record.schema import Accuracy, Limit
-from tests import examples as records
-from tests import toy
+from tritonproof.accuracy.stages import StageAnswers, Stages
+from tritonproof.errors import ProofError
+from tritonproof.record import files, per_sample
+from tritonproof.record.schema import Accuracy, Limit
+from tritonproof.spec import Arrays, Case, Samples
 
 
 def ledger(

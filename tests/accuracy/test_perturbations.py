@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.outputs import floating_outputs
-from fixtures.accuracy.precision_cost import MIN_COST, emulated_precision
-from fixtures.errors import AccuracyError
-from fixtures.formats import all_formats
-from fixtures.frameworks.pytorch import in_precision
-from fixtures.host.targets import CPU
-from fixtures.models import all_models
-from fixtures.spec import Arrays, Case, Model, Samples, Weights
 from tests.toy import compare_conversion
+from tritonproof.accuracy.outputs import floating_outputs
+from tritonproof.accuracy.precision_cost import MIN_COST, emulated_precision
+from tritonproof.errors import AccuracyError
+from tritonproof.formats import all_formats
+from tritonproof.frameworks.pytorch import in_precision
+from tritonproof.host.targets import CPU
+from tritonproof.models import all_models
+from tritonproof.spec import Arrays, Case, Model, Samples, Weights
 
 NOTICEABLE = 2.0
 """The gates have to notice faults of at least this effect, in units of the precision's cost."""

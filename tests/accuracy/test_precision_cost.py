@@ -10,25 +10,25 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.accuracy.compare_answers import AnswerLimits, expect
-from fixtures.accuracy.precision_cost import (
+from tests import toy
+from tests.toy import compare_conversion
+from tritonproof.accuracy.compare_answers import AnswerLimits, expect
+from tritonproof.accuracy.precision_cost import (
     ERROR_LIMITS,
     emulated_precision,
     inferred_limits,
     inferred_precision,
     output_limits,
 )
-from fixtures.accuracy.stages import StageComparison
-from fixtures.formats import all_formats
-from fixtures.frameworks import rounding
-from fixtures.frameworks.pytorch import in_precision
-from fixtures.host.targets import CPU
-from fixtures.models import all_models
-from fixtures.spec import Arrays, Case, Model, Samples, Tensor, Tolerance, Weights
-from reports.record.schema import Conversion, OutputDifference, within_limits
-from reports.text.correctness import conversion_failure
-from tests import toy
-from tests.toy import compare_conversion
+from tritonproof.accuracy.stages import StageComparison
+from tritonproof.formats import all_formats
+from tritonproof.frameworks import rounding
+from tritonproof.frameworks.pytorch import in_precision
+from tritonproof.host.targets import CPU
+from tritonproof.models import all_models
+from tritonproof.record.schema import Conversion, OutputDifference, within_limits
+from tritonproof.reports.text.correctness import conversion_failure
+from tritonproof.spec import Arrays, Case, Model, Samples, Tensor, Tolerance, Weights
 
 ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
 MODELS = {model.name: model for model in all_models()}

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.accuracy.stages import evaluate_in_process, reference_on
-from fixtures.errors import AccuracyError
-from fixtures.frameworks.pytorch import network_and_inputs
-from fixtures.models import all_models
-from fixtures.spec import Arrays, ConversionJob, Model, Tensor, Tolerance
-from reports.record.schema import Conversion
 from tests import toy
 from tests.toy import compare_conversion
+from tritonproof.accuracy.stages import evaluate_in_process, reference_on
+from tritonproof.errors import AccuracyError
+from tritonproof.frameworks.pytorch import network_and_inputs
+from tritonproof.models import all_models
+from tritonproof.record.schema import Conversion
+from tritonproof.spec import Arrays, ConversionJob, Model, Tensor, Tolerance
 
 COUNT = 40
 ELSEWHERE: Any = "meta"

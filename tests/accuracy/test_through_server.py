@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 from tritonclient.utils import deserialize_bytes_tensor
 
-from fixtures.accuracy import stages
-from fixtures.accuracy.compare_answers import expect
-from fixtures.accuracy.ledger import accuracy_ledger, score_each_sample
-from fixtures.accuracy.precision_cost import output_limits
-from fixtures.accuracy.stages import (
+from tests import examples, toy
+from tests.accuracy.conftest import COUNT, Answer, Connect
+from tritonproof.accuracy import stages
+from tritonproof.accuracy.compare_answers import expect
+from tritonproof.accuracy.ledger import accuracy_ledger, score_each_sample
+from tritonproof.accuracy.precision_cost import output_limits
+from tritonproof.accuracy.stages import (
     StageComparison,
     evaluate_in_process,
     evaluate_through_server,
     mixed_batches,
 )
-from fixtures.errors import AccuracyError, ProofError
-from fixtures.spec import Arrays, Samples, Tensor, Tolerance
-from reports.record.schema import Accuracy, within_limits
-from reports.text.correctness import ledger_failures
-from tests import examples, toy
-from tests.accuracy.conftest import COUNT, Answer, Connect
+from tritonproof.errors import AccuracyError, ProofError
+from tritonproof.record.schema import Accuracy, within_limits
+from tritonproof.reports.text.correctness import ledger_failures
+from tritonproof.spec import Arrays, Samples, Tensor, Tolerance
 
 CASE = toy.case()
 

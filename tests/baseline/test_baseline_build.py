@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from fixtures import baseline_build
-from fixtures.build.repository import BuiltModel
-from fixtures.errors import InputError, ProofError
-from fixtures.run.settings import flag
 from tests.conftest import SLEEPING, MakeBuild
 from tests.helpers import closed, git, settings
+from tritonproof import baseline_build
+from tritonproof.build.repository import BuiltModel
+from tritonproof.errors import InputError, ProofError
+from tritonproof.run.settings import flag
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerSpec
-from reports.record.sentences import footprint_failures
-from reports.run import STATUS
+from fixtures.summary import STATUS
 from tests.helpers import Collect
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
+from tritonproof.record.sentences import footprint_failures
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server_spec import ServerSpec
 
 FAST = ("--point-budget-s", "1", "--batches", "1,4", "--triton", "embedded", "-v")
 RIGHT = code("2 * values")

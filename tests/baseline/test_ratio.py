@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fixtures.measure.comparison import (
+from tritonproof.measure.comparison import (
     MAX_SECONDS_TO_SETTLE,
     ComparisonPlan,
     compare_pairs,
@@ -15,8 +15,8 @@ from fixtures.measure.comparison import (
     verdict,
     with_verdicts,
 )
-from reports.record.ratio import paired_ratio, unpaired_ratio
-from reports.record.schema import Comparison, Estimate
+from tritonproof.record.ratio import paired_ratio, unpaired_ratio
+from tritonproof.record.schema import Comparison, Estimate
 
 TRIALS = 1000
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.serve import wheels
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerSpec
-from reports.record.sentences import footprint_failures
-from reports.run import STATUS
+from fixtures.summary import STATUS
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import suite
+from tritonproof.record.sentences import footprint_failures
+from tritonproof.serve import wheels
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server_spec import ServerSpec
 
 MORE = "2 * values * np.float32(1.0001)"
 """Doubles the values, and adds a ten-thousandth."""

@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from fixtures.build import repository
-from fixtures.build.repository import BuiltModel
-from fixtures.formats import all_formats
-from fixtures.host.targets import CPU
-from fixtures.models import all_models
-from fixtures.spec import Case, ConversionJob, Deployment, Samples, Weights
+from tritonproof.build import repository
+from tritonproof.build.repository import BuiltModel
+from tritonproof.formats import all_formats
+from tritonproof.host.targets import CPU
+from tritonproof.models import all_models
+from tritonproof.spec import Case, ConversionJob, Deployment, Samples, Weights
 
 DEPLOYMENT = Deployment(32, 1, (16, 32), 1_000, False, True)
 WEIGHTS = Weights(network=None, origin="test", digest="w1", trained=True)

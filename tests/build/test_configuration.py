@@ -4,14 +4,14 @@ import pytest
 from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
 
-from fixtures.build import runtimes
-from fixtures.build.configuration import model_config
-from fixtures.errors import InputError
-from fixtures.formats import all_formats
-from fixtures.host import machine
-from fixtures.host.targets import CPU, recognise
-from fixtures.spec import Case, Deployment, Format, Scenario, Target
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, case_with, writing
+from tritonproof.build import runtimes
+from tritonproof.build.configuration import model_config
+from tritonproof.errors import InputError
+from tritonproof.formats import all_formats
+from tritonproof.host import machine
+from tritonproof.host.targets import CPU, recognise
+from tritonproof.spec import Case, Deployment, Format, Scenario, Target
 
 
 def test_configuration_has_every_setting() -> None:

@@ -17,12 +17,12 @@ from google.protobuf import text_format
 from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
 
-from fixtures.build import repository
-from fixtures.build.repository import IN_USE, in_use, remove_unfinished
-from fixtures.errors import ProofError
-from fixtures.spec import ConversionJob, Samples
 from tests.build.conversions import DEPLOYMENT, MICRO, WEIGHTS, build, case_with, writing
 from tests.helpers import ROOT, wait_until
+from tritonproof.build import repository
+from tritonproof.build.repository import IN_USE, in_use, remove_unfinished
+from tritonproof.errors import ProofError
+from tritonproof.spec import ConversionJob, Samples
 
 OTHER_WEIGHTS = dataclasses.replace(WEIGHTS, digest="w2")
 
@@ -110,7 +110,7 @@ def test_build_is_a_complete_model_folder(tmp_path: Path) -> None:
     content = json.loads((built.folder / "build.json").read_text())["content"]
     assert content["versions"]["torch"]
     assert content["hardware"]
-    assert {"fixtures/models/resnet50.py", "fixtures/formats/onnx.py"} < content["sources"].keys()
+    assert {"tritonproof/models/resnet50.py", "tritonproof/formats/onnx.py"} < content["sources"].keys()
 
 
 LARGER = structs.replace(DEPLOYMENT, max_batch_size=64, preferred_batch_sizes=(8,))
@@ -280,7 +280,7 @@ def left_in(root: Path) -> list[str]:
 KILLED = """
 import os, sys
 from pathlib import Path
-from fixtures.build.repository import in_use
+from tritonproof.build.repository import in_use
 from tests.build.conversions import build, case_with, writing
 with in_use(build(case_with(writing("converted")), Path(sys.argv[1]))):
     os._exit(9)

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.build import runtimes
-from fixtures.build.runtimes import engine_folder
-from fixtures.efficiency.in_process import in_process
-from fixtures.errors import SetupError
-from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.host import nvml, scratch
-from fixtures.host.targets import recognise
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerSpec
-from fixtures.spec import Case
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, build, case_with, writing
+from tritonproof.build import runtimes
+from tritonproof.build.runtimes import engine_folder
+from tritonproof.efficiency.in_process import in_process
+from tritonproof.errors import SetupError
+from tritonproof.frameworks.tensorrt import TensorRT
+from tritonproof.host import nvml, scratch
+from tritonproof.host.targets import recognise
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.spec import Case
 
 CASE = Case(recognise("NVIDIA A100"), MICRO, ONNX, "trt", "fp16")
 

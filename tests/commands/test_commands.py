@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from reports.record import disk, files
-from reports.record.commands import INPUT
-from reports.record.schema import case_id
 from tests import examples
 from tests.conftest import Reports
 from tests.helpers import ROOT, words_of
+from tritonproof.record import disk, files
+from tritonproof.record.commands import INPUT
+from tritonproof.record.schema import case_id
 
 WHOLE = examples.measured_at(examples.origin(), examples.record())
 OTHER = examples.random_weights()
@@ -63,10 +63,10 @@ def test_non_record_files_are_skipped(results: Path, printed: Callable[..., str]
 @pytest.mark.parametrize(
     "command",
     [
-        ("-m", "reports", "tables"),
-        ("-m", "fixtures.doctor"),
-        ("-m", "fixtures.new", "mine"),
-        ("-m", "fixtures.train", "resnet50-micro"),
+        ("-m", "tritonproof", "report", "tables"),
+        ("-m", "tritonproof", "doctor"),
+        ("-m", "tritonproof", "new", "mine"),
+        ("-m", "tritonproof", "train", "resnet50-micro"),
     ],
     ids=lambda command: command[-1],
 )

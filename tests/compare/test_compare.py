@@ -9,11 +9,11 @@ import pytest
 from msgspec import structs
 from scipy import stats
 
-from reports.__main__ import main
-from reports.compare import CaseChange, compare, pair_scores, sign_flips, sources
-from reports.record import files, per_sample, schema
-from reports.record.schema import CaseKey, Load, Record, Serving
 from tests import examples as sample
+from tritonproof.record import files, per_sample, schema
+from tritonproof.record.schema import CaseKey, Load, Record, Serving
+from tritonproof.reports.__main__ import main
+from tritonproof.reports.compare import CaseChange, compare, pair_scores, sign_flips, sources
 
 CASE = "a40-resnet50-onnx-trt-fp16"
 IDS = tuple(f"digit-{number:04d}" for number in range(500))

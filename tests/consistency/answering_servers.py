@@ -16,14 +16,14 @@ import numpy as np
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
-from fixtures.consistency.served import LoneAnswers, ServedModel, lone_answers
-from fixtures.measure.job import LoadData
-from fixtures.serve.connection import grpc_client
-from fixtures.serve.messages import raw_content
-from fixtures.serve.server import Server
-from fixtures.spec import Tensor
 from tests.consistency import stand_in
 from tests.consistency.stand_in import LIMITS
+from tritonproof.consistency.served import LoneAnswers, ServedModel, lone_answers
+from tritonproof.measure.job import LoadData
+from tritonproof.serve.connection import grpc_client
+from tritonproof.serve.messages import raw_content
+from tritonproof.serve.server import Server
+from tritonproof.spec import Tensor
 
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 IDS = ["a", "b", "c"]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from fixtures.accuracy.compare_answers import Answer, AnswerLimits
-from fixtures.consistency.served import LoneAnswers, ServedModel, lone_answers
-from fixtures.measure.job import LoadData
-from fixtures.spec import Arrays, LoadPoint, Tensor
 from tests import toy
+from tritonproof.accuracy.compare_answers import Answer, AnswerLimits
+from tritonproof.consistency.served import LoneAnswers, ServedModel, lone_answers
+from tritonproof.measure.job import LoadData
+from tritonproof.spec import Arrays, LoadPoint, Tensor
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 

@@ -10,13 +10,13 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.consistency.repeat_checks import compare_conversations
-from fixtures.errors import AccuracyError
-from fixtures.models import all_models
-from fixtures.serve.messages import Answers, Message
-from fixtures.serve.server import Server
-from fixtures.spec import Exchange, Model, Samples, Tensor
-from fixtures.user_models.repository_model import sequences_at_once
+from tritonproof.consistency.repeat_checks import compare_conversations
+from tritonproof.errors import AccuracyError
+from tritonproof.models import all_models
+from tritonproof.serve.messages import Answers, Message
+from tritonproof.serve.server import Server
+from tritonproof.spec import Exchange, Model, Samples, Tensor
+from tritonproof.user_models.repository_model import sequences_at_once
 
 MODEL = dataclasses.replace(
     all_models()[0], outputs=(Tensor("OUT", "FP32", (1,)),), batched=True, exchange="sequence"

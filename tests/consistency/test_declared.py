@@ -12,15 +12,15 @@ from google.protobuf import text_format
 from tritonclient.grpc import service_pb2
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.accuracy.compare_answers import Answer
-from fixtures.consistency import declared
-from fixtures.consistency.declared import Reply, compare_first_request, warmup_batch
-from fixtures.consistency.served import ServedModel
-from fixtures.measure.job import LoadData
-from fixtures.measure.requests import request_for
-from fixtures.spec import Tensor
-from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import ROWS, alone, served_model
+from tritonproof.accuracy.compare_answers import Answer
+from tritonproof.consistency import declared
+from tritonproof.consistency.declared import Reply, compare_first_request, warmup_batch
+from tritonproof.consistency.served import ServedModel
+from tritonproof.measure.job import LoadData
+from tritonproof.measure.requests import request_for
+from tritonproof.record.schema import AnswerGate
+from tritonproof.spec import Tensor
 
 REST = (range(8, 11), range(11, 14))
 """Samples that no other gate sends, in two pieces."""

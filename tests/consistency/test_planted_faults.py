@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.accuracy.compare_answers import AnswerLimits
-from fixtures.consistency import declared, repeat_checks, transports
-from fixtures.consistency.served import LoneAnswers, ServedModel, ask_one_by_one
-from fixtures.measure.job import input_data
-from fixtures.serve.server import Server
-from fixtures.spec import Scenario
-from reports.record.schema import GATES, AnswerGate
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
+from tritonproof.accuracy.compare_answers import AnswerLimits
+from tritonproof.consistency import declared, repeat_checks, transports
+from tritonproof.consistency.served import LoneAnswers, ServedModel, ask_one_by_one
+from tritonproof.measure.job import input_data
+from tritonproof.record.schema import GATES, AnswerGate
+from tritonproof.serve.server import Server
+from tritonproof.spec import Scenario
 
 Load = Callable[..., ServedModel]
 """`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""

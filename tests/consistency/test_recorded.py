@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.accuracy.compare_answers import AnswerLimits
-from fixtures.consistency import recorded
-from fixtures.consistency.recorded import RecordedAnswers
-from fixtures.consistency.served import AnswersBySample, ServedModel
-from fixtures.errors import InputError
-from fixtures.measure.job import LoadData
-from fixtures.serve.server import Server
-from fixtures.spec import Tensor
 from tests.consistency import stand_in
 from tests.consistency.stand_in import ROWS
+from tritonproof.accuracy.compare_answers import AnswerLimits
+from tritonproof.consistency import recorded
+from tritonproof.consistency.recorded import RecordedAnswers
+from tritonproof.consistency.served import AnswersBySample, ServedModel
+from tritonproof.errors import InputError
+from tritonproof.measure.job import LoadData
+from tritonproof.serve.server import Server
+from tritonproof.spec import Tensor
 
 TEXTS = np.array([[f"text {n}".encode()] for n in range(8)], object)
 LIMITS = AnswerLimits(0.01, 0.01, 1.0)

@@ -7,12 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.compare_answers import Answer, AnswerLimits
-from fixtures.consistency import repeat_checks, served
-from fixtures.consistency.served import ServedModel, lone_answers
-from fixtures.measure.job import LoadData
-from fixtures.spec import Arrays, Tensor
-from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import (
     IDS,
     LIMITS,
@@ -24,6 +18,12 @@ from tests.consistency.stand_in import (
     served_model,
     sound,
 )
+from tritonproof.accuracy.compare_answers import Answer, AnswerLimits
+from tritonproof.consistency import repeat_checks, served
+from tritonproof.consistency.served import ServedModel, lone_answers
+from tritonproof.measure.job import LoadData
+from tritonproof.record.schema import AnswerGate
+from tritonproof.spec import Arrays, Tensor
 
 Gate = Callable[..., tuple[AnswerGate, Server]]
 GATES = ("repeated", "reloaded", "in_flight", "batches")

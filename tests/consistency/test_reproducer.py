@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.compare_answers import Answer, AnswerLimits, Mismatch, compare, expect
-from fixtures.consistency import recorded
-from fixtures.run.proving import reproduce
-from fixtures.spec import Tensor
 from tests import examples, toy
+from tritonproof.accuracy.compare_answers import Answer, AnswerLimits, Mismatch, compare, expect
+from tritonproof.consistency import recorded
+from tritonproof.run.proving import reproduce
+from tritonproof.spec import Tensor
 
 ROWS = {
     "IN": np.arange(8, dtype=np.float32).reshape(2, 4),

@@ -11,15 +11,15 @@ import grpc
 import numpy as np
 import pytest
 
-from fixtures.accuracy.compare_answers import MIN_NOISE, Answer, AnswerComparison, AnswerLimits
-from fixtures.consistency import declared, served
-from fixtures.consistency.served import compare_to_lone, lone_answers, with_same_answers
-from fixtures.spec import Arrays
-from reports.record.schema import SameAnswers
 from tests import examples
 from tests.consistency.answering_servers import ROWS as SENT
 from tests.consistency.answering_servers import careful, right, served_by
 from tests.consistency.stand_in import CLASSES, FAULTS, WIDE, Fault
+from tritonproof.accuracy.compare_answers import MIN_NOISE, Answer, AnswerComparison, AnswerLimits
+from tritonproof.consistency import declared, served
+from tritonproof.consistency.served import compare_to_lone, lone_answers, with_same_answers
+from tritonproof.record.schema import SameAnswers
+from tritonproof.spec import Arrays
 
 
 @pytest.mark.parametrize(

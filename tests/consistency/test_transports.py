@@ -7,7 +7,6 @@ import grpc
 import numpy as np
 import pytest
 
-from fixtures.consistency import transports
 from tests.consistency.answering_servers import (
     ALONE,
     IN_MEMORY,
@@ -18,6 +17,7 @@ from tests.consistency.answering_servers import (
     web_server,
     with_memory,
 )
+from tritonproof.consistency import transports
 
 
 @pytest.mark.parametrize("factor", [2.0, 2.5])

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from reports.text.publishable import publishable
 from tests.corpus import planted, verdicts
 from tests.corpus.planted import CONTROLS, FAULTS, UNDER_LOAD, Planted
 from tests.corpus.verdicts import Found
+from tritonproof.reports.text.publishable import publishable
 
 pytestmark = pytest.mark.campaign
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from reports.record import files
-from reports.record.files import RecordError
-from reports.record.schema import Record
 from tests.helpers import JunitTest, junit
 from tests.whole_runs.suite import suite
+from tritonproof.record import files
+from tritonproof.record.files import RecordError
+from tritonproof.record.schema import Record
 
 ACCURACY, INFRASTRUCTURE = "accuracy", "infrastructure"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.data import ljspeech, spectrogram
-from fixtures.data import symbols as alphabet
-from fixtures.errors import InputError
-from fixtures.models import fastpitch
+from tritonproof.data import ljspeech, spectrogram
+from tritonproof.data import symbols as alphabet
+from tritonproof.errors import InputError
+from tritonproof.models import fastpitch
 
 
 # The output of NVIDIA's text_to_sequence with english_cleaners, from the original code of 2020-06.

@@ -16,14 +16,14 @@ import pytest
 import yaml
 
 from ci import prove
-from fixtures import new
-from reports.record import files
-from reports.run import STATUS
+from fixtures.summary import STATUS
 from tests import examples
 from tests.docs.test_docs import environments
 from tests.helpers import Collect, git, help_text, project_file, records_in
 from tests.serve.programs import script
 from tests.user_models.written_files import write
+from tritonproof import new
+from tritonproof.record import files
 
 ROOT = Path(__file__).parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -308,8 +308,8 @@ def test_merge_job_joins_records_of_all_jobs(jobs: int, tmp_path: Path) -> None:
         record = examples.record(case=examples.CaseKey("a40", "resnet50", mnemonic, None, "fp16"))
         results = folder if jobs == 1 else folder / f"a40-{number + 1}of{jobs}"
         files.write(record, files.path_of(record.case, results))
-    (tmp_path / "reports").symlink_to(ROOT / "reports")
+    (tmp_path / "tritonproof").symlink_to(ROOT / "tritonproof")
 
-    line = command.replace("tox run -e report --", f"{shlex.quote(sys.executable)} -m reports", 1)
+    line = command.replace("tox run -e report --", f"{shlex.quote(sys.executable)} -m tritonproof report", 1)
     subprocess.run(line, shell=True, cwd=tmp_path, check=True)
     assert len(records_in(tmp_path / "merged")) == jobs

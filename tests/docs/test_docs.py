@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from fixtures.formats import variant_name, variants_on
-from fixtures.spec import Device
-from reports.record.schema import MARKS
 from tests.helpers import help_text
+from tritonproof.formats import variant_name, variants_on
+from tritonproof.record.schema import MARKS
+from tritonproof.spec import Device
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.frameworks import tensorrt
-from fixtures.host import machine
-from fixtures.host.targets import TARGETS
-from fixtures.serve import server_spec
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, admitted, requirements, runs_on
 from tests.helpers import project_file
+from tritonproof.frameworks import tensorrt
+from tritonproof.host import machine
+from tritonproof.host.targets import TARGETS
+from tritonproof.serve import server_spec
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "gpus.md").read_text()

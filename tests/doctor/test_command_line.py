@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fixtures.doctor import Finding, ok, problem, warning
-from fixtures.doctor import __main__ as doctor
-from fixtures.host.process import ProgramError
 from tests.helpers import ROOT
+from tritonproof.doctor import Finding, ok, problem, warning
+from tritonproof.doctor import __main__ as doctor
+from tritonproof.host.process import ProgramError
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ sys.path[:0] = sys.argv[1:3]
 del sys.argv[1:3]
 import msgspec, msgspec.json
 del sys.path[1]
-from fixtures.doctor.__main__ import main
+from tritonproof.doctor.__main__ import main
 sys.exit(main())
 """
 

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from fixtures.doctor import gpu
-from fixtures.formats import all_formats
-from fixtures.frameworks import tensorrt
-from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.serve.server_spec import ServerSpec
 from tests.doctor.conftest import Docker
 from tests.host.fake_nvml import Nvml
+from tritonproof.doctor import gpu
+from tritonproof.formats import all_formats
+from tritonproof.frameworks import tensorrt
+from tritonproof.frameworks.tensorrt import TensorRT
+from tritonproof.serve.server_spec import ServerSpec
 
 CUDA_13 = {
-    "fixtures.host.nvml.cuda_of_driver": 13,
-    "fixtures.frameworks.cuda_libraries.cuda_of_torch": "13.0",
-    "fixtures.frameworks.cuda_libraries.cuda_of_onnx_runtime": 13,
-    "fixtures.frameworks.cuda_libraries.tensorrt_of_onnx_runtime": 10,
-    "fixtures.frameworks.tensorrt.installed": TensorRT("tensorrt-cu13", "10.16.1.11"),
+    "tritonproof.host.nvml.cuda_of_driver": 13,
+    "tritonproof.frameworks.cuda_libraries.cuda_of_torch": "13.0",
+    "tritonproof.frameworks.cuda_libraries.cuda_of_onnx_runtime": 13,
+    "tritonproof.frameworks.cuda_libraries.tensorrt_of_onnx_runtime": 10,
+    "tritonproof.frameworks.tensorrt.installed": TensorRT("tensorrt-cu13", "10.16.1.11"),
 }
 """What these functions return where all packages are for CUDA 13."""
 DRIVER, TORCH, ONNX_RUNTIME, _LINKED, TENSORRT = CUDA_13
@@ -68,7 +68,7 @@ EMBEDDED = ServerSpec("embedded")
 def every_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every format has all that an environment can provide."""
     formats = [dataclasses.replace(format_, missing=lambda *_: None) for format_ in all_formats()]
-    monkeypatch.setattr("fixtures.formats.all_formats", lambda: formats)
+    monkeypatch.setattr("tritonproof.formats.all_formats", lambda: formats)
 
 
 def test_skipped_formats_name_missing_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from fixtures.doctor import Finding, machine
-from fixtures.host import machine as host
-from fixtures.host.machine import free_memory_gib
+from tritonproof.doctor import Finding, machine
+from tritonproof.host import machine as host
+from tritonproof.host.machine import free_memory_gib
 
 GIB = 2**30
 

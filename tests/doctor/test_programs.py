@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from fixtures.doctor import programs
-from fixtures.doctor.__main__ import run_check
-from fixtures.errors import InputError
-from fixtures.host import locks
-from fixtures.serve import command, wheels
-from fixtures.serve.launch import ServerSpec
 from tests.doctor.conftest import Docker
 from tests.helpers import project_file
 from tests.host.fake_nvml import Nvml
 from tests.serve.programs import script
+from tritonproof.doctor import programs
+from tritonproof.doctor.__main__ import run_check
+from tritonproof.errors import InputError
+from tritonproof.host import locks
+from tritonproof.serve import command, wheels
+from tritonproof.serve.launch import ServerSpec
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,16 @@ import pytest
 import torch
 from msgspec import structs
 
-from fixtures.build.repository import BuiltModel
-from fixtures.cases import cases_of
-from fixtures.efficiency import in_process as process_module
-from fixtures.efficiency import in_process_worker, interleaved, peak
-from fixtures.efficiency.in_process import in_process
-from fixtures.errors import ProofError
-from fixtures.frameworks.pytorch import tf32_products
-from fixtures.host import machine, scratch
-from fixtures.host.targets import CPU
 from tests.conftest import DEPLOYMENT, SLEEPING, MakeBuild
+from tritonproof.build.repository import BuiltModel
+from tritonproof.cases import cases_of
+from tritonproof.efficiency import in_process as process_module
+from tritonproof.efficiency import in_process_worker, interleaved, peak
+from tritonproof.efficiency.in_process import in_process
+from tritonproof.errors import ProofError
+from tritonproof.frameworks.pytorch import tf32_products
+from tritonproof.host import machine, scratch
+from tritonproof.host.targets import CPU
 
 SAMPLE = np.array([[1, 2, 3, 4]], np.float32)
 

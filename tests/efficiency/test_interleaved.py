@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.cases import cases_of, reference_of
-from fixtures.efficiency import interleaved
-from fixtures.efficiency.interleaved import (
+from tests import examples, toy
+from tests.conftest import DEPLOYMENT
+from tritonproof.cases import cases_of, reference_of
+from tritonproof.efficiency import interleaved
+from tritonproof.efficiency.interleaved import (
     Turns,
     batch_in_process,
     best_points,
@@ -19,15 +21,13 @@ from fixtures.efficiency.interleaved import (
     reference_load,
     take_turns,
 )
-from fixtures.errors import NotAvailableError
-from fixtures.host.targets import EVERY_TARGET
-from fixtures.measure.job import GeneratorRun, Job
-from fixtures.measure.stopping import MeasuringPlan
-from fixtures.spec import LoadPoint
-from reports.record.schema import Estimate, Load, best_of
-from reports.text.publishable import publishable
-from tests import examples, toy
-from tests.conftest import DEPLOYMENT
+from tritonproof.errors import NotAvailableError
+from tritonproof.host.targets import EVERY_TARGET
+from tritonproof.measure.job import GeneratorRun, Job
+from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.record.schema import Estimate, Load, best_of
+from tritonproof.reports.text.publishable import publishable
+from tritonproof.spec import LoadPoint
 
 QUICK = MeasuringPlan(budget_s=0.1)
 RECORD = examples.record()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.frameworks import flops
-from fixtures.models import all_models
-from fixtures.spec import Tensor
+from tritonproof.frameworks import flops
+from tritonproof.models import all_models
+from tritonproof.spec import Tensor
 
 
 class Attention(torch.nn.Module):

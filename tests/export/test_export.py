@@ -1,10 +1,10 @@
 """The figures of a result by name, for other services. tests/golden holds whole exports."""
 
-from fixtures.spec import LoadPoint
-from reports.export import bencher
-from reports.record.files import flat
-from reports.record.schema import Estimate
 from tests import examples
+from tritonproof.record.files import flat
+from tritonproof.record.schema import Estimate
+from tritonproof.reports.export import bencher
+from tritonproof.spec import LoadPoint
 
 ERROR = examples.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import psutil
 
-from reports.record import files
-from reports.record.schema import Record
 from tests.helpers import ROOT, Household, command_line, wait_until
 from tests.whole_runs.suite import command
+from tritonproof.record import files
+from tritonproof.record.schema import Record
 
 HANG_S = 240.0
 """Bounds a hang: the awaited events take seconds, a minute on a machine where another run measures."""

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.host import guard
-from reports.run import STATUS
+from fixtures.summary import STATUS
 from tests import classifier, own_machine
 from tests.faults.place import Place, files_in_checkout
 from tests.helpers import ROOT, Household
 from tests.user_models.repositories import code, config, write_model
+from tritonproof.host import guard
 
 pytestmark = pytest.mark.campaign
 PASSED, ENDED, INFRASTRUCTURE = 0, 2, STATUS["infrastructure"]

@@ -46,7 +46,7 @@ def command(folder: Path) -> list[str]:
     """The command of a run of two tests, the second of which waits for a signal."""
     (folder / "test_it.py").write_text(TESTS)
     options = ("--noconftest", "-c", os.devnull, "--rootdir", ".", "--junit-xml", "junit.xml")
-    return pytest_command("-v", *options, "-p", "fixtures.plugin.interrupts", "test_it.py")
+    return pytest_command("-v", *options, "-p", "fixtures.interrupts", "test_it.py")
 
 
 def start(words: list[str], household: Household, folder: Path) -> "subprocess.Popen[bytes]":

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from fixtures.plugin.selection import parameters_of
-from fixtures.plugin.steps import step_of
-from fixtures.run import record_file
-from reports.record import files
-from reports.record.schema import Origin, Record, Start
+from fixtures.selection import parameters_of
+from fixtures.steps import step_of
 from tests.examples import accuracy, load, record
+from tritonproof.record import files
+from tritonproof.record.schema import Origin, Record, Start
+from tritonproof.run import record_file
 
 SLEEP_S, DIES_IN = "STAND_IN_SLEEP_S", "STAND_IN_DIES_IN"
 FAILS_IN, TRACE = "STAND_IN_FAILS_IN", "STAND_IN_TRACE"

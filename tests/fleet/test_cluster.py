@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.errors import InputError, SetupError
-from fixtures.fleet import cluster
-from fixtures.fleet.cluster import Node, kinds_text, nodes_for, nodes_from, targets_of, why_no_node
-from fixtures.host.targets import CPU, OTHER_GPU, TARGETS
-from fixtures.spec import Target
 from tests.helpers import Collect
+from tritonproof.errors import InputError, SetupError
+from tritonproof.fleet import cluster
+from tritonproof.fleet.cluster import Node, kinds_text, nodes_for, nodes_from, targets_of, why_no_node
+from tritonproof.host.targets import CPU, OTHER_GPU, TARGETS
+from tritonproof.spec import Target
 
 TARGET = {target.name: target for target in TARGETS}
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from fixtures.cases import cases_of
-from fixtures.host.targets import CPU
-from fixtures.plugin.fleet import records_of, report_from
-from fixtures.run import record_file
-from reports.record import files
-from reports.record.schema import Start
+from fixtures.fleet import records_of, report_from
 from tests.examples import load, record
+from tritonproof.cases import cases_of
+from tritonproof.host.targets import CPU
+from tritonproof.record import files
+from tritonproof.record.schema import Start
+from tritonproof.run import record_file
 
 
 @pytest.mark.parametrize(

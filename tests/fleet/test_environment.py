@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import SetupError
-from fixtures.fleet import environment
 from tests.helpers import ROOT, git
+from tritonproof.errors import SetupError
+from tritonproof.fleet import environment
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A checkout with a committed, a changed, a new, a removed and an ignored file."""
     folder = tmp_path / "root"
-    (folder / "fixtures").mkdir(parents=True)
+    (folder / "tritonproof").mkdir(parents=True)
     for name in ("committed", "changed", "removed"):
         (folder / name).write_text(name)
-    (folder / "fixtures" / "code.py").write_text("VALUE = 7\n")
+    (folder / "tritonproof" / "code.py").write_text("VALUE = 7\n")
     (folder / ".gitignore").write_text("ignored\n")
     git(folder, "init")
     git(folder, "add", ".")
@@ -34,7 +34,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_node_gets_current_files_without_ignored_ones(root: Path, tmp_path: Path) -> None:
     packed = environment.pack(root)
-    (root / "fixtures" / "code.py").touch()
+    (root / "tritonproof" / "code.py").touch()
     environment.unpack(packed, tmp_path / "node")
 
     assert environment.pack(root) == packed, "the same files give the same bytes"
@@ -44,7 +44,7 @@ def test_node_gets_current_files_without_ignored_ones(root: Path, tmp_path: Path
         "committed": "committed",
         "changed": "anew",
         "new": "new",
-        "fixtures/code.py": "VALUE = 7\n",
+        "tritonproof/code.py": "VALUE = 7\n",
     }
 
 
@@ -57,12 +57,12 @@ def test_bare_process_can_import_shipped_code(root: Path, tmp_path: Path) -> Non
     code = environment.pack(root, code_alone=True)
     call = (
         f"import sys; sys.path[:0] = [{str(ROOT)!r}]\n"
-        "from fixtures.fleet import environment\n"
+        "from tritonproof.fleet import environment\n"
         "sys.path[:1] = []\n"
-        "for name in [name for name in sys.modules if name.split('.')[0] == 'fixtures']: del sys.modules[name]\n"
+        "for name in [name for name in sys.modules if name.split('.')[0] == 'tritonproof']: del sys.modules[name]\n"
         f"environment.import_hook({code!r})()\n"
-        "import fixtures.code\n"
-        "print(fixtures.code.VALUE, fixtures.code.__file__)"
+        "import tritonproof.code\n"
+        "print(tritonproof.code.VALUE, tritonproof.code.__file__)"
     )
     variables = {"TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache")}
 

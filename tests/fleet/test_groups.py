@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from fixtures.fleet.groups import Group, groups_of, split
-from fixtures.plugin.selection import as_grouped
+from fixtures.selection import as_grouped
 from tests.helpers import Collect
+from tritonproof.fleet.groups import Group, groups_of, split
 
 
 def test_groups_are_models_with_largest_first(collect: Collect) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.fleet import environment
-from fixtures.fleet.node_work import Mailbox, NodeReport, Order, run_tests
 from tests.helpers import git
+from tritonproof.fleet import environment
+from tritonproof.fleet.node_work import Mailbox, NodeReport, Order, run_tests
 
 Run = Callable[..., tuple[str, list[NodeReport]]]
 

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.build import runtimes
-from fixtures.frameworks.pytorch import run
-from fixtures.host.targets import CPU
-from fixtures.models import all_models
-from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model, Samples, Split, Tensor
 from tests.frameworks.gpu_packages import unpack_from_pypi
+from tritonproof.build import runtimes
+from tritonproof.frameworks.pytorch import run
+from tritonproof.host.targets import CPU
+from tritonproof.models import all_models
+from tritonproof.spec import Arrays, Case, ConversionJob, Deployment, Format, Model, Samples, Split, Tensor
 
 RTX_VERSION = "1.7.1.116"
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from torch import nn
 
-from fixtures.build import runtimes
-from fixtures.errors import ProofError
-from fixtures.formats import all_formats, onnx
-from fixtures.frameworks import pytorch, tensorrt
-from fixtures.host import machine
-from fixtures.host.machine import gpu_names
-from fixtures.spec import Arrays, ConversionJob, Format, Model
 from tests.formats.conftest import Small, converted_by, job_of, samples_of
+from tritonproof.build import runtimes
+from tritonproof.errors import ProofError
+from tritonproof.formats import all_formats, onnx
+from tritonproof.frameworks import pytorch, tensorrt
+from tritonproof.host import machine
+from tritonproof.host.machine import gpu_names
+from tritonproof.spec import Arrays, ConversionJob, Format, Model
 
 FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
 CPU_FORMATS = [

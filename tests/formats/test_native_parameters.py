@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.build.configuration import model_config
-from fixtures.formats import all_formats
-from fixtures.host.targets import CPU, recognise
-from fixtures.models import all_models
-from fixtures.spec import Case, Format, Model
 from tests.build.conversions import DEPLOYMENT
+from tritonproof.build.configuration import model_config
+from tritonproof.formats import all_formats
+from tritonproof.host.targets import CPU, recognise
+from tritonproof.models import all_models
+from tritonproof.spec import Case, Format, Model
 
 RELEASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("backend_parameters.json").read_text())
 """The parameters that a file of a backend's repository reads in a range of releases, and those that end the

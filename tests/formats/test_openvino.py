@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.build.configuration import model_config
-from fixtures.build.runtimes import open_in_process
-from fixtures.cases import matrix_of
-from fixtures.formats.onnx import OPENVINO
-from fixtures.host import machine
-from fixtures.host.targets import CPU
-from fixtures.spec import Case, Model
-from fixtures.user_models.onnx_file import NetworkOptions, model_of
 from tests.formats.conftest import job_of
 from tests.user_models import networks
+from tritonproof.build.configuration import model_config
+from tritonproof.build.runtimes import open_in_process
+from tritonproof.cases import matrix_of
+from tritonproof.formats.onnx import OPENVINO
+from tritonproof.host import machine
+from tritonproof.host.targets import CPU
+from tritonproof.spec import Case, Model
+from tritonproof.user_models.onnx_file import NetworkOptions, model_of
 
 
 def convert(model: Model, path: Path) -> Case:

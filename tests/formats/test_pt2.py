@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.build import runtimes
-from fixtures.errors import NotAvailableError, ProofError
-from fixtures.formats import pt2
-from fixtures.frameworks.pytorch import run
-from fixtures.models import all_models
-from fixtures.spec import Arrays, Model
 from tests.formats.conftest import Small, job_of, samples_of
+from tritonproof.build import runtimes
+from tritonproof.errors import NotAvailableError, ProofError
+from tritonproof.formats import pt2
+from tritonproof.frameworks.pytorch import run
+from tritonproof.models import all_models
+from tritonproof.spec import Arrays, Model
 
 MAX_BATCH = 6
 SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf32": "1", "tensors": "numpy"}

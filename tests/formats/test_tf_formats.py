@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.build import runtimes
-from fixtures.errors import ProofError
-from fixtures.formats import onnx, tf
-from fixtures.formats.tf import TRT
-from fixtures.frameworks import tensorflow
-from fixtures.host import machine
-from fixtures.models import resnet50_tf
-from fixtures.spec import Arrays, ConversionJob, Format, Model, Tensor
 from tests.formats import conftest
 from tests.formats.conftest import converted_by, job_of
+from tritonproof.build import runtimes
+from tritonproof.errors import ProofError
+from tritonproof.formats import onnx, tf
+from tritonproof.formats.tf import TRT
+from tritonproof.frameworks import tensorflow
+from tritonproof.host import machine
+from tritonproof.models import resnet50_tf
+from tritonproof.spec import Arrays, ConversionJob, Format, Model, Tensor
 
 SETTINGS = {
     "device": "cpu",
@@ -141,7 +141,7 @@ torch.backends.nnpack.set_flags(False)
 torch.nn.functional.conv2d(torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3))
 """
 TENSORFLOW = """
-from fixtures.frameworks.tensorflow import import_tensorflow
+from tritonproof.frameworks.tensorflow import import_tensorflow
 tf = import_tensorflow()
 tf.function(tf.nn.conv2d)(tf.ones((1, 8, 8, 3)), tf.ones((3, 3, 3, 4)), 1, "SAME")
 """

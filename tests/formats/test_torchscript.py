@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.formats import all_formats
-from fixtures.frameworks import pytorch
-from fixtures.models import all_models
-from fixtures.spec import ConversionJob, Format, Model
 from tests.formats.conftest import Small, job_of
+from tritonproof.formats import all_formats
+from tritonproof.frameworks import pytorch
+from tritonproof.models import all_models
+from tritonproof.spec import ConversionJob, Format, Model
 
 FORMATS = [format_ for format_ in all_formats() if format_.mnemonic in ("ts-trace", "ts-script")]
 TRACE = next(format_ for format_ in FORMATS if format_.mnemonic == "ts-trace")

@@ -12,14 +12,14 @@ import numpy as np
 import onnx
 import pytest
 
-from fixtures.errors import ProofError
-from fixtures.formats import onnx as format_onnx
-from fixtures.formats import trt
-from fixtures.models import all_models
-from fixtures.spec import ConversionJob, Model
 from tests.formats import tensorrt_bindings
 from tests.formats.conftest import job_of
 from tests.formats.tensorrt_bindings import LISTED, MODULE, VERSIONS, Player
+from tritonproof.errors import ProofError
+from tritonproof.formats import onnx as format_onnx
+from tritonproof.formats import trt
+from tritonproof.models import all_models
+from tritonproof.spec import ConversionJob, Model
 
 
 @pytest.mark.contract

@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from fixtures.errors import InputError
-from fixtures.frameworks.pytorch import read_checkpoint
-from fixtures.models import all_models
-from fixtures.spec import Model
+from tritonproof.errors import InputError
+from tritonproof.frameworks.pytorch import read_checkpoint
+from tritonproof.models import all_models
+from tritonproof.spec import Model
 
 WEIGHTS = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2)}
 

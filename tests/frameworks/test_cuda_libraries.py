@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from fixtures.frameworks import cuda_libraries
-from fixtures.frameworks.cuda_libraries import gpu_environment
-from fixtures.host.targets import TARGETS
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, TABLE, admitted, requirements, runs_on, wheel_from_pypi
+from tritonproof.frameworks import cuda_libraries
+from tritonproof.frameworks.cuda_libraries import gpu_environment
+from tritonproof.host.targets import TARGETS
 
 
 def write_library(path: Path, needed: Iterable[str]) -> Path:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fixtures.frameworks import tensorrt
-from fixtures.host import machine
+from tritonproof.frameworks import tensorrt
+from tritonproof.host import machine
 
 A100, V100 = (8, 0), (7, 0)
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.formats import all_formats
-from fixtures.frameworks import pytorch
-from fixtures.frameworks.rounding import rounded_pytorch
-from fixtures.host.targets import recognise
-from fixtures.models import all_models
-from fixtures.spec import Arrays, Case
 from tests.toy import compare_conversion
+from tritonproof.formats import all_formats
+from tritonproof.frameworks import pytorch
+from tritonproof.frameworks.rounding import rounded_pytorch
+from tritonproof.host.targets import recognise
+from tritonproof.models import all_models
+from tritonproof.spec import Arrays, Case
 
 
 class Noting(torch.nn.Module):

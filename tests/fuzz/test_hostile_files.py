@@ -25,21 +25,21 @@ from msgspec import structs
 from PIL import Image
 from safetensors.torch import save_file
 
-from fixtures.errors import ProofError
-from fixtures.frameworks import pytorch
-from fixtures.frameworks.pytorch import check_weights
-from fixtures.spec import Tensor
-from fixtures.user_models import repository, repository_model
-from fixtures.user_models.samples import read_samples, sized_inputs
-from reports.record import files
-from reports.record.files import RecordError
-from reports.tables.case import case_section
-from reports.tables.summary import machine_blocks, summary
-from reports.text.publishable import publishable
 from tests import examples
 from tests.helpers import as_markdown
 from tests.record.test_record import complete
 from tests.user_models.repositories import config
+from tritonproof.errors import ProofError
+from tritonproof.frameworks import pytorch
+from tritonproof.frameworks.pytorch import check_weights
+from tritonproof.record import files
+from tritonproof.record.files import RecordError
+from tritonproof.reports.tables.case import case_section
+from tritonproof.reports.tables.summary import machine_blocks, summary
+from tritonproof.reports.text.publishable import publishable
+from tritonproof.spec import Tensor
+from tritonproof.user_models import repository, repository_model
+from tritonproof.user_models.samples import read_samples, sized_inputs
 
 # --- damage ------------------------------------------------------------------------------------------------
 

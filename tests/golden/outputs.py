@@ -13,10 +13,12 @@ from unittest import mock
 import pytest
 from msgspec import structs
 
-from reports import run
-from reports.__main__ import main
-from reports.record import files
-from reports.record.schema import (
+from fixtures import summary
+from tests import examples
+from tests.helpers import PRINTING
+from tests.text.every_output import Reporter
+from tritonproof.record import files
+from tritonproof.record.schema import (
     BaselineComparison,
     CaseKey,
     Conversation,
@@ -29,9 +31,7 @@ from reports.record.schema import (
     ServedSide,
     VerifiedAnswers,
 )
-from tests import examples
-from tests.helpers import PRINTING
-from tests.text.every_output import Reporter
+from tritonproof.reports.__main__ import main
 
 FOLDER = Path(__file__).parent
 _RESULTS = FOLDER.parents[1] / "reports"
@@ -137,7 +137,7 @@ def _summary(results: Path, columns: str) -> str:
     records = [str(path.relative_to(results)) for path in sorted(results.glob("*/*.json"))]
     reporter = Reporter(results, *records, isatty=True)
     with mock.patch.dict(os.environ, {"COLUMNS": columns}):
-        run.show_summary(reporter, *run.written_records(reporter))
+        summary.show_summary(reporter, *summary.written_records(reporter))
     return "\n".join(line for line in reporter.lines if not line.startswith("records: ")) + "\n"
 
 

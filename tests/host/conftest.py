@@ -17,7 +17,7 @@ Beside = Callable[..., "subprocess.Popen[str]"]
 HOLDER = """\
 import sys
 from pathlib import Path
-from fixtures.host import locks
+from tritonproof.host import locks
 with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=sys.argv[2] == "exclusive"):
     print("held", flush=True)
     sys.stdin.read()

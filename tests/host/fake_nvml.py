@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.host import machine, nvml
-from fixtures.host.activity import GpuTime, GpuWatch
-from fixtures.host.nvml import visible_gpus
+from tritonproof.host import machine, nvml
+from tritonproof.host.activity import GpuTime, GpuWatch
+from tritonproof.host.nvml import visible_gpus
 
 S = 10**9
 

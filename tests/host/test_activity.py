@@ -11,13 +11,13 @@ from pathlib import Path
 import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
 
-from fixtures.host import activity, machine
-from fixtures.host.activity import GpuTime
-from fixtures.host.nvml import GpuHandle, gpu_handles, visible_gpus
-from fixtures.measure import measurement
-from fixtures.serve.server import Server
 from tests.helpers import wait_until
 from tests.host.fake_nvml import Clock, Nvml, S, between, watched
+from tritonproof.host import activity, machine
+from tritonproof.host.activity import GpuTime
+from tritonproof.host.nvml import GpuHandle, gpu_handles, visible_gpus
+from tritonproof.measure import measurement
+from tritonproof.serve.server import Server
 
 
 def test_cpu_clock_attributes_busy_time(monkeypatch: pytest.MonkeyPatch) -> None:

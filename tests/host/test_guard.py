@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.host import guard
-from fixtures.host.process import guarded
 from tests.helpers import ENDED_S, ROOT, Household, command_line, end, start_caller, theirs, wait_until
+from tritonproof.host import guard
+from tritonproof.host.process import guarded
 
 SHM = Path("/dev/shm")
 
@@ -53,7 +53,7 @@ time.sleep(600)
 CALLER = """
 import os, pathlib, sys, time
 sys.path.insert(0, {root!r})
-from fixtures.host.process import guarded
+from tritonproof.host.process import guarded
 with open({output!r}, "wb") as output:
     with guarded({command!r}, environment=os.environ, output=output, grace_s=0.2) as process:
         while b"up" not in pathlib.Path({output!r}).read_bytes():

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.host import locks
 from tests.host.conftest import Beside
+from tritonproof.host import locks
 
 Other = Callable[[str], "subprocess.Popen[str]"]
 
@@ -35,7 +35,7 @@ def is_free(place: Path, *, exclusive: bool) -> bool:
 def is_free_for_others(place: Path, beside: Beside) -> bool:
     """Whether another process can share the machine now."""
     code = """
-import sys; from pathlib import Path; from fixtures.host import locks
+import sys; from pathlib import Path; from tritonproof.host import locks
 with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, on_wait=lambda _: sys.exit()):
     print("free")
 """

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.host import machine
-from fixtures.host.machine import commit_of, tf32_environment, uses_tf32
-from fixtures.host.process import minimal_environment
-from fixtures.plugin import recorder
+from fixtures import recorder
 from tests.helpers import git
 from tests.host.fake_nvml import Nvml
+from tritonproof.host import machine
+from tritonproof.host.machine import commit_of, tf32_environment, uses_tf32
+from tritonproof.host.process import minimal_environment
 
 
 @pytest.mark.parametrize(

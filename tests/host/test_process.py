@@ -10,10 +10,13 @@ import numpy as np
 import psutil
 import pytest
 
-from fixtures import NO_TELEMETRY
-from fixtures.efficiency.in_process import in_process
-from fixtures.errors import ProofError
-from fixtures.host.process import (
+from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
+from tests.helpers import ENDED_S, ROOT, Household
+from tests.serve.programs import script
+from tritonproof.efficiency.in_process import in_process
+from tritonproof.errors import ProofError
+from tritonproof.frameworks import NO_TELEMETRY
+from tritonproof.host.process import (
     CHECKOUT_VARIABLES,
     DOCKER_VARIABLES,
     EXTRA_VARIABLES,
@@ -21,13 +24,10 @@ from fixtures.host.process import (
     minimal_environment,
     run,
 )
-from fixtures.measure import perf_analyzer
-from fixtures.serve.launch import serve
-from fixtures.serve.server import Server
-from fixtures.serve.server_spec import IMAGE, ServerSpec
-from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
-from tests.helpers import ENDED_S, ROOT, Household
-from tests.serve.programs import script
+from tritonproof.measure import perf_analyzer
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import IMAGE, ServerSpec
 
 SECRETS = {
     name: f"the secret {name}"
@@ -125,7 +125,7 @@ def test_onnx_runtime_leaves_no_telemetry_files(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     inherited = {name: value for name, value in os.environ.items() if name not in (*NO_TELEMETRY, "CI")}
     environment = inherited | {"TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
-    command = [sys.executable, "-c", "import fixtures, onnxruntime"]
+    command = [sys.executable, "-c", "import tritonproof.frameworks, onnxruntime"]
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
     assert list(tmp_path.iterdir()) == []
     assert NO_TELEMETRY.items() <= minimal_environment().items(), "nor do servers"

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.stages import temporary_arrays
-from fixtures.errors import ProofError, SetupError
-from fixtures.host import scratch
-from fixtures.measure.job import input_data
 from tests import toy
 from tests.helpers import theirs
 from tests.host.conftest import Beside
+from tritonproof.accuracy.stages import temporary_arrays
+from tritonproof.errors import ProofError, SetupError
+from tritonproof.host import scratch
+from tritonproof.measure.job import input_data
 
 HOLDING = """\
 import sys
-from fixtures.host.scratch import scratch_folder
+from tritonproof.host.scratch import scratch_folder
 with scratch_folder("test") as folder:
     (folder / "file").write_text("content")
     print(folder, flush=True)

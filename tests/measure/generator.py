@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from fixtures.serve.server import Server
+from tritonproof.serve.server import Server
 
 LATENCY_MS = 10
 

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fixtures.serve.connection import grpc_client
-from fixtures.serve.server import Server
-from fixtures.spec import Tensor
+from tritonproof.serve.connection import grpc_client
+from tritonproof.serve.server import Server
+from tritonproof.spec import Tensor
 
 INPUTS = (Tensor("VALUES", "FP32", (5,)), Tensor("COUNT", "INT64", (1,)))
 OUTPUTS = (Tensor("ANSWER", "FP32", (5,)), Tensor("TWICE", "INT64", (1,)))

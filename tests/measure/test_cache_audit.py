@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.build.configuration import model_config
-from fixtures.measure.job import Job, input_data
-from fixtures.measure.verifying import fresh_inputs, marks_of_cache, with_cache_audit
-from fixtures.serve import wheels
-from fixtures.serve.launch import serve
-from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerSpec
-from fixtures.spec import LoadPoint
-from reports.record.schema import Estimate
 from tests import examples as records
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
+from tritonproof.build.configuration import model_config
+from tritonproof.measure.job import Job, input_data
+from tritonproof.measure.verifying import fresh_inputs, marks_of_cache, with_cache_audit
+from tritonproof.record.schema import Estimate
+from tritonproof.serve import wheels
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.spec import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
 _COMPUTING = """

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.errors import ProofError
-from fixtures.measure import point_state, sweep
-from fixtures.measure.comparison import ComparisonPlan, compare_pairs, is_settled, with_p99, with_verdicts
-from fixtures.measure.job import Job
-from fixtures.measure.measurement import Measurement, outcomes
-from fixtures.measure.point_state import PointState, Side
-from fixtures.measure.stopping import MeasuringPlan
-from fixtures.spec import LoadPoint
-from reports.record.schema import Comparison, VerifiedAnswers
-from reports.record.sentences import speed_failures
 from tests import examples, toy
 from tests.toy import LoadGenerator
+from tritonproof.errors import ProofError
+from tritonproof.measure import point_state, sweep
+from tritonproof.measure.comparison import ComparisonPlan, compare_pairs, is_settled, with_p99, with_verdicts
+from tritonproof.measure.job import Job
+from tritonproof.measure.measurement import Measurement, outcomes
+from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.record.schema import Comparison, VerifiedAnswers
+from tritonproof.record.sentences import speed_failures
+from tritonproof.spec import LoadPoint
 
 OTHER = ComparisonPlan("HEAD~1", 0.03)
 

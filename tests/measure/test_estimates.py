@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import signal, stats
 
-from fixtures.measure import estimates
-from fixtures.measure.estimates import Steady, Timeline, steady_part
-from fixtures.measure.stopping import PASSES_TO_BELIEVE_AN_INTERVAL, MeasuringPlan
+from tritonproof.measure import estimates
+from tritonproof.measure.estimates import Steady, Timeline, steady_part
+from tritonproof.measure.stopping import PASSES_TO_BELIEVE_AN_INTERVAL, MeasuringPlan
 
 Service = Callable[[np.random.Generator], float]
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.accuracy.compare_answers import AnswerLimits, expect
-from fixtures.measure.job import ExpectedAnswers, Job, input_data
-from fixtures.measure.measurement import summed
-from fixtures.measure.verifying import ask_server, verify
-from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint
-from reports.record.schema import VerifiedAnswers
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
+from tritonproof.accuracy.compare_answers import AnswerLimits, expect
+from tritonproof.measure.job import ExpectedAnswers, Job, input_data
+from tritonproof.measure.measurement import summed
+from tritonproof.measure.verifying import ask_server, verify
+from tritonproof.record.schema import VerifiedAnswers
+from tritonproof.serve.server import Server
+from tritonproof.spec import LoadPoint
 
 SECONDS = 60.0
 """Longest search for a fault; on an idle machine each shows in the first seconds."""

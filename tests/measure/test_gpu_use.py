@@ -12,16 +12,16 @@ import pynvml as NVML  # noqa: N812 - not the fake
 import pytest
 from msgspec import structs
 
-from fixtures.host import activity
-from fixtures.host.activity import GpuTime
-from fixtures.measure import measurement, sweep
-from fixtures.measure.measurement import load_entry
-from fixtures.measure.point_state import PointState, Side
-from fixtures.measure.stopping import MeasuringPlan
-from fixtures.spec import LoadPoint
-from reports.record.schema import GpuUse
 from tests.host.fake_nvml import Clock, Nvml, between, watched
 from tests.measure import timed_server
+from tritonproof.host import activity
+from tritonproof.host.activity import GpuTime
+from tritonproof.measure import measurement, sweep
+from tritonproof.measure.measurement import load_entry
+from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.record.schema import GpuUse
+from tritonproof.spec import LoadPoint
 
 Stretch = Callable[..., GpuTime]
 

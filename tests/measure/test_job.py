@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.measure import perf_analyzer
-from fixtures.measure.job import MAX_BYTES, Job, LoadData, SharedMemory, input_data
-from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint, Samples, Tensor
 from tests import toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
+from tritonproof.measure import perf_analyzer
+from tritonproof.measure.job import MAX_BYTES, Job, LoadData, SharedMemory, input_data
+from tritonproof.serve.server import Server
+from tritonproof.spec import LoadPoint, Samples, Tensor
 
 NAME = f"W{os.getpid()}"
 ROWS = np.arange(9, dtype=np.float32)[:, None] * np.ones((1, 4), np.float32)

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.measure.stopping import MeasuringPlan
-from fixtures.spec import LoadPoint
-from reports.record.schema import Load
 from tests.measure import timed_server
 from tests.measure.timed_server import SHAPES, Timed, service_times_ms
+from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.record.schema import Load
+from tritonproof.spec import LoadPoint
 
 (SERVICE_MS,) = service_times_ms("fixed")
 ONLINE = LoadPoint("online", 1, 8)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.host.activity import CpuTime
-from fixtures.measure import measurement
-from fixtures.measure.estimates import Steady
-from reports.record.schema import COMPONENTS, CpuUse
 from tests import examples
+from tritonproof.host.activity import CpuTime
+from tritonproof.measure import measurement
+from tritonproof.measure.estimates import Steady
+from tritonproof.record.schema import COMPONENTS, CpuUse
 
 WELL = CpuUse(cores=4, load_generator=0.3, server=2.5, others=0.1, stolen=0.0)
 OUTSIDE = {"server_queue": 0.1, "server_compute_infer": 1.0, "network_server_send_recv": 3.0}

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.errors import ProofError
-from fixtures.measure import estimates, perf_analyzer
-from fixtures.measure.job import GeneratorRun, Job, input_data
-from fixtures.measure.stopping import window_for
-from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint, Model, Tensor
-from reports.record.schema import COMPONENTS
 from tests import toy
 from tests.measure.generator import LATENCY_MS, Generator, option, server_of
+from tritonproof.errors import ProofError
+from tritonproof.measure import estimates, perf_analyzer
+from tritonproof.measure.job import GeneratorRun, Job, input_data
+from tritonproof.measure.stopping import window_for
+from tritonproof.record.schema import COMPONENTS
+from tritonproof.serve.server import Server
+from tritonproof.spec import LoadPoint, Model, Tensor
 
 ONLINE = LoadPoint("online", 1, 4)
 WINDOW_S = 0.12

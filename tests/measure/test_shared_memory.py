@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.compare_answers import AnswerLimits, expect
-from fixtures.errors import ProofError
-from fixtures.host import machine, scratch
-from fixtures.measure import perf_analyzer, requests
-from fixtures.measure.job import ExpectedAnswers, Job, LoadData, SharedMemory, input_data
-from fixtures.measure.requests import CudaMemory
-from fixtures.measure.verifying import ask_once, ask_server, verify
-from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint, Tensor
-from reports.record.schema import VerifiedAnswers
 from tests import toy
 from tests.helpers import theirs
 from tests.measure.generator import Generator, server_of
 from tests.measure.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
+from tritonproof.accuracy.compare_answers import AnswerLimits, expect
+from tritonproof.errors import ProofError
+from tritonproof.host import machine, scratch
+from tritonproof.measure import perf_analyzer, requests
+from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, SharedMemory, input_data
+from tritonproof.measure.requests import CudaMemory
+from tritonproof.measure.verifying import ask_once, ask_server, verify
+from tritonproof.record.schema import VerifiedAnswers
+from tritonproof.serve.server import Server
+from tritonproof.spec import LoadPoint, Tensor
 
 MEMORY = Path("/dev/shm")
 POINTS = [LoadPoint("online", 1, 3), LoadPoint("offline", 4, 1)]

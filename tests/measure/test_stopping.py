@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fixtures.measure import point_state, stopping
-from fixtures.measure.comparison import ComparisonPlan
-from fixtures.measure.point_state import PointState, Side
-from fixtures.measure.stopping import MeasuringPlan
-from fixtures.spec import LoadPoint
 from tests import toy
+from tritonproof.measure import point_state, stopping
+from tritonproof.measure.comparison import ComparisonPlan
+from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.spec import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
 PATIENT = MeasuringPlan(budget_s=1000)

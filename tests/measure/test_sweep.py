@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.errors import ProofError
-from fixtures.host.activity import CpuTime
-from fixtures.measure import estimates, stopping, sweep
-from fixtures.measure.job import Job
-from fixtures.measure.measurement import Measurement, Outcome, components, outcomes
-from fixtures.measure.point_state import PointState, Side
-from fixtures.measure.stopping import MeasuringPlan
-from fixtures.spec import LoadPoint
-from reports.record import schema
-from reports.record.schema import Load
 from tests import examples, toy
 from tests.toy import LATENCY_MS, LoadGenerator
+from tritonproof.errors import ProofError
+from tritonproof.host.activity import CpuTime
+from tritonproof.measure import estimates, stopping, sweep
+from tritonproof.measure.job import Job
+from tritonproof.measure.measurement import Measurement, Outcome, components, outcomes
+from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.record import schema
+from tritonproof.record.schema import Load
+from tritonproof.spec import LoadPoint
 
 ONLINE = LoadPoint("online", 1, 4)
 POINTS = tuple(LoadPoint("offline", batch, 1) for batch in (1, 2, 4))

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.errors import NotAvailableError
-from fixtures.host.scratch import MEMORY
-from fixtures.measure.usage import ComposingTimes, read_usage, watch
-from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint
 from tests.host.fake_nvml import Nvml
+from tritonproof.errors import NotAvailableError
+from tritonproof.host.scratch import MEMORY
+from tritonproof.measure.usage import ComposingTimes, read_usage, watch
+from tritonproof.serve.server import Server
+from tritonproof.spec import LoadPoint
 
 MIB = 2**20
 SERVER = "tritonproof-unused"

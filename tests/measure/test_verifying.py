@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.compare_answers import Answer, AnswerLimits, expect
-from fixtures.measure.job import ExpectedAnswers
-from fixtures.measure.measurement import summed
-from fixtures.measure.verifying import verify, verifying
-from fixtures.spec import LoadPoint
 from tests import toy
+from tritonproof.accuracy.compare_answers import Answer, AnswerLimits, expect
+from tritonproof.measure.job import ExpectedAnswers
+from tritonproof.measure.measurement import summed
+from tritonproof.measure.verifying import verify, verifying
+from tritonproof.spec import LoadPoint
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
 LIMITS = AnswerLimits(0.01, 0.02, 0.9)

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from reports.merge import merge
-from reports.record import disk, files
-from reports.record.files import RecordError
-from reports.record.schema import CaseKey, Record
 from tests import examples
 from tests.helpers import closed
+from tritonproof.record import disk, files
+from tritonproof.record.files import RecordError
+from tritonproof.record.schema import CaseKey, Record
+from tritonproof.reports.merge import merge
 
 CASE = "a40-resnet50-onnx-trt-fp16"
 WHOLE = examples.measured_at(examples.origin(), examples.complete())

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fixtures.data import invented
 from tests.models import published
 from tests.models.published import State
+from tritonproof.data import invented
 
 CONFIG: dict[str, Any] = {
     "attention_probs_dropout_prob": 0.1,

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.data import invented, squad_v1
-from fixtures.errors import InputError, NotAvailableError
-from fixtures.models import all_models, bert
-from fixtures.models.bert.network import load_full
-from fixtures.spec import Arrays, Model, Samples
 from tests.models import published
 from tests.models.bert_folder import CONFIG, WORDS, small_state, write_folder
 from tests.models.published import State
+from tritonproof.data import invented, squad_v1
+from tritonproof.errors import InputError, NotAvailableError
+from tritonproof.models import all_models, bert
+from tritonproof.models.bert.network import load_full
+from tritonproof.spec import Arrays, Model, Samples
 
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 GELU = 2e-4

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fixtures.data import squad_v1
-from fixtures.models import bert, fastpitch, nnunet, resnet50, resnet50_tf
-from fixtures.spec import Arrays, Model, Samples
-from reports.record.per_sample import Part
+from tritonproof.data import squad_v1
+from tritonproof.models import bert, fastpitch, nnunet, resnet50, resnet50_tf
+from tritonproof.record.per_sample import Part
+from tritonproof.spec import Arrays, Model, Samples
 
 
 def picture(part: Part) -> np.ndarray:

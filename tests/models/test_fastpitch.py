@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.data import symbols, synthesiser
-from fixtures.errors import ProofError
-from fixtures.frameworks import pytorch
-from fixtures.models import fastpitch
-from fixtures.models.fastpitch import DURATIONS, FRAME_COUNT, MEL, PITCH, SYMBOL_COUNT, SYMBOLS
-from fixtures.models.fastpitch import network as architecture
 from tests.data.test_ljspeech import mel_of
 from tests.models import published
+from tritonproof.data import symbols, synthesiser
+from tritonproof.errors import ProofError
+from tritonproof.frameworks import pytorch
+from tritonproof.models import fastpitch
+from tritonproof.models.fastpitch import DURATIONS, FRAME_COUNT, MEL, PITCH, SYMBOL_COUNT, SYMBOLS
+from tritonproof.models.fastpitch import network as architecture
 
 FULL, MICRO = fastpitch.MODELS
 

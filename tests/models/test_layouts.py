@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from fixtures.models import all_models
 from tests.models import bert_folder, published
 from tests.models.published import State
+from tritonproof.models import all_models
 
 CONFIG = bert_folder.CONFIG | {
     "hidden_size": 288,

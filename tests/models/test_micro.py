@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.data import synthesiser
-from fixtures.formats import all_formats
-from fixtures.frameworks.pytorch import in_precision
-from fixtures.host.targets import CPU
-from fixtures.models import all_models, bert, nnunet
-from fixtures.models.fastpitch import DURATIONS, FRAME_COUNT, MEL
-from fixtures.spec import Arrays, Case, Model, Samples
-from reports.text.correctness import conversion_failure
 from tests.toy import compare_conversion
+from tritonproof.data import synthesiser
+from tritonproof.formats import all_formats
+from tritonproof.frameworks.pytorch import in_precision
+from tritonproof.host.targets import CPU
+from tritonproof.models import all_models, bert, nnunet
+from tritonproof.models.fastpitch import DURATIONS, FRAME_COUNT, MEL
+from tritonproof.reports.text.correctness import conversion_failure
+from tritonproof.spec import Arrays, Case, Model, Samples
 
 ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
 MICRO = {model.name: model for model in all_models() if model.micro}

@@ -11,11 +11,11 @@ import torch
 from sklearn.metrics import f1_score
 from sklearn.model_selection import KFold
 
-from fixtures.data import brats
-from fixtures.errors import AccuracyError, InputError
-from fixtures.models import nnunet
-from fixtures.spec import Arrays
 from tests.models import published
+from tritonproof.data import brats
+from tritonproof.errors import AccuracyError, InputError
+from tritonproof.models import nnunet
+from tritonproof.spec import Arrays
 
 FULL, _ = nnunet.MODELS
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
-from fixtures.errors import InputError, NotAvailableError
-from fixtures.models import resnet50
 from tests.models import published
 from tests.models.published import saved
+from tritonproof.errors import InputError, NotAvailableError
+from tritonproof.models import resnet50
 
 
 def test_network_matches_recorded_outputs(tmp_path: Path) -> None:

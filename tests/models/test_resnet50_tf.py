@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fixtures.errors import InputError
-from fixtures.frameworks import tensorflow
-from fixtures.models import resnet50_tf
 from tests.models import published
+from tritonproof.errors import InputError
+from tritonproof.frameworks import tensorflow
+from tritonproof.models import resnet50_tf
 
 FULL, MICRO = resnet50_tf.MODELS
 State = dict[str, np.ndarray]

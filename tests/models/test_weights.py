@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from fixtures.build.repository import build_inputs
-from fixtures.cases import matrix_of
-from fixtures.errors import InputError
-from fixtures.formats import all_formats
-from fixtures.host import machine
-from fixtures.host.targets import CPU
-from fixtures.models import all_models
-from fixtures.spec import Case, Model
 from tests.models.published import State, saved
+from tritonproof.build.repository import build_inputs
+from tritonproof.cases import matrix_of
+from tritonproof.errors import InputError
+from tritonproof.formats import all_formats
+from tritonproof.host import machine
+from tritonproof.host.targets import CPU
+from tritonproof.models import all_models
+from tritonproof.spec import Case, Model
 
 IN_PYTORCH = [model for model in all_models() if model.framework == "pytorch"]
 FULL = [model for model in IN_PYTORCH if not model.micro]

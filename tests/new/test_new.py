@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures import new
 from tests.helpers import ROOT, Collect
+from tritonproof import new
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -33,7 +33,7 @@ def test_new_model_has_every_format(tmp_path: Path, collect: Collect, name: str)
 def test_new_model_file_needs_no_packages(tmp_path: Path) -> None:
     """As on a machine without any installation."""
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from fixtures.new import main; "
+        "import sys; sys.path.insert(0, sys.argv[1]); from tritonproof.new import main; "
         "sys.exit(main(sys.argv[2:]))"
     )
     command = [sys.executable, "-I", "-S", "-c", code, str(ROOT), "mine", "--to", str(tmp_path / "mine.py")]

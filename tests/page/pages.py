@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from reports.page import page, section_of
-from reports.record.schema import Record
-from reports.text.publishable import publishable
 from tests import examples
+from tritonproof.record.schema import Record
+from tritonproof.reports.page import page, section_of
+from tritonproof.reports.text.publishable import publishable
 
 
 def page_of(results: Path, *records: Record) -> str:

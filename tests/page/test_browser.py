@@ -12,10 +12,10 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 
-from reports.record.schema import CaseKey
 from tests import examples
 from tests.helpers import wait_until
 from tests.page.pages import page_of
+from tritonproof.record.schema import CaseKey
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from fixtures.run import record_file
-from reports.record import files, per_sample
-from reports.record.per_sample import Part, Sample, SampleScores
-from reports.record.schema import Record
 from tests import examples
 from tests.conftest import Reports
 from tests.page.pages import page_of, unmeasured, words
+from tritonproof.record import files, per_sample
+from tritonproof.record.per_sample import Part, Sample, SampleScores
+from tritonproof.record.schema import Record
+from tritonproof.run import record_file
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 PARTS = (Part("image", "Image", PIXEL), Part("text", "Label", "class 3"))

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from fixtures.run import record_file
-from reports.page import fastest
-from reports.record import files, per_sample
-from reports.record.per_sample import Part, Sample, SampleScores
-from reports.record.schema import CaseKey, Mark, Record, case_id
 from tests import examples
 from tests.conftest import Reports
 from tests.page.pages import page_of, unmeasured, words
 from tests.text.test_speed import AS_FAST, FAST, ONNX, SLOW
+from tritonproof.record import files, per_sample
+from tritonproof.record.per_sample import Part, Sample, SampleScores
+from tritonproof.record.schema import CaseKey, Mark, Record, case_id
+from tritonproof.reports.page import fastest
+from tritonproof.run import record_file
 
 EVIL = "<script>alert('x')</script>"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reports import plots
-from reports.record.schema import MARKS, CaseKey, Mark, Record
-from reports.text.publishable import publishable
 from tests import examples
+from tritonproof.record.schema import MARKS, CaseKey, Mark, Record
+from tritonproof.reports import plots
+from tritonproof.reports.text.publishable import publishable
 
 CURVE = "throughput-latency"
 
@@ -125,7 +125,7 @@ def results(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def command(results: Path, tmp_path: Path, printed: Callable[..., str]) -> Callable[..., list[str]]:
-    """Run `python -m reports plots` into a folder `pictures`; returns the lines it prints."""
+    """Run `python -m tritonproof report plots` into a folder `pictures`; returns the lines it prints."""
     output = tmp_path / "pictures"
     return lambda *options: printed("plots", "--results", results, "--output", output, *options).splitlines()
 
@@ -155,7 +155,7 @@ def test_command_draws_both_themes_and_png(command: Callable[..., list[str]]) ->
 def test_missing_package_is_named_and_tables_work_without(results: Path) -> None:
     program = (
         "import sys; sys.modules['matplotlib'] = None\n"
-        "from reports.__main__ import main\n"
+        "from tritonproof.reports.__main__ import main\n"
         f"assert main(['tables', '--results', {str(results)!r}]) == 0\n"
         f"sys.exit(main(['plots', '--results', {str(results)!r}, '--output', {str(results / 'made')!r}]))"
     )

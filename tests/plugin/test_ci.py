@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.run import STATUS, Failure, Outcomes, annotation, fit_summary, status_sentence
+from fixtures.summary import STATUS, Failure, Outcomes, annotation, fit_summary, status_sentence
 from tests.helpers import JunitTest, junit, run_pytest, write_benchmarks
 
 LOAD = "test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
@@ -17,11 +17,11 @@ BENCHMARKS = """\
 import runpy
 from types import SimpleNamespace
 import pytest
-from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
-from fixtures.host.machine import origin
-from fixtures.measure.measurement import Measurement
-from fixtures.plugin.recorder import Recorder
-from reports.record.schema import CaseKey, Start
+from tritonproof.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
+from tritonproof.host.machine import origin
+from tritonproof.measure.measurement import Measurement
+from fixtures.recorder import Recorder
+from tritonproof.record.schema import CaseKey, Start
 from tests import examples
 from tests.helpers import ROOT
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import InputError
-from fixtures.plugin.collection import as_usage_errors, check_file, check_folder
+from fixtures.collection import as_usage_errors, check_file, check_folder
 from tests.helpers import WITHOUT, closed
+from tritonproof.errors import InputError
 
 Capture = pytest.CaptureFixture[str]
 

@@ -11,14 +11,14 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from fixtures.formats import trt
-from fixtures.host import machine
-from fixtures.host.targets import TARGETS, present_targets
-from fixtures.plugin import converting
-from fixtures.plugin.converting import cases_to_convert, convert_all, worker_count
-from fixtures.run.settings import Settings
+from fixtures import converting
+from fixtures.converting import cases_to_convert, convert_all, worker_count
 from tests.helpers import ROOT, Collect, run_pytest, wait_until
 from tests.user_models.networks import linear, rows
+from tritonproof.formats import trt
+from tritonproof.host import machine
+from tritonproof.host.targets import TARGETS, present_targets
+from tritonproof.run.settings import Settings
 
 PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")
 
@@ -88,7 +88,7 @@ def test_nothing_is_converted_without_workers(tmp_path: Path, monkeypatch: pytes
 
 STUCK = """\
 import subprocess
-from fixtures.plugin.converting import convert_all
+from fixtures.converting import convert_all
 
 
 class Stuck:
@@ -130,8 +130,8 @@ def test_workers_and_their_processes_end_with_the_run(
 
 
 LARGE_MACHINE = """
-from fixtures.host import machine
-from fixtures.plugin import converting
+from tritonproof.host import machine
+from fixtures import converting
 
 machine.cores, converting._WORKER_BYTES = lambda: 2, 1
 """

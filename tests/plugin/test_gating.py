@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.consistency.served import ServedModel
-from reports.record.schema import GATES, AnswerGate, Load, VerifiedAnswers
-from reports.run import STATUS
+from fixtures.summary import STATUS
 from tests import examples
 from tests.consistency.answering_servers import Memory, with_memory
 from tests.helpers import ROOT, WITHOUT, Collect
+from tritonproof.consistency.served import ServedModel
+from tritonproof.record.schema import GATES, AnswerGate, Load, VerifiedAnswers
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
 TEST = """
@@ -23,7 +23,7 @@ TEST = """
     from benchmarks.test_answers import *
     from benchmarks import test_load
     from benchmarks.test_load import test_online
-    from fixtures.consistency.served import ask_one_by_one
+    from tritonproof.consistency.served import ask_one_by_one
     from tests import examples
     from tests.plugin.test_gating import RUNS
 

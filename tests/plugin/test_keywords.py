@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from fixtures.errors import InputError
-from fixtures.host.targets import CPU, EVERY_TARGET, present_targets
-from fixtures.plugin.selection import contains_name, id_words, positive_words, select_targets
+from fixtures.selection import contains_name, id_words, positive_words, select_targets
 from tests.helpers import Collect
+from tritonproof.errors import InputError
+from tritonproof.host.targets import CPU, EVERY_TARGET, present_targets
 
 BY_NAME = {target.name: target for target in EVERY_TARGET}
 

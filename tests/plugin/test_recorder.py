@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from fixtures.host.machine import own_run
-from fixtures.models import all_models
-from fixtures.plugin.steps import STEPS, has_step
-from reports.record import files
-from reports.text.publishable import Publishable, publishable
+from fixtures.steps import STEPS, has_step
 from tests import examples
 from tests.helpers import run_pytest_here, write_benchmarks
+from tritonproof.host.machine import own_run
+from tritonproof.models import all_models
+from tritonproof.record import files
+from tritonproof.reports.text.publishable import Publishable, publishable
 
 BENCHMARKS = """\
 import os
 from types import SimpleNamespace
 import pytest
-from fixtures.errors import AccuracyError, NotAvailableError
-from fixtures.host.machine import origin
-from fixtures.plugin.recorder import run_of
-from fixtures.plugin.recorder import Recorder
-from fixtures.plugin.steps import step_of
-from reports.record.schema import Start
+from tritonproof.errors import AccuracyError, NotAvailableError
+from tritonproof.host.machine import origin
+from fixtures.recorder import run_of
+from fixtures.recorder import Recorder
+from fixtures.steps import step_of
+from tritonproof.record.schema import Start
 from tests import examples
 
 RECORD = examples.record(conversion=None, accuracy=None, loads=(), gates=())

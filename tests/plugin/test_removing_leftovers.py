@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.host import scratch
 from tests.helpers import run_pytest
 from tests.serve.programs import script
+from tritonproof.host import scratch
 
 
 @pytest.fixture

@@ -8,20 +8,20 @@ from itertools import groupby
 import pandas as pd
 import pytest
 
-from fixtures import cases
-from fixtures.cases import matrix_of, precisions_of
-from fixtures.formats import all_formats
-from fixtures.frameworks import pytorch
-from fixtures.host import targets
-from fixtures.host.machine import version_of
-from fixtures.host.targets import EVERY_TARGET
-from fixtures.models import all_models
-from fixtures.plugin import selection
-from fixtures.plugin.selection import is_selected, positive_words
-from fixtures.plugin.steps import step_of
-from fixtures.spec import Case, Target
-from reports import published
+from fixtures import selection
+from fixtures.selection import is_selected, positive_words
+from fixtures.steps import step_of
 from tests.helpers import ROOT, WITHOUT, Collect, Collected
+from tritonproof import cases
+from tritonproof.cases import matrix_of, precisions_of
+from tritonproof.formats import all_formats
+from tritonproof.frameworks import pytorch
+from tritonproof.host import targets
+from tritonproof.host.machine import version_of
+from tritonproof.host.targets import EVERY_TARGET
+from tritonproof.models import all_models
+from tritonproof.reports import published
+from tritonproof.spec import Case, Target
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fixtures.serve.server import Server
+from tritonproof.serve.server import Server
 
 ALIVE = []
 
@@ -94,7 +94,7 @@ def test_cases_share_what_belongs_to_their_model_and_their_run(tmp_path: Path) -
 INPUTS = """\
 import pytest
 
-from fixtures.errors import InputError
+from tritonproof.errors import InputError
 
 
 @pytest.mark.step("accuracy")

@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports import published
-from reports.published import (
+from tests import examples
+from tests.published.test_published_tables import point
+from tritonproof.record.schema import CaseKey, Deployment, Estimate, Load, Record, Serving
+from tritonproof.reports import published
+from tritonproof.reports.published import (
     PublishedRow,
     differences,
     match_published,
@@ -14,11 +17,8 @@ from reports.published import (
     published_ratio,
     published_section,
 )
-from reports.record.schema import CaseKey, Deployment, Estimate, Load, Record, Serving
-from reports.tables.table import Table
-from reports.text.publishable import publishable
-from tests import examples
-from tests.published.test_published_tables import point
+from tritonproof.reports.tables.table import Table
+from tritonproof.reports.text.publishable import publishable
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
 ALIKE = "a40 resnet50 onnx trt fp16"

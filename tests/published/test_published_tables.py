@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from fixtures.formats import all_formats
-from fixtures.models import all_models
-from reports import published
-from reports.published import PublishedRow, column_of, names_of, served_as
-from reports.record.schema import COMPONENTS, Build, CaseKey, Deployment, Load, Record
-from reports.tables.case import configuration_list, parameters_table
-from reports.tables.points import points_table
-from reports.text.publishable import publishable
 from tests import examples
 from tests.helpers import as_markdown, cells
+from tritonproof.formats import all_formats
+from tritonproof.models import all_models
+from tritonproof.record.schema import COMPONENTS, Build, CaseKey, Deployment, Load, Record
+from tritonproof.reports import published
+from tritonproof.reports.published import PublishedRow, column_of, names_of, served_as
+from tritonproof.reports.tables.case import configuration_list, parameters_table
+from tritonproof.reports.tables.points import points_table
+from tritonproof.reports.text.publishable import publishable
 
 MODELS = ("resnet50", "nnunet", "resnet50-tf", "bert-dist4l", "fastpitch")
 

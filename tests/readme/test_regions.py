@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from reports import plots, readme
-from reports.record.commands import UsageError
-from reports.record.schema import case_id
-from reports.tables.case import case_section
-from reports.tables.points import points_table
-from reports.tables.summary import machine_blocks, summary
-from reports.text.publishable import publishable
 from tests import examples
 from tests.conftest import Reports
 from tests.helpers import as_markdown
+from tritonproof.record.commands import UsageError
+from tritonproof.record.schema import case_id
+from tritonproof.reports import plots, readme
+from tritonproof.reports.tables.case import case_section
+from tritonproof.reports.tables.points import points_table
+from tritonproof.reports.tables.summary import machine_blocks, summary
+from tritonproof.reports.text.publishable import publishable
 
 SWEPT = examples.swept()
 CASE, OTHER = case_id(SWEPT.case), case_id(examples.random_weights().case)
@@ -75,7 +75,7 @@ def page(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sync_page(page: Path, results: Path, reports: Reports) -> Reports:
-    """Run `python -m reports readme` on the test's `page` with the records in `results`."""
+    """Run `python -m tritonproof report readme` on the test's `page` with the records in `results`."""
     return lambda *options: reports("readme", page, "--results", results, *options)
 
 

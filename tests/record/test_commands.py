@@ -4,15 +4,19 @@ from collections.abc import Callable
 
 import pytest
 
-from reports.__main__ import main
-from reports.record import commands
+from tritonproof.record import commands
+from tritonproof.reports.__main__ import main
 
 
 @pytest.mark.parametrize(
     ("call", "checkout", "installed"),
     [
         (lambda: commands.run("-k x"), ".venv/bin/tox run -e benchmarks -- -k x", "tritonproof run -k x"),
-        (lambda: commands.tool("reports", "html"), "python -m reports html", "tritonproof report html"),
+        (
+            lambda: commands.tool("report", "html"),
+            "python -m tritonproof report html",
+            "tritonproof report html",
+        ),
         (commands.packages, ".venv/bin/tox run -e benchmarks", "pip install 'tritonproof[models,cpu]'"),
         (
             lambda: commands.packages("benchmarks-gpu-cuda12-trt"),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reports.record import disk
-from reports.record.disk import strict_glob, strict_walk
 from tests.helpers import closed
+from tritonproof.record import disk
+from tritonproof.record.disk import strict_glob, strict_walk
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from reports.record import disk, files
-from reports.record.schema import AnswerGate, OutputDifference, Record, SameAnswers
 from tests import examples
 from tests.conftest import Reports
 from tests.helpers import PRINTING, READING, words_of
 from tests.record.test_record import complete
+from tritonproof.record import disk, files
+from tritonproof.record.schema import AnswerGate, OutputDifference, Record, SameAnswers
 
 Keys = tuple[str | int, ...]
 

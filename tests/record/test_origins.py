@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from reports.merge import merge
-from reports.record import files
-from reports.record.schema import Conversation, Origin, Record
 from tests import examples
 from tests.helpers import records_in
+from tritonproof.record import files
+from tritonproof.record.schema import Conversation, Origin, Record
+from tritonproof.reports.merge import merge
 
 HERE = examples.origin("secret-host", 1, "GPU-5ec2e70d-1111-2222-3333-444455556666")
 README = Path("reports/readme")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reports.record.quantities import ERROR, RATIO, SCORE
-from reports.record.schema import Estimate
+from tritonproof.record.quantities import ERROR, RATIO, SCORE
+from tritonproof.record.schema import Estimate
 
 
 def test_bounds_have_enough_digits_to_differ_from_limit() -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from reports.record import files
-from reports.record.schema import Record
 from tests import examples
 from tests.helpers import records_in
+from tritonproof.record import files
+from tritonproof.record.schema import Record
 
 
 def complete() -> Record:

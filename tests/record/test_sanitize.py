@@ -4,9 +4,9 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from reports.record.sanitize import bold, code, italic, join_markdown, markdown_text, plain
-from reports.tables.rendering import markdown
-from reports.tables.table import Bullets, table_of_texts
+from tritonproof.record.sanitize import bold, code, italic, join_markdown, markdown_text, plain
+from tritonproof.reports.tables.rendering import markdown
+from tritonproof.reports.tables.table import Bullets, table_of_texts
 
 HOSTILE = [
     "<script>alert(1)</script>",

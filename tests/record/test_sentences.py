@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from reports.record.quantities import TOO_WIDE
-from reports.record.schema import Comparison, Estimate, LatencyBudget
-from reports.record.sentences import comparison_text, comparison_verdict, speed_failures
 from tests import examples
+from tritonproof.record.quantities import TOO_WIDE
+from tritonproof.record.schema import Comparison, Estimate, LatencyBudget
+from tritonproof.record.sentences import comparison_text, comparison_verdict, speed_failures
 
 
 def comparison(**changes: Any) -> Comparison:

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from fixtures import baseline_build
-from fixtures.build import runtimes
-from fixtures.cases import cases_of
-from fixtures.host import locks
-from fixtures.host.targets import CPU
-from fixtures.run import models, serving
-from fixtures.run.case_run import CaseRun
-from fixtures.run.models import ModelRun
-from fixtures.run.once import once
 from tests.helpers import ROOT, settings
+from tritonproof import baseline_build
+from tritonproof.build import runtimes
+from tritonproof.cases import cases_of
+from tritonproof.host import locks
+from tritonproof.host.targets import CPU
+from tritonproof.run import models, serving
+from tritonproof.run.case_run import CaseRun
+from tritonproof.run.models import ModelRun
+from tritonproof.run.once import once
 
 
 def test_contributing_example_converts_serves_and_measures(

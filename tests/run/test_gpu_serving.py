@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
-from fixtures.build import repository, runtimes
-from fixtures.cases import cases_of
-from fixtures.efficiency import interleaved
-from fixtures.efficiency.interleaved import PeakKind
-from fixtures.errors import NotAvailableError
-from fixtures.frameworks import tensorrt
-from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.host import locks
-from fixtures.host.targets import recognise
-from fixtures.run import efficiency, models, serving
-from fixtures.run.case_run import CaseRun, SuiteRun
-from fixtures.run.models import ModelRun, deployment_of
-from fixtures.serve.server_spec import ContainerImage
-from fixtures.spec import Case
-from reports.record.schema import Estimate
 from tests import examples
 from tests.helpers import settings
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
+from tritonproof.build import repository, runtimes
+from tritonproof.cases import cases_of
+from tritonproof.efficiency import interleaved
+from tritonproof.efficiency.interleaved import PeakKind
+from tritonproof.errors import NotAvailableError
+from tritonproof.frameworks import tensorrt
+from tritonproof.frameworks.tensorrt import TensorRT
+from tritonproof.host import locks
+from tritonproof.host.targets import recognise
+from tritonproof.record.schema import Estimate
+from tritonproof.run import efficiency, models, serving
+from tritonproof.run.case_run import CaseRun, SuiteRun
+from tritonproof.run.models import ModelRun, deployment_of
+from tritonproof.serve.server_spec import ContainerImage
+from tritonproof.spec import Case
 
 SEEN: dict[str, Any] = {}
 """What a test's run recorded."""

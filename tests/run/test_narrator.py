@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.run import narrator
-from fixtures.run.narrator import Narrator
 from tests.helpers import wait_until
+from tritonproof.run import narrator
+from tritonproof.run.narrator import Narrator
 
 Clock = Callable[[float], None]
 Plain = Callable[..., tuple[Narrator, Callable[[], str]]]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from fixtures.errors import ProofError
-from fixtures.run import record_file
-from reports.record import files
-from reports.record.schema import Conversion, Deployment, Load, Record, Start
 from tests import examples
 from tests.helpers import ROOT, records_in
+from tritonproof.errors import ProofError
+from tritonproof.record import files
+from tritonproof.record.schema import Conversion, Deployment, Load, Record, Start
+from tritonproof.run import record_file
 
 WHOLE = examples.record()
 FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, loads=(), updated="")
@@ -167,7 +167,7 @@ def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
 WRITER = """\
 import sys
 from pathlib import Path
-from fixtures.run import record_file
+from tritonproof.run import record_file
 from tests import examples
 for size in range(1, 21):
     loads = (examples.load(sys.argv[2], size, 100.0),)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.errors import InputError
-from fixtures.measure.stopping import MeasuringPlan
-from fixtures.run.settings import Settings, option
-from fixtures.search.candidates import Goal
 from tests.helpers import Collect, parsed, parser, settings
 from tests.user_models import networks
+from tritonproof.errors import InputError
+from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.run.settings import Settings, option
+from tritonproof.search.candidates import Goal
 
 DIGITS = "9" * 5000
 
@@ -267,7 +267,7 @@ def test_invalid_network_option_is_named(
         ("--tf32", "off", "--gpus", "2", "--allow-slowdown", "4", "--price-per-hour", "1.2"),
         ("--record-answers", "--answers", "/tmp"),
         ("--checkpoint", "resnet50=/", "--checkpoint", "bert-dist4l=/", "--dataset", "resnet50=/"),
-        ("--models", "fixtures/models"),
+        ("--models", "tritonproof/models"),
     ],
 )
 def test_settings_survive_node_command_line(given: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:

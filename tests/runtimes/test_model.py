@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.build import runtimes
+from tritonproof.build import runtimes
 
 RUNTIME = """
 import torch

@@ -18,13 +18,13 @@ import pytest
 import torch
 from msgspec import structs
 
-from fixtures.build import runtimes
-from fixtures.build.configuration import model_config
-from fixtures.formats import all_formats
-from fixtures.host.targets import recognise
-from fixtures.models import all_models
-from fixtures.spec import Case, Deployment, Scenario
 from tests.user_models import networks
+from tritonproof.build import runtimes
+from tritonproof.build.configuration import model_config
+from tritonproof.formats import all_formats
+from tritonproof.host.targets import recognise
+from tritonproof.models import all_models
+from tritonproof.spec import Case, Deployment, Scenario
 
 SETTINGS = {
     "device": "cpu",

@@ -12,15 +12,15 @@ import torch
 from msgspec import structs
 from torch import nn
 
-from fixtures.build import repository, runtimes
-from fixtures.build.configuration import model_config
-from fixtures.build.repository import BuiltModel
-from fixtures.formats import all_formats
-from fixtures.frameworks.pytorch import run, tf32_products
-from fixtures.host.targets import CPU
-from fixtures.models import all_models
-from fixtures.serve.server import Server
-from fixtures.spec import Case, Deployment, Model, Samples, Tensor, Weights
+from tritonproof.build import repository, runtimes
+from tritonproof.build.configuration import model_config
+from tritonproof.build.repository import BuiltModel
+from tritonproof.formats import all_formats
+from tritonproof.frameworks.pytorch import run, tf32_products
+from tritonproof.host.targets import CPU
+from tritonproof.models import all_models
+from tritonproof.serve.server import Server
+from tritonproof.spec import Case, Deployment, Model, Samples, Tensor, Weights
 
 MAX_BATCH = 8
 DEPLOYMENT = Deployment(MAX_BATCH, 1, (MAX_BATCH,), 2_000_000, False, warmup=False)

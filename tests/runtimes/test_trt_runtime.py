@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.build import runtimes
 from tests.formats import tensorrt_bindings
 from tests.formats.tensorrt_bindings import MODULE, Player
+from tritonproof.build import runtimes
 
 NAMES: dict[str, Any] = {"x": np.float32, "word": np.int64, "sum": np.float32, "twice": np.int64}
 """The stand-in's tensors: two inputs, [n, 3] each, and two outputs, [n] and [n, 3]: `sum` is x summed over

@@ -11,21 +11,21 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from fixtures.consistency import recorded
-from fixtures.data import brats, ljspeech, squad_v1
-from fixtures.errors import InputError
-from fixtures.frameworks.onnx_files import read_interface
-from fixtures.frameworks.pytorch import read_checkpoint
-from fixtures.models.bert.network import read_config as read_bert_config
-from fixtures.models.resnet50 import preprocess
-from fixtures.safe_io import files
-from fixtures.safe_io.files import end_of, existing, folder_of, last_lines, path_of
-from fixtures.spec import Tensor
-from fixtures.thresholds import read as read_thresholds
-from fixtures.user_models.labels import read_labels
-from fixtures.user_models.repository import read_config
-from fixtures.user_models.samples import read_samples
 from tests.helpers import closed
+from tritonproof.consistency import recorded
+from tritonproof.data import brats, ljspeech, squad_v1
+from tritonproof.errors import InputError
+from tritonproof.frameworks.onnx_files import read_interface
+from tritonproof.frameworks.pytorch import read_checkpoint
+from tritonproof.models.bert.network import read_config as read_bert_config
+from tritonproof.models.resnet50 import preprocess
+from tritonproof.safe_io import files
+from tritonproof.safe_io.files import end_of, existing, folder_of, last_lines, path_of
+from tritonproof.spec import Tensor
+from tritonproof.thresholds import read as read_thresholds
+from tritonproof.user_models.labels import read_labels
+from tritonproof.user_models.repository import read_config
+from tritonproof.user_models.samples import read_samples
 
 T = TypeVar("T")
 

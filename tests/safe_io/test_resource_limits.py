@@ -15,15 +15,15 @@ import onnx.parser
 import pytest
 from PIL import Image
 
-from fixtures.data import brats
-from fixtures.models.resnet50 import preprocess
-from fixtures.spec import Tensor
-from fixtures.user_models.labels import read_labels
-from fixtures.user_models.onnx_file import NetworkOptions, model_of
-from fixtures.user_models.repository import models_in
-from fixtures.user_models.samples import read_samples
 from tests.safe_io.test_files import refusal, within
 from tests.serve.programs import script
+from tritonproof.data import brats
+from tritonproof.models.resnet50 import preprocess
+from tritonproof.spec import Tensor
+from tritonproof.user_models.labels import read_labels
+from tritonproof.user_models.onnx_file import NetworkOptions, model_of
+from tritonproof.user_models.repository import models_in
+from tritonproof.user_models.samples import read_samples
 
 ROW = Tensor("X", "FP32", (2, 3))
 

@@ -9,16 +9,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from fixtures.measure.job import GeneratorRun, Job
-from fixtures.measure.point_state import PointState, Side
-from fixtures.measure.stopping import MeasuringPlan
-from fixtures.search import candidates, fastest
-from fixtures.search.candidates import Candidate, Goal, Space
-from fixtures.search.fastest import Proof, Result, ServerBench
-from fixtures.search.trials import OperatingPoint
-from fixtures.spec import Deployment, LoadPoint
-from reports.record.schema import Estimate, Verdict
 from tests import toy
+from tritonproof.measure.job import GeneratorRun, Job
+from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.record.schema import Estimate, Verdict
+from tritonproof.search import candidates, fastest
+from tritonproof.search.candidates import Candidate, Goal, Space
+from tritonproof.search.fastest import Proof, Result, ServerBench
+from tritonproof.search.trials import OperatingPoint
+from tritonproof.spec import Deployment, LoadPoint
 
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
 SPACE = Space(OWN, "cpu", 2)

@@ -8,20 +8,20 @@ from typing import get_args
 
 import pytest
 
-from fixtures.measure.job import GeneratorRun, Job, input_data
-from fixtures.measure.point_state import PointState
-from fixtures.measure.stopping import MeasuringPlan
-from fixtures.search import candidates, fastest
-from fixtures.search.candidates import Candidate, Goal
-from fixtures.search.fastest import Result, ServerBench, summarise
-from fixtures.search.trials import OperatingPoint
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerSpec
-from fixtures.spec import LoadPoint
-from reports.record.schema import Verdict
 from tests import toy
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, proven
+from tritonproof.measure.job import GeneratorRun, Job, input_data
+from tritonproof.measure.point_state import PointState
+from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.record.schema import Verdict
+from tritonproof.search import candidates, fastest
+from tritonproof.search.candidates import Candidate, Goal
+from tritonproof.search.fastest import Result, ServerBench, summarise
+from tritonproof.search.trials import OperatingPoint
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.spec import LoadPoint
 
 
 def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> ServerBench:

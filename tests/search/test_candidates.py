@@ -11,12 +11,12 @@ from google.protobuf import text_format
 from msgspec import structs
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.measure.estimates import Steady
-from fixtures.search import candidates, fastest
-from fixtures.search.candidates import Candidate, Goal, Space
-from fixtures.spec import Deployment, Scenario
-from reports.record.schema import Estimate
 from tests.search.queueing import OWN, SPACE
+from tritonproof.measure.estimates import Steady
+from tritonproof.record.schema import Estimate
+from tritonproof.search import candidates, fastest
+from tritonproof.search.candidates import Candidate, Goal, Space
+from tritonproof.spec import Deployment, Scenario
 
 
 @pytest.mark.parametrize("most", [1, 8, 32, 256])

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.errors import ProofError
-from fixtures.measure import estimates
-from fixtures.measure.estimates import Steady
-from fixtures.measure.point_state import PointState, Side
-from fixtures.search import candidates, fastest
-from fixtures.search.candidates import Candidate, Goal, Space
-from fixtures.search.fastest import Result
-from fixtures.search.trials import OperatingPoint
-from fixtures.spec import LoadPoint
 from tests import toy
 from tests.search.queueing import ALONE, FRESH, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, proven
+from tritonproof.errors import ProofError
+from tritonproof.measure import estimates
+from tritonproof.measure.estimates import Steady
+from tritonproof.measure.point_state import PointState, Side
+from tritonproof.search import candidates, fastest
+from tritonproof.search.candidates import Candidate, Goal, Space
+from tritonproof.search.fastest import Result
+from tritonproof.search.trials import OperatingPoint
+from tritonproof.spec import LoadPoint
 
 POISSON = Goal(10, 99, "poisson")
 

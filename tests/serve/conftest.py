@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.build.repository import BuiltModel
-from fixtures.serve.launch import serve
-from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerSpec
 from tests.conftest import DOUBLING, MakeBuild
+from tritonproof.build.repository import BuiltModel
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
 
 
 @pytest.fixture(scope="session")

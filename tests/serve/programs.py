@@ -8,14 +8,14 @@ import numpy as np
 import psutil
 import pytest
 
-from fixtures.build.repository import BuiltModel
-from fixtures.errors import ProofError
-from fixtures.serve.command import prepare_image
-from fixtures.serve.launch import serve
-from fixtures.serve.server import Server
-from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerSpec
-from fixtures.spec import Device
 from tests.helpers import command_line, program_name
+from tritonproof.build.repository import BuiltModel
+from tritonproof.errors import ProofError
+from tritonproof.serve.command import prepare_image
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import IMAGE, ContainerImage, ServerSpec
+from tritonproof.spec import Device
 
 HANG_S = 60.0
 """Bounds a hang; even on a busy machine each wait takes only a few seconds."""

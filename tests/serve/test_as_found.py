@@ -8,28 +8,28 @@ import numpy as np
 import pytest
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.accuracy.compare_answers import AnswerLimits, expect
-from fixtures.errors import InputError, NotAvailableError, ProofError
-from fixtures.host import locks
-from fixtures.measure import perf_analyzer
-from fixtures.measure.job import ExpectedAnswers, Job, SharedMemory, input_data
-from fixtures.measure.verifying import ask_once, verify
-from fixtures.serve.as_found import (
+from tests import toy
+from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
+from tritonproof.accuracy.compare_answers import AnswerLimits, expect
+from tritonproof.errors import InputError, NotAvailableError, ProofError
+from tritonproof.host import locks
+from tritonproof.measure import perf_analyzer
+from tritonproof.measure.job import ExpectedAnswers, Job, SharedMemory, input_data
+from tritonproof.measure.verifying import ask_once, verify
+from tritonproof.serve.as_found import (
     FirstRequest,
     LoadedModel,
     as_build,
     load_model,
     send_first_request,
 )
-from fixtures.serve.connection import grpc_client
-from fixtures.serve.launch import serve
-from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerSpec
-from fixtures.spec import Arrays, LoadPoint, Model, Tensor
-from fixtures.user_models.repository import RepositoryModel, link_repository, models_in
-from fixtures.user_models.repository_model import as_model, with_config
-from tests import toy
-from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
+from tritonproof.serve.connection import grpc_client
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.spec import Arrays, LoadPoint, Model, Tensor
+from tritonproof.user_models.repository import RepositoryModel, link_repository, models_in
+from tritonproof.user_models.repository_model import as_model, with_config
 
 Found = dict[str, RepositoryModel]
 """The models of a repository by their names."""

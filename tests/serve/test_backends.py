@@ -10,16 +10,20 @@ from typing import Any
 
 import pytest
 
-from fixtures.build.repository import BuiltModel
-from fixtures.cases import cases_of, matrix_of
-from fixtures.errors import NotAvailableError
-from fixtures.formats import all_formats
-from fixtures.frameworks import tensorrt
-from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.host import scratch
-from fixtures.host.targets import CPU, recognise
-from fixtures.models import all_models
-from fixtures.serve.backends import (
+from tests.build.conversions import DEPLOYMENT, MICRO
+from tests.conftest import NATIVE_PROGRAM
+from tests.serve.programs import script
+from tests.whole_runs.suite import suite
+from tritonproof.build.repository import BuiltModel
+from tritonproof.cases import cases_of, matrix_of
+from tritonproof.errors import NotAvailableError
+from tritonproof.formats import all_formats
+from tritonproof.frameworks import tensorrt
+from tritonproof.frameworks.tensorrt import TensorRT
+from tritonproof.host import scratch
+from tritonproof.host.targets import CPU, recognise
+from tritonproof.models import all_models
+from tritonproof.serve.backends import (
     backend_library,
     check_supported,
     local_backends,
@@ -27,14 +31,10 @@ from fixtures.serve.backends import (
     server_variables,
     serves_natively,
 )
-from fixtures.serve.command import server_environment
-from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ContainerImage, ServerKind, ServerSpec, parse_server
-from fixtures.spec import Case
-from tests.build.conversions import DEPLOYMENT, MICRO
-from tests.conftest import NATIVE_PROGRAM
-from tests.serve.programs import script
-from tests.whole_runs.suite import suite
+from tritonproof.serve.command import server_environment
+from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec, parse_server
+from tritonproof.spec import Case
 
 FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
 MODELS = {model.name: model for model in all_models()}
@@ -102,7 +102,7 @@ def test_freed_memory_is_kept_for_native_pytorch(
 def test_local_python_backend_finds_python_and_its_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fixtures.serve.wheels.libpython", lambda: Path("/of/python/lib"))
+    monkeypatch.setattr("tritonproof.serve.wheels.libpython", lambda: Path("/of/python/lib"))
     monkeypatch.setenv("LD_LIBRARY_PATH", "/of/triton/lib")
     with_python, without = installed(tmp_path, "python"), installed(tmp_path / "native", "onnxruntime")
     environment = server_environment(with_python, "cpu", tmp_path, {})

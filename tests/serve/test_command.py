@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.errors import SetupError
-from fixtures.serve.command import Ports, docker_command, server_command, server_environment
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerSpec
 from tests.serve.programs import script
+from tritonproof.errors import SetupError
+from tritonproof.serve.command import Ports, docker_command, server_command, server_environment
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server_spec import IMAGE, ContainerImage, ServerSpec
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere"])

@@ -19,30 +19,37 @@ from tritonclient.grpc import model_config_pb2 as mc
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
-from fixtures.accuracy.compare_answers import AnswerLimits
-from fixtures.build.repository import BuiltModel
-from fixtures.consistency.declared import send
-from fixtures.consistency.served import ServedModel
-from fixtures.errors import InputError, NotAvailableError, ProofError, SetupError
-from fixtures.host.activity import CpuTime
-from fixtures.measure import perf_analyzer
-from fixtures.measure.job import Job, input_data
-from fixtures.measure.requests import shared_region
-from fixtures.measure.verifying import ask_once
-from fixtures.serve import connection
-from fixtures.serve.as_found import list_models, load_model
-from fixtures.serve.connection import Access, HangsError, Timeouts, grpc_client, headers_in, wait_while_busy
-from fixtures.serve.launch import check_accepts_models, connect, serve
-from fixtures.serve.messages import Message, converse
-from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerSpec
-from fixtures.spec import LoadPoint, Tensor
-from fixtures.user_models.repository import RepositoryModel
-from fixtures.user_models.repository_model import as_model
 from tests.conftest import DEPLOYMENT
 from tests.helpers import settings
 from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tests.toy import samples_of
+from tritonproof.accuracy.compare_answers import AnswerLimits
+from tritonproof.build.repository import BuiltModel
+from tritonproof.consistency.declared import send
+from tritonproof.consistency.served import ServedModel
+from tritonproof.errors import InputError, NotAvailableError, ProofError, SetupError
+from tritonproof.host.activity import CpuTime
+from tritonproof.measure import perf_analyzer
+from tritonproof.measure.job import Job, input_data
+from tritonproof.measure.requests import shared_region
+from tritonproof.measure.verifying import ask_once
+from tritonproof.serve import connection
+from tritonproof.serve.as_found import list_models, load_model
+from tritonproof.serve.connection import (
+    Access,
+    HangsError,
+    Timeouts,
+    grpc_client,
+    headers_in,
+    wait_while_busy,
+)
+from tritonproof.serve.launch import check_accepts_models, connect, serve
+from tritonproof.serve.messages import Message, converse
+from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.spec import LoadPoint, Tensor
+from tritonproof.user_models.repository import RepositoryModel
+from tritonproof.user_models.repository_model import as_model
 
 FOUND = RepositoryModel("m", None, None)
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures import NO_TELEMETRY
-from fixtures.errors import SetupError
-from fixtures.serve.server_spec import IMAGE, ContainerImage, ServerSpec, image_of
 from tests.host.fake_nvml import Nvml
 from tests.serve.programs import FakeDocker
+from tritonproof.errors import SetupError
+from tritonproof.frameworks import NO_TELEMETRY
+from tritonproof.serve.server_spec import IMAGE, ContainerImage, ServerSpec, image_of
 
 
 @pytest.fixture

@@ -9,17 +9,17 @@ from typing import Any
 import psutil
 import pytest
 
-from fixtures.build.repository import BuiltModel
-from fixtures.errors import ProofError, SetupError
-from fixtures.serve import command, launch, wheels
-from fixtures.serve.command import Ports, free_ports
-from fixtures.serve.launch import check_accepts_models, serve
-from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerSpec, parse_server
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.helpers import command_line
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
+from tritonproof.build.repository import BuiltModel
+from tritonproof.errors import ProofError, SetupError
+from tritonproof.serve import command, launch, wheels
+from tritonproof.serve.command import Ports, free_ports
+from tritonproof.serve.launch import check_accepts_models, serve
+from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec, parse_server
 
 EMBEDDED = ServerSpec("embedded")
 SHM = Path("/dev/shm")

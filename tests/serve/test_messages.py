@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from tritonclient.utils import triton_to_np_dtype
 
-from fixtures.consistency.repeat_checks import compare_conversations
-from fixtures.errors import ProofError
-from fixtures.serve.as_found import send_first_request
-from fixtures.serve.launch import serve
-from fixtures.serve.messages import Message, converse, raw_content, values_of
-from fixtures.serve.server import Server
-from fixtures.serve.server_spec import ServerSpec
-from fixtures.spec import Model, Samples, Tensor
-from fixtures.user_models.repository import link_repository, models_in
-from fixtures.user_models.repository_model import as_model
 from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
+from tritonproof.consistency.repeat_checks import compare_conversations
+from tritonproof.errors import ProofError
+from tritonproof.serve.as_found import send_first_request
+from tritonproof.serve.launch import serve
+from tritonproof.serve.messages import Message, converse, raw_content, values_of
+from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.spec import Model, Samples, Tensor
+from tritonproof.user_models.repository import link_repository, models_in
+from tritonproof.user_models.repository_model import as_model
 
 TYPES = (
     *("BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"),

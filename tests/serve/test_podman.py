@@ -16,13 +16,13 @@ import numpy as np
 import psutil
 import pytest
 
-from fixtures.serve import command, wheels
-from fixtures.serve.command import Ports, check_docker, container_process, free_ports
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerSpec
 from tests.conftest import DOUBLING, MakeBuild
 from tests.helpers import ROOT, wait_until
 from tests.serve.programs import doubled_by, script
+from tritonproof.serve import command, wheels
+from tritonproof.serve.command import Ports, check_docker, container_process, free_ports
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server_spec import ServerSpec
 
 pytestmark = pytest.mark.contract
 
@@ -144,8 +144,8 @@ SERVING = """
 import sys, time
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerSpec
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server_spec import ServerSpec
 folder = Path({folder!r})
 with serve(ServerSpec("docker", {image!r}), folder, folder / "log", device="cpu"):
     print("ready", flush=True)

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from fixtures.build.repository import BuiltModel
-from fixtures.errors import ProofError, SetupError
-from fixtures.serve.connection import Timeouts, http_get
-from fixtures.serve.launch import connect, serve
-from fixtures.serve.server import Server, lacks_backend
-from fixtures.serve.server_spec import ServerSpec
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.helpers import ROOT, wait_until
 from tests.serve.programs import HANG_S, doubled_by, port_of
+from tritonproof.build.repository import BuiltModel
+from tritonproof.errors import ProofError, SetupError
+from tritonproof.serve.connection import Timeouts, http_get
+from tritonproof.serve.launch import connect, serve
+from tritonproof.serve.server import Server, lacks_backend
+from tritonproof.serve.server_spec import ServerSpec
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +90,9 @@ import os, sys
 from pathlib import Path
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
-from fixtures.build.configuration import config_json
-from fixtures.serve.server_spec import ServerSpec
-from fixtures.serve.launch import serve
+from tritonproof.build.configuration import config_json
+from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.launch import serve
 address, folder = sys.argv[1], Path(sys.argv[2])
 config = text_format.Parse((folder / "config.pbtxt").read_text(), ModelConfig())
 config.name = ""

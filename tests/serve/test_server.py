@@ -10,14 +10,14 @@ import psutil
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from fixtures.build.repository import BuiltModel
-from fixtures.errors import ProofError
-from fixtures.serve.connection import Timeouts, grpc_client
-from fixtures.serve.launch import serve
-from fixtures.serve.server import Server, tail_of, why_not_loaded
-from fixtures.serve.server_spec import EMBEDDED_TRITON, ServerSpec
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.serve.programs import HANG_S, doubled_by, process_of
+from tritonproof.build.repository import BuiltModel
+from tritonproof.errors import ProofError
+from tritonproof.serve.connection import Timeouts, grpc_client
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server import Server, tail_of, why_not_loaded
+from tritonproof.serve.server_spec import EMBEDDED_TRITON, ServerSpec
 
 
 def test_model_loads_for_both_scenarios_answers_and_unloads(server: Server, doubling: BuiltModel) -> None:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import InputError
-from fixtures.serve import server_spec
-from fixtures.serve.backends import local_backends
-from fixtures.serve.command import Ports, server_command
-from fixtures.serve.connection import Access
-from fixtures.serve.server_spec import RELEASES, ContainerImage, Release, ServerSpec, parse_server
 from tests.serve.programs import script
+from tritonproof.errors import InputError
+from tritonproof.serve import server_spec
+from tritonproof.serve.backends import local_backends
+from tritonproof.serve.command import Ports, server_command
+from tritonproof.serve.connection import Access
+from tritonproof.serve.server_spec import RELEASES, ContainerImage, Release, ServerSpec, parse_server
 
 EMBEDDED = ServerSpec("embedded")
 PINNED = f"nvcr.io/nvidia/t@sha256:{'0' * 64}"

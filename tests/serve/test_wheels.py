@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from fixtures.errors import SetupError
-from fixtures.serve import wheels
 from tests.serve.programs import script
+from tritonproof.errors import SetupError
+from tritonproof.serve import wheels
 
 
 def configure(monkeypatch: pytest.MonkeyPatch, libdir: str | None) -> None:

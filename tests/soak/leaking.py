@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fixtures.accuracy.compare_answers import AnswerLimits, expect
-from fixtures.measure.job import ExpectedAnswers, Job, input_data
-from fixtures.serve.launch import serve
-from fixtures.serve.server import inputs_of
-from fixtures.serve.server_spec import ServerSpec
-from fixtures.spec import LoadPoint
 from tests.measure.timed_server import write_echoing
+from tritonproof.accuracy.compare_answers import AnswerLimits, expect
+from tritonproof.measure.job import ExpectedAnswers, Job, input_data
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server import inputs_of
+from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.spec import LoadPoint
 
 LEAKS = {
     "1 KiB": "self.kept.append(os.urandom(1024))",

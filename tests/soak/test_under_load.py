@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from fixtures.measure.job import GeneratorRun, Job
-from fixtures.measure.usage import MEMORY, Usage, read_usage, watch
-from fixtures.soak import MIN_SAMPLES, UnderLoad, end_over_begin, keep_loaded, load_again, soak_entry
-from fixtures.spec import LoadPoint
-from reports.record.schema import Soak
 from tests import toy
 from tests.soak.leaking import LEAKS, served
+from tritonproof.measure.job import GeneratorRun, Job
+from tritonproof.measure.usage import MEMORY, Usage, read_usage, watch
+from tritonproof.record.schema import Soak
+from tritonproof.soak import MIN_SAMPLES, UnderLoad, end_over_begin, keep_loaded, load_again, soak_entry
+from tritonproof.spec import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.record.schema import BaselineComparison, Build, Record, ServedSide, VerifiedAnswers
-from reports.tables.against import upgrade_sentence, upgrade_verdict
-from reports.text.publishable import publishable
 from tests import examples
+from tritonproof.record.schema import BaselineComparison, Build, Record, ServedSide, VerifiedAnswers
+from tritonproof.reports.tables.against import upgrade_sentence, upgrade_verdict
+from tritonproof.reports.text.publishable import publishable
 
 SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
 FIVE_PERCENT = {"verdict": "failed", "ratio": examples.estimate(0.95, 0.01), "chance": 1e-6}

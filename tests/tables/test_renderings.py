@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from reports.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
-from reports.record.sanitize import bold
-from reports.record.schema import Estimate, Load, Mark
-from reports.tables import points, summary
-from reports.tables.case import case_section
-from reports.tables.rendering import as_csv, html, markdown, terminal_text
-from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, cell_of, table
-from reports.text.publishable import publishable
 from tests import examples
 from tests.helpers import ROOT
+from tritonproof.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
+from tritonproof.record.sanitize import bold
+from tritonproof.record.schema import Estimate, Load, Mark
+from tritonproof.reports.tables import points, summary
+from tritonproof.reports.tables.case import case_section
+from tritonproof.reports.tables.rendering import as_csv, html, markdown, terminal_text
+from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, cell_of, table
+from tritonproof.reports.text.publishable import publishable
 
 RENDERINGS: dict[str, Callable[[Sequence[Block]], str]] = {
     "markdown": markdown,
@@ -185,7 +185,7 @@ def test_case_says_whether_fp32_is_computed_in_tf32(tf32: bool, said: str) -> No
 def test_ascii_terminal_prints_tables(tmp_path: Path) -> None:
     examples.store(tmp_path, examples.record())
     process = subprocess.run(
-        [sys.executable, "-m", "reports", "tables", "--results", str(tmp_path)],
+        [sys.executable, "-m", "tritonproof", "report", "tables", "--results", str(tmp_path)],
         cwd=ROOT,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,

@@ -8,13 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from reports import readme, run
-from reports.record import files
-from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Record, Soak, case_id
-from reports.run import Outcomes
+from fixtures import summary
+from fixtures.summary import Outcomes
 from tests import examples
 from tests.conftest import Reports
 from tests.helpers import PRINTING
+from tritonproof.record import files
+from tritonproof.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Record, Soak, case_id
+from tritonproof.reports import readme
 
 Output = Callable[[Path, Reports], str]
 """Gives the text in which one output shows the records of a folder."""
@@ -119,7 +120,7 @@ def terminal(columns: str | None) -> Output:
         reporter = Reporter(results, isatty=columns is not None)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("COLUMNS", columns or "")
-            run.show_summary(reporter, *run.written_records(reporter))
+            summary.show_summary(reporter, *summary.written_records(reporter))
         return "\n".join(reporter.lines)
 
     return output
@@ -127,9 +128,9 @@ def terminal(columns: str | None) -> Output:
 
 def job(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
-    records, _ = run.written_records(reporter)
-    further = run.further_tables(reporter.config, records)
-    return run.job_summary(Outcomes(passed=1), records, further)
+    records, _ = summary.written_records(reporter)
+    further = summary.further_tables(reporter.config, records)
+    return summary.job_summary(Outcomes(passed=1), records, further)
 
 
 OUTPUTS: dict[str, Output] = {

@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports import run
-from reports.page import status_of
-from reports.record import files
-from reports.record.files import flat
-from reports.record.schema import (
+from fixtures import summary as run_summary
+from fixtures.summary import Outcomes
+from tests import examples
+from tests.conftest import Reports
+from tests.helpers import as_markdown
+from tests.text.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
+from tritonproof.record import files
+from tritonproof.record.files import flat
+from tritonproof.record.schema import (
     Conversation,
     Disagreement,
     Estimate,
@@ -24,15 +28,11 @@ from reports.record.schema import (
     WrongAnswer,
     case_id,
 )
-from reports.run import Outcomes
-from reports.tables.case import accuracy_blocks, case_section
-from reports.tables.summary import summary
-from reports.text.publishable import publishable
-from reports.text.speed import search_paragraph
-from tests import examples
-from tests.conftest import Reports
-from tests.helpers import as_markdown
-from tests.text.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
+from tritonproof.reports.page import status_of
+from tritonproof.reports.tables.case import accuracy_blocks, case_section
+from tritonproof.reports.tables.summary import summary
+from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.text.speed import search_paragraph
 
 
 def random_weights(**changes: Any) -> Record:
@@ -200,10 +200,10 @@ def test_missing_or_damaged_record_is_named_in_summary(
     if damage is not None:
         damage(path)
     reporter = Reporter(tmp_path)
-    records, wrong = run.written_records(reporter)
-    run.show_summary(reporter, records, wrong)
+    records, wrong = run_summary.written_records(reporter)
+    run_summary.show_summary(reporter, records, wrong)
     assert any(str(path) in line for line in reporter.lines)
-    assert str(path) in run.job_summary(Outcomes(passed=1, unreadable=wrong), [])
+    assert str(path) in run_summary.job_summary(Outcomes(passed=1, unreadable=wrong), [])
 
 
 ALONE = VerifiedAnswers(300, 0, 300, 0.5, held_to="alone")

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.record.schema import Estimate, FormatComparison, Record, Serving, case_id
-from reports.text.publishable import publishable
-from reports.text.speed import best_load, cost_per_million, lead_text, ranked, ranks, version_note
 from tests import examples
+from tritonproof.record.schema import Estimate, FormatComparison, Record, Serving, case_id
+from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.text.speed import best_load, cost_per_million, lead_text, ranked, ranks, version_note
 
 ONE = examples.efficiency()
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from fixtures.errors import InputError
-from fixtures.spec import Case, LoadPoint
-from fixtures.thresholds import Thresholds, read
-from reports.record.schema import CertifiedPercentile, Estimate, Load
-from reports.record.sentences import speed_failures
 from tests import examples, toy
 from tests.helpers import ROOT, Collect
+from tritonproof.errors import InputError
+from tritonproof.record.schema import CertifiedPercentile, Estimate, Load
+from tritonproof.record.sentences import speed_failures
+from tritonproof.spec import Case, LoadPoint
+from tritonproof.thresholds import Thresholds, read
 
 CASE = toy.case()
 INT8 = toy.case(precision="int8")

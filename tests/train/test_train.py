@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from fixtures import train
-from fixtures.accuracy.stages import evaluate_in_process
-from fixtures.data import invented
-from fixtures.frameworks.tensorflow import import_tensorflow
-from fixtures.models import all_models
-from fixtures.spec import Model, Samples, Split
+from tritonproof import train
+from tritonproof.accuracy.stages import evaluate_in_process
+from tritonproof.data import invented
+from tritonproof.frameworks.tensorflow import import_tensorflow
+from tritonproof.models import all_models
+from tritonproof.spec import Model, Samples, Split
 
 RECIPES = [model for model in all_models() if model.train is not None]
 STEPS, SCORED = 2, 16

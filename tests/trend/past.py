@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reports.history import HistoryRow
+from tritonproof.reports.history import HistoryRow
 
 COMMITS = [f"{number:08x}{0:032x}" for number in range(0x1000, 0x1000 + 2000)]
 """The commits of the runs, in order."""

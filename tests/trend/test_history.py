@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from reports import history
-from reports.record.schema import Record
-from reports.run import add_to_history
-from reports.text.publishable import publishable
+from fixtures.summary import add_to_history
 from tests import examples
 from tests.helpers import ROOT
 from tests.trend import past
+from tritonproof.record.schema import Record
+from tritonproof.reports import history
+from tritonproof.reports.text.publishable import publishable
 
 ORIGIN = examples.origin("node-7")
 
@@ -77,7 +77,7 @@ def test_invalid_line_is_left_out(tmp_path: Path, changes: dict) -> None:
 
 def test_concurrent_processes_add_whole_unique_lines(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from reports import history; from tests.trend import past\n"
+        "import sys; from pathlib import Path; from tritonproof.reports import history; from tests.trend import past\n"
         "own = past.rows([1.0] * 20, host=sys.argv[2]); common = past.rows([1.0] * 20)\n"
         "for one, other in zip(own, common): history.append(Path(sys.argv[1]), [one, other])\n"
     )

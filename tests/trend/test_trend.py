@@ -1,4 +1,4 @@
-"""`python -m reports trend`: output, pictures, gate and added histories; and the search for steps, which finds
+"""`python -m tritonproof report trend`: output, pictures, gate and added histories; and the search for steps, which finds
 the planted ones of noisy histories in place, and no others."""
 
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from reports.history import HistoryRow, append, read
-from reports.run import STATUS
-from reports.trend import Series, all_series, find_steps
+from fixtures.summary import STATUS
 from tests import examples
 from tests.conftest import Reports
 from tests.trend import past
 from tests.trend.test_history import measured
+from tritonproof.reports.history import HistoryRow, append, read
+from tritonproof.reports.trend import Series, all_series, find_steps
 
 SLOWER = past.stepped(60, 50, 0.95)
 BETWEEN = f"{past.COMMITS[49][:9]} and {past.COMMITS[50][:9]}"

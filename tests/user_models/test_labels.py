@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.ledger import served_ledger
-from fixtures.accuracy.stages import evaluate_in_process
-from fixtures.errors import InputError
-from fixtures.host.targets import CPU
-from fixtures.spec import Case, Limit, Samples, Tensor
-from fixtures.user_models.labels import LabelOptions, metric_of, read_labels
-from fixtures.user_models.repository import models_in
-from fixtures.user_models.repository_model import as_model, with_config, with_labels
-from reports.text.correctness import ledger_failures, score_text
 from tests.user_models.repositories import code, config, write_model
+from tritonproof.accuracy.ledger import served_ledger
+from tritonproof.accuracy.stages import evaluate_in_process
+from tritonproof.errors import InputError
+from tritonproof.host.targets import CPU
+from tritonproof.reports.text.correctness import ledger_failures, score_text
+from tritonproof.spec import Case, Limit, Samples, Tensor
+from tritonproof.user_models.labels import LabelOptions, metric_of, read_labels
+from tritonproof.user_models.repository import models_in
+from tritonproof.user_models.repository_model import as_model, with_config, with_labels
 
 IDS = ("cat", "more/dog")
 

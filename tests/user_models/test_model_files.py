@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.build.repository import build_inputs
-from fixtures.errors import InputError
-from fixtures.models import all_models
-from fixtures.spec import Model
-from fixtures.user_models.model_files import loaded_models
 from tests import toy
 from tests.conftest import DEPLOYMENT
 from tests.user_models.written_files import write
+from tritonproof.build.repository import build_inputs
+from tritonproof.errors import InputError
+from tritonproof.models import all_models
+from tritonproof.spec import Model
+from tritonproof.user_models.model_files import loaded_models
 
 SOURCES = {
     "mine.py": "",

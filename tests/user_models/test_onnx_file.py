@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.ledger import missing_options
-from fixtures.accuracy.precision_cost import output_limits
-from fixtures.build.configuration import model_config
-from fixtures.build.runtimes import open_in_process
-from fixtures.cases import matrix_of
-from fixtures.errors import InputError
-from fixtures.formats import onnx
-from fixtures.host.targets import CPU
-from fixtures.spec import Case, ConversionJob, Model
-from fixtures.user_models.labels import LabelOptions
-from fixtures.user_models.onnx_file import NetworkOptions, description, model_of
 from tests import toy
 from tests.user_models import networks
 from tests.user_models.test_samples import write_tokenizer
+from tritonproof.accuracy.ledger import missing_options
+from tritonproof.accuracy.precision_cost import output_limits
+from tritonproof.build.configuration import model_config
+from tritonproof.build.runtimes import open_in_process
+from tritonproof.cases import matrix_of
+from tritonproof.errors import InputError
+from tritonproof.formats import onnx
+from tritonproof.host.targets import CPU
+from tritonproof.spec import Case, ConversionJob, Model
+from tritonproof.user_models.labels import LabelOptions
+from tritonproof.user_models.onnx_file import NetworkOptions, description, model_of
 
 
 def case(model: Model, precision: str = "fp32") -> Case:

@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from fixtures.build import repository
-from fixtures.build.repository import BuiltModel
-from fixtures.cases import matrix_of
-from fixtures.efficiency.in_process import in_process
-from fixtures.host.targets import CPU
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerSpec
-from fixtures.spec import Model
-from fixtures.user_models.onnx_file import NetworkOptions, model_of
 from tests.user_models import networks
 from tests.user_models.test_onnx_file import case, converted, score
+from tritonproof.build import repository
+from tritonproof.build.repository import BuiltModel
+from tritonproof.cases import matrix_of
+from tritonproof.efficiency.in_process import in_process
+from tritonproof.host.targets import CPU
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.spec import Model
+from tritonproof.user_models.onnx_file import NetworkOptions, model_of
 
 TEXTS = np.array([["yes"], ["nö"], ["perhaps"], [""]])
 MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]

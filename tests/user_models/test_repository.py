@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import InputError
-from fixtures.spec import Tensor
-from fixtures.user_models.repository import RepositoryModel, models_called_by, models_in
-from fixtures.user_models.repository_model import as_model, why_not_here
 from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, write_model
+from tritonproof.errors import InputError
+from tritonproof.spec import Tensor
+from tritonproof.user_models.repository import RepositoryModel, models_called_by, models_in
+from tritonproof.user_models.repository_model import as_model, why_not_here
 
 
 def found_in(root: Path) -> dict[str, RepositoryModel]:

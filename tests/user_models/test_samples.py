@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.errors import InputError
-from fixtures.spec import Tensor
-from fixtures.user_models.samples import read_samples, sized_inputs
+from tritonproof.errors import InputError
+from tritonproof.spec import Tensor
+from tritonproof.user_models.samples import read_samples, sized_inputs
 
 LEFT, RIGHT = Tensor("LEFT", "FP32", (2, 3)), Tensor("RIGHT", "INT64", (-1,))
 TWO = np.arange(12, dtype=np.float32).reshape(2, 2, 3)

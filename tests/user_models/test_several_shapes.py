@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import InputError
-from fixtures.measure.job import input_data, other_data
-from fixtures.spec import Tensor
-from fixtures.user_models.samples import read_samples
 from tests import toy
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
+from tritonproof.errors import InputError
+from tritonproof.measure.job import input_data, other_data
+from tritonproof.spec import Tensor
+from tritonproof.user_models.samples import read_samples
 
 VARIABLE = Tensor("IN", "FP32", (-1,))
 LENGTHS = (4, 4, 9, 4, 2, 9)

@@ -5,7 +5,7 @@ from pathlib import Path
 BRIEF = """
 from pathlib import Path
 import numpy as np
-from fixtures.spec import Limit, Metric, Model, Tensor
+from tritonproof.spec import Limit, Metric, Model, Tensor
 {before}
 
 MODELS = (

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.record import files
-from reports.record.schema import Record
 from tests.helpers import ROOT, pytest_command, run_pytest
+from tritonproof.record import files
+from tritonproof.record.schema import Record
 
 TRACE = "cpu-resnet50-micro-ts-trace-fp32"
 """A case that converts in a tenth of ONNX's time. No test measures its load, as PyTorch's threads wait for

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import SetupError
-from fixtures.host.process import guarded
-from fixtures.serve.command import free_ports
-from fixtures.serve.launch import connect
 from tests.helpers import wait_until
 from tests.whole_runs.suite import suite
+from tritonproof.errors import SetupError
+from tritonproof.host.process import guarded
+from tritonproof.serve.command import free_ports
+from tritonproof.serve.launch import connect
 
 MODEL = """
 import numpy as np

@@ -1,4 +1,4 @@
-"""The model that fixtures.new writes is the page's example, and passes with the page's changes."""
+"""The model that tritonproof.new writes is the page's example, and passes with the page's changes."""
 
 import importlib
 import re
@@ -9,9 +9,9 @@ import pytest
 import safetensors.torch
 import torch
 
-from reports.text.publishable import publishable
 from tests.whole_runs.conftest import PAGE
 from tests.whole_runs.suite import FAST, suite
+from tritonproof.reports.text.publishable import publishable
 
 NETWORK = """
 from torch import nn

@@ -8,16 +8,16 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerSpec
-from reports.record.schema import Search
-from reports.tables.case import case_section
-from reports.text.publishable import publishable
 from tests.helpers import as_markdown, records_in
 from tests.measure.timed_server import write_echoing
 from tests.soak.leaking import LEAKS
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 from tests.whole_runs.suite import Run, suite
+from tritonproof.record.schema import Search
+from tritonproof.reports.tables.case import case_section
+from tritonproof.reports.text.publishable import publishable
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server_spec import ServerSpec
 
 SLEEPING = """
 import time

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerSpec
-from reports.record import schema
-from reports.run import STATUS
-from reports.text.publishable import publishable
+from fixtures.summary import STATUS
 from tests import classifier
 from tests.classifier import write_network
 from tests.whole_runs.suite import BIOPSY, FAST, GIVEN, Run, suite
+from tritonproof.record import schema
+from tritonproof.reports.text.publishable import publishable
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server_spec import ServerSpec
 
 
 def test_run_converts_serves_and_measures(first: Run) -> None:

@@ -8,15 +8,15 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from fixtures.build.runtimes import RUNTIMES
-from fixtures.serve.launch import serve
-from fixtures.serve.server_spec import ServerSpec
-from fixtures.spec import Deployment
-from reports.record.sentences import comparison_text
-from reports.run import STATUS
-from reports.text.speed import search_text
+from fixtures.summary import STATUS
 from tests.helpers import ROOT, git
 from tests.whole_runs.suite import GIVEN, suite
+from tritonproof.build.runtimes import RUNTIMES
+from tritonproof.record.sentences import comparison_text
+from tritonproof.reports.text.speed import search_text
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.spec import Deployment
 
 SLEEP_S = 0.004
 """Seconds that each request sleeps, so that the searches' loads leave the cores to other tests."""
@@ -38,7 +38,7 @@ def slowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slowed:
         shutil.copytree(RUNTIMES, runtimes)
         (runtimes / "onnx.py").write_text(slow_source)
         (tmp_path / "slowed.py").write_text(
-            "from pathlib import Path\nfrom fixtures.build import runtimes\n"
+            "from pathlib import Path\nfrom tritonproof.build import runtimes\n"
             f"runtimes.RUNTIMES = Path({str(runtimes)!r})\n"
         )
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")

@@ -1,0 +1,232 @@
+"""The accuracy ledger: a model's scores in the framework, converted and served, and their limits. It also
+keeps the score of each sample after each stage, and shows a few samples; no limit depends on these."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from tritonproof.accuracy.outputs import equal_fraction
+from tritonproof.accuracy.stages import StageAnswers, Stages
+from tritonproof.errors import ProofError
+from tritonproof.record import per_sample as sample_files
+from tritonproof.record.schema import Accuracy, Disagreement, Limit, Score, agrees, meets, within_limits
+from tritonproof.spec import Case, Metric, Model, Samples, Weights
+
+RELATIVE_LIMITS = {"fp32": 0.999, "fp16": 0.999, "bf16": 0.99, "int8": 0.99}
+"""The least share of the framework's score that a precision keeps, after MLPerf Inference's 99.9 and 99 %."""
+CHANCE_DEVIATIONS = 1.645
+"""How many standard deviations of chance among the samples that differ a loss may take: one-sided, 95 %.
+
+If a precision loses as many near ties as it gains, two of 500 samples, FP16's share alone fails a right build
+in a third of all draws, and in 3 % with the paired test; INT8's with ten such samples in 8 and 5 %. A loss of
+twice INT8's tolerance is found in 74 to 97 % of draws of 500 samples, without the test in 89 to 97 %; with
+FP16, whose tolerance is half a sample of 500, the least loss that is found is three samples.
+"""
+
+PerSample = Mapping[str, Sequence[np.ndarray]]
+"""The score of each item after each of the three stages, [items] each, by metric in the model's order."""
+
+
+def score_each_sample(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> PerSample:
+    """Score each item after each stage; without `labelled`, only by metrics that need no labels. Raises
+    ProofError unless a metric gives one finite score for each item."""
+    metrics = [metric for metric in case.model.metrics if labelled or not metric.labelled]
+    return {metric.name: _scores(metric, samples, stages) for metric in metrics}
+
+
+def accuracy_ledger(
+    case: Case,
+    samples: Samples,
+    stages: Stages,
+    per_sample: PerSample,
+    *,
+    tf32: bool | None = None,
+    requested: Mapping[str, Limit] = MappingProxyType({}),
+) -> Accuracy:
+    """The ledger of three stages with its limits: the model's own, or those `requested`, and a share of the
+    framework's score. The served and the converted model are the same file on the same data, so their
+    decisions must agree as far as the format demands, and outputs must be as near as other kernels make them.
+    `tf32` is the deployment's."""
+    metrics = [metric for metric in case.model.metrics if metric.name in per_sample]
+    scores = tuple(
+        _score(case, metric, per_sample[metric.name], requested.get(metric.name), tf32) for metric in metrics
+    )
+    agreement = case.tolerance(tf32).agreement if stages[1].decisions.size else None
+    goodness = _goodness(metrics, per_sample)
+    disagreements = tuple(
+        _disagreement(stages[i : i + 2], samples, goodness[i : i + 2], limit)
+        for i, limit in enumerate((None, agreement))
+    )
+    comparison = stages[-1].comparison
+    outputs = () if comparison is None else comparison.outputs
+    is_right = all(map(agrees, disagreements)) and all(map(within_limits, outputs))
+    return Accuracy(
+        scores=scores,
+        samples=len(item_ids(samples)),
+        disagreements=disagreements,
+        requests=stages[-1].requests,
+        passed=is_right and all(score.passed for score in scores),
+        outputs=outputs,
+    )
+
+
+def served_ledger(
+    case: Case, samples: Samples, served: StageAnswers, requested: Mapping[str, Limit]
+) -> Accuracy:
+    """The ledger of a model served as found: its scores by labels, with the given limits. Raises ProofError
+    unless a metric gives one finite score for each sample."""
+    scores = []
+    for metric in case.model.metrics:
+        (item_scores,) = _scores(metric, samples, [served])
+        limits = [requested[metric.name]] if metric.name in requested else list(metric.limits.values())
+        mean = float(item_scores.mean())
+        passed = all(meets(metric.better, mean, limit.value) for limit in limits)
+        scores.append(Score(metric.name, metric.better, None, None, mean, tuple(limits), passed))
+    passed = all(score.passed for score in scores)
+    return Accuracy(tuple(scores), len(item_ids(samples)), (), requests=served.requests, passed=passed)
+
+
+def missing_options(
+    model: Model, weights: Weights, samples: Samples, *, has_dataset: bool = False
+) -> str | None:
+    """The options that the task's metric needs to mean something, as a sentence; None if it lacks none, or no
+    metric needs labels. With `has_dataset` the user gave a data set, which has no labels."""
+    if not any(metric.labelled for metric in model.metrics):
+        return None
+    options = [] if weights.trained else [f"--checkpoint {model.name}=PATH"]
+    if samples.labels is None and has_dataset:
+        options.append(f"labels, which `samples` in {model.source.name} does not return")
+    elif samples.labels is None:
+        options.append(f"--dataset {model.name}=PATH")
+    return f"{model.metrics[0].name} needs {' and '.join(options)}" if options else None
+
+
+def _scores(metric: Metric, samples: Samples, stages: Sequence[StageAnswers]) -> list[np.ndarray]:
+    """The metric's score of each item after each stage, [items] each."""
+    count = len(item_ids(samples))
+    per_stage = [metric.score(stage.kept, samples.labels, stages[0].kept) for stage in stages]
+    for stage, scores in zip(stages, per_stage, strict=True):
+        if scores.shape != (count,) or not np.isfinite(scores).all():
+            what = f"{metric.name} gave {scores.shape} scores, not a finite one for each of {count} samples"
+            raise ProofError(what, where=f"stage {stage.name}")
+    return per_stage
+
+
+def _score(
+    case: Case, metric: Metric, per_sample: Sequence[np.ndarray], requested: Limit | None, tf32: bool | None
+) -> Score:
+    framework, converted, last = (float(scores.mean()) for scores in per_sample)
+    own_limit = requested or metric.limit(case.precision, tf32)
+    limits = [] if own_limit is None else [own_limit]
+    if metric.labelled and metric.beside_framework:
+        fraction, sign = RELATIVE_LIMITS[case.precision], 1
+        if metric.better == "lower":
+            fraction, sign = 1 / fraction, -1
+        # FP32's rounding, a millionth, hardly breaks a tie, so no loss is chance.
+        is_exact = case.precision == "fp32" and not tf32
+        chance = 0.0 if is_exact else chance_of_a_change(per_sample[0], per_sample[-1])
+        worst, source = fraction * framework, f"{fraction:.1%} of the framework's score on the same samples"
+        if not meets(metric.better, framework - sign * chance, worst):
+            worst = framework - sign * chance
+            source += ", or what chance makes of those that differ: paired test, 95 %"
+        limits.append(Limit(worst, source))
+    passed = all(meets(metric.better, last, limit.value) for limit in limits)
+    return Score(metric.name, metric.better, framework, converted, last, tuple(limits), passed)
+
+
+def chance_of_a_change(before: np.ndarray, after: np.ndarray) -> float:
+    """How far the mean of the items' scores, [items], moves by chance, one-sided in 95 % of draws, if each
+    item that changed might as well have changed the other way: the paired permutation test by its normal
+    approximation, and for right and wrong answers McNemar's test."""
+    changes = (after - before).astype(np.float64)
+    return CHANCE_DEVIATIONS * float(np.sqrt((changes**2).sum())) / len(changes)
+
+
+def item_ids(samples: Samples) -> Sequence[str]:
+    """The id of each item: that of its first row."""
+    if samples.items is None:
+        return samples.ids
+    _, first = np.unique(samples.items, return_index=True)
+    return [samples.ids[i] for i in first]
+
+
+def _goodness(metrics: Sequence[Metric], per_sample: PerSample) -> Sequence[np.ndarray | float]:
+    """Each item's score after each stage by the first metric, negative if lower is better; 0 without one."""
+    if not metrics:
+        return [0.0] * 3
+    sign = -1 if metrics[0].better == "lower" else 1
+    return [sign * scores for scores in per_sample[metrics[0].name]]
+
+
+def _items_that_differ(samples: Samples, before: StageAnswers, after: StageAnswers) -> np.ndarray:
+    """The items for which the decisions on any row differ, in their order."""
+    rows = np.flatnonzero(equal_fraction(before.decisions, after.decisions) < 1)
+    return rows if samples.items is None else np.unique(samples.items[rows])
+
+
+def _disagreement(
+    pair: Sequence[StageAnswers],
+    samples: Samples,
+    goodness: Sequence[np.ndarray | float],
+    limit: float | None,
+) -> Disagreement:
+    ids, differ = item_ids(samples), _items_that_differ(samples, *pair)
+    change = np.broadcast_to(goodness[1] - goodness[0], len(ids))[differ]
+    return Disagreement(
+        between=(pair[0].name, pair[1].name),
+        count=len(differ),
+        lost=int((change < 0).sum()),
+        gained=int((change > 0).sum()),
+        samples=tuple(ids[i] for i in differ[:100]),
+        agreement=float(equal_fraction(pair[0].decisions, pair[1].decisions).mean()),
+        agreement_limit=limit,
+    )
+
+
+INSPECTED_ITEMS = 5
+"""How many items of a case a reader sees."""
+
+
+def per_sample_file(
+    case: Case, digest: str, samples: Samples, stages: Stages, per_sample: PerSample
+) -> sample_files.SampleScores:
+    """The file beside the record of the build with this digest: the scores behind its ledger."""
+    ids = item_ids(samples)
+    # Six digits are more than a comparison of samples needs, and make a third of the file.
+    scores = {
+        metric: {
+            stage.name: tuple(float(f"{score:.6g}") for score in item_scores)
+            for stage, item_scores in zip(stages, of_stages, strict=True)
+        }
+        for metric, of_stages in per_sample.items()
+    }
+    show = case.model.show or (lambda *_args: ())
+    shown = tuple(
+        sample_files.Sample(str(ids[item]), why, tuple(show(samples, item, stages[0].kept, stages[-1].kept)))
+        for item, why in items_to_inspect(case, samples, stages, per_sample)
+    )
+    return sample_files.SampleScores(case.key, digest, tuple(str(item_id) for item_id in ids), scores, shown)
+
+
+def items_to_inspect(
+    case: Case, samples: Samples, stages: Stages, per_sample: PerSample
+) -> list[tuple[int, str]]:
+    """The items worth a look, the worst first, each with the reason: those lost between two stages, then
+    those decided differently, then those with a served score worse than the mean, by the first metric."""
+    metrics = [metric for metric in case.model.metrics if metric.name in per_sample]
+    goodness = [np.broadcast_to(scores, len(item_ids(samples))) for scores in _goodness(metrics, per_sample)]
+    served, candidates = goodness[-1], list[tuple[int, int, str]]()
+    for (stage, before), (later, after) in itertools.pairwise(zip(stages, goodness, strict=True)):
+        for item in _items_that_differ(samples, stage, later):
+            rank = 0 if after[item] < before[item] else 1
+            how = ("scores worse than", "decides differently from")[rank]
+            candidates.append((rank, int(item), f"{later.name} {how} {stage.name}"))
+    for metric in metrics[:1]:
+        low = f"{'high' if metric.better == 'lower' else 'low'} {metric.name}"
+        candidates += [(2, int(item), low) for item in np.flatnonzero(served < served.mean())]
+    reasons = dict[int, str]()
+    for _, item, why in sorted(candidates, key=lambda entry: (entry[0], served[entry[1]], entry[1])):
+        reasons.setdefault(item, why)
+    return list(reasons.items())[:INSPECTED_ITEMS]

@@ -1,0 +1,118 @@
+"""The basis of every comparison of outputs: are they numbers, how far apart, and on what scale?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tritonproof.errors import AccuracyError
+from tritonproof.spec import Arrays
+
+ROUNDING: Mapping[str, float] = {"fp32": 1e-6, "tf32": 1e-3, "fp16": 1e-3, "bf16": 8e-3, "int8": 8e-3}
+"""What rounding may do to an element, as a share of its output's largest magnitude: eight units in the last
+place of FP32 (2 ** -23), two of TF32's and FP16's 11 bits and of BF16's 8 bits, and two of INT8's 255 steps.
+Outputs from 0 to 1 are probabilities, with the magnitude 1: a sigmoid is off by 1.5e-7 even at 1e-8."""
+CHUNK_BYTES = 64 << 20
+"""The most bytes of outputs to compare at once."""
+
+
+def equal_fraction(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The fraction of equal decisions of each row in two stages, [N]; 1 without decisions."""
+    return np.asarray((a == b).reshape(len(a), -1).mean(axis=1)) if a.size else np.ones(len(a))
+
+
+def check_shapes(expected: Arrays, given: Arrays, stage: str, reference: str) -> None:
+    """Raise AccuracyError if an output of a stage is missing, or has another shape or kind of type than the
+    expected one, which comes from `reference`."""
+
+    def form(values: np.ndarray) -> str:
+        kind = {"f": "floating-point numbers", "O": "texts"}.get(values.dtype.kind, "integers")
+        return f"is {kind} of shape {values.shape}"
+
+    for name, values in expected.items():
+        problem = form(given[name]) if name in given else "is missing"
+        if problem != form(values):
+            what = f"a {stage} output {problem}; {reference} {form(values)}"
+            raise AccuracyError(what, where=f"output {name}")
+
+
+def check_finite(stage: str, outputs: Arrays, ids: Sequence[str]) -> None:
+    """Raise AccuracyError that names the first sample for which a stage's output holds NaN or infinity."""
+    for name in floating_outputs(outputs):
+        bad = ~np.isfinite(outputs[name]).reshape(len(outputs[name]), -1).all(axis=1)
+        if bad.any():
+            what = f"the {stage} outputs hold NaN or infinity for {int(bad.sum())} of {len(bad)} samples"
+            fix = "check the weights, and whether the precision's range holds the activations"
+            raise AccuracyError(what, where=f"output {name}, first sample {ids[int(bad.argmax())]}", fix=fix)
+
+
+def floating_outputs(outputs: Arrays) -> list[str]:
+    """The names of the outputs that hold floating-point numbers."""
+    return [name for name, values in outputs.items() if np.issubdtype(values.dtype, np.floating)]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What tells the samples of one floating-point output apart."""
+
+    columns: np.ndarray
+    """The standard deviation of each column over all samples, [columns]: a column is a place of the last
+    axis. If all samples are the same, their magnitude. A single number if rows have no axis."""
+    magnitude: float
+    """The largest magnitude of the output; 1 at least where all values are from 0 to 1."""
+    mean: float
+    """The mean of its magnitudes."""
+    tells_apart: bool
+    """Whether any column differs between samples."""
+
+
+def spread_of(values: np.ndarray) -> Spread:
+    """The spread of an output, [samples, ...]; values that are not finite count for nothing."""
+    width = values.shape[-1] if values.ndim > 1 else 1
+    rows = values.reshape(values.size // max(1, width), width)
+    step = max(1, CHUNK_BYTES // max(1, 8 * rows.shape[1]))
+    count, total, sizes = (np.zeros(rows.shape[1]) for _ in range(3))
+    largest, are_shares = np.zeros(rows.shape[1]), True
+    chunks = range(0, len(rows), step)
+    for start in chunks:
+        chunk, known = _known(rows[start : start + step])
+        count += known.sum(axis=0)
+        total += chunk.sum(axis=0)
+        sizes += np.abs(chunk).sum(axis=0)
+        largest = np.maximum(largest, np.abs(chunk).max(axis=0, initial=0.0))
+        are_shares = are_shares and bool(((chunk >= 0) & (chunk <= 1)).all())
+    centre, squares = total / np.maximum(count, 1), np.zeros(rows.shape[1])
+    for start in chunks:
+        chunk, known = _known(rows[start : start + step])
+        squares += np.square(np.where(known, chunk - centre, 0.0)).sum(axis=0)
+    deviation = np.sqrt(squares / np.maximum(count, 1))
+    is_same = deviation <= ROUNDING["fp32"] * largest
+    magnitude = 1.0 if are_shares else float(largest.max(initial=0.0))
+    columns = np.where(is_same, largest, deviation)
+    return Spread(
+        columns if values.ndim > 1 else columns[0],
+        magnitude,
+        float(sizes.sum() / max(count.sum(), 1)),
+        bool((~is_same).any()),
+    )
+
+
+def _known(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows in FP64, with 0 for elements that are not finite, and which elements are finite."""
+    wide = rows.astype(np.float64)
+    known = np.isfinite(wide)
+    return np.where(known, wide, 0.0), known
+
+
+def differences(given: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The absolute difference of each element: 0 if both are the same, and infinite if one is no number."""
+    with np.errstate(invalid="ignore"):
+        errors = np.abs(given.astype(np.float64) - wanted)
+        is_same = (given == wanted) | (np.isnan(given) & np.isnan(wanted))
+    return np.where(is_same, 0.0, np.nan_to_num(errors, nan=np.inf, posinf=np.inf))
+
+
+def beyond_rounding(apart: np.ndarray, spread: Spread, rounding: float) -> np.ndarray:
+    """Absolute differences, less what rounding may do to any element, as shares of their columns' spread."""
+    beyond = np.asarray(np.maximum(apart - rounding * spread.magnitude, 0.0))
+    return np.asarray(np.divide(beyond, spread.columns, out=beyond.copy(), where=spread.columns > 0))

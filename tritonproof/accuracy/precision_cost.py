@@ -1,0 +1,289 @@
+"""Measures what a precision itself costs a model, which decides how much its answers may differ.
+
+The framework's own network runs in FP32 with its weights and values rounded to the precision; for FP32 it
+runs in FP64, which shows FP32's own rounding. Without converters and hardware, it has none of their faults.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tritonproof.accuracy.compare_answers import AnswerLimits, expect
+from tritonproof.accuracy.outputs import (
+    ROUNDING,
+    beyond_rounding,
+    check_finite,
+    check_shapes,
+    differences,
+    equal_fraction,
+    floating_outputs,
+)
+from tritonproof.host.machine import int8_weight_bits
+from tritonproof.spec import Arrays, Case, Samples, Weights
+
+_SAMPLES = 64
+"""Samples that measure the cost, and that many for calibration."""
+_MAX_BYTES = 1 << 29
+"""The most bytes that the inputs of these samples may take."""
+_FP64_DIVISOR = 8
+"""How many times fewer samples and bytes there are in FP64, which takes many times as long."""
+
+ERROR_LIMITS: Mapping[str, float] = {"fp32": 2.5, "tf32": 2.5, "fp16": 2.5, "bf16": 2.25, "int8": 2.0}
+"""How many times the precision's cost the mean error of a converted output may be.
+
+Measured on the micro models, right builds are 0.7 to 1.1 times it in INT8 (ONNX Runtime), 0.7 to 1.5 times in
+BF16, and in FP16 0.7 (ONNX Runtime, BERT) to 1.9 (TorchScript folds ResNet50's BatchNorm in the precision,
+which rounds once more). With the vector extensions of an older CPU those of BERT and FastPitch in FP16 and of
+INT8 moved by 0.1 at most. In FP32 they are 0.2 to 0.9 times the least cost. A fault of twice the cost, and a
+right build's own error beside it, make 2.2 times and more.
+"""
+KERNEL_LIMITS: Mapping[str, float] = {"fp32": 2.0, "tf32": 2.5, "fp16": 2.5, "bf16": 1.0, "int8": 0.5}
+"""How many times the precision's cost other kernels may be off on the mean with the same file: in batches of
+another size, or by another backend. Measured on a CPU: 0.45 times in FP16, 0.15 in BF16, 0.12 in INT8; on a
+GPU two right ways of FP16 and TF32 are each off by the cost. In mixed batches on Triton BERT and ResNet50
+gave the same as in process but for 3e-9, and but for 2e-7 with Triton's own ONNX Runtime."""
+UNKNOWN_COST: Mapping[str, float] = {"fp32": 2e-5, "tf32": 5e-3, "fp16": 5e-3, "bf16": 1e-2, "int8": 1e-2}
+"""How far other kernels may be off on the mean with the same file, as a share of the mean magnitude, if the
+precision's cost is unknown. Measured in process on a CPU: 3e-7 in FP32, 5e-4 in FP16, 1.5e-3 in BF16, and
+2.5e-3 in INT8 without fusing."""
+UNKNOWN_LARGEST: Mapping[str, float] = {"fp32": 2e-3, "tf32": 5e-2, "fp16": 5e-2, "bf16": 0.1, "int8": 0.1}
+"""How far an element may be off then, as a share of the spread: ten times the mean. In FP32 ONNX Runtime
+itself computes a public network of bytes (magika) 1.2e-3 apart in batches and alone."""
+_DEEP_ROUNDING = 1e-5
+"""What FP32's rounding may do to an element through many layers, as a share of its output's magnitude, if its
+cost is unknown: a public detector's map (PP-OCR) is off by 4e-6 with ONNX Runtime's optimisations."""
+LARGEST_LIMIT = 8.0
+"""The largest error over the precision's largest, at most. One of thousands of values, it swings: 0.4 to 3.8
+times (AOTInductor, BERT in FP16), and in that one build 2.1 times on a CPU without AVX-512."""
+DECISIONS_LIMIT = 1.5
+"""How many times as many decisions may differ as by the precision itself, chance aside. On nnU-Net's micro
+size, whose only output they are, right builds change 0.8 (FP16) to 1.2 times (BF16) as many, half of them the
+same voxels; a fault that alone changes twice as many makes 2.1 to 3.4 times with the precision's own."""
+_ROW_FACTOR = 5
+"""How many times the mean error of all rows one row's may be. One step of INT8 in every element is about 0.03
+of the mean magnitude, and answers to two samples of one class are 0.3 apart."""
+_TIE_MARGIN = 0.1
+"""The share of rows that integers' ties may leave out, beyond those of the precision itself."""
+MIN_COST = 4e-7
+"""The least mean cost: FP32's own sums in another order, measured 0.8e-7 to 3.6e-7 of the mean magnitude."""
+_MIN_LARGEST = 1e-4
+"""The least that an element may differ beyond rounding, as a share of the spread. Measured in FP32: 6e-5."""
+
+_MIN_NUMBERS = 32
+"""Different numbers with a fraction from which on their last bits show a precision."""
+
+
+@dataclass(frozen=True)
+class PrecisionCost:
+    """What a precision costs a model, on its first evaluation samples."""
+
+    largest: Mapping[str, float]
+    """The largest error of each floating-point output beyond rounding, as a share of the spread."""
+    mean: Mapping[str, float]
+    """Each floating-point output's mean error over its mean magnitude, MIN_COST at least; any other's share
+    of differences."""
+    comparable: float
+    """The share of rows in which no integers differ that move the other outputs."""
+    agreement: float
+    """The share of equal decisions."""
+    rounding: float = 0.0
+    """The largest error of all floating-point outputs as a share of the output's largest magnitude."""
+
+
+def precision_of(case: Case, tf32: bool | None) -> str:
+    """The precision in which a case computes, with `tf32` for FP32 whose products a GPU computes in TF32."""
+    return "tf32" if tf32 else case.precision
+
+
+def rounding_of(case: Case, tf32: bool | None) -> float:
+    """What rounding may do to an element, as a share of its output's magnitude; for a model of unknown
+    precision, by the type of its outputs."""
+    if case.precision:
+        return ROUNDING[precision_of(case, tf32)]
+    types = {tensor.dtype.lower() for tensor in case.model.outputs} & {"fp16", "bf16"}
+    return max(ROUNDING[name] for name in {"fp32", *types})
+
+
+def measure_cost(
+    case: Case,
+    weights: Weights,
+    samples: Samples,
+    calibration: Callable[[], Samples],
+    batch: int,
+    *,
+    tf32: bool | None = None,
+    emulated: Callable[[Arrays], Arrays] | None = None,
+) -> PrecisionCost | None:
+    """What the case's precision costs its model on the first samples; None if it is no framework's network.
+    INT8 takes training samples by `calibration`. `emulated` gives known answers of the precision."""
+    model = case.model
+    emulated = emulated or emulated_precision(case, weights, calibration, batch, tf32=tf32)
+    if emulated is None:
+        return None
+    fewer = _FP64_DIVISOR if precision_of(case, tf32) == "fp32" else 1
+    indices = range(_count(case, len(samples), fewer))
+    parts: list[list[Arrays]] = [[], []]
+    for start in range(0, len(indices), batch):
+        inputs = samples.load(indices[start : start + batch])
+        parts[0].append(model.run(weights.network, inputs))
+        parts[1].append(emulated(inputs))
+    right, emulated_outputs = (
+        {name: np.concatenate([arrays[name] for arrays in part]) for name in part[0]} for part in parts
+    )
+    ids = samples.ids[: len(indices)]
+    check_finite("framework", right, ids)
+    check_finite(f"emulated {case.precision}", emulated_outputs, ids)
+    check_shapes(right, emulated_outputs, "emulated", "the framework's")
+    expected = expect(ids, right)
+    largest, mean, rounding = {}, {}, 0.0
+    is_comparable = np.ones(len(ids), bool)
+    for name in expected.discrete_outputs:
+        mean[name] = float((right[name] != emulated_outputs[name]).mean())
+        if name not in expected.scores:
+            is_comparable &= equal_fraction(right[name], emulated_outputs[name]) == 1
+    for name, spread in expected.spreads.items():
+        values = right[name][is_comparable]
+        errors = differences(emulated_outputs[name][is_comparable], values)
+        largest[name] = float(beyond_rounding(errors, spread, rounding_of(case, tf32)).max(initial=0.0))
+        cost = float(errors.sum() / (np.abs(values.astype(np.float64)).sum() or errors.size or 1))
+        mean[name] = max(cost, MIN_COST)
+        rounding = max(rounding, float(errors.max(initial=0.0)) / (spread.magnitude or 1.0))
+    decisions = (model.decide(model.keep(arrays)) for arrays in (emulated_outputs, right))
+    agreement = float(equal_fraction(*decisions).mean())
+    return PrecisionCost(largest, mean, float(is_comparable.mean()), agreement, rounding)
+
+
+def least_agreement(agreement: float, decisions: int) -> float:
+    """The least share of equal decisions that passes, if the precision itself leaves `agreement` of so many.
+    DECISIONS_LIMIT times its share may differ, plus two standard deviations of such a count (Poisson, by the
+    square root of the count), and three, for when none differed."""
+    expected = DECISIONS_LIMIT * (1 - agreement) * decisions
+    return max(0.0, 1 - (expected + 2 * expected**0.5 + 3) / decisions)
+
+
+def output_limits(
+    case: Case,
+    cost: PrecisionCost | None,
+    elements: Mapping[str, int],
+    rows: int | None,
+    tf32: bool | None,
+    *,
+    same_file: bool,
+) -> AnswerLimits:
+    """How far outputs may be from those of the stage before: ERROR_LIMITS times what the precision costs for
+    a conversion, and KERNEL_LIMITS times for the `same_file` by other kernels. If the cost is unknown, the
+    case's tolerance counts for a conversion, and UNKNOWN_COST for the same file. `elements` is the number of
+    elements of each output that are compared, in so many `rows` of a whole stage; None for single answers."""
+    tolerance, precision = case.tolerance(tf32), precision_of(case, tf32)
+    floating = [
+        tensor.name
+        for tensor in case.model.outputs
+        if tensor.name in elements and tensor.dtype.startswith(("FP", "BF"))
+    ]
+    if cost is not None:
+        factor = (KERNEL_LIMITS if same_file else ERROR_LIMITS)[precision]
+        largest = {name: max(LARGEST_LIMIT * cost.largest[name], _MIN_LARGEST) for name in floating}
+        mean = {name: factor * cost.mean[name] for name in floating}
+        source = (
+            f"{factor:g} times what {precision.upper()} itself costs this model on the mean, "
+            f"{LARGEST_LIMIT:g} times at most"
+        )
+    elif same_file and precision in UNKNOWN_COST and not tolerance.is_given:
+        largest = dict.fromkeys(floating, UNKNOWN_LARGEST[precision])
+        mean = dict.fromkeys(floating, UNKNOWN_COST[precision])
+        source = f"the same file by other kernels in {precision.upper()}"
+    else:
+        share = tolerance.relative_error
+        largest = dict.fromkeys(floating, share)
+        mean = dict.fromkeys(floating, share if tolerance.mean_error is None else tolerance.mean_error)
+        source = tolerance.source
+    rounding = rounding_of(case, tf32)
+    measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
+    unequal = {
+        name: 1 - (tolerance.agreement if cost is None else least_agreement(1 - cost.mean[name], count))
+        for name, count in elements.items()
+        if name not in floating
+    }
+    if rows is not None:
+        compared = least_agreement(tolerance.agreement if cost is None else cost.comparable, rows)
+    else:
+        compared = AnswerLimits.compared if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
+    by_output = {name: (largest[name], _ROW_FACTOR * mean[name]) for name in floating}
+    return AnswerLimits(
+        element=max(largest.values(), default=_MIN_LARGEST),
+        mean=_ROW_FACTOR * max(mean.values(), default=0.0),
+        agreement=1 - max(unequal.values(), default=0.0),
+        rounding=max(rounding, measured),
+        compared=compared,
+        by_output={} if cost is None else by_output,
+        all_rows=mean | unequal,
+        mean_rounding=ROUNDING["fp32"] if cost is None else 0.0,
+        source=source,
+    )
+
+
+def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays], device: str) -> AnswerLimits:
+    """How far two answers of a model of unknown precision may differ: `limits`, FP32's, or those of FP16
+    or BF16 if every number of the `answers` fits it. On the device cuda products may be in TF32."""
+    precision = inferred_precision(answers) or ("tf32" if device == "cuda" else "fp32")
+    return dataclasses.replace(
+        limits,
+        element=max(limits.element, UNKNOWN_LARGEST[precision]),
+        mean=max(limits.mean, _ROW_FACTOR * UNKNOWN_COST[precision]),
+        rounding=max(limits.rounding, ROUNDING[precision]),
+    )
+
+
+def inferred_precision(answers: Iterable[Arrays]) -> str:
+    """bf16 or fp16 if it can represent every floating-point number; empty if neither can, or if too few
+    numbers have a fraction to show it."""
+    values = [
+        np.asarray(outputs[name], np.float32).ravel()
+        for outputs in answers
+        for name in floating_outputs(outputs)
+        if outputs[name].dtype.itemsize <= 4
+    ]
+    numbers = np.concatenate(values) if values else np.zeros(0, np.float32)
+    numbers = numbers[np.isfinite(numbers)]
+    if np.unique(numbers[numbers != np.round(numbers)]).size < _MIN_NUMBERS:
+        return ""
+    if not (numbers.view(np.uint32) & np.uint32(0xFFFF)).any():  # the bits of FP32 that BF16 lacks
+        return "bf16"
+    with np.errstate(over="ignore"):
+        return "fp16" if np.array_equal(numbers.astype(np.float16).astype(np.float32), numbers) else ""
+
+
+def emulated_precision(
+    case: Case, weights: Weights, calibration: Callable[[], Samples], batch: int, *, tf32: bool | None = None
+) -> Callable[[Arrays], Arrays] | None:
+    """The framework's model as it computes in the case's precision, from inputs to outputs; for FP32 without
+    any rounding. None if it is no framework's network."""
+    precision, model, network = precision_of(case, tf32), case.model, weights.network
+    if precision not in ERROR_LIMITS or model.framework not in ("pytorch", "tensorflow"):
+        return None
+    import torch
+
+    from tritonproof.frameworks import rounding
+
+    is_keras = model.framework == "tensorflow"
+    if not is_keras and not isinstance(network, torch.nn.Module):
+        return None
+    if precision == "fp32":
+        exact = rounding.exact_keras(network) if is_keras else rounding.exact_pytorch(network)
+        return lambda inputs: model.run(exact, inputs)
+    rounded_of = rounding.rounded_keras if is_keras else rounding.rounded_pytorch
+    rounded, freeze_ranges = rounded_of(network, precision, int8_weight_bits())
+    if precision == "int8":
+        samples = calibration()
+        chosen = np.random.default_rng(0).permutation(len(samples))[: _count(case, len(samples))].tolist()
+        for start in range(0, len(chosen), batch):
+            model.run(rounded, samples.load(chosen[start : start + batch]))
+        freeze_ranges()
+    return lambda inputs: model.run(rounded, inputs)
+
+
+def _count(case: Case, available: int, fewer: int = 1) -> int:
+    row_bytes = sum(tensor.row_bytes for tensor in case.model.inputs)
+    return min(_SAMPLES // fewer, available, max(1, _MAX_BYTES // fewer // row_bytes))

@@ -1,0 +1,142 @@
+"""A model's configuration for Triton, config.pbtxt."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from tritonproof.build.runtimes import has_large_tensors, runtime_settings, tf32_setting
+from tritonproof.errors import InputError
+from tritonproof.spec import Case, Deployment, Scenario, Tensor
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+VERSION = "1"
+"""The name of the folder with a model's artifact and code, and the only version that Triton serves."""
+
+
+def model_config(
+    case: Case, deployment: Deployment, *, native: bool, scenario: Scenario = "online", engines: str = ""
+) -> "ModelConfig":
+    """The model's configuration. Native and Python serving differ only in backend, file name and parameters.
+    Offline has no dynamic batching. `engines` is the server's folder for TensorRT's engines, if any."""
+    from tritonclient.grpc import model_config_pb2 as pb
+
+    largest = 0 if case.model.takes_single_rows else deployment.max_batch_size
+    config = pb.ModelConfig(name=str(case), max_batch_size=largest)
+    config.version_policy.specific.versions.append(int(VERSION))
+    if native:
+        config.backend = case.format.backend
+        config.platform = case.format.platform
+        config.default_model_filename = case.format.artifact
+        settings = runtime_settings(case, deployment) | {"device": case.target.device}
+        parameters = dict(case.format.native_parameters(settings))
+    else:
+        config.backend = "python"
+        parameters = runtime_settings(case, deployment, engines)
+        if parameters["tensors"] == "torch":
+            # The Python backend's own parameter: inputs come in whichever memory holds them.
+            parameters["FORCE_CPU_ONLY_INPUT_TENSORS"] = "no"
+    for name in ("cuda_graphs", "prefer_nhwc"):
+        if getattr(deployment, name) and name not in _supported_settings(case, native=native):
+            what = f"{case.format.label} {'natively' if native else 'on the Python backend'} does not do that"
+            fix = "omit it; on a GPU, ONNX Runtime on the Python backend does both, tensorrt CUDA graphs"
+            raise InputError(what, where=f"--deployment {name}=true", fix=fix)
+    if scenario == "online" and (sizes := _padded_sizes(case, deployment, native=native)):
+        parameters["sizes"] = ",".join(map(str, sizes))
+    for key, value in parameters.items():
+        config.parameters[key].string_value = value
+    for tensors, entries in ((case.model.inputs, config.input), (case.model.outputs, config.output)):
+        for tensor in tensors:
+            entry = entries.add(name=tensor.name, **_type_and_shape(case, tensor))
+            if tensor.is_scalar:
+                entry.reshape.CopyFrom(pb.ModelTensorReshape(shape=entry.dims[:-1]))
+    # Without numbers Triton takes all GPUs: eight would count as one. Source: src/model_config_utils.cc.
+    group = config.instance_group.add(count=deployment.instances, kind=pb.ModelInstanceGroup.KIND_CPU)
+    if case.target.device == "cuda":
+        group.kind = pb.ModelInstanceGroup.KIND_GPU
+        group.gpus.extend(range(case.gpus))
+    if scenario == "online" and not case.model.takes_single_rows:
+        config.dynamic_batching.preferred_batch_size.extend(deployment.preferred_batch_sizes)
+        config.dynamic_batching.max_queue_delay_microseconds = deployment.max_queue_delay_us
+    _add_optimisation(config, case, deployment, engines)
+    if deployment.warmup:
+        _add_warmup(config, case, deployment, scenario)
+    return config
+
+
+def _supported_settings(case: Case, *, native: bool) -> Collection[str]:
+    """The GPU settings of a deployment that the case's backend reads. Of Triton's backends r24.10 only
+    tensorrt reads `optimization.cuda.graphs`, in src/instance_state.cc."""
+    if case.target.device == "cpu" or case.accelerator is not None or not case.model.batched:
+        return ()
+    if native:
+        return ("cuda_graphs",) if case.format.backend == "tensorrt" else ()
+    return case.format.gpu_settings
+
+
+def _padded_sizes(case: Case, deployment: Deployment, *, native: bool) -> list[int]:
+    """The sizes up to which the case's runtime fills batches: powers of two, preferred ones, the largest."""
+    is_alone = native or case.accelerator is not None or case.model.takes_single_rows
+    if not case.format.pads_batches or case.target.device == "cpu" or is_alone:
+        return []
+    largest = deployment.max_batch_size
+    powers = {1 << bits for bits in range(largest.bit_length())}
+    return sorted(powers | set(deployment.preferred_batch_sizes) | {largest})
+
+
+def _add_optimisation(config: "ModelConfig", case: Case, deployment: Deployment, engines: str) -> None:
+    accelerators = config.optimization.execution_accelerators.gpu_execution_accelerator
+    if case.target.device == "cuda":
+        config.optimization.cuda.graphs = deployment.cuda_graphs
+        if config.backend == "onnxruntime" and case.accelerator is None:
+            # Its CUDA provider's option. Source: src/onnxruntime.cc of onnxruntime_backend r24.10.
+            accelerators.add(name="cuda").parameters["use_tf32"] = tf32_setting(deployment.tf32)["tf32"]
+    if case.accelerator == "trt":
+        accelerator = accelerators.add(name="tensorrt")
+        accelerator.parameters["precision_mode"] = case.precision.upper()
+        accelerator.parameters["max_workspace_size_bytes"] = str(1 << 30)
+        if engines:
+            for cache in ("engine", "timing"):
+                accelerator.parameters[f"trt_{cache}_cache_enable"] = "1"
+                accelerator.parameters[f"trt_{cache}_cache_path"] = engines
+
+
+def _add_warmup(config: "ModelConfig", case: Case, deployment: Deployment, scenario: Scenario) -> None:
+    """Warm up with zeros at batch 1 and the largest batch, on a GPU at every other size of the batcher too.
+    The first batch of a size chooses its kernels there, which takes seconds. Offline there is no batcher, and
+    each load point warms up its own size. As the largest is second, TensorRT builds for all sizes at once."""
+    from tritonclient.grpc import model_config_pb2 as pb
+
+    on_cpu = case.target.device == "cpu"
+    # On a CPU a volume takes ten seconds, and every load point warms up as well.
+    repeats = 1 if has_large_tensors(case) and on_cpu else 3
+    largest = deployment.max_batch_size
+    counts = dict.fromkeys((1, largest), repeats)
+    if scenario == "online" and not on_cpu:
+        preferred = deployment.preferred_batch_sizes
+        counts |= {size: repeats if size in preferred else 1 for size in range(2, largest)}
+    for batch, count in counts.items():
+        warmup = config.model_warmup.add(name=f"batch-{batch}", batch_size=batch, count=count)
+        for tensor in case.model.inputs:
+            zeros = pb.ModelWarmup.Input(zero_data=True, **_type_and_shape(case, tensor))
+            warmup.inputs[tensor.name].CopyFrom(zeros)
+
+
+def _type_and_shape(case: Case, tensor: Tensor) -> dict[str, Any]:
+    """How a configuration writes them: without the batch, except for a model that takes one row."""
+    data_type = "TYPE_STRING" if tensor.dtype == "BYTES" else f"TYPE_{tensor.dtype}"
+    return {"data_type": data_type, "dims": (1, *tensor.shape) if case.model.one_row else tensor.shape}
+
+
+def config_text(config: "ModelConfig") -> str:
+    """The configuration as the text of a config.pbtxt."""
+    from google.protobuf import text_format
+
+    return str(text_format.MessageToString(config))
+
+
+def config_json(config: "ModelConfig") -> str:
+    """The configuration for Triton's load API."""
+    from google.protobuf import json_format
+
+    return str(json_format.MessageToJson(config, preserving_proto_field_name=True))

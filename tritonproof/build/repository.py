@@ -1,0 +1,304 @@
+"""The model repository: a case's artifact and configuration, built once and reused by content.
+
+model_repos/<target>/<case>/config.pbtxt, build.json, 1/<artifact>, 1/model.py, 1/runtime.py, 1/__pycache__
+model_repos/<target>/.in-use/run-<...>/<case>/..., a locked snapshot for each use, whatever others do to it
+
+A build.json has a digest of every file and folder beside it, which detects damage and changes.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tritonproof import data, formats, frameworks, models
+from tritonproof.build import runtimes
+from tritonproof.build.configuration import VERSION, config_text, model_config
+from tritonproof.errors import ProofError
+from tritonproof.host import locks, machine, scratch
+from tritonproof.paths import PACKAGE
+from tritonproof.record import disk
+from tritonproof.record.disk import strict_walk
+from tritonproof.safe_io.files import file_digest, size_bytes
+from tritonproof.spec import Case, ConversionJob, Deployment, Device, Samples, Weights
+from tritonproof.user_models.model_files import importable_files
+
+FACTS = "build.json"
+"""The file with all that decided a build, and its time and size."""
+CONFIG = "config.pbtxt"
+"""The file with the model's configuration, written at each use."""
+_DIGEST = "folder_sha256"
+"""The key in it of the digest of the other facts and of the folder's content."""
+_FIX = "give another with --model-repos DIR"
+
+
+def unchanged_facts(folder: Path) -> dict[str, Any] | None:
+    """The facts in a build's build.json if it and the folder are unchanged; else None."""
+    try:
+        stored = stored_facts(folder)
+        facts = {name: value for name, value in stored.items() if name != _DIGEST}
+        return facts if stored[_DIGEST] == _digest(folder, facts) else None
+    except (OSError, ValueError, LookupError):
+        return None
+
+
+def stored_facts(folder: Path) -> dict[str, Any]:
+    """The content of the build.json, valid or not. Raises OSError without one, ValueError if damaged."""
+    return msgspec.json.decode((folder / FACTS).read_bytes(), type=dict[str, Any])
+
+
+def _digest(folder: Path, facts: Mapping[str, Any]) -> str:
+    """The digest of the facts and of all files but build.json and the configuration."""
+    lines = [json.dumps(facts, sort_keys=True)]
+    for path in sorted(strict_walk(folder)):
+        name, mode = path.relative_to(folder).as_posix(), path.lstat().st_mode
+        if stat.S_ISDIR(mode):
+            lines.append(f"folder {name!r}")
+        elif not stat.S_ISREG(mode):
+            raise ValueError(f"{path} is neither a file nor a folder")
+        elif name not in (FACTS, CONFIG):
+            lines.append(f"{file_digest(path)} {name!r}")
+    return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
+
+
+UNFINISHED = ".unfinished-"
+"""The prefix of folders for builds, or another commit's files, that are not finished."""
+
+
+@dataclass(frozen=True)
+class BuiltModel:
+    """A case's folder in the model repository: converted, configured, and checked against its build.json."""
+
+    case: Case
+    folder: Path
+    """The model's folder with the configuration, build.json and the folder of the one version."""
+    digest: str
+    """SHA-256, in hexadecimal, of everything that decides the artifact: see `build_inputs`."""
+    weights: str
+    """The weights' origin: a checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
+    build_time_s: float
+    """Seconds of the conversion, perhaps in an earlier run."""
+    size_mib: float
+    reused: bool
+    """Whether this call reused it instead of converting it."""
+    taken_from: Path | None = None
+    """The original folder of a build in use: see `in_use`."""
+
+    @property
+    def artifact(self) -> Path:
+        """The converted model: a file, or for some formats a folder."""
+        return self.folder / VERSION / self.case.format.artifact
+
+
+def build_inputs(
+    case: Case, weights_digest: str, deployment: Deployment, device: Device | None = None
+) -> dict[str, Any]:
+    """All that decides an artifact, whose hash names the build: digests of the sources, the weights, the
+    versions of packages, the hardware, the deployment's largest batch and TF32."""
+    source = case.model.source
+    packages = (Path(package.__path__[0]) for package in (formats, frameworks))
+    shared = (path for package in packages for path in package.glob("*.py"))
+    sources = {*shared, *_runtime_files(case).values()}
+    is_suites = source.is_relative_to(PACKAGE)
+    if is_suites:  # one file, or all of the package whose `__init__.py` it names
+        sources.update(source.parent.glob("*.py") if source.name == "__init__.py" else [source])
+    if case.precision in case.format.calibrated:
+        # Any file of models or data may make its samples.
+        sources.update(Path(models.__file__).parent.rglob("*.py"), Path(data.__file__).parent.rglob("*.py"))
+    digests = {os.path.relpath(path, PACKAGE.parent): file_digest(path) for path in sorted(sources)}
+    if not is_suites:
+        own_files = importable_files(source)
+        digests.update((f"own/{path.relative_to(source.parent)}", file_digest(path)) for path in own_files)
+    versions = {name: machine.version_of(name) for name in (*case.format.packages, *case.model.packages)}
+    return {
+        "case": str(case),
+        "max_batch_size": deployment.max_batch_size,
+        **({} if deployment.tf32 is None else {"tf32": deployment.tf32}),
+        "sources": digests,
+        "weights": weights_digest,
+        "versions": {name: version for name, version in versions.items() if version is not None},
+        "hardware": machine.processor(device or case.target.device),
+    }
+
+
+def build(
+    case: Case,
+    weights: Weights,
+    deployment: Deployment,
+    root: Path,
+    *,
+    native: bool,
+    calibration: Callable[[], Samples],
+    report: Callable[[str], None] = lambda _step: None,
+    device: Device | None = None,
+) -> BuiltModel:
+    """The case's model below `root`, converted now if it is missing, on `device` or its target's device.
+
+    `native` selects the configuration of the format's own backend instead of the suite's runtime;
+    `calibration` loads training samples if the precision needs them, and `report` receives the name of each
+    step. One process builds a case at a time; the others wait and find it. An unfinished build stays in a
+    hidden folder until the next one. Raises ProofError for a failed conversion or write.
+    """
+    device = device or case.target.device
+    content = build_inputs(case, weights.digest, deployment, device)
+    folder = root / case.target.name / str(case)
+    with scratch.report_full_disk(folder, _FIX):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with hold_build(folder, report):
+            built = _reused(case, folder, content)
+            if built is None:
+                job = ConversionJob(
+                    model=case.model,
+                    network=weights.network,
+                    precision=case.precision,
+                    accelerator=case.accelerator,
+                    device=device,
+                    max_batch_size=deployment.max_batch_size,
+                    calibration=calibration() if case.precision in case.format.calibrated else None,
+                    report=report,
+                    tf32=deployment.tf32,
+                )
+                built = _convert(case, job, folder, content, weights.origin)
+            text = config_text(model_config(case, deployment, native=native)).encode()
+            if not disk.has_content(folder / CONFIG, text):
+                remove(folder / CONFIG)
+                disk.replace(folder / CONFIG, text)
+    return built
+
+
+def hold_build(folder: Path, report: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
+    """Lock a build's folder while a run writes or copies it; `report` receives who else has it."""
+    return locks.hold_path(folder, on_wait=lambda holder: report(f"wait for a conversion by {holder}"))
+
+
+def find(case: Case, weights: Weights, deployment: Deployment, root: Path) -> BuiltModel | None:
+    """The case's model below `root` if there is an equal one; else None."""
+    return _reused(case, root / case.target.name / str(case), build_inputs(case, weights.digest, deployment))
+
+
+def seems_built(case: Case, deployment: Deployment, root: Path) -> bool:
+    """Whether the case has a build below `root` that only other weights could outdate."""
+    stored = unchanged_facts(root / case.target.name / str(case))
+    if stored is None:
+        return False
+    return bool(stored["content"] == build_inputs(case, stored["content"]["weights"], deployment))
+
+
+def _inputs_digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _reused(case: Case, folder: Path, content: dict[str, Any]) -> BuiltModel | None:
+    digest, facts = _inputs_digest(content), unchanged_facts(folder)
+    if facts is None or facts["digest"] != digest:
+        return None
+    figures = (facts["weights"], facts["build_time_s"], facts["size_mib"])
+    return BuiltModel(case, folder, digest, *figures, reused=True)
+
+
+def _runtime_files(case: Case) -> dict[str, Path]:
+    folder = runtimes.RUNTIMES
+    return {"model.py": folder / "model.py", "runtime.py": folder / case.format.runtime}
+
+
+def _convert(
+    case: Case, job: ConversionJob, folder: Path, content: dict[str, Any], origin: str
+) -> BuiltModel:
+    """Convert beside `folder`, and move the finished build there."""
+    scratch.remove_unlocked(folder.parent, UNFINISHED)
+    with scratch.locked_folder(folder.parent, f"{UNFINISHED}{case}-") as place:
+        new_folder = place / folder.name
+        version = new_folder / VERSION
+        version.mkdir(parents=True)
+        artifact = version / case.format.artifact
+        started = time.monotonic()
+        case.format.convert(job, artifact)
+        build_time_s = round(time.monotonic() - started, 3)
+        size_mib = round(size_bytes(artifact) / 2**20, 3)
+        for name, source in _runtime_files(case).items():
+            shutil.copyfile(source, version / name)
+        # Python neither writes bytecode beside a model nor runs any that somebody put there if a file has the
+        # name of its folder. PYTHONDONTWRITEBYTECODE does not reach Triton's stub.
+        (version / "__pycache__").touch()
+        digest = _inputs_digest(content)
+        facts = {"digest": digest, "weights": origin, "build_time_s": build_time_s, "size_mib": size_mib}
+        facts["content"] = content
+        facts[_DIGEST] = _digest(new_folder, facts)
+        (new_folder / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
+        remove(folder)
+        new_folder.rename(folder)
+    return BuiltModel(case, folder, digest, origin, build_time_s, size_mib, reused=False)
+
+
+def remove(folder: Path) -> None:
+    """Remove whatever is in a folder's place; a link's target is left alone."""
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        folder.unlink(missing_ok=True)
+
+
+IN_USE = ".in-use"
+"""The folder of builds in use, beside the originals: on one disk large files need no copy."""
+_USE = "run-"
+
+
+@contextlib.contextmanager
+def in_use(built: BuiltModel, *, report: Callable[[str], None] = lambda _step: None) -> Iterator[BuiltModel]:
+    """The build, alone in a model repository of its own, until the end of the block. Other runs may rebuild
+    the case meanwhile, with other weights, and nobody waits. `report` receives the reason for a wait before
+    the block. Raises ProofError if the build is gone, or the disk is full."""
+    with snapshot(built.folder, report=report) as place:
+        digest: object = None
+        with contextlib.suppress(OSError, ValueError):
+            digest = stored_facts(place).get("digest")
+        if digest != built.digest:
+            what = "another run has removed the build, or made it anew of something else"
+            fix = "run again; give runs with different weights folders of their own (--model-repos DIR)"
+            raise ProofError(what, where=built.folder, fix=fix)
+        yield dataclasses.replace(built, folder=place, taken_from=built.folder)
+
+
+@contextlib.contextmanager
+def snapshot(folder: Path, *, report: Callable[[str], None] = lambda _step: None) -> Iterator[Path]:
+    """A build's files in a new folder of the same name. Raises ProofError if the disk is full."""
+    with contextlib.ExitStack() as stack:
+        with scratch.report_full_disk(folder, _FIX):
+            folder_of_uses = folder.parent / IN_USE
+            folder_of_uses.mkdir(exist_ok=True)
+            scratch.remove_unlocked(folder_of_uses, _USE)
+            own_folder = stack.enter_context(scratch.locked_folder(folder_of_uses, _USE))
+            # A container's user may read only what everybody may.
+            own_folder.chmod(folder.parent.stat().st_mode & 0o777)
+            place = own_folder / folder.name
+            with hold_build(folder, report), contextlib.suppress(FileNotFoundError):
+                shutil.copytree(folder, place, copy_function=_link_or_copy)
+        yield place
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    # Only artifacts are as large. Smaller files, such as code, may be edited in place.
+    if Path(source).stat().st_size >= 1 << 20:
+        with contextlib.suppress(OSError):  # a disk without links
+            os.link(source, target)
+            return
+    shutil.copy2(source, target)
+
+
+def remove_unfinished(root: Path) -> list[Path]:
+    """Remove and return the folders below `root` that killed runs left unfinished or in use."""
+    removed = []
+    for folder in sorted(root.glob("*/")):
+        removed += scratch.remove_unlocked(folder, UNFINISHED)
+        removed += scratch.remove_unlocked(folder / IN_USE, _USE)
+    return removed

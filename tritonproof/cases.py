@@ -1,0 +1,58 @@
+"""The cases that exist, and what each has by its model and hardware."""
+
+from collections.abc import Iterable, Iterator
+
+from tritonproof.formats import variant_name, variants_on
+from tritonproof.models import all_models
+from tritonproof.spec import Case, Device, Format, Matrix, Model, Target
+
+
+def cases_of(target: Target, gpus: int = 1, models: Iterable[Model] | None = None) -> Iterator[Case]:
+    """Every case of a target on so many GPUs, of the suite's own models unless others are given."""
+    for model in all_models() if models is None else models:
+        yield from cases_of_model(model, target, gpus)
+
+
+def cases_of_model(model: Model, target: Target, gpus: int) -> Iterator[Case]:
+    """Every case of one model on one target."""
+    count = gpus if target.device == "cuda" else 1
+    if model.only_format is not None:
+        # Its own configuration says on which devices and in which precision it computes.
+        yield Case(target, model, model.only_format, None, "", count)
+        return
+    for format_, accelerator, precision in variants_on(target.device):
+        if precision in precisions_of(model, format_, target.device):
+            yield Case(target, model, format_, accelerator, precision, count)
+
+
+def precisions_of(model: Model, format_: Format, device: Device) -> list[str]:
+    """The precisions that a model and a format share on a device, without those that the model excludes."""
+    if model.framework not in format_.frameworks or format_.mnemonic in model.excluded:
+        return []
+    shared = [precision for precision in format_.precisions.get(device, ()) if precision in model.precisions]
+    return [precision for precision in shared if f"{format_.mnemonic}-{precision}" not in model.excluded]
+
+
+def is_published(case: Case) -> bool:
+    """Whether NVIDIA published the case for its hardware."""
+    entry = case.model.matrices.get(case.target.name)
+    return entry is not None and _variant(case) in entry.published
+
+
+def reference_of(case: Case) -> Case:
+    """The reference for a model's speed: its format published first, else ONNX in FP32, else the first."""
+    by_variant = {_variant(other): other for other in cases_of_model(case.model, case.target, case.gpus)}
+    entry = case.model.matrices.get(case.target.name)
+    preferred = (*(entry.published if entry else ()), "onnx-fp32", *by_variant)
+    return next(by_variant[variant] for variant in preferred if variant in by_variant)
+
+
+def _variant(case: Case) -> str:
+    """The name of the case's format, accelerator and precision in lists of published cases."""
+    return variant_name(case.format, case.accelerator, case.precision)
+
+
+def matrix_of(model: Model, target: Target) -> Matrix:
+    """The model's deployment and load points on a target: its own entry, else its kind's."""
+    kind = "cpu" if target.device == "cpu" else "gpu"
+    return model.matrices.get(target.name) or model.matrices[kind]

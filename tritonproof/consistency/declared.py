@@ -1,0 +1,165 @@
+"""Is a model what its configuration declares? Each output is there, finite, of its type and shape; the first
+request after a load is as fast as the next ones; and batches are answered up to the declared size, and
+refused above it."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tritonproof.consistency.served import AnswersBySample, ServedModel, ask, rows_of
+from tritonproof.errors import ProofError
+from tritonproof.measure.job import LoadData
+from tritonproof.record.schema import AnswerGate, WarmUp
+from tritonproof.serve.connection import REQUEST_S
+from tritonproof.serve.messages import inputs_of, response_outputs
+from tritonproof.spec import Arrays
+from tritonproof.user_models.user_sample import fits
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+
+MAX_REFUSAL_CHARS = 200
+"""Characters to keep of the server's words."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back for one request: an answer, or a refusal."""
+
+    response: Any | None
+    """A tritonclient.grpc.service_pb2.ModelInferResponse; None for a refusal."""
+    refusal: str = ""
+    """Why the server refused the request, in its own words; empty for an answer."""
+
+
+def send(served: ServedModel, which: Iterable[Sequence[int] | np.ndarray]) -> list[Reply]:
+    """Send requests for these samples, by their indices, one after the other. Raises ProofError if the server
+    is gone or late: that is no refusal."""
+    from tritonclient.grpc import InferenceServerException, InferRequestedOutput
+
+    server, replies = served.server, []
+    outputs = [InferRequestedOutput(tensor.name) for tensor in served.model.outputs]
+    infer = functools.partial(server.client.infer, served.name, outputs=outputs, client_timeout=REQUEST_S)
+    for samples in which:
+        inputs = inputs_of(served.model, served.data.inputs(samples))
+        try:
+            replies.append(Reply(server.wait_for(functools.partial(infer, inputs)).get_response()))
+        except InferenceServerException as error:
+            refusal = error.message() or str(error.status())
+            if not server.is_live():
+                what = f"Triton ended, or answers no more, at a request: {refusal}"
+                raise ProofError(f"{what}{server.log_tail()}", where=served.name) from error
+            replies.append(Reply(None, refusal[:MAX_REFUSAL_CHARS]))
+    return replies
+
+
+def declared(served: ServedModel, alone: AnswersBySample, rest: Iterable[LoadData] = ()) -> AnswerGate:
+    """Send four samples alone, and two in one batch if the model takes batches. Every output must be there,
+    finite, with the declared type and shape. The answers given `alone`, and those to the `rest` of the
+    samples, which no other gate sends, must have every output and be finite: some input may give NaN."""
+    batches = [[sample] for sample in range(served.samples)][:4]
+    if served.takes_batches:
+        batches.append([0, served.samples - 1])
+    replies = send(served, batches)
+    problems = [_violation(served, *pair) for pair in zip(batches, replies, strict=True)]
+    problems += _all_as_declared(served, alone)
+    rest_count = 0
+    for data in rest:
+        model = replace(served, data=data)
+        answers = ask(model, [[sample] for sample in range(model.samples)], model.in_flight(1))
+        problems += _all_as_declared(model, rows_of(answers))
+        rest_count += len(answers)
+    names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
+    tried = f"outputs as declared: {names}; finite for {len(alone) + rest_count} samples"
+    return AnswerGate("declared", len(batches) + rest_count, tried, next(filter(None, problems), ""))
+
+
+def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str]:
+    """Sentences on outputs that the answers lack or that are not finite; empty ones for right outputs."""
+    for sample, outputs in rows.items():
+        for tensor in served.model.outputs:
+            answer = f"the answer to sample {served.data.ids[sample]}"
+            yield fault_in(tensor.name, outputs.get(tensor.name), answer)
+
+
+def _violation(served: ServedModel, samples: list[int], reply: Reply) -> str:
+    """The first difference from the declaration, as a sentence; empty if there is none."""
+    batch_shape = [len(samples)] if served.model.batched else []
+    query = f"{len(samples)} samples in a batch" if samples[1:] else f"sample {served.data.ids[samples[0]]}"
+    if reply.response is None:
+        return f"the request of {query} was refused: {reply.refusal}"
+    answer = f"the answer to {query}"
+    answered = {tensor.name: tensor for tensor in reply.response.outputs}
+    arrays = response_outputs(reply.response)
+    for tensor in served.model.outputs:
+        out, shape = answered.get(tensor.name), [*batch_shape, *tensor.shape]
+        if out is not None and (out.datatype != tensor.dtype or not fits(out.shape, shape)):
+            form = f"{out.datatype} {list(out.shape)}"
+            return f"{tensor.name} is declared as {tensor.dtype} {shape}, and {answer} has {form}"
+        if fault := fault_in(tensor.name, arrays.get(tensor.name), answer):
+            return fault
+    return ""
+
+
+def fault_in(output: str, values: np.ndarray | None, answer: str) -> str:
+    """What an output of an answer lacks, as a sentence; empty if it is there and finite."""
+    if values is None:
+        return f"{answer} lacks the output {output}, or bytes of it"
+    values = np.asarray(values)
+    if not np.issubdtype(values.dtype, np.floating) or np.isfinite(values).all():
+        return ""
+    bad = ~np.isfinite(values)
+    count = f"{int(bad.sum())} of {bad.size}"
+    return f"{output} holds {values[bad].flat[0]} in {answer} ({count} elements are not finite)"
+
+
+_LOADS = 3
+"""Loads that must each make the first request slow. If it were like the others, it would be the slowest of
+21 by chance three times in one of 9,000 runs, whatever else the machine does."""
+
+
+def warmup_batch(config: "ModelConfig", rows: Arrays) -> int | None:
+    """The smallest batch of the model's warm-up that has the shape of these rows; None if there is none."""
+    shapes = {name: values.shape[1:] for name, values in rows.items()}
+    sizes = [
+        max(1, warmup.batch_size)
+        for warmup in config.model_warmup
+        if all(shapes.get(name) == tuple(tensor.dims) for name, tensor in warmup.inputs.items())
+    ]
+    return min(sizes, default=None)
+
+
+def compare_first_request(load: Callable[[], object], ask: Callable[[], float], batch: int) -> WarmUp:
+    """Load the model and ask it again and again; the slowest of twenty later requests is the measure of the
+    first. If that is slow, load it once more: the machine may be the cause. `ask` returns seconds."""
+    first_ms: list[float] = []
+    later_ms: list[float] = []
+    is_slow = True
+    while is_slow and len(first_ms) < _LOADS:
+        load()
+        first_ms.append(round(1e3 * ask(), 3))
+        later_ms.append(round(1e3 * max(ask() for _ in range(20)), 3))
+        is_slow = first_ms[-1] > 2 * later_ms[-1]  # one that loads kernels takes far longer
+    return WarmUp(batch, tuple(first_ms), tuple(later_ms), passed=not is_slow)
+
+
+def largest_batch(served: ServedModel) -> AnswerGate:
+    """Send batches of the declared sizes that decide which kernels run, which the server must answer, and one
+    with a row more than the largest, which it must refuse."""
+    if not served.model.batched:
+        return AnswerGate("largest-batch", 0, "no batch axis, so no batch sizes")
+    sizes, largest = served.kernel_sizes, served.max_batch_size
+    replies = send(served, (np.arange(size) % served.samples for size in (*sizes, largest + 1)))
+    problems = [
+        f"a batch of {size}, of {largest} declared, was refused: {reply.refusal}"
+        for size, reply in zip(sizes, replies, strict=False)
+        if reply.response is None
+    ]
+    if replies[-1].response is not None:
+        problems.append(f"a batch of {largest + 1} was answered, and {largest} is declared")
+    text = f"{len(sizes)} of the {largest} batch sizes, and a batch of {largest + 1}, which has to be refused"
+    return AnswerGate("largest-batch", len(replies), text, next(iter(problems), ""))

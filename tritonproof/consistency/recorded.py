@@ -1,0 +1,221 @@
+"""Answers in files: a small one keeps a model's answers, to which later runs hold theirs; a folder has what
+reproduces a wrong one: the request, both answers, the configuration, and a script that asks again."""
+
+import hashlib
+import shutil
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from tritonproof.accuracy.compare_answers import AnswerLimits, Mismatch
+from tritonproof.consistency.repeat_checks import gate_result
+from tritonproof.consistency.served import (
+    AnswersBySample,
+    ServedModel,
+    ask,
+    compare_to_lone,
+    limits_for,
+    lone_answers,
+)
+from tritonproof.errors import InputError, NotAvailableError
+from tritonproof.host import locks
+from tritonproof.host.locks import OnWait
+from tritonproof.record import disk
+from tritonproof.record.schema import AnswerGate
+from tritonproof.safe_io.files import content, readable
+from tritonproof.serve.messages import raw_content, values_of
+from tritonproof.spec import Arrays, Model
+
+_MAX_BYTES = 16 << 20
+"""The most bytes of answers in a file, before compression; it leaves out the samples beyond."""
+_MAX_FILE_BYTES = 4 * _MAX_BYTES
+"""The most bytes of a readable file, compressed or not."""
+
+
+class RecordedAnswers(msgspec.Struct, frozen=True):
+    """What a model answered to some samples, each sent alone."""
+
+    model: str
+    case: str
+    """The id of the case that answered."""
+    triton: str
+    """The version of the Triton that served it."""
+    run: str
+    """The id of the run that recorded it."""
+    limits: AnswerLimits = msgspec.field(name="near")
+    """How far other answers of that case may differ."""
+    digests: Mapping[str, str]
+    """A digest of each sample's inputs, by the sample's id."""
+    rows: Mapping[str, Mapping[str, np.ndarray]]
+    """The outputs of each sample by name, without the batch axis, by the sample's id."""
+    version: Literal[3] = 3
+
+
+def path_of(folder: Path, model: str) -> Path:
+    """The file of a model's recorded answers."""
+    return folder / f"{model}.answers"
+
+
+def record(served: ServedModel, alone: AnswersBySample, case: str, run: str) -> RecordedAnswers:
+    """Choose the answers to record from those given alone: as many samples as fit into the largest file.
+    Raises NotAvailableError if a single answer does not fit."""
+    kept = dict[int, Arrays]()
+    left_bytes = _MAX_BYTES
+    for sample in sorted(alone):
+        left_bytes -= sum(np.asarray(output).nbytes for output in alone[sample].values())
+        if left_bytes < 0:
+            break
+        kept[sample] = alone[sample]
+    if not kept:
+        what = f"an answer of {served.model.name} takes more than the {_MAX_BYTES >> 20} MiB of a file"
+        raise NotAvailableError(what, where=case)
+    digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in kept}
+    rows = dict(zip(digests, kept.values(), strict=True))
+    limits = limits_for(served, kept)
+    return RecordedAnswers(served.model.name, case, served.server.version, run, limits, digests, rows)
+
+
+def recorded_answers(
+    folder: Path, case: str, model: ServedModel, alone: AnswersBySample, run: str | None, on_wait: OnWait
+) -> tuple[RecordedAnswers, Path]:
+    """The recorded answers of a model, and their file. With a `run` that records them, its first case of the
+    model records its own, and the others are held to these. Raises NotAvailableError where there are none."""
+    path = path_of(folder, model.model.name)
+    if run is None:
+        if not path.is_file():
+            what = f"no answers of {model.model.name} were recorded"
+            raise NotAvailableError(what, where=path, fix="record them: --record-answers")
+        return read(path), path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locks.hold_path(path, on_wait=on_wait):
+        if not path.is_file() or read(path).run != run:
+            disk.replace(path, encoded(record(model, alone, case, run)))
+    return read(path), path
+
+
+def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: Path) -> AnswerGate:
+    """Ask for the recorded samples again, each alone, and hold the answers to the recorded ones, within what
+    either case allows. Raises InputError if the file is of another model, or of other samples."""
+    outputs = {name for row in earlier.rows.values() for name in row}
+    names = {tensor.name for tensor in served.model.outputs}
+    if earlier.model != served.model.name or outputs != names:
+        theirs, ours = (", ".join(sorted(tensors)) for tensors in (outputs, names))
+        what = f"the answers are of {earlier.model!r} with {theirs}; this is {served.model.name} with {ours}"
+        fix = "give the folder of this model's answers: --answers DIR; or record anew: --record-answers"
+        raise InputError(what, where=where, fix=fix)
+    places = {str(name): place for place, name in enumerate(served.data.ids)}
+    for name, digest in earlier.digests.items():
+        if name not in places or _digest(served, places[name]) != digest:
+            what = f"the answers are to other samples: this run has no {name!r}, or one of another content"
+            fix = "give the samples that they were recorded with, or record anew with --record-answers"
+            raise InputError(what, where=where, fix=fix)
+    expected = {places[name]: row for name, row in earlier.rows.items()}
+    limits = limits_for(served, expected).or_wider(earlier.limits).at_least(served.least_noise)
+    answers = ask(served, [[sample] for sample in sorted(expected)])
+    recorded = lone_answers(served.data.ids, expected, limits)
+    comparison = compare_to_lone(recorded, answers, limits)
+    tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"
+    return gate_result("recorded", served, recorded, comparison, len(answers), tried, "recorded")
+
+
+def _digest(served: ServedModel, sample: int) -> str:
+    """64 bits of the SHA-256 of the names, types, shapes and content of a sample's inputs."""
+    digest = hashlib.sha256()
+    inputs = served.data.inputs([sample])
+    for tensor in served.model.inputs:
+        if tensor.name in inputs:
+            row = inputs[tensor.name][0]
+            digest.update(f"{tensor.name} {tensor.dtype} {np.shape(row)}\n".encode())
+            digest.update(raw_content(np.asarray(row), tensor.dtype))
+    return digest.hexdigest()[:16]
+
+
+def encoded(recorded: RecordedAnswers) -> bytes:
+    """The file's content: compressed MessagePack, with each output as its type, its shape and its bytes."""
+    return zlib.compress(msgspec.msgpack.encode(recorded, enc_hook=_to_bytes))
+
+
+def read(path: Path) -> RecordedAnswers:
+    """The recorded answers in a file. Raises InputError if it is damaged, or of another version."""
+    what = "the file of recorded answers"
+    fix = "take it from where it was kept, or record anew with --record-answers"
+    with readable(what, path, fix):
+        # A file that is cut off, or longer than that, gives no whole message.
+        packed = zlib.decompressobj().decompress(content(path, what, fix, _MAX_FILE_BYTES), _MAX_FILE_BYTES)
+        return msgspec.msgpack.decode(packed, type=RecordedAnswers, dec_hook=_from_bytes)
+
+
+def _to_bytes(values: Any) -> tuple[str, tuple[int, ...], bytes]:
+    from tritonclient.utils import np_to_triton_dtype
+
+    array = np.asarray(values)
+    datatype = str(np_to_triton_dtype(array.dtype))
+    return datatype, array.shape, raw_content(array, datatype)
+
+
+def _from_bytes(_type: type, written: Any) -> np.ndarray | None:
+    """The array; None, which msgspec refuses, if an output is not as long as it says."""
+    datatype, shape, values = written
+    return values_of(values, datatype, shape)
+
+
+_SCRIPT = '''\
+"""Sends request.npz to a Triton that serves the model, and sets the answer beside expected.npz.
+
+Usage: python show.py HOST:PORT"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import tritonclient.grpc as triton
+
+MODEL, ROW, TYPES = {model!r}, {row!r}, {types!r}
+HERE = Path(__file__).parent
+client = triton.InferenceServerClient(sys.argv[1] if len(sys.argv) > 1 else "localhost:8001")
+inputs = []
+for name, values in np.load(HERE / "request.npz").items():
+    values = values.astype(object) if TYPES[name] == "BYTES" else values
+    inputs.append(triton.InferInput(name, list(values.shape), TYPES[name]))
+    inputs[-1].set_data_from_numpy(values)
+answer = client.infer(MODEL, inputs)
+for name, expected in np.load(HERE / "expected.npz").items():
+    given = answer.as_numpy(name) if ROW is None else answer.as_numpy(name)[ROW]
+    given = given.astype("S") if given.dtype == object else given
+    wrong = given.shape != expected.shape or given != expected
+    said = "differs" if np.any(wrong) else "is as expected"
+    print(name, said, given.ravel()[:8], "and", expected.ravel()[:8])
+'''
+
+
+def write_reproducer(
+    folder: Path, name: str, config: Path, model: Model, request: Arrays, mismatch: Mismatch
+) -> None:
+    """Write the reproducer of a model that is called `name` on its server into `folder`, over an earlier one.
+    `request` has the inputs of all its rows."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    types = {tensor.name: tensor.dtype for tensor in model.inputs if tensor.name in request}
+    sent = {key: values if model.batched else values[0] for key, values in request.items() if key in types}
+    for file, arrays in (("request", sent), ("expected", mismatch.expected), ("given", mismatch.given)):
+        _write_npz(folder / f"{file}.npz", arrays)
+    (folder / "config.pbtxt").write_bytes(config.read_bytes())
+    row = mismatch.row if model.batched else None
+    (folder / "show.py").write_text(_SCRIPT.format(model=name, row=row, types=types))
+
+
+def _write_npz(path: Path, arrays: Arrays) -> None:
+    """Write arrays under any names, with texts as bytes, so that reading them runs no code."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, values in arrays.items():
+            array = np.asarray(values)
+            if array.dtype == object:
+                texts = [text if isinstance(text, bytes) else str(text).encode() for text in array.ravel()]
+                array = np.array(texts, np.bytes_).reshape(array.shape)
+            with file.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)

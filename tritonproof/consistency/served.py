@@ -1,0 +1,216 @@
+"""A loaded model whose answers are checked without labels: its answers to samples that were each sent alone,
+and how others are held to them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec import structs
+
+from tritonproof.accuracy.compare_answers import (
+    MIN_NOISE,
+    NOISE_FACTOR,
+    Answer,
+    AnswerComparison,
+    AnswerLimits,
+    Expected,
+    Mismatch,
+    compare,
+    expect_by_signature,
+    merge_comparisons,
+    typical_difference,
+)
+from tritonproof.accuracy.precision_cost import inferred_limits
+from tritonproof.accuracy.stages import IN_FLIGHT, IN_FLIGHT_BYTES
+from tritonproof.measure.job import Job, LoadData
+from tritonproof.measure.verifying import ask_once
+from tritonproof.record.schema import Accuracy, SameAnswers
+from tritonproof.serve.server import Server
+from tritonproof.spec import Arrays, LoadPoint, Model
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model as it is loaded right now."""
+
+    server: Server
+    name: str
+    """The name under which the server has loaded the model."""
+    model: Model
+    data: LoadData
+    """The samples that gates send."""
+    max_batch_size: int
+    """The most rows of a request by the model's configuration; 1 if its tensors have no batch axis."""
+    limits: AnswerLimits
+    """How far answers to one sample may differ if other kernels may compute them."""
+    preferred: Sequence[int] = ()
+    """The configuration's preferred batch sizes."""
+    joins: bool = True
+    """Whether the server may join requests to a batch."""
+    first_answer: Arrays | None = None
+    """The first sample's answer, [1, ...] each, to the first request after the model was loaded, if known."""
+    kernels_may_change: bool = False
+    """Whether a load may change kernels: on a GPU libraries choose them by trying some."""
+    least_noise: float = MIN_NOISE
+    """How far answers may be apart in any case, as a share of the spread; the user may ask for more."""
+    as_found_device: str = ""
+    """The device, cpu or cuda, of a model whose precision only its answers show; empty if that is known."""
+    on_mismatch: Callable[[str, Mismatch], None] = lambda _gate, _mismatch: None
+    """Called with a gate's name and its whole first wrong answer."""
+
+    @property
+    def samples(self) -> int:
+        """The number of different samples to send."""
+        return len(self.data.ids)
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether a request may hold several samples."""
+        return self.model.batched and self.max_batch_size > 1
+
+    @property
+    def kernel_sizes(self) -> list[int]:
+        """Batch sizes that decide which kernels run, however busy the machine is: 1, the powers of two, the
+        preferred sizes and the largest one, each with one more and one less."""
+        largest = min(self.max_batch_size, 1024)  # a configuration may allow any number of rows
+        chosen = {1, largest, *(2**power for power in range(largest.bit_length())), *self.preferred}
+        beside = {size + step for size in chosen for step in (-1, 0, 1)}
+        return sorted(size for size in beside if 1 <= size <= largest)
+
+    @property
+    def batch_sizes(self) -> list[int]:
+        """The batch sizes to try: all up to 64, and of larger ones those that decide which kernels run."""
+        return sorted({*self.kernel_sizes, *range(1, min(self.max_batch_size, 64) + 1)})
+
+    def in_flight(self, rows: int) -> int:
+        """How many requests of so many rows may be in flight, by their tensors' bytes; two at least."""
+        tensors = (*self.model.inputs, *self.model.outputs)
+        sent = {name: values[:1].nbytes for name, values in self.data.rows.items()}
+        row_bytes = sum(max(tensor.row_bytes, sent.get(tensor.name, 0)) for tensor in tensors)
+        return max(2, min(IN_FLIGHT, IN_FLIGHT_BYTES // max(1, rows * row_bytes)))
+
+
+def ask(served: ServedModel, which: Sequence[Sequence[int] | np.ndarray], in_flight: int = 1) -> list[Answer]:
+    """The answers to requests for these samples, by their indices, with so many in flight, in the order of
+    arrival. Raises ProofError if one fails."""
+    requests = [np.asarray(samples, int) for samples in which]
+    point = LoadPoint("online", max(map(len, requests), default=1), in_flight)
+    return ask_once(Job(served.server, served.name, served.model, point, "none", served.data), requests)
+
+
+AnswersBySample = Mapping[int, Arrays]
+"""One answer to each sample, by the sample's index: its outputs without the batch axis."""
+
+
+@dataclass(frozen=True)
+class LoneAnswers:
+    """The answers to samples that were each sent alone: gates hold all other answers to them."""
+
+    rows: AnswersBySample
+    groups: Mapping[object, tuple[Sequence[int], Expected]]
+    """Samples whose answers have the same shapes and types, with those answers, by this signature; nearly
+    always one group."""
+    limits: AnswerLimits
+    """How far answers may differ where other kernels may compute them: in a batch of another size."""
+    noise_limits: AnswerLimits
+    """How far answers may differ if nothing may change them: the noise of the same request, mostly none."""
+    noise: float = 0.0
+    """How far repeated answers typically are from the first, as a share of the spread."""
+    repeats: Sequence[Answer] = ()
+    """The answers to the same requests, sent again in the same order, which show the noise."""
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether different samples get different answers."""
+        return len(self.groups) > 1 or any(expected.tells_apart for _, expected in self.groups.values())
+
+
+def ask_one_by_one(served: ServedModel) -> LoneAnswers:
+    """The answers to all samples, each sent alone, one after the other, and to the same requests again."""
+    requests = [[sample] for sample in range(served.samples)]
+    rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
+    return lone_answers(served.data.ids, rows, limits_for(served, rows), repeats, served.least_noise)
+
+
+def limits_for(served: ServedModel, rows: AnswersBySample) -> AnswerLimits:
+    """How far answers to one sample may differ if other kernels may compute them, as `rows` show it."""
+    if not served.as_found_device:
+        return served.limits
+    return inferred_limits(served.limits, rows.values(), served.as_found_device)
+
+
+def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
+    """The first answer to each sample, of outputs that have as many rows as the request had."""
+    rows: dict[int, Arrays] = {}
+    for answer in answers:
+        for row, sample in enumerate(map(int, answer.samples)):
+            rows.setdefault(sample, {name: values[row] for name, values in answer.outputs.items()})
+    return rows
+
+
+def lone_answers(
+    ids: Sequence[str],
+    rows: AnswersBySample,
+    limits: AnswerLimits,
+    repeats: Sequence[Answer] = (),
+    least_noise: float = MIN_NOISE,
+) -> LoneAnswers:
+    """The answers `rows`, with the noise that `repeats` show; at least `least_noise` of the spread is
+    allowed. More noise than other kernels may cause is a fault, and allows nothing more."""
+    groups = expect_by_signature(rows, lambda sample: str(ids[sample]))
+    noises = [typical_difference(right, _answers_to(keys, repeats)) for keys, right in groups.values()]
+    noise = max(noises, default=0.0)
+    element = max(least_noise, min(NOISE_FACTOR * noise, limits.element))
+    # Where numbers are noisy, classes may be tied; without noise every integer is equal.
+    noise_limits = AnswerLimits(element, np.inf, limits.agreement if noise else 1.0)
+    return LoneAnswers(rows, groups, limits.at_least(element), noise_limits, noise, repeats)
+
+
+def compare_to_lone(alone: LoneAnswers, answers: Sequence[Answer], limits: AnswerLimits) -> AnswerComparison:
+    """Compare answers with those to the same samples alone."""
+    groups = alone.groups.values()
+    return merge_comparisons([compare(right, _answers_to(keys, answers), limits) for keys, right in groups])
+
+
+def _answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
+    """The rows of some answers that belong to these samples, numbered by the samples' places."""
+    places = {sample: place for place, sample in enumerate(samples)}
+    matching = []
+    for answer in answers:
+        is_wanted = np.array([int(sample) in places for sample in answer.samples], bool)
+        if is_wanted.any():
+            rows = np.array([places[int(sample)] for sample in answer.samples[is_wanted]], int)
+            outputs = {name: values[is_wanted] for name, values in answer.outputs.items()}
+            matching.append(Answer(rows, outputs))
+    return matching
+
+
+def same_answers_entry(alone: LoneAnswers, comparison: AnswerComparison) -> SameAnswers:
+    """The record's entry for a comparison with answers that were given alone."""
+    largest = comparison.largest
+    return SameAnswers(
+        samples=len(alone.rows),
+        answers=comparison.answers,
+        relative_difference=largest if largest is not None and np.isfinite(largest) else None,
+        agreement=comparison.agreement,
+        passed=comparison.wrong == 0,
+        sample=comparison.sample,
+        limit=comparison.limit,
+        left_out=comparison.left_out,
+        tells_apart=alone.tells_apart,
+    )
+
+
+def with_same_answers(ledger: Accuracy, gates: Sequence[SameAnswers]) -> Accuracy:
+    """The ledger, which passes only if these gates pass too. Its entry joins theirs."""
+    worst = min(gates, key=lambda same: (same.passed, same.agreement, -(same.relative_difference or 0.0)))
+    differences = [same.relative_difference for same in gates if same.relative_difference is not None]
+    entry = structs.replace(
+        worst,
+        samples=max(same.samples for same in gates),
+        answers=sum(same.answers for same in gates),
+        relative_difference=max(differences, default=None),
+        agreement=min(same.agreement for same in gates),
+        left_out=sum(same.left_out for same in gates),
+    )
+    return structs.replace(ledger, same_answers=entry, passed=ledger.passed and entry.passed)

@@ -1,0 +1,156 @@
+"""Does a request get the same answer over gRPC and HTTP, with and without shared memory?"""
+
+import contextlib
+import functools
+import math
+import mmap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tritonproof.accuracy.compare_answers import Answer, AnswerComparison, merge_comparisons, single_answer
+from tritonproof.consistency.declared import MAX_REFUSAL_CHARS
+from tritonproof.consistency.repeat_checks import wrong_text
+from tritonproof.consistency.served import LoneAnswers, ServedModel, compare_to_lone, same_answers_entry
+from tritonproof.errors import ProofError
+from tritonproof.measure.requests import named_memory, unregister
+from tritonproof.record.schema import AnswerGate
+from tritonproof.serve.connection import REQUEST_S, client_error
+from tritonproof.serve.messages import raw_content, read_output, values_of
+from tritonproof.serve.server import Server
+from tritonproof.spec import Tensor
+
+_UNREGISTER_S = 2.0
+"""Seconds within which the server releases a region: it may answer before it is done with a request."""
+
+
+@dataclass(frozen=True)
+class Transport:
+    """A transport to a server: a client of tritonclient's, and its classes for tensors."""
+
+    name: str
+    client: Any
+    tensors: Any
+    """The module tritonclient.grpc or tritonclient.http."""
+    in_memory: bool = False
+
+
+def transports(served: ServedModel, alone: LoneAnswers, *, shared_memory: bool) -> AnswerGate:
+    """Send four samples over each possible transport, with `shared_memory` through that too, and compare the
+    answers with those to the samples alone over gRPC. Raises ProofError if the server is gone."""
+    samples = sorted(alone.rows)[:4]
+    comparisons: list[AnswerComparison] = []
+    names, problems = [], []
+    with _available(served.server, shared_memory) as available:
+        for transport in available:
+            names.append(transport.name)
+            try:
+                answers = [_ask(served, transport, sample) for sample in samples]
+            except (client_error(), OSError) as error:
+                if not served.server.is_live():
+                    gone = f"Triton ended, or answers no more, at a request over {transport.name}: {error}"
+                    raise ProofError(f"{gone}{served.server.log_tail()}", where=served.name) from error
+                refusal = str(error)[:MAX_REFUSAL_CHARS]
+                problems.append(f"over {transport.name} a request was refused: {refusal}")
+                continue
+            comparisons.append(compare_to_lone(alone, answers, alone.noise_limits))
+            if problem := wrong_text(comparisons[-1], "over gRPC before"):
+                problems.append(f"over {transport.name} {problem}")
+    same = same_answers_entry(alone, merge_comparisons(comparisons)) if comparisons else None
+    wrong = next(iter(problems), "")
+    return AnswerGate("transports", len(samples) * len(names), ", ".join(names), wrong, same)
+
+
+@contextlib.contextmanager
+def _available(server: Server, shared_memory: bool) -> Iterator[Sequence[Transport]]:
+    import tritonclient.grpc
+
+    available = [Transport("gRPC", server.client, tritonclient.grpc)]
+    with contextlib.ExitStack() as stack:
+        if server.http_address is not None:
+            import tritonclient.http
+
+            client = tritonclient.http.InferenceServerClient(server.http_address, network_timeout=REQUEST_S)
+            stack.callback(client.close)
+            available.append(Transport("HTTP", client, tritonclient.http))
+        if shared_memory:
+            available += [
+                replace(transport, name=f"{transport.name} with shared memory", in_memory=True)
+                for transport in available
+            ]
+        yield available
+
+
+def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
+    """The answer to a sample. Shared memory has the inputs, and the outputs of known size, in one region."""
+    model, arrays = served.model, served.data.inputs([sample])
+    if not model.batched:
+        arrays = {name: values[0] for name, values in arrays.items()}
+    sent = [tensor for tensor in model.inputs if tensor.name in arrays]
+    contents, lengths, offset = dict[str, bytes](), dict[str, int](), 0
+    if transport.in_memory:
+        contents = {tensor.name: raw_content(arrays[tensor.name], tensor.dtype) for tensor in sent}
+        # Room for the widest types, FP64 and INT64: the gate of declared types finds an output of another.
+        fixed = [tensor for tensor in model.outputs if tensor.has_fixed_size]
+        lengths = {tensor.name: 8 * math.prod(tensor.shape) for tensor in fixed}
+    size = sum(map(len, contents.values())) + sum(lengths.values())
+    memory = _region(served, transport, size) if transport.in_memory else contextlib.nullcontext(("", None))
+    with memory as (region, view):
+        inputs, requested, places = [], [], {}
+        for declared in sent:
+            values = np.ascontiguousarray(arrays[declared.name])
+            inputs.append(transport.tensors.InferInput(declared.name, list(values.shape), declared.dtype))
+            if view is None:
+                inputs[-1].set_data_from_numpy(values)
+                continue
+            end = offset + len(contents[declared.name])
+            view[offset:end] = contents[declared.name]
+            inputs[-1].set_shared_memory(region, end - offset, offset)
+            offset = end
+        for declared in model.outputs:
+            requested.append(transport.tensors.InferRequestedOutput(declared.name))
+            if declared.name in lengths:
+                end = offset + lengths[declared.name]
+                requested[-1].set_shared_memory(region, end - offset, offset)
+                places[declared.name] = slice(offset, end)
+                offset = end
+        infer = functools.partial(transport.client.infer, served.name, inputs, outputs=requested)
+        if transport.client is served.server.client:
+            result = served.server.wait_for(functools.partial(infer, client_timeout=REQUEST_S))
+        else:
+            result = infer()  # over HTTP: that client has its limit, and no other thread may use it
+        received = {}
+        for declared in model.outputs:
+            output = result.get_output(declared.name)
+            if view is None or output is None or declared.name not in places:
+                answered = read_output(result, declared.name)
+            else:
+                answered = _output_in_memory(output, view[places[declared.name]])
+            if answered is not None:  # the comparison finds an answer that lacks an output
+                received[declared.name] = answered
+    return Answer(np.array([sample]), received) if model.batched else single_answer(sample, received)
+
+
+def _output_in_memory(output: Any, content: bytes) -> np.ndarray | None:
+    """An output in shared memory, by what a client says about it, over HTTP in a dictionary."""
+    fields = output if isinstance(output, dict) else {"datatype": output.datatype, "shape": output.shape}
+    datatype, shape = fields["datatype"], list(fields["shape"])
+    # Texts have no fixed size.
+    size = 0 if datatype == "BYTES" else Tensor("", datatype, ()).row_bytes * math.prod(shape)
+    return values_of(content[:size], datatype, shape)
+
+
+@contextlib.contextmanager
+def _region(served: ServedModel, transport: Transport, size: int) -> Iterator[tuple[str, mmap.mmap]]:
+    """A region of shared memory registered with the server: its name there, and this process's view."""
+    client, server = transport.client, served.server
+    limit = {"client_timeout": server.timeouts.answer_s} if client is server.client else {}
+    with contextlib.ExitStack() as stack:
+        with named_memory(server, size, served.name) as (name, view):
+            stack.callback(view.close)
+            client.register_system_shared_memory(name, f"/{name}", size, **limit)
+        let_go = functools.partial(client.unregister_system_shared_memory, **limit)
+        stack.callback(unregister, let_go, name, _UNREGISTER_S)
+        yield name, view

@@ -1,0 +1,121 @@
+"""The GPU, whether driver and packages fit it and each other, and which cases skip on this machine."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tritonproof.doctor import Finding, ok, problem, warning
+from tritonproof.errors import InputError, NotAvailableError
+from tritonproof.formats import variant_name, variants_on
+from tritonproof.frameworks import cuda_libraries as libraries
+from tritonproof.frameworks import tensorrt
+from tritonproof.frameworks.cuda_libraries import gpu_environment
+from tritonproof.frameworks.tensorrt import TensorRT
+from tritonproof.host import machine, nvml
+from tritonproof.record import commands
+from tritonproof.serve import backends
+from tritonproof.serve.command import local_image
+from tritonproof.serve.server_spec import ServerSpec, image_of
+from tritonproof.spec import Device, Format
+
+
+def gpu() -> Finding:
+    """Whether this machine's GPU, driver, PyTorch, ONNX Runtime and TensorRT fit together, for any server:
+    they convert a model and compute its reference, while a container brings its own for serving alone."""
+    names = machine.gpu_names()
+    if not names:
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+        why = "" if hidden is None else f", as CUDA_VISIBLE_DEVICES is {hidden!r}"
+        unseen = "if nvidia-smi shows one, its driver does not answer this process"
+        return ok(f"none{why}: the CPU's cases run; {unseen}")
+    driver_cuda, torch_cuda, trt = nvml.cuda_of_driver(), libraries.cuda_of_torch(), tensorrt.installed()
+    text = ", ".join(names)
+    if len(names) > 1:
+        text += "; a run uses one of them, the first that --target or CUDA_VISIBLE_DEVICES names"
+    text += f"; driver for CUDA {driver_cuda or 'of an unknown version'}"
+    environment = gpu_environment(machine.compute_capability(), driver_cuda)
+    faults = list(_faults(driver_cuda, torch_cuda, commands.packages(environment, anew=True)))
+    if faults:
+        reasons, fixes = zip(*faults, strict=True)
+        return problem(f"{text}, but {'; '.join(reasons)}", "; ".join(dict.fromkeys(fixes)))
+    if trt is not None and (mismatch := _mismatch(trt, torch_cuda)):
+        return warning(f"{text}, but {mismatch}", commands.packages(f"{environment}-trt", anew=True))
+    with_tensorrt = "no TensorRT" if trt is None else f"TensorRT {trt.version}"
+    return ok(f"{text}, PyTorch for CUDA {torch_cuda}, {with_tensorrt}")
+
+
+def _faults(driver_cuda: int | None, torch_cuda: str, installs: str) -> Iterator[tuple[str, str]]:
+    """Why packages cannot compute on the GPU, each with its fix."""
+    cuda = int(torch_cuda.split(".")[0]) if torch_cuda else None
+    if cuda is None:
+        fix = f"{installs}, without an index of CPU packages; or hide the GPU: CUDA_VISIBLE_DEVICES= "
+        yield "PyTorch is missing or a build for CPUs", fix + commands.run()
+    elif driver_cuda is not None and driver_cuda < cuda:
+        fix = f"install a driver for CUDA {torch_cuda}; or for one of CUDA 12 {installs}"
+        yield f"PyTorch is for CUDA {torch_cuda}", fix
+    onnx_runtime_cuda = libraries.cuda_of_onnx_runtime()
+    if onnx_runtime_cuda is None:
+        yield "ONNX Runtime is missing or the build for CPUs", installs
+    elif cuda not in {None, onnx_runtime_cuda}:
+        differ = f"PyTorch is for CUDA {cuda}, ONNX Runtime for {onnx_runtime_cuda}"
+        yield f"{differ}: ONNX Runtime would not load, or would compute on the CPU", installs
+
+
+def _mismatch(trt: TensorRT, torch_cuda: str) -> str | None:
+    """Why TensorRT does not fit PyTorch and ONNX Runtime, so that its cases skip or fail."""
+    if trt.cuda is not None and trt.cuda != int(torch_cuda.split(".")[0]):
+        return f"{trt.distribution} {trt.version} is for CUDA {trt.cuda}, PyTorch for {torch_cuda}"
+    linked = libraries.tensorrt_of_onnx_runtime()
+    if linked is not None and trt.numbers[:1] != (linked,):
+        return f"ONNX Runtime is for TensorRT {linked}, and {trt.version} is installed: onnx-trt cases skip"
+    return None
+
+
+def formats(spec: ServerSpec, device: Device) -> Finding:
+    """Which formats and precisions run here with a server, and what the others lack."""
+    capability = machine.compute_capability() if device == "cuda" else None
+    tensorrt_read = None
+    if device == "cuda":
+        with contextlib.suppress(InputError):  # Docker does not answer, as the line of Triton says
+            image = local_image(image_of(spec)) if spec.kind == "docker" else None
+            tensorrt_read = backends.tensorrt_of(spec.kind, image)
+    run: list[str] = []
+    lacking: dict[str, list[str]] = {}
+    out_of_reach: dict[str, list[str]] = {}
+    for format_, accelerator, precision in variants_on(device):
+        if format_.frameworks == ("onnx",):
+            continue  # only a user's network has it, and the run reports what it lacks
+        name = variant_name(format_, accelerator, precision)
+        if device == "cuda" and (reason := format_.left_out(accelerator, capability)):
+            out_of_reach.setdefault(reason, []).append(name)
+            continue
+        reason = format_.missing(device, accelerator, precision)
+        if reason := reason or _why_unserved(spec, format_, tensorrt_read):
+            lacking.setdefault(reason, []).append(name)
+        else:
+            run.append(name)
+    text = f"{', '.join(run) or 'nothing'} can run"
+    text += "".join(f"; {', '.join(names)} cannot: {reason}" for reason, names in out_of_reach.items())
+    text += "".join(f"; {', '.join(names)} skip" for names in lacking.values())
+    if not lacking:
+        return ok(text)
+    fixes = list(lacking)
+    if device == "cuda":
+        environment = gpu_environment(capability, nvml.cuda_of_driver(), tensorrt=True)
+        if Path(sys.prefix).name != environment:
+            fixes.append(f"for all that this GPU and its driver can run: {commands.packages(environment)}")
+    return warning(text, "; ".join(fixes))
+
+
+def _why_unserved(spec: ServerSpec, format_: Format, tensorrt_read: str | None) -> str | None:
+    """Why the server, which reads engines of one TensorRT, cannot serve a format, or None."""
+    try:
+        local = backends.local_backends(spec.location) if spec.kind == "local" else None
+        native = backends.serves_natively(spec.kind, local, format_)
+        reads_engine = native and format_.backend == backends.TENSORRT_BACKEND
+        refusal = backends.why_refused(tensorrt_read) if reads_engine else None
+    except NotAvailableError as error:
+        refusal = error
+    return "; ".join(filter(None, (refusal.what, refusal.fix))) if refusal else None

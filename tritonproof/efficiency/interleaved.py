@@ -1,0 +1,235 @@
+"""Measures in turns the best load points, the same artifact in process and the reference format, to show what
+serving costs and which format is the fastest. The machine's peak is measured before any server starts."""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec import structs
+
+from tritonproof.efficiency import peak
+from tritonproof.efficiency.in_process import Worker, peak_of
+from tritonproof.errors import NotAvailableError
+from tritonproof.measure import estimates, perf_analyzer
+from tritonproof.measure.job import Job, RunPass
+from tritonproof.measure.measurement import marks_where
+from tritonproof.measure.stopping import MIN_PASS_WINDOW_S, MeasuringPlan, is_slow, is_spent, window_for
+from tritonproof.record.quantities import THROUGHPUT
+from tritonproof.record.schema import Efficiency, Estimate, FormatComparison, Load, Machine, Record, best_of
+from tritonproof.spec import Case, Deployment, Device
+
+TURNS_TO_BELIEVE_A_RATIO = 5
+"""Turns before a ratio is believed. With three, the 95 % interval reaches more than four standard errors to
+either side; with five, less than three."""
+TURNS_OF_SLOW_REQUESTS = 3
+"""The fewest turns if requests are slow: with two, the interval reaches 12.7 standard errors."""
+_STRETCH_S = 0.25
+"""Seconds of running in process in a turn: about as long as perf_analyzer's shortest run takes."""
+_STRETCH_BATCHES = 3
+"""Batches in process in a turn, however long: as many as the windows of a run of perf_analyzer."""
+_PEAK_S, _PEAK_READINGS = 0.2, 5
+"""Seconds of products in a reading of the peak, and how many readings count after an uncounted one."""
+_MAX_RATIO = 1.05
+"""A greater ratio of served to in process is wrong: Triton's native backends reached 1.02 on a CPU."""
+_REPEATED_WITHIN = 0.1
+"""How far a repeated throughput may be from the first: twice the default precision target of each."""
+
+TakeTurn = Callable[[], float]
+"""Runs one side for its turn, and returns how much it does per second."""
+PeakKind = tuple[Device, str, bool | None]
+"""The device, the precision and whether FP32 is computed in TF32: what a machine's peak depends on."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The measurements so far: one figure of each side per turn."""
+
+    per_s: Mapping[str, Sequence[float]]
+    """Inferences per second of each side: "served", through the server; "in_process", of the same artifact on
+    as many GPUs as the server has; and perhaps "reference", the served reference format."""
+    spent_s: float = 0.0
+
+    def ratio(self, to: str = "in_process") -> Estimate:
+        """Served over another side, from two turns on."""
+        return mean_of(np.divide(self.per_s["served"], self.per_s[to]))
+
+
+def mean_of(values: Sequence[float] | np.ndarray) -> Estimate:
+    """The geometric mean of positive figures, one per turn, with Student's interval of their logarithms: a
+    ratio is as likely to be a tenth too high as a tenth too low."""
+    logs = np.log(values)
+    error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
+    half = estimates.students_t(len(logs) - 1) * error
+    middle = float(logs.mean())
+    return Estimate(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+
+
+def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
+    """Whether the ratios are precise enough, or the budget is spent; `slow` if requests take long."""
+    count = len(turns.per_s["served"])
+    if count < (TURNS_OF_SLOW_REQUESTS if slow else TURNS_TO_BELIEVE_A_RATIO):
+        return False
+    ratios = [turns.ratio(side) for side in ("in_process", "reference") if side in turns.per_s]
+    are_narrow = all(estimates.relative_half_width(ratio) <= plan.precision_target for ratio in ratios)
+    return (count >= TURNS_TO_BELIEVE_A_RATIO and are_narrow) or is_spent(turns.spent_s, count, plan.budget_s)
+
+
+def take_turns(sides: Mapping[str, TakeTurn], done: Callable[[Turns], bool]) -> Turns:
+    """Run all sides in turns, in random order, so that disturbances of the machine affect all alike."""
+    per_s: dict[str, list[float]] = {name: [] for name in sides}
+    spent_s, generator = 0.0, np.random.default_rng()
+    while not done(Turns(per_s, spent_s)):
+        started = time.monotonic()
+        for name in generator.permutation(list(sides)):
+            per_s[name].append(sides[name]())
+        spent_s += time.monotonic() - started
+    return Turns(per_s, spent_s)
+
+
+def peak_per_s(kind: PeakKind) -> Estimate:
+    """The machine's peak in floating-point operations per second, measured in a process of its own. Raises
+    ProofError."""
+    operations = peak.operations(peak.SIZE[kind[0]])
+    with peak_of(*kind) as product:
+        product.wait_ready()
+        _first, *rates = [product.most_per_s(_PEAK_S) for _reading in range(1 + _PEAK_READINGS)]
+    return mean_of([rate * operations for rate in rates])
+
+
+def measure(
+    job: Job,
+    worker: Worker,
+    batch: int,
+    plan: MeasuringPlan,
+    run_pass: RunPass = perf_analyzer.run_pass,
+    gpus: int = 1,
+    reference: Job | None = None,
+    cold: Sequence[Job] = (),
+) -> Turns:
+    """Measure in turns a point of the loaded model, the artifact in `worker` with `batch` inferences at a
+    time, and the best point of the `reference` format.
+
+    The `worker` first takes an uncounted turn, as TorchScript compiles kernels in its second run, or a single
+    batch if requests are slow. So do the `cold` jobs, which have not run since their model was loaded, unless
+    they are slow. `worker` runs on one GPU, and counts `gpus` times.
+    """
+    slow = is_slow(job.request_s)
+    worker.batches_per_s(batch, 0 if slow else _STRETCH_S, 1 if slow else _STRETCH_BATCHES)
+    for cold_job in cold:
+        if not is_slow(cold_job.request_s):
+            run_pass(cold_job, _window_s(cold_job))
+
+    def served(job: Job) -> TakeTurn:
+        window_s = _window_s(job)
+
+        def rate() -> float:
+            nonlocal window_s
+            run = run_pass(job, window_s)
+            window_s = run.next_window_s  # one that was too short stays lengthened
+            return estimates.throughput([run.steady]) * job.point.batch
+
+        return rate
+
+    def in_process() -> float:
+        return gpus * worker.batches_per_s(batch, _STRETCH_S, _STRETCH_BATCHES) * batch
+
+    sides = {"served": served(job), "in_process": in_process}
+    if reference is not None:
+        sides["reference"] = served(reference)
+    return take_turns(sides, lambda turns: is_done(turns, plan, slow=slow))
+
+
+def _window_s(job: Job) -> float:
+    return max(MIN_PASS_WINDOW_S, window_for(job.request_s))
+
+
+def efficiency_entry(
+    turns: Turns,
+    load: Load,
+    threads: int,
+    batch: int,
+    flops: float | None,
+    *,
+    peak_flops_per_s: Estimate | None = None,
+    gpus: int = 1,
+    spinning: bool = False,
+    reference: str | None = None,
+) -> Efficiency:
+    """The record's entry. The process has `threads`, which spin when idle if `spinning`, and takes `batch`
+    inferences at a time, of `flops` each. The peak is the CPU's, or one GPU's, which counts `gpus` times.
+    `reference` is the id of the reference format's case, perhaps this one."""
+    peak = peak_flops_per_s
+    if peak is not None:
+        peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
+    ratio, means = turns.ratio(), {name: mean_of(rates) for name, rates in turns.per_s.items()}
+    over_reference = turns.ratio("reference") if "reference" in turns.per_s else Estimate(1.0, 1.0, 1.0)
+    first, repeated = load.throughput_per_s, means["served"]
+    is_apart = abs(repeated.value / first.value - 1) > _REPEATED_WITHIN
+    is_shown = repeated.low > first.high or repeated.high < first.low
+    change = f"{THROUGHPUT.text(repeated.value)} in place of {THROUGHPUT.text(first.value)}"
+    causes = "answers from a cache, fewer threads or another batch in process, or other programs at work"
+    marks = marks_where(
+        ("not-repeated", is_apart and is_shown, change),
+        ("faster-than-in-process", ratio.value > _MAX_RATIO, f"look for {causes}"),
+    )
+    return Efficiency(
+        scenario=load.scenario,
+        batch=load.batch,
+        concurrency=load.concurrency,
+        served_per_s=means["served"],
+        in_process_per_s=means["in_process"],
+        in_process_batch=batch,
+        threads=threads,
+        ratio=ratio,
+        pairs=len(turns.per_s["served"]),
+        flops_per_inference=flops,
+        peak_flops_per_s=peak,
+        spinning=spinning,
+        beside=None if reference is None else FormatComparison(reference, over_reference),
+        marks=tuple(marks),
+    )
+
+
+def best_points(case: Case, loads: Sequence[Load]) -> list[Load]:
+    """The best point of all for a micro model, which has many cases; else that of each scenario, offline
+    first, as it is still loaded. Raises NotAvailableError if no point has a number of requests in flight."""
+    of_scenarios = ([load for load in loads if load.scenario == name] for name in ("offline", "online"))
+    points = [best for best in map(best_of, of_scenarios) if best is not None]
+    overall = best_of(points)
+    if overall is None:
+        raise NotAvailableError(
+            "the best load point is not known: none has been measured with a number of requests in flight",
+            where=case,
+            fix="select test_offline or test_online too",
+        )
+    return [overall] if case.model.micro else points
+
+
+def loads_of(record: Record | None, machine: Machine, digest: str, deployment: Deployment) -> Sequence[Load]:
+    """The record's load points if it is of this machine, build and deployment, else none."""
+    if record is None or (record.machine, record.build.digest) != (machine, digest):
+        return ()
+    return record.loads if record.deployment == deployment else ()
+
+
+def reference_load(
+    record: Record | None, machine: Machine, digest: str, deployment: Deployment
+) -> Load | None:
+    """The reference format's best load point on record; None if that is of another machine, build or
+    deployment, if a gate failed, if the conversion was not compared, and without load points."""
+    if record is None or record.failures or record.conversion is None or not record.conversion.passed:
+        return None
+    if record.accuracy is not None and not record.accuracy.passed:
+        return None
+    return best_of(loads_of(record, machine, digest, deployment))
+
+
+def batch_in_process(load: Load, deployment: Deployment) -> int:
+    """The batch that the server can form at a point, for a fair comparison in process: offline that of the
+    requests; online the largest preferred size, else the largest of all, if as many are in flight."""
+    if load.scenario == "offline":
+        return load.batch
+    aim = max(deployment.preferred_batch_sizes, default=deployment.max_batch_size)
+    return max(load.batch, min(aim, load.batch * load.concurrency))

@@ -1,0 +1,64 @@
+"""Groups the tests that stay together on one machine, and splits a run into shards of about equally many
+tests, the same on every machine."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tritonproof.spec import Case
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tests that share weights, builds or servers, so that they run on one machine."""
+
+    target: str
+    """The name of the hardware; the CPU for tests without a case, which need none."""
+    model: str
+    """The name of the model; of tests without a case the file."""
+    tests: tuple[str, ...]
+    """Their ids, in the order of collection."""
+
+    def __str__(self) -> str:
+        return f"{self.target} {self.model}"
+
+
+def groups_of(cases: Mapping[str, Case | None], *, by: Literal["model", "case"]) -> list[Group]:
+    """The tests of `cases`, which has the case of each by its id, by hardware and model, whose weights and
+    samples are loaded once, or by case, which is built and served once; the largest group first."""
+    tests: dict[tuple[str, ...], list[str]] = {}
+    for test, case in cases.items():
+        key: tuple[str, ...] = ("cpu", test.partition("::")[0])
+        if case is not None:
+            key = (case.target.name, case.model.name, *([str(case)] if by == "case" else []))
+        tests.setdefault(key, []).append(test)
+    groups = [Group(target, model, tuple(ids)) for (target, model, *_), ids in tests.items()]
+    return sorted(groups, key=lambda group: (-len(group.tests), group.target, group.model, group.tests))
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of the equal parts of a run."""
+
+    number: int
+    """Which of the parts it is, from 1 to `count`."""
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number} of {self.count}"
+
+
+def split(cases: Sequence[Group], count: int) -> list[list[Group]]:
+    """`count` shards of the cases, each case in exactly one; with fewer cases, some are empty.
+
+    They are parts of one list, cut where the tests so far come nearest to a shard's share. So they differ by
+    no more tests than a case has, and few models are divided, whose weights and samples each of their shards
+    loads again.
+    """
+    shards: list[list[Group]] = [[] for _ in range(count)]
+    total, before = sum(len(case.tests) for case in cases), 0
+    for case in sorted(cases, key=lambda case: (case.target, case.model, case.tests)):
+        middle = before + len(case.tests) / 2
+        shards[int(middle / total * count)].append(case)
+        before += len(case.tests)
+    return shards

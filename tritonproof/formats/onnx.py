@@ -1,0 +1,264 @@
+"""ONNX by PyTorch's dynamo exporter with a dynamic batch, or the given file, for ONNX Runtime; INT8 by static
+QDQ. And OpenVINO, for CPUs, which reads an ONNX file itself and compiles it when it is loaded."""
+
+import dataclasses
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tritonproof.errors import InputError, ProofError
+from tritonproof.frameworks import error_line, onnx_files, pytorch, quietly, tensorrt
+from tritonproof.frameworks.cuda_libraries import GPU_PACKAGES
+from tritonproof.frameworks.tensorflow import export_onnx
+from tritonproof.host import machine
+from tritonproof.host.machine import int8_weight_bits, version_of
+from tritonproof.record import commands
+from tritonproof.spec import ConversionJob, Device, Format, Tolerance
+
+OPSET = 18
+"""The version of ONNX's operators that models are exported to."""
+_MIN_OPSET = 13
+"""The first version of ONNX's operators that quantises each channel of the weights: QuantizeLinear-13."""
+_CALIBRATION_SAMPLES = 128
+_CALIBRATION_BATCH = 16
+_CALIBRATION_BYTES = 1 << 29
+"""The most bytes of all calibration samples' inputs; larger samples are fewer, and go one at a time."""
+
+
+def convert(job: ConversionJob, path: Path) -> None:
+    """Export; for INT8, quantise the FP32 export with the job's training samples."""
+    if job.precision != "int8":
+        export(job, path)
+        return
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        exact = Path(folder) / "exact.onnx"
+        if job.model.framework == "onnx":
+            onnx_files.in_one_file(job.network, exact, _MIN_OPSET)
+        else:
+            export(dataclasses.replace(job, precision="fp32"), exact)
+        quantise(job, exact, path)
+
+
+def export(job: ConversionJob, path: Path) -> None:
+    """Write one ONNX file with a dynamic batch, or the given network as it is, several files as a folder."""
+    if job.model.framework == "onnx":
+        job.report("copy")
+        write = onnx_files.in_half_precision if job.precision == "fp16" else onnx_files.copy_network
+        with quietly():
+            write(job.network, path)
+        return
+    if job.model.framework == "tensorflow":
+        with quietly():
+            export_onnx(job, path, OPSET)
+        return
+    import torch
+
+    network, inputs = pytorch.network_and_inputs(job)
+    batch = torch.export.Dim("batch", min=1, max=max(2, job.max_batch_size))
+    job.report("export")
+    with quietly():
+        torch.onnx.export(
+            network,
+            inputs,
+            str(path),
+            input_names=[tensor.name for tensor in job.model.inputs],
+            output_names=[tensor.name for tensor in job.model.outputs],
+            dynamic_shapes=tuple({0: batch} for _ in inputs),
+            opset_version=OPSET,
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+
+
+def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
+    """Quantise the network in a file, beside which it writes, to INT8: per-channel weights, ranges from
+    training samples. Raises ProofError."""
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    prepared = exact.with_name("prepared.onnx")
+    batches = _calibration_batches(job)
+    try:
+        with quietly():
+            job.report("prepare for quantisation")
+            quant_pre_process(str(exact), str(prepared), skip_symbolic_shape=True)
+            job.report("calibrate")
+            quantize_static(
+                str(prepared),
+                str(path),
+                SimpleNamespace(get_next=lambda: next(batches, None)),
+                quant_format=QuantFormat.QDQ,
+                per_channel=True,
+                activation_type=QuantType.QUInt8,
+                weight_type=QuantType.QInt8,
+                nodes_to_exclude=_too_fine_for_8_bits(prepared),
+                reduce_range=int8_weight_bits() < 8,
+            )
+    except InputError:
+        raise
+    except Exception as error:  # graphs that the library has not foreseen make it raise errors of many types
+        raise _quantisation_error(job, f"{type(error).__name__}: {error_line(str(error))[:300]}") from error
+    try:
+        onnx_files.open_network(path)
+    except InputError as error:
+        raise _quantisation_error(job, f"what it writes it does not open: {error.what}") from error
+
+
+def _quantisation_error(job: ConversionJob, why: str) -> ProofError:
+    return ProofError(
+        f"ONNX Runtime cannot quantise the network to INT8: {why}",
+        where=job.model.name,
+        fix="leave INT8 out with -k 'not int8', or quantise it yourself and give that file with --onnx",
+    )
+
+
+def _too_fine_for_8_bits(path: Path) -> list[str]:
+    """Names of the nodes for which 8 bits are too few: each Softmax, which may have a thousand probabilities,
+    and the nodes between it and the products before, such as attention's mask: a range that includes the
+    -3e38 of masked values leaves one number for all others."""
+    import onnx
+
+    graph = onnx.load(str(path), load_external_data=False).graph
+    made_by = {name: node for node in graph.node for name in node.output}
+    softmax = [node for node in graph.node if node.op_type == "Softmax"]
+    excluded = {node.name for node in softmax}
+    pending = [name for node in softmax for name in node.input]
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop()
+        node = made_by.get(name)
+        if node is not None and name not in seen and node.op_type not in onnx_files.PRODUCTS:
+            excluded.add(node.name)
+            pending += node.input
+        seen.add(name)
+    return sorted(excluded)
+
+
+def _calibration_batches(job: ConversionJob) -> Iterator[Any]:
+    """ONNX Runtime's inputs for the calibration, batch by batch."""
+    assert job.calibration is not None
+    fitting = max(1, _CALIBRATION_BYTES // sum(tensor.row_bytes for tensor in job.model.inputs))
+    count = min(_CALIBRATION_SAMPLES, len(job.calibration), fitting)
+    batch = 1 if fitting < _CALIBRATION_SAMPLES else min(_CALIBRATION_BATCH, job.max_batch_size)
+    scalars = {tensor.name for tensor in job.model.inputs if tensor.is_scalar}
+    chosen = np.random.default_rng(0).permutation(len(job.calibration))[:count]
+    for start in range(0, count, batch):
+        rows = job.calibration.load(chosen[start : start + batch].tolist())
+        yield from onnx_files.feeds(rows, batched=job.model.batched, scalars=scalars)
+
+
+def missing(device: Device, accelerator: str | None, precision: str) -> str | None:
+    """Why ONNX Runtime cannot run with an accelerator on a device of this machine, or None. GPUs need a
+    distribution of their own, and PyTorch to convert and to compare; the TensorRT accelerator needs the
+    TensorRT that ONNX Runtime links to."""
+    gpu = version_of("onnxruntime-gpu")
+    if device == "cpu":
+        is_missing = gpu is None and version_of("onnxruntime") is None
+        return f"needs onnxruntime: {commands.packages()}" if is_missing else None
+    reason = tensorrt.missing_for_onnx_runtime(machine.compute_capability()) if accelerator == "trt" else None
+    if reason is None and gpu is None:
+        reason = f"needs onnxruntime-gpu, and the ONNX Runtime here is the build for CPUs: {GPU_PACKAGES}"
+    return reason or pytorch.missing(device, accelerator, precision)
+
+
+def native_parameters(settings: Mapping[str, str]) -> dict[str, str]:
+    """The parameters of Triton's onnxruntime backend, as in tritonproof/runtimes/onnx.py but for spinning,
+    which no release of the backend can set. They set the threads; on a CPU they return the memory of large
+    tensors; on a GPU they let cuDNN choose the algorithm of a convolution, where ONNX Runtime by default
+    tries each at every new shape while the first request of that shape waits."""
+    parameters = {"intra_op_thread_count": settings["threads"], "inter_op_thread_count": "1"}
+    if settings["large"] == "1" and settings["device"] == "cpu":
+        parameters |= {"enable_mem_arena": "0", "enable_mem_pattern": "0"}
+    if settings["device"] == "cuda":
+        # HEURISTIC; source: onnxruntime_backend, src/onnxruntime.cc
+        parameters["cudnn_conv_algo_search"] = "1"
+    return parameters
+
+
+ONNX = Format(
+    mnemonic="onnx",
+    label="ONNX",
+    engine="ONNX Runtime",
+    artifact="model.onnx",
+    backend="onnxruntime",
+    runtime="onnx.py",
+    gpu_arrays="torch",
+    pads_batches=True,
+    gpu_settings=frozenset({"cuda_graphs", "prefer_nhwc"}),
+    convert=convert,
+    precisions={"cpu": ("fp32", "int8"), "cuda": ("fp32", "fp16")},
+    accelerators={"cuda": ("trt",)},
+    tolerances={
+        **pytorch.TOLERANCES,
+        "int8": Tolerance(0.5, 0.98, "8-bit activations: 0.05 on digits, 0.29 on ResNet50 of random weights"),
+    },
+    packages=(
+        *("torch", "onnx", "onnxscript", "onnxruntime", "onnxruntime-gpu"),
+        *("tensorflow", "tensorflow-cpu", "keras", "tf2onnx"),
+    ),
+    native_parameters=native_parameters,
+    frameworks=("pytorch", "tensorflow", "onnx"),
+    left_out=lambda accelerator, capability: (
+        tensorrt.left_out_for_onnx_runtime(capability) if accelerator == "trt" else None
+    ),
+    missing=missing,
+    calibrated=frozenset({"int8"}),
+)
+
+# --- OpenVINO ----------------------------------------------------------------------------------------------
+
+
+def write_one_file(job: ConversionJob, path: Path) -> None:
+    """Write the network as one ONNX file: the backend looks into no folder."""
+    job.report("copy")
+    if onnx_files.data_files(job.network.path):
+        onnx_files.in_one_file(job.network, path, least_opset=1)
+    else:
+        onnx_files.copy_network(job.network, path)
+
+
+def missing_openvino(_device: Device, _accelerator: str | None, _precision: str) -> str | None:
+    """Why there is no OpenVINO in this process, or None. Even with the backend in the server, this process
+    needs it, to compare served answers with OpenVINO's own."""
+    if machine.version_of("openvino") is None:
+        return f"needs OpenVINO: {sys.executable} -m pip install openvino"
+    return None
+
+
+def openvino_parameters(settings: Mapping[str, str]) -> dict[str, str]:
+    """The parameters of Triton's openvino backend: the threads of all instances, which share one compiled
+    network, a stream for each instance, and padding, without which it refuses all but the largest batch.
+
+    No parameter sets FP32: on a CPU with AMX or AVX512-BF16 OpenVINO computes products in BF16, which shows
+    as a difference from tritonproof/runtimes/openvino.py, which sets it.
+    """
+    cores = machine.cores()
+    return {
+        "INFERENCE_NUM_THREADS": str(cores),
+        "NUM_STREAMS": str(max(1, cores // int(settings["threads"]))),
+        "ENABLE_BATCH_PADDING": "YES",
+    }
+
+
+OPENVINO = Format(
+    mnemonic="openvino",
+    label="OpenVINO",
+    engine="OpenVINO",
+    artifact="model.onnx",
+    backend="openvino",
+    runtime="openvino.py",
+    convert=write_one_file,
+    precisions={"cpu": ("fp32",)},
+    tolerances={"fp32": pytorch.TOLERANCES["fp32"]},
+    packages=("onnx", "openvino"),
+    native_parameters=openvino_parameters,
+    frameworks=("onnx",),
+    missing=missing_openvino,
+    needs="OpenVINO",
+)

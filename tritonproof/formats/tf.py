@@ -1,0 +1,145 @@
+"""TensorFlow's SavedModel, a folder with the serving signature whose weights are frozen into the graph, and
+TF-TRT: a SavedModel whose parts TensorRT can build are engines for this GPU alone."""
+
+import ctypes.util
+import dataclasses
+import functools
+import importlib.util
+import runpy
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tritonproof.frameworks import pytorch, tensorflow, tensorrt
+from tritonproof.host import machine
+from tritonproof.record import commands
+from tritonproof.spec import ConversionJob, Device, Format, Tolerance
+
+_WORKSPACE_BYTES = 1 << 32  # as published: --max-workspace-size 4294967296
+
+
+def save_model(job: ConversionJob, folder: Path) -> None:
+    """Write the job's network into `folder` as a SavedModel that holds its weights as constants, FP32."""
+    tf = tensorflow.import_tensorflow()
+    job.report("freeze")
+    function = tensorflow.function_of(job.network, frozen=True)
+    job.report("save")
+    # Without the training information that only Keras would read.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(tf.Module(), str(folder), signatures=function, options=options)
+
+
+def build_engines(job: ConversionJob, path: Path) -> None:
+    """Save the network, then replace what TensorRT supports by engines for batches of 1 to the maximum."""
+    tf = tensorflow.import_tensorflow()
+    sample = job.model.samples("evaluation", None, None).load([0])
+
+    def batches() -> Iterator[dict[str, Any]]:
+        for batch in sorted({1, job.max_batch_size}):
+            yield {name: tf.constant(np.repeat(array, batch, axis=0)) for name, array in sample.items()}
+
+    with tempfile.TemporaryDirectory(dir=path.parent) as plain:
+        save_model(job, Path(plain))
+        job.report("convert")
+        converter = tf.experimental.tensorrt.Converter(
+            input_saved_model_dir=plain,
+            precision_mode=job.precision.upper(),
+            max_workspace_size_bytes=_WORKSPACE_BYTES,
+            use_dynamic_shape=True,
+            # One profile from the smallest to the largest of the batches above.
+            dynamic_shape_profile_strategy="Range",
+            # A request must never wait for an engine; beyond the profile TensorFlow itself computes.
+            allow_build_at_runtime=False,
+        )
+        converter.convert()
+        job.report("build engines")
+        converter.build(input_fn=batches)
+        converter.save(str(path), save_gpu_specific_engines=True)
+
+
+# --- what is installed, without the seconds that importing it takes -----------------------------------------
+
+_DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu")
+"""The distributions on PyPI that bring TensorFlow; one of them is enough."""
+
+
+@functools.cache
+def build_info() -> Mapping[str, Any]:
+    """The content of tf.sysconfig.get_build_info(); empty without TensorFlow."""
+    spec = importlib.util.find_spec("tensorflow")
+    if spec is None or spec.origin is None:
+        return {}
+    info = Path(spec.origin).parent / "python" / "platform" / "build_info.py"
+    return dict(runpy.run_path(str(info))["build_info"]) if info.is_file() else {}
+
+
+@functools.cache
+def missing_on_gpu() -> str | None:
+    """Why TensorFlow would find no GPU here, or None. PyPI's 2.19 is for CUDA 12. The packages of its extra
+    `and-cuda` overwrite the cuDNN of PyTorch for CUDA 13, and differ in version from those of PyTorch for
+    CUDA 12, so one environment cannot have both: TensorFlow opens the system's, as in NVIDIA's containers."""
+    if build_info().get("is_cuda_build") and ctypes.util.find_library("cudnn"):
+        return None
+    return (
+        "needs TensorFlow with CUDA 12, whose packages and PyTorch's for a GPU exclude each other: left out "
+        "of the GPU environments (docs/gpus.md)"
+    )
+
+
+def missing(device: Device, _accelerator: str | None, _precision: str) -> str | None:
+    """Why there is no TensorFlow for this device, or None; it comes as one of two distributions."""
+    if not any(map(machine.version_of, _DISTRIBUTIONS)):
+        return f"needs TensorFlow: {commands.packages('benchmarks' if device == 'cpu' else 'benchmarks-gpu')}"
+    return missing_on_gpu() if device == "cuda" else None
+
+
+def without_tensorrt() -> str | None:
+    """Why this TensorFlow has no TF-TRT, or None: it is part of builds with TensorRT, which PyPI's were to
+    2.17, and those in NVIDIA's containers to 25.02. The suite's own environments have 2.19."""
+    if build_info() and not build_info().get("is_tensorrt_build"):
+        return (
+            "out of reach: TF-TRT needs a TensorFlow built with TensorRT, which PyPI's was up to 2.17, and "
+            "the suite's environments have 2.19 (docs/gpus.md)"
+        )
+    return None
+
+
+SAVED_MODEL = Format(
+    mnemonic="tf-savedmodel",
+    label="TensorFlow SavedModel",
+    engine="TensorFlow",
+    artifact="model.savedmodel",
+    backend="tensorflow",
+    platform="tensorflow_savedmodel",
+    runtime="tf_savedmodel.py",
+    convert=save_model,
+    left_out=lambda _accelerator, _capability: missing_on_gpu(),
+    precisions={"cpu": ("fp32",), "cuda": ("fp32",)},
+    tolerances={
+        **pytorch.TOLERANCES,
+        "fp32": Tolerance(1e-4, 0.999, "FP32 sums in another order: 3e-6 on the digits, 1e-5 at full size"),
+    },
+    packages=(*_DISTRIBUTIONS, "keras"),
+    frameworks=("tensorflow",),
+    native_parameters=lambda settings: {
+        "TF_NUM_INTRA_THREADS": settings["threads"],
+        "TF_NUM_INTER_THREADS": "1",
+    },
+    missing=missing,
+)
+TRT = dataclasses.replace(
+    SAVED_MODEL,
+    mnemonic="tf-trt",
+    label="TensorFlow TensorRT",
+    engine="TensorFlow with TensorRT",
+    convert=build_engines,
+    built_on_gpu="TensorRT builds engines on the GPU",
+    left_out=lambda _accelerator, _capability: without_tensorrt(),
+    precisions={"cuda": ("fp32", "fp16")},
+    packages=(*SAVED_MODEL.packages, *tensorrt.DISTRIBUTIONS),
+    missing=lambda *where: without_tensorrt() or missing(*where),
+    needs="a TensorFlow built with TensorRT",
+)

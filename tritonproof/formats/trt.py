@@ -1,0 +1,75 @@
+"""NVIDIA TensorRT: an engine built from the ONNX export, for this GPU and this TensorRT only.
+
+The network is strongly typed: it computes in the types of the export, which is FP16 for FP16, with FP32
+inputs and outputs. TensorRT 11 has no other networks. TensorRT 10 also has weakly typed ones, of FP32
+exports, where the builder's flag FP16 lets it choose the faster type for each layer; NVIDIA measured its
+published figures so, with older releases. Strong types make the same network with either, define the type of
+every layer, and keep the same tolerance. Whether the builder would keep a layer in FP32 is not measured.
+"""
+
+import tempfile
+from pathlib import Path
+
+from tritonproof.errors import ProofError
+from tritonproof.formats import onnx
+from tritonproof.frameworks import onnx_files, pytorch, tensorrt
+from tritonproof.host import machine
+from tritonproof.spec import ConversionJob, Device, Format
+
+_WORKSPACE_BYTES = 1 << 30  # as published: --max-workspace-size 1073741824
+
+
+def convert(job: ConversionJob, path: Path) -> None:
+    """Export to ONNX, then build an engine for batches of 1 to the maximum, best at the maximum."""
+    import tensorrt as trt
+
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        intermediate = Path(folder) / "model.onnx"
+        onnx.export(job, intermediate)
+        job.report("build engine")
+        logger = trt.Logger(trt.Logger.WARNING)
+        builder = trt.Builder(logger)
+        network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+        parser = trt.OnnxParser(network, logger)
+        if not parser.parse_from_file(str(onnx_files.graph_file(intermediate))):
+            problems = "; ".join(str(parser.get_error(i)) for i in range(parser.num_errors))
+            raise ProofError(f"TensorRT cannot read the ONNX export: {problems}", where=job.model.name)
+        config = builder.create_builder_config()
+        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, _WORKSPACE_BYTES)
+        if job.tf32 is False:
+            config.clear_flag(trt.BuilderFlag.TF32)  # it is set by default
+        profile = builder.create_optimization_profile()
+        for tensor in job.model.inputs:
+            row = () if tensor.is_scalar else tensor.shape
+            largest = (job.max_batch_size, *row)
+            profile.set_shape(tensor.name, (1, *row), largest, largest)
+        config.add_optimization_profile(profile)
+        engine = builder.build_serialized_network(network, config)
+        if engine is None:
+            raise ProofError("TensorRT built no engine; its log above says why", where=job.model.name)
+        path.write_bytes(bytes(engine))
+
+
+def missing(device: Device, accelerator: str | None, precision: str) -> str | None:
+    """Why there is no TensorRT here, or None; PyTorch's export and buffers are on the GPU too."""
+    reason = tensorrt.missing(machine.compute_capability())
+    return reason or pytorch.missing(device, accelerator, precision)
+
+
+FORMAT = Format(
+    mnemonic="trt",
+    label="NVIDIA TensorRT",
+    engine="NVIDIA TensorRT",
+    artifact="model.plan",
+    backend="tensorrt",
+    runtime="trt.py",
+    gpu_arrays="torch",
+    convert=convert,
+    built_on_gpu="TensorRT builds engines on the GPU",
+    precisions={"cuda": ("fp32", "fp16")},
+    tolerances=pytorch.TOLERANCES,
+    packages=(*onnx.ONNX.packages, *tensorrt.DISTRIBUTIONS),
+    frameworks=("pytorch", "tensorflow", "onnx"),
+    missing=missing,
+    needs="TensorRT",
+)

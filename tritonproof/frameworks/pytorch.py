@@ -1,0 +1,283 @@
+"""What every PyTorch model and format needs: reading checkpoints safely, running, and converting. Checks a
+checkpoint's keys, shapes and values, since damaged weights load, and run as fast as right ones."""
+
+import argparse
+import contextlib
+import copy
+import functools
+import gc
+import hashlib
+import pickle
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tritonproof.errors import InputError
+from tritonproof.frameworks.cuda_libraries import GPU_PACKAGES, cuda_of_torch
+from tritonproof.host.machine import cpu_flags, version_of
+from tritonproof.record import commands
+from tritonproof.safe_io.files import check_regular, file_digest, readable, shown
+from tritonproof.spec import Arrays, ConversionJob, Device, Tolerance, Weights
+
+if TYPE_CHECKING:
+    import torch
+
+    State = Mapping[str, torch.Tensor]
+
+# --- checkpoints -------------------------------------------------------------------------------------------
+
+_FLOATING = re.compile(r"(torch\.)?b?float\d+(_\w+)?")
+"""The names of PyTorch's and NumPy's types of floating-point numbers, with those that have 8 bits."""
+_SHOWN_KEYS = 3
+"""Keys that an error names."""
+_MIN_ELEMENTS = 16
+"""A kernel or matrix of so many elements or more counts as damaged if all have the same value."""
+
+
+def check_weights(given: Mapping[str, Any], own: Mapping[str, Any], path: Path, model: str) -> None:
+    """Raise InputError unless a checkpoint's tensors, PyTorch's or NumPy's, have exactly the keys and shapes
+    of a network's own, and hold what a training can end with. `model` says whose checkpoint is meant."""
+    if (fault := next(_faults(given, own), None)) is not None:
+        raise InputError(
+            f"the checkpoint is of another model, or damaged: {fault}",
+            where=path,
+            fix=f"give a checkpoint of {model} as it was trained, not converted; check its size and digest",
+        )
+
+
+def _faults(given: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str]:
+    shapes = [(key, tuple(given[key].shape), tuple(own[key].shape)) for key in own if key in given]
+    reshaped = [f"{key} is {actual}, expected {wanted}" for key, actual, wanted in shapes if actual != wanted]
+    for problem, keys in (
+        ("misses", [key for key in own if key not in given]),
+        ("has unexpected", [key for key in given if key not in own]),
+        ("has in another shape", reshaped),
+    ):
+        if keys:
+            suffix = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
+            yield f"it {problem} {', '.join(map(shown, keys[:_SHOWN_KEYS]))}{suffix}"
+    for key, tensor in given.items():
+        if not _FLOATING.fullmatch(str(own[key].dtype)):
+            continue
+        if not _FLOATING.fullmatch(str(tensor.dtype)):  # a quantised network's mean nothing without scales
+            yield f"{shown(key)} is {tensor.dtype}; weights are floating-point numbers"
+        values = _in_fp32(tensor)
+        if bad := np.count_nonzero(~np.isfinite(values)):
+            yield f"{bad:,} of the {values.size:,} values of {shown(key)} are NaN or infinite"
+        # Right in vectors: a fresh BatchNorm's biases are all zero, and its scales all one.
+        if values.ndim > 1 and values.size >= _MIN_ELEMENTS and (values == values.flat[0]).all():
+            yield f"all {values.size:,} values of {shown(key)} are {float(values.flat[0]):g}"
+
+
+def _in_fp32(tensor: Any) -> np.ndarray:
+    """A tensor in the network's type: NumPy cannot tell whether others, such as BF16, are finite."""
+    if isinstance(tensor, np.ndarray):
+        with np.errstate(over="ignore"):  # too large a value becomes infinite
+            return tensor.astype(np.float32)
+    return np.asarray(tensor.detach().float().numpy())
+
+
+def read_checkpoint(path: Path) -> "dict[str, torch.Tensor]":
+    """The state dictionary in a checkpoint file, never executing what is pickled in it.
+
+    Takes `.safetensors`, a flat state dictionary, or one below `state_dict` or `model`, without a leading
+    `module.` (DistributedDataParallel). Raises InputError for a missing or truncated file, a folder, a
+    TorchScript archive, or a pickle of more than tensors, plain values and `_leftovers`.
+    """
+    import torch
+    from safetensors.torch import load_file
+
+    what = "the checkpoint, truncated or not a PyTorch file,"
+    fix = (
+        "give the .pt, .pth.tar, .ckpt or .safetensors file itself, as published; or write its weights alone "
+        'where it was trained: from safetensors.torch import save_model; save_model(model, "x.safetensors")'
+    )
+    check_regular(path, what, fix)
+    with readable(what, path, fix):
+        state: Any = load_file(path) if path.suffix == ".safetensors" else _unpickled(path)
+        for wrapper in ("state_dict", "model"):
+            if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
+                state = state[wrapper]
+        values = list(state.values()) if isinstance(state, dict) else []
+        if not values or not all(isinstance(value, torch.Tensor) for value in values):
+            raise ValueError("it holds no state dictionary")
+    named = {str(key): value for key, value in state.items()}
+    return own_keys(named, lambda key: key.removeprefix("module."), path)
+
+
+def own_keys(state: "State", own: Callable[[str], str | None], path: Path) -> "dict[str, torch.Tensor]":
+    """The tensors of a checkpoint by a network's own keys, which `own` returns, or None to leave one out.
+    Raises InputError for two tensors of one key: either may be the wrong one."""
+    owned: dict[str, torch.Tensor] = {}
+    for key, value in state.items():
+        if (name := own(key)) is None:
+            continue
+        if name in owned:
+            raise InputError(
+                f"the checkpoint holds {shown(name)} twice, once as {shown(key)}",
+                where=path,
+                fix="save the state dictionary of the network alone: torch.save(model.state_dict(), FILE)",
+            )
+        owned[name] = value
+    return owned
+
+
+def _unpickled(path: Path) -> Any:
+    """The object that torch.save wrote, without running any code in it."""
+    import torch
+
+    with warnings.catch_warnings(), torch.serialization.safe_globals(_leftovers()):
+        warnings.simplefilter("ignore")  # about pickle protocols and TorchScript; an error says what matters
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except (pickle.UnpicklingError, RuntimeError) as error:  # RuntimeError for TorchScript
+            raise ValueError("it is damaged or holds more than weights, such as code") from error
+
+
+def _leftovers() -> list[Any]:
+    """The classes that training leaves in NVIDIA's checkpoints, each with its name in the file.
+    pytorch-lightning is not installed, so an empty class stands for each of its own. `AttributeDict` has to
+    become a plain dictionary, the only type into which PyTorch puts items."""
+    plain = type("AttributeDict", (), {"__new__": lambda _class, *_: {}})
+    names = ("callbacks.early_stopping.EarlyStopping", "callbacks.model_checkpoint.ModelCheckpoint")
+    return [
+        argparse.Namespace,
+        (plain, "pytorch_lightning.utilities.parsing.AttributeDict"),
+        *((type(name.rpartition(".")[2], (), {}), f"pytorch_lightning.{name}") for name in names),
+    ]
+
+
+def load_strictly(network: "torch.nn.Module", state: "State", path: Path) -> None:
+    """Load a state dictionary of exactly the network's keys and shapes; only `num_batches_tracked`,
+    BatchNorm's training counter, may be missing, as early PyTorch had none. Raises InputError."""
+    own = network.state_dict()
+    counters = {k: v for k, v in own.items() if k not in state and k.endswith("num_batches_tracked")}
+    check_weights({**counters, **state}, own, path, type(network).__name__)
+    network.load_state_dict({**counters, **state})
+
+
+def from_checkpoint(
+    network: "torch.nn.Module", path: Path, own: Callable[[str], str | None] = lambda key: key
+) -> Weights:
+    """`network` with exactly the weights of a checkpoint file. `own` maps the file's keys to the network's,
+    or to None to leave a tensor out. Raises InputError."""
+    load_strictly(network, own_keys(read_checkpoint(path), own, path), path)
+    digest = file_digest(path)
+    return Weights(network.float().eval(), f"{path.name}, sha256 {digest[:12]}", digest, trained=True)
+
+
+def random_weights(make: "Callable[[], torch.nn.Module]", seed: int) -> Weights:
+    """The network that `make` draws from PyTorch's global generator, whose state stays; always the same."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = make()
+    return Weights(network.eval(), f"random, seed {seed}", f"random-{seed}", trained=False)
+
+
+def own_weights(network: "torch.nn.Module", origin: str) -> Weights:
+    """A network that a recipe has just trained, ready for inference; `origin` says how, for the record."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(network.state_dict().items()):
+        digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+    return Weights(network.float().eval(), origin, digest.hexdigest(), trained=True)
+
+
+# --- running -----------------------------------------------------------------------------------------------
+
+
+def run(network: Any, inputs: Arrays, outputs: tuple[str, ...]) -> dict[str, Any]:
+    """Run a PyTorch model in process on NumPy arrays, on the device of its weights, without TF32. It frees
+    its GPU memory, because a server needs it next."""
+    import torch
+
+    device = next(network.parameters()).device
+    with torch.inference_mode(), tf32_products(allowed=False):
+        result = network(*(torch.from_numpy(array).to(device) for array in inputs.values()))
+    tensors = result if isinstance(result, (tuple, list)) else (result,)
+    arrays = {name: tensor.cpu().numpy() for name, tensor in zip(outputs, tensors, strict=True)}
+    if device.type == "cuda":
+        del result, tensors
+        torch.cuda.empty_cache()
+    return arrays
+
+
+def release_gpu_memory() -> None:
+    """Free the GPU memory that PyTorch caches for later tensors."""
+    gc.collect()
+    if "torch" in sys.modules:
+        sys.modules["torch"].cuda.empty_cache()
+
+
+@contextlib.contextmanager
+def tf32_products(*, allowed: bool) -> Iterator[None]:
+    """Whether PyTorch on a GPU computes FP32's products in TF32, for the length of a block. Its compiler
+    reads these older names, which PyTorch refuses to read where the newer `fp32_precision` is TF32."""
+    from torch.backends import cuda, cudnn
+
+    before = cuda.matmul.allow_tf32, cudnn.allow_tf32
+    cuda.matmul.allow_tf32 = cudnn.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        cuda.matmul.allow_tf32, cudnn.allow_tf32 = before
+
+
+def runner(*outputs: str) -> Callable[[Any, Arrays], dict[str, Any]]:
+    """The field `run` of a model whose network returns outputs of these names, in their order."""
+    return functools.partial(run, outputs=outputs)
+
+
+# --- converting --------------------------------------------------------------------------------------------
+
+TOLERANCES = {
+    "fp32": Tolerance(1e-4, 0.999, "rounding of FP32 sums in another order; measured 1e-6 on CPU"),
+    "fp16": Tolerance(2e-2, 0.99, "FP16 holds 11 bits, 5e-4 per operation, over some fifty layers"),
+    "bf16": Tolerance(1e-1, 0.97, "BF16 holds 8 bits, 4e-3 per operation, over some fifty layers"),
+}
+"""How far a conversion of a PyTorch network may be from it, by precision, unless the model has its own."""
+
+PRECISIONS: Mapping[Device, tuple[str, ...]] = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "fp16")}
+"""The precisions of PyTorch's own formats on each kind of device."""
+_BF16_FLAGS = {"avx512_bf16", "amx_bf16"}
+"""CPU flags; one of them is enough for BF16. With it, ResNet50 and nnU-Net take half of FP32's time, and BERT
+three quarters; without, BF16 is emulated."""
+
+
+def missing(device: Device, _accelerator: str | None, precision: str) -> str | None:
+    """Why PyTorch cannot compute in a precision on a device of this machine, or None."""
+    if version_of("torch") is None:
+        return f"needs PyTorch: {commands.packages('benchmarks' if device == 'cpu' else 'benchmarks-gpu')}"
+    if device == "cuda" and not cuda_of_torch():
+        return f"needs PyTorch for CUDA, and the one here is the build for CPUs: {GPU_PACKAGES}"
+    if precision == "bf16" and not cpu_flags() & _BF16_FLAGS:
+        return "needs a CPU that computes in BF16: AVX512-BF16 or AMX"
+    return None
+
+
+def network_and_inputs(job: ConversionJob) -> tuple[Any, tuple[Any, ...]]:
+    """The network in the job's precision, and two evaluation samples as inputs, on the job's device."""
+    import torch
+
+    network = in_precision(job.network, job.precision, job.device)
+    samples = job.model.samples("evaluation", None, None).load([0, 1])
+    inputs = tuple(torch.from_numpy(array).to(job.device) for array in samples.values())
+    return network, inputs
+
+
+def in_precision(network: "torch.nn.Module", precision: str, device: str = "cpu") -> "torch.nn.Module":
+    """`network`, whose weights are FP32, in a precision and on a device; see Model for its casts. Returns a
+    copy unless `network` is so already, because every case of the model starts from it."""
+    import torch
+
+    kind = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
+    devices = {tensor.device.type for tensor in (*network.parameters(), *network.buffers())}
+    if precision == "fp32" and devices <= {torch.device(device).type}:
+        return network
+    return copy.deepcopy(network).to(device, kind).eval()

@@ -1,0 +1,110 @@
+"""The machine's lock, shared by all users and runs; locks on files."""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from tritonproof.record.sanitize import one_line
+
+OnWait = Callable[[str], None]
+"""Called before a wait, with a description of who has the lock; an exception aborts the wait."""
+
+MACHINE = Path("/dev/shm")
+"""The folder that stands for this machine: all load generators share its names for shared memory, whatever
+TMPDIR is. Every user can open it and nobody can remove it, so its lock needs no file."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_held: dict[Path, bool] = {}
+"""The folders whose lock this process has, and whether exclusively."""
+
+
+@contextlib.contextmanager
+def hold_machine(
+    *, exclusive: bool, on_wait: OnWait = lambda _holder: None, folder: Path | None = None
+) -> Iterator[None]:
+    """Lock the machine: exclusively to measure speed, which all that runs beside changes, else shared.
+
+    The kernel frees the lock of a process that dies. Later requests to share do not overtake whoever waits to
+    measure. `folder` stands for something else than the machine. A process may lock the same folder again,
+    but not exclusively while it shares it. It must start no process that locks it: both might wait for ever.
+    """
+    place = MACHINE if folder is None else folder
+    if (held_exclusively := _held.get(place)) is not None:
+        assert held_exclusively or not exclusive, "a shared lock cannot become an exclusive one"
+        yield
+        return
+    operation = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+    with _unlocking(os.open(place, _FOLDER)) as lock:
+        # The kernel gives a free lock to any process, and a shared one to each that asks. So processes take
+        # turns by a second lock, until they have the first: whoever waits there holds up all who come later.
+        with _unlocking(os.open(place.parent, _FOLDER)) as turn:
+            _wait_for((turn, lock), operation, on_wait)
+        _held[place] = exclusive
+        try:
+            yield
+        finally:
+            del _held[place]
+
+
+@contextlib.contextmanager
+def hold_path(path: Path, *, on_wait: OnWait = lambda _holder: None) -> Iterator[None]:
+    """Lock a path, which need not exist, by the file `.NAME.lock` beside it, which is made and stays."""
+    file, flags = path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        # NFS gives an exclusive lock only on a file that is open for writing.
+        descriptor = os.open(file, flags | os.O_RDWR, 0o644)
+    except PermissionError:  # another user's
+        descriptor = os.open(file, flags | os.O_RDONLY, 0o644)
+    with _unlocking(descriptor):
+        _wait_for((descriptor,), fcntl.LOCK_EX, on_wait)
+        yield
+
+
+@contextlib.contextmanager
+def _unlocking(descriptor: int) -> Iterator[int]:
+    """Unlock an open file at the end before closing it: a child forked meanwhile has it open too."""
+    try:
+        yield descriptor
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def _wait_for(files: Sequence[int], operation: int, on_wait: OnWait) -> None:
+    """Lock open files in turn; if one is taken, first tell `on_wait` who holds the last, or else another."""
+    for place, file in enumerate(files):
+        try:
+            fcntl.flock(file, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            others = (set(holders(os.fstat(one))) - {os.getpid()} for one in reversed(files))
+            names = map(describe_process, sorted(next(filter(None, others), ())))
+            on_wait(", ".join(names) or "a process that is not seen from here")
+            for remaining in files[place:]:
+                fcntl.flock(remaining, operation)
+            return
+
+
+def holders(status: os.stat_result, table: str | None = None) -> list[int]:
+    """The ids of the processes that have locked a file or folder, from /proc/locks: none in a container."""
+    if table is None:
+        with contextlib.suppress(OSError):
+            table = Path("/proc/locks").read_text()
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    rows = (line.split() for line in (table or "").splitlines())
+    pids = [int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == place]
+    return list(dict.fromkeys(pids))
+
+
+def describe_process(pid: int) -> str:
+    """A process in a line: its id, user, start and command, as far as they are visible."""
+    import psutil
+
+    text = f"process {pid}"
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(process.create_time()))
+        text += f" of {process.username()}, running since {since}"
+        text += f" ({one_line(' '.join(process.cmdline()), 100)})"
+    return text

@@ -1,0 +1,203 @@
+"""What this machine is and what it allows this process; and which run and commit measures on it."""
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import math
+import os
+import platform
+import re
+import uuid
+from datetime import datetime, timezone
+from pathlib import Path
+
+from msgspec import structs
+
+from tritonproof.host import nvml
+from tritonproof.host.nvml import InstalledGpu
+from tritonproof.host.process import ProgramError, run
+from tritonproof.paths import SUITE
+from tritonproof.record.schema import Machine, Origin
+from tritonproof.spec import Device
+
+_STAMPED = (
+    *("torch", "onnxruntime", "onnxruntime-gpu", "onnx", "tensorflow", "tensorflow-cpu"),
+    *("tensorrt", "tensorrt-cu12", "tensorrt-cu13"),
+    # What computes on a GPU in PyTorch and ONNX Runtime; perf_analyzer has the CUDA runtime for CUDA 12.
+    *("nvidia-cudnn-cu13", "nvidia-cudnn-cu12", "nvidia-cublas", "nvidia-cublas-cu12", "nvidia-cuda-runtime"),
+    *("transformers", "numpy", "tritonclient"),
+)
+"""Distributions whose versions affect the figures."""
+
+
+@functools.cache
+def version_of(distribution: str) -> str | None:
+    """The installed version of a PyPI distribution; None if it is not installed."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
+"""The variable with the GPUs that CUDA shows to a program, by number or UUID."""
+GPU_ORDER = "CUDA_DEVICE_ORDER"
+"""The variable that orders CUDA's GPUs: PCI_BUS_ID like NVML; by default the fastest comes first."""
+
+
+def gpu_names() -> tuple[str, ...]:
+    """Names of the NVIDIA GPUs, as the driver reports them; empty without a driver or a GPU."""
+    return tuple(gpu.name for gpu in gpus())
+
+
+def gpus() -> tuple[InstalledGpu, ...]:
+    """The GPUs in CUDA_VISIBLE_DEVICES, in its order; a run sets it to the GPUs that it uses."""
+    return gpus_of(os.environ.get(VISIBLE_GPUS))
+
+
+@functools.cache
+def gpus_of(visible: str | None) -> tuple[InstalledGpu, ...]:
+    """The GPUs that CUDA shows if CUDA_VISIBLE_DEVICES is `visible`; None if it is not set."""
+    if visible is not None and visible.strip() in ("", "-1"):
+        return ()
+    return nvml.installed_gpus(visible)
+
+
+def compute_capability() -> tuple[int, int] | None:
+    """The compute capability of this run's first GPU, such as (8, 0) for an A100; None if unknown."""
+    visible = gpus()
+    return visible[0].compute_capability if visible else None
+
+
+def cores() -> int:
+    """How many CPU cores this process may use: its affinity, limited by its control group's quota."""
+    allowed, quota = len(os.sched_getaffinity(0)), cgroup_cores()
+    return allowed if quota is None else max(1, min(allowed, math.ceil(quota)))
+
+
+def cgroup_cores(root: Path = Path("/sys/fs/cgroup")) -> float | None:
+    """The number of cores in this control group's quota; None without a quota."""
+    try:
+        quota, period = (root / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError):
+        return None
+
+
+@functools.cache
+def _cpuinfo(field: str) -> str:
+    """What Linux says about the first core; empty where it says nothing, as about names and flags on Arm."""
+    match = re.search(rf"^{field}\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return match[1].strip() if match else ""
+
+
+def processor(device: str) -> str:
+    """The processor for which a device's artifacts are built: the GPU's name, or the CPU's with a digest of
+    its instruction set extensions, because virtual machines share one name among generations."""
+    if device != "cpu":
+        return gpu_names()[0]
+    flags = hashlib.sha256(" ".join(sorted(cpu_flags())).encode()).hexdigest()
+    return f"{_cpuinfo('model name') or platform.machine()}, flags {flags[:12]}"
+
+
+def cpu_flags() -> frozenset[str]:
+    """The CPU's instruction set extensions, by Linux's names; empty where it has none, as on Arm."""
+    return frozenset(_cpuinfo("flags").split())
+
+
+def int8_weight_bits() -> int:
+    """Bits of INT8's weights on this CPU: without VNNI, products with 8-bit weights overflow, with 7 not."""
+    return 8 if cpu_flags() & {"avx512_vnni", "avx_vnni"} else 7
+
+
+def stamp(device: str, *, is_client: bool = False) -> Machine:
+    """This machine in a record: hardware, system, and the versions that affect a measurement on a device. On
+    a CPU no GPU takes part, nor if this machine `is_client` of a server elsewhere."""
+    machine = _stamp(gpus())
+    if is_client:
+        return structs.replace(machine, gpu=None, gpu_driver=None, gpu_uuids=(), is_client=True)
+    return structs.replace(machine, gpu_uuids=()) if device == "cpu" else machine
+
+
+@functools.cache
+def _stamp(gpus: tuple[InstalledGpu, ...]) -> Machine:
+    versions = {name: version for name in _STAMPED if (version := version_of(name)) is not None}
+    libc, libc_version = platform.libc_ver()
+    return Machine(
+        cpu=_cpuinfo("model name") or platform.machine(),
+        cores=cores(),
+        memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        gpu=gpus[0].name if gpus else None,
+        gpu_driver=gpus[0].driver if gpus else None,
+        system=f"{platform.system()}, {libc} {libc_version}",
+        versions={"python": platform.python_version(), **versions},
+        gpu_uuids=tuple(gpu.uuid for gpu in gpus),
+    )
+
+
+VOLTA = (7, 0)
+TF32_OVERRIDE, TF32_OFF = "NVIDIA_TF32_OVERRIDE", "0"
+"""The variable that cuBLAS, cuDNN and TensorRT read first, and its value for off. Source: cuBLAS Library."""
+
+
+def uses_tf32(precision: str, device: Device, *, wanted: bool) -> bool | None:
+    """Whether a case computes in TF32 here, if `wanted`; None if it cannot, as on a CPU or in FP16."""
+    capability = compute_capability() if device == "cuda" else None
+    # From the A100 on. Source: CUDA C++ Programming Guide, compute capabilities.
+    has_tf32 = capability is not None and capability >= (8, 0)
+    return wanted if precision == "fp32" and has_tf32 else None
+
+
+def tf32_environment(tf32: bool) -> dict[str, str]:
+    """The environment variables that turn TF32 off, by NVIDIA's for cuBLAS, cuDNN and TensorRT, or on, by
+    PyTorch's, which NVIDIA's containers set too: its default is TF32 for convolutions only."""
+    return {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"} if tf32 else {TF32_OVERRIDE: TF32_OFF}
+
+
+def free_memory_gib(meminfo: Path = Path("/proc/meminfo"), root: Path = Path("/sys/fs/cgroup")) -> float:
+    """Free memory of the machine, or of its control group if that allows less."""
+    lines = dict(line.split(":") for line in meminfo.read_text().splitlines())
+    free = int(lines["MemAvailable"].split()[0]) * 1024
+    with contextlib.suppress(OSError, ValueError):  # no control group, or no limit
+        free = min(free, int((root / "memory.max").read_text()) - int((root / "memory.current").read_text()))
+    return max(0, free) / 2**30
+
+
+RUN = "TRITONPROOF_RUN"
+"""The variable with the id of a run of several processes or machines; without it, this process makes one."""
+STARTED = "TRITONPROOF_RUN_STARTED"
+"""The variable that says when such a run began, in UTC, ISO 8601."""
+HOST = "TRITONPROOF_HOST"
+"""The variable that names the machine if its network name does not, as in a container."""
+COMMIT = "TRITONPROOF_COMMIT"
+"""The variable with the commit of a copy without git's folder; `-dirty` at its end if the copy differs."""
+DIRTY = "-dirty"
+
+
+def origin(device: str, run: tuple[str, str] | None = None) -> Origin:
+    """Where a measurement on a device ("cpu" or "cuda") comes from; `run` is this process's by default."""
+    id_of_run, started = run or own_run()
+    commit, clean = commit_of(SUITE)
+    uuids = () if device == "cpu" else tuple(gpu.uuid for gpu in gpus())
+    return Origin(id_of_run, os.environ.get(HOST) or platform.node(), uuids, commit, clean, started)
+
+
+@functools.cache
+def own_run() -> tuple[str, str]:
+    """The id and the start of this process's run, or of the run that the environment says it is part of."""
+    started = os.environ.get(STARTED) or datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return os.environ.get(RUN) or uuid.uuid4().hex, started
+
+
+@functools.cache
+def commit_of(root: Path) -> tuple[str | None, bool | None]:
+    """A checkout's commit, and whether its files are unchanged; None for both if unknown."""
+    if named := os.environ.get(COMMIT):
+        return named.removesuffix(DIRTY), not named.endswith(DIRTY)
+    command = ["git", "--no-optional-locks", "-C", str(root), "status", "--porcelain=v2", "--branch"]
+    with contextlib.suppress(ProgramError):  # git is not installed
+        text = run(command, limit_s=60).text
+        if match := re.search(r"^# branch.oid ([0-9a-f]+)$", text, re.MULTILINE):
+            return match.group(1), all(line.startswith("#") for line in text.splitlines())
+    return None, None

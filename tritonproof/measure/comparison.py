@@ -1,0 +1,126 @@
+"""Compares the speed of a build with a baseline's: the verdict on their ratio, and when to stop. Pure
+functions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec import structs
+
+from tritonproof.record.ratio import FALSE_ALARMS, Speeds, paired_chance, paired_ratio, shown_by_holm
+from tritonproof.record.schema import Comparison, Estimate, Verdict
+
+FIRST_LOOK = 8
+"""Pairs before the first look at whether it is settled: ranks of fewer give no 98 % interval."""
+LOOK_CONFIDENCE = 0.98
+"""Confidence of the interval by which one of several looks settles that a build is not slower."""
+SUSPECT_CONFIDENCE = 0.8
+"""Confidence of the interval by which a p99 looks longer, so that more pairs are measured. In simulation this
+finds 97 of 100 tails that are half as long again; 0.95 finds 90, and 0.5 no more than 98."""
+LAST_SHARE = 0.5
+"""The last look's share of a point's chance of a false alarm. The looks after 8, 16, 32, 64 and 128 pairs
+have the rest, each in proportion to its pairs: early alarms need strong evidence, and cost the last look
+little (O'Brien and Fleming, 1979)."""
+MAX_PAIRS = 128
+"""Pairs in a budget, and at the last look but one. In short pairs the machine is most alike on both sides."""
+MAX_SECONDS_TO_SETTLE = 3600.0
+"""If the estimate is near the limit, the extrapolation runs away, and means no more than `very long`."""
+
+
+@dataclass(frozen=True)
+class ComparisonPlan:
+    """How load points are compared with those of a baseline, which is measured in turns with them."""
+
+    baseline: str
+    """The baseline's name for a reader: a commit, a folder, or a Triton with its version."""
+    allowed_slowdown: float
+    """How much slower than the baseline this build may be, as a fraction."""
+    points: int = 1
+    """How many load points the whole run compares, which share its chance of a false alarm."""
+
+
+def verdict(ratio: Estimate, allowed_slowdown: float) -> Verdict:
+    """Whether a ratio of speeds, with its interval, shows a slow-down by more than the allowed fraction."""
+    limit = 1 - allowed_slowdown
+    if ratio.high < limit:
+        return "failed"
+    return "passed" if ratio.low > limit else "not shown"
+
+
+def seconds_to_settle(ratio: Estimate, allowed_slowdown: float, spent_s: float) -> float | None:
+    """How many more seconds would take the interval off the limit if the estimate stays, as it narrows with
+    the root of the time; None if it is off. At most MAX_SECONDS_TO_SETTLE."""
+    value, limit = np.log(ratio.value), np.log(1 - allowed_slowdown)
+    reach = abs(np.log(ratio.high if value <= limit else ratio.low) - value)
+    distance = abs(value - limit)
+    if reach < distance:
+        return None
+    needed_s = spent_s * ((reach / max(distance, 1e-9)) ** 2 - 1)
+    return float(min(needed_s, MAX_SECONDS_TO_SETTLE))
+
+
+def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent_s: float) -> Comparison:
+    """Compare two builds that were measured in turns; `spent_s` is the time of both."""
+    allowed, alarms = plan.allowed_slowdown, FALSE_ALARMS / plan.points
+    ratio, chance = paired_ratio(current, baseline), _chance(current, baseline, plan, LAST_SHARE)
+    outcome: Verdict = "passed" if verdict(ratio, allowed) == "passed" else "not shown"
+    if chance <= alarms:
+        outcome = "failed"
+    return Comparison(
+        reference=plan.baseline,
+        method="interleaved",
+        ratio=ratio,
+        allowed_slowdown=allowed,
+        verdict=outcome,
+        passes=len(current),
+        seconds_to_settle=seconds_to_settle(ratio, allowed, spent_s) if outcome == "not shown" else None,
+        chance=chance,
+        points=plan.points,
+    )
+
+
+def with_verdicts(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons of points that were measured together, with the verdicts that they allow together.
+
+    Each point alone has an even share of the run's FALSE_ALARMS. Points measured together pool their shares:
+    once one is shown to be slower, the others share what it does not need (Holm).
+    """
+    if not comparisons:
+        return []
+    share = FALSE_ALARMS * len(comparisons) / max(comparison.points for comparison in comparisons)
+    slower = shown_by_holm([comparison.chance for comparison in comparisons], min(share, FALSE_ALARMS))
+    return [
+        structs.replace(comparison, verdict="failed", seconds_to_settle=None) if is_slower else comparison
+        for comparison, is_slower in zip(comparisons, slower, strict=True)
+    ]
+
+
+def with_p99(comparison: Comparison, current_ms: Speeds, baseline_ms: Speeds) -> Comparison:
+    """Add the comparison of the p99 latencies of the passes, [passes] each. Another FALSE_ALARMS of the runs
+    call any point's p99 longer by chance, and each point has an even share of it. There is only one look, see
+    `is_settled`."""
+    limit = 1 - comparison.allowed_slowdown
+    chance = paired_chance(1 / np.array(current_ms), 1 / np.array(baseline_ms), limit)
+    longer = chance <= FALSE_ALARMS / comparison.points
+    return structs.replace(comparison, p99_ratio=paired_ratio(current_ms, baseline_ms), p99_is_longer=longer)
+
+
+def _chance(current: Speeds, baseline: Speeds, plan: ComparisonPlan, share: float) -> float:
+    """The chance to call a build slower that is just as slow as allowed, over all looks."""
+    return min(1.0, paired_chance(current, baseline, 1 - plan.allowed_slowdown) / share)
+
+
+def is_settled(
+    current: Speeds, baseline: Speeds, plan: ComparisonPlan, p99_ms: tuple[Speeds, Speeds] | None = None
+) -> bool:
+    """Whether to stop measuring pairs: after 8, 16, 32, 64, ... pairs, if they show this build to be slower,
+    or not slower, among all points of the run. If by itself its `p99_ms` is longer than the baseline's, use
+    the whole budget: so few pairs would show that only for a single point."""
+    count = len(current)
+    if count < FIRST_LOOK or count & (count - 1):
+        return False
+    if verdict(paired_ratio(current, baseline, LOOK_CONFIDENCE), plan.allowed_slowdown) == "passed":
+        limit = 1 / (1 - plan.allowed_slowdown)
+        return p99_ms is None or paired_ratio(*p99_ms, SUSPECT_CONFIDENCE).low <= limit
+    share = (1 - LAST_SHARE) * count / (2 * MAX_PAIRS)
+    return count <= MAX_PAIRS and _chance(current, baseline, plan, share) <= FALSE_ALARMS / plan.points

@@ -1,0 +1,211 @@
+"""One run of the load generator, `run_pass(job, window_s)`: what it gets, what it has to do and returns.
+
+`perf_analyzer.run_pass` is the real one. All that measures speed is a rule for when to take another pass, so
+a function that invents runs suffices to try it without a server.
+"""
+
+import base64
+import contextlib
+import dataclasses
+import functools
+import json
+import math
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from tritonproof.accuracy.compare_answers import AnswerLimits, Expected
+from tritonproof.host.activity import CpuTime, GpuTime
+from tritonproof.host.scratch import report_full_disk, scratch_folder
+from tritonproof.measure.estimates import Steady, Timeline, steady_part
+from tritonproof.record.schema import VerifiedAnswers
+from tritonproof.serve.messages import raw_content
+from tritonproof.serve.server import Server
+from tritonproof.spec import Arrays, LoadPoint, Model, Samples
+
+MAX_BYTES = 64 << 20
+"""The most bytes of input data from which requests of one batch size are made."""
+MAX_SAMPLES = 64
+"""The most different samples. With rows of 12 KiB, 64 samples lengthened perf_analyzer's start by 0.03 s and
+500 by 0.2 s, and a whole pass is half a second."""
+_MIN_SAMPLES = 3
+"""The fewest different samples: with one, the answer to the request before looks right, and two are the same
+in every even batch."""
+
+SharedMemory = Literal["system", "cuda", "none"]
+
+
+@dataclass(frozen=True)
+class LoadData:
+    """The different samples from which requests under load are made, as many as fit a bound, in turn.
+
+    perf_analyzer 2.51 walks the steps of its input data in this order: request k of a run begins at step
+    k x batch, holds the steps that follow, and wraps after the last. Each of several requests in flight has a
+    thread, and thread t sends the requests t, t + threads, ... (UpdateJsonData and GetInputData of its
+    sources, r24.10). With shared memory it makes a region for each step, which holds a whole batch from that
+    step on. tests/measure/test_job.py watches what a server gets.
+    """
+
+    folder: Path
+    ids: Sequence[str]
+    rows: Arrays
+    """The model's inputs, [samples, ...] each, in the model's order."""
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    """Triton's type of those inputs whose elements differ on the wire from those in memory."""
+    shaped: Collection[str] = ()
+    """The inputs with a variable dimension, whose shape is in every request."""
+    others: Sequence["LoadData"] = ()
+    """Samples of other shapes, for requests of one sample: perf_analyzer makes no mixed batches."""
+
+    def below(self, scratch: Path | None) -> "LoadData":
+        """The same with its files below a server's `scratch`, if that is on this machine."""
+        if scratch is None or scratch in self.folder.parents:
+            return self
+        return dataclasses.replace(self, folder=Path(tempfile.mkdtemp(prefix="input-", dir=scratch)))
+
+    @property
+    def row_bytes(self) -> int:
+        return sum(values[0].nbytes for values in self.rows.values())
+
+    def count(self, batch: int) -> int:
+        """How many different samples the requests of a batch size use: if possible coprime to the batch size,
+        so that every sample occurs at every place of a batch."""
+        fitting = max(_MIN_SAMPLES, MAX_BYTES // (self.row_bytes * batch))
+        limit = min(fitting, len(self.ids))
+        return next((count for count in range(limit, 1, -1) if math.gcd(count, batch) == 1), limit)
+
+    def others_for(self, batch: int) -> Sequence["LoadData"]:
+        """The samples of other shapes that requests of a batch size use too."""
+        return self.others if batch == 1 else ()
+
+    def requests(self, batch: int) -> list[np.ndarray]:
+        """The samples of each different request of a batch size, by their indices, in sending order."""
+        count = self.count(batch)
+        return [(number * batch + np.arange(batch)) % count for number in range(count)]
+
+    def inputs(self, samples: Sequence[int] | np.ndarray) -> Arrays:
+        """The model's inputs of a request that holds these samples, by their indices, [batch, ...] each."""
+        return {name: values[np.asarray(samples)] for name, values in self.rows.items()}
+
+    def path(self, batch: int) -> Path:
+        """Where `file` is for a batch size; it may not exist yet."""
+        return self.folder / f"{self.count(batch)}{'-and-others' if self.others_for(batch) else ''}.json"
+
+    def file(self, batch: int) -> Path:
+        """The file for perf_analyzer's --input-data with the samples for a batch size, made if missing."""
+        path = self.path(batch)
+        if not path.exists():
+            parts = [(self, self.count(batch)), *((data, len(data.ids)) for data in self.others_for(batch))]
+            steps = [
+                {name: self._content(name, values[sample]) for name, values in data.rows.items()}
+                for data, count in parts
+                for sample in range(count)
+            ]
+            with report_full_disk(self.folder):
+                whole = path.with_suffix(".part")
+                whole.write_text(json.dumps({"data": steps}))
+                whole.replace(path)
+        return path
+
+    def _content(self, name: str, row: np.ndarray) -> dict[str, Any]:
+        content = {"b64": base64.b64encode(raw_content(row, self.dtypes.get(name, ""))).decode()}
+        return {**content, "shape": list(row.shape)} if name in self.shaped else content
+
+
+@contextlib.contextmanager
+def input_data(model: Model, samples: Samples, scratch: Path | None) -> Iterator[LoadData]:
+    """The first evaluation samples as load data, in a folder below `scratch` that lasts as long as the block.
+    perf_analyzer's own floating-point data are random bits, some of them infinities."""
+    with scratch_folder("input", scratch) as folder:
+        groups = (samples, *samples.others)
+        first, *others = (_data_of(model, group, range(_count(model, group)), folder) for group in groups)
+        yield dataclasses.replace(first, others=others)
+
+
+def other_data(model: Model, samples: Samples) -> Iterator[LoadData]:
+    """All evaluation samples beyond the rows of `input_data`, in parts as large as it, without files."""
+    for group in (samples, *samples.others):
+        step = _count(model, group)
+        for start in range(step if group is samples else 0, len(group), step):
+            yield _data_of(model, group, range(start, min(start + step, len(group))), Path())
+
+
+def _count(model: Model, samples: Samples) -> int:
+    row_bytes = sum(tensor.row_bytes for tensor in model.inputs)
+    return min(MAX_SAMPLES, len(samples), max(_MIN_SAMPLES, MAX_BYTES // row_bytes))
+
+
+def _data_of(model: Model, samples: Samples, indices: range, folder: Path) -> LoadData:
+    loaded = samples.load(indices)
+    tensors = [tensor for tensor in model.inputs if tensor.name in loaded or not tensor.optional]
+    rows = {tensor.name: np.ascontiguousarray(loaded[tensor.name]) for tensor in tensors}
+    dtypes = {tensor.name: tensor.dtype for tensor in tensors if tensor.dtype in ("BYTES", "BF16")}
+    shaped = [tensor.name for tensor in tensors if -1 in tensor.shape]
+    return LoadData(folder, [samples.ids[index] for index in indices], rows, dtypes, shaped)
+
+
+@dataclass(frozen=True)
+class ExpectedAnswers:
+    """The expected answers to the samples of the load data, and how near to them answers have to be."""
+
+    answers: Expected
+    """The outputs of the converted model in process, or the server's own to each sample alone."""
+    limits: AnswerLimits
+    held_to: Literal["in process", "alone"] = "in process"
+    """Where the expected outputs come from, as in VerifiedAnswers."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the load generator has to do at a load point, except for how long."""
+
+    server: Server
+    name: str
+    """The name under which the server has loaded the model."""
+    model: Model
+    point: LoadPoint
+    shared_memory: SharedMemory
+    data: LoadData
+    request_s: float = 0.0
+    """Seconds that one request takes on an idle server; 0 if unknown."""
+    expected: ExpectedAnswers | None = None
+    verifies: bool = True
+    """Whether answers are verified. A baseline's may differ: then `expected` only gives their size."""
+
+
+@dataclass(frozen=True)
+class GeneratorRun:
+    """The result of one run of the load generator at a load point."""
+
+    timeline: Timeline
+    components_us: Mapping[str, float]
+    """Mean microseconds per request in each of tritonproof.record.schema.COMPONENTS."""
+    cpu: CpuTime
+    elapsed_s: float
+    """Seconds that the run took, including the start of the load generator and reading its files."""
+    next_window_s: float
+    """Seconds of a measuring window of the next run, longer than asked for if requests take longer."""
+    gpu: GpuTime | None = None
+    """What the server's GPU did while the windows were open; None if unknown."""
+    damaged: tuple[str, ...] = ()
+    """Why each earlier attempt left nothing usable."""
+    answers: VerifiedAnswers | None = None
+    """The answers verified after the run, at the same load, if any."""
+
+    @functools.cached_property
+    def steady(self) -> Steady:
+        return steady_part(self.timeline)
+
+    @property
+    def latencies_s(self) -> np.ndarray:
+        """Seconds of each request, in the order of the answers, [requests]."""
+        order = np.argsort(self.timeline.ends, kind="stable")
+        return (self.timeline.ends - self.timeline.starts)[order] / 1e9
+
+
+RunPass = Callable[[Job, float], GeneratorRun]
+"""`run_pass(job, window_s)`: one run of windows of so many seconds each. Raises ProofError if it fails."""

@@ -1,0 +1,326 @@
+"""Runs perf_analyzer once: its command, environment, schedule and the files that it writes."""
+
+import contextlib
+import csv
+import dataclasses
+import math
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from tritonproof.errors import ProofError
+from tritonproof.host import activity, guard, scratch
+from tritonproof.host.process import PRIVATE_UMASK, PROXIES, guarded, how_ended, minimal_environment, wait
+from tritonproof.host.scratch import report_full_disk, scratch_folder
+from tritonproof.measure.estimates import Timeline
+from tritonproof.measure.job import GeneratorRun, Job
+from tritonproof.measure.stopping import WINDOWS, window_for
+from tritonproof.record.sanitize import one_line
+from tritonproof.safe_io.files import last_lines
+from tritonproof.serve import wheels
+from tritonproof.serve.connection import is_on_this_host
+from tritonproof.serve.messages import raw_content
+from tritonproof.serve.server import Server
+from tritonproof.spec import LoadPoint
+
+_STRETCH = 1.2
+"""perf_analyzer's windows are so many times as long as its interval; measured with 0.05 to 5 s."""
+_ATTEMPTS = 5
+"""Runs until one is good. Of short runs 8 in 110 left nothing usable: five in a row is one in 500,000."""
+_LENGTHEN = 4
+"""Factor for a window that was too short: four steps, which are all there are, reach 256 times the first."""
+_STALL_S = 30.0
+"""Seconds beyond four times a run's windows until it counts as hung: requests in flight have to end."""
+_STOOD_STILL_S = 1.0
+"""Seconds by which the windows of a run may be late. A later one is repeated once: the machine may have been
+suspended."""
+_ANSWER_S = 5.0
+"""Seconds that a server under load gets to say that it is live."""
+_STOP_S = 2.0
+"""Seconds that perf_analyzer gets to end by itself."""
+_SHOWN_LINES = 8
+_SHOWN = 200
+"""Characters kept of a parser's message."""
+# Any spread counts as stable here, so "unstable" means that a window holds fewer than two requests.
+_SHORT_WINDOW = re.compile("No valid requests recorded|Failed to obtain stable measurement")
+_ENVIRONMENT = {"MALLOC_ARENA_MAX": "1"}
+"""With system shared memory, perf_analyzer 2.51 exports tensor values that look like scrambled heap
+addresses. If they read as NaN its JSON writer seems to stop, and the file is empty or cut at a multiple of 64
+KiB. With one heap for all threads that happened in 0 of 49 runs at concurrency 16, with glibc's usual many in
+5."""
+_CSV_COLUMNS = {
+    "client_send": "Client Send",
+    "network_server_send_recv": "Network+Server Send/Recv",
+    "server_queue": "Server Queue",
+    "server_compute_input": "Server Compute Input",
+    "server_compute_infer": "Server Compute Infer",
+    "server_compute_output": "Server Compute Output",
+    "client_recv": "Client Recv",
+}
+"""Column of perf_analyzer's CSV, in microseconds per request."""
+_PARSING = (msgspec.MsgspecError, csv.Error)
+
+
+_Nanoseconds = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Request(msgspec.Struct):
+    timestamp: _Nanoseconds
+    response_timestamps: list[_Nanoseconds]
+
+
+class _Experiment(msgspec.Struct):
+    """Of the profile's fields those that are read; it also holds the tensors of every request."""
+
+    requests: list[_Request]
+    window_boundaries: list[_Nanoseconds]
+
+
+class _Profile(msgspec.Struct):
+    experiments: list[_Experiment]
+
+
+class BadRunError(Exception):
+    """A run produced nothing usable; another run may."""
+
+
+class ShortWindowError(BadRunError):
+    """The windows of a run were too short for a request to end in each."""
+
+
+def run_pass(job: Job, window_s: float) -> GeneratorRun:
+    """Run perf_analyzer until one run is good, with windows of `window_s` seconds; the run's `damaged` says
+    why earlier attempts failed.
+
+    If no request ends in a window, the next attempt has longer ones; the next run's are only as long as the
+    median request of this one needs, since the machine may have stood still for a moment. A run that stood
+    still is repeated once, as the machine may have been suspended; if the next one stands still too, the load
+    itself causes the delay. Raises ProofError if no attempt succeeds or the server has ended.
+    """
+    asked_s = window_s
+    failure: Exception | None = None
+    damaged: list[str] = []
+    stood_still = False
+    for _attempt in range(_ATTEMPTS):
+        try:
+            run = _run(job, window_s)
+            late_s = (run.timeline.closed - run.timeline.opened) / 1e9 - WINDOWS * window_s
+            if late_s <= _STOOD_STILL_S or stood_still:
+                needed_s = window_for(float(np.median(run.latencies_s)))
+                next_s = max(asked_s, min(window_s, needed_s))
+                return dataclasses.replace(run, next_window_s=next_s, damaged=tuple(damaged))
+            stood_still = True
+            damaged.append(f"it stood still for {late_s:.1f} s")
+        except (BadRunError, FileNotFoundError) as error:  # the folder for its files goes with the server
+            failure = error
+            _recover(job, error)
+            if isinstance(error, ShortWindowError):
+                window_s *= _LENGTHEN
+            else:
+                damaged.append(str(error))
+    raise ProofError(
+        f"perf_analyzer gave no result in {_ATTEMPTS} attempts; the last: {failure}{job.server.log_tail()}",
+        where=" ".join(command(job, job.data.path(job.point.batch))),
+        fix="run the command above by hand; it shows a refused output size, a full folder for temporary "
+        "files (TMPDIR=DIR gives another) and a full /dev/shm (docker run --shm-size=2g)",
+    ) from failure
+
+
+def _recover(job: Job, error: Exception) -> None:
+    """Have the server forget a bad run's shared memory, which it keeps until it has done the run's requests,
+    and remove that. Raises ProofError if the server no longer answers."""
+    until_s = time.monotonic() + _ANSWER_S
+    job.server.forget_shared_memory()
+    while time.monotonic() < until_s:
+        try:
+            remove_stale_regions(job)
+            break
+        except ProofError:  # if another process uses it, the next run says so
+            time.sleep(0.1)
+            job.server.forget_shared_memory()
+    if not job.server.is_live(_ANSWER_S):
+        text = f"{job.server.label} no longer answers under load{job.server.log_tail()}"
+        raise ProofError(text, where=f"{job.name}, {job.point}") from error
+
+
+def command(job: Job, samples: Path) -> list[str]:
+    """perf_analyzer's command with the input file `samples`, but no window length and no output files."""
+    command = [
+        str(wheels.perf_analyzer()),
+        *("-m", job.name),
+        *("-u", job.server.address),
+        *("-i", "grpc"),
+        *("-b", str(job.point.batch)),
+        *("--input-data", str(samples)),
+        *("--shared-memory", job.shared_memory),
+        # Any spread counts as stable: the length of a run is known, and the statistics are ours.
+        *("--stability-percentage", "999", "--max-trials", str(WINDOWS)),
+        "--verbose-csv",
+    ]
+    if job.point.request_rate_per_s is None:
+        command += ["--concurrency-range", str(job.point.concurrency)]
+    else:
+        command += ["--async"]  # without it a request waits for a free thread, up to 34 ms past its time
+    access = job.server.access
+    if access.tls:
+        command += ["--ssl-grpc-use-ssl", "--ssl-grpc-root-certifications-file", str(access.roots)]
+    if job.shared_memory != "none":
+        size = max(tensor.row_bytes for tensor in job.model.outputs)
+        expected = {} if job.expected is None else job.expected.answers.outputs
+        for tensor in job.model.outputs:
+            if tensor.name in expected and not tensor.has_fixed_size:
+                size = max(size, *(len(raw_content(row, tensor.dtype)) for row in expected[tensor.name]))
+        # Assume that outputs of another shape are larger by the same factor as its inputs.
+        others = [other.row_bytes / job.data.row_bytes for other in job.data.others_for(job.point.batch)]
+        size = math.ceil(size * max([1.0, *others]))
+        command += ["--output-shared-memory-size", str(size * job.point.batch)]
+    return command
+
+
+def environment(server: Server) -> dict[str, str]:
+    """The minimal environment, with proxies only for another machine: a proxy's 127.0.0.1 is its own."""
+    variables = minimal_environment(() if is_on_this_host(server.address) else PROXIES)
+    return variables | {"LD_LIBRARY_PATH": wheels.perf_analyzer_libraries()} | _ENVIRONMENT
+
+
+def _run(job: Job, window_s: float) -> GeneratorRun:
+    with scratch_folder("load", job.server.scratch) as folder:
+        profile, table, log = folder / "profile.json", folder / "table.csv", folder / "log.txt"
+        options = ["--measurement-interval", str(round(window_s / _STRETCH * 1e3))]
+        options += ["--profile-export-file", str(profile), "-f", str(table)]
+        intervals_us = None
+        if job.point.request_rate_per_s is not None:
+            intervals_us = schedule_us(job.point, WINDOWS * window_s)
+            schedule = folder / "intervals_us.txt"
+            with report_full_disk(folder):
+                schedule.write_text("".join(f"{interval}\n" for interval in intervals_us))
+            options += ["--request-intervals", str(schedule)]
+        samples = job.data.file(job.point.batch)
+        read_cpu = activity.start_cpu_clock(job.server.pid)
+        started = time.monotonic()
+        with job.server.watch_gpu() as watched:
+            status = _wait(job, [*command(job, samples), *options], log, window_s)
+        if status != 0:
+            shown = f"it {how_ended(status)}: " + " | ".join(last_lines(log, _SHOWN_LINES))
+            raise ShortWindowError(shown) if _SHORT_WINDOW.search(shown) else BadRunError(shown)
+        timeline = read_profile(profile, job.point.concurrency)
+        if intervals_us is not None:
+            # The first request comes one interval after the start.
+            offsets = (np.cumsum(intervals_us) - intervals_us[0]) * 1000
+            timeline = dataclasses.replace(timeline, offsets=offsets)
+        used = None if watched is None else watched.between(timeline.opened, timeline.closed)
+        elapsed_s = time.monotonic() - started
+        return GeneratorRun(timeline, read_table(table), read_cpu(), elapsed_s, window_s, used)
+
+
+def _wait(job: Job, command: Sequence[str], log: Path, window_s: float) -> int:
+    """Run perf_analyzer, with its output in the file `log`, and return its exit status. The guard ends it if
+    it takes far too long or this process is killed, and removes its shared memory. Raises ProofError if
+    another process uses the names of that memory."""
+    remove_stale_regions(job)
+    limit_s = WINDOWS * window_s * 4 + _STALL_S
+    with (
+        log.open("wb") as output,
+        guarded(
+            command,
+            environment=environment(job.server),
+            output=output,
+            grace_s=_STOP_S,
+            segments=region_names(job),
+            umask=PRIVATE_UMASK,
+        ) as process,
+    ):
+        try:
+            return wait(process, limit_s)
+        except subprocess.TimeoutExpired as error:
+            raise BadRunError(f"it did not end within {limit_s:.0f} s") from error
+
+
+def schedule_us(point: LoadPoint, run_s: float) -> np.ndarray:
+    """Microseconds between requests, more than a run uses: perf_analyzer would start again from the first."""
+    assert point.request_rate_per_s is not None
+    mean_us = 1e6 / point.request_rate_per_s
+    count = math.ceil(2 * run_s * point.request_rate_per_s) + 100
+    if point.arrivals == "constant":
+        return np.full(count, max(1, round(mean_us)), np.int64)
+    return np.maximum(1, np.random.default_rng().exponential(mean_us, count).round()).astype(np.int64)
+
+
+def read_profile(path: Path, concurrency: int) -> Timeline:
+    """The requests' timestamps and the measuring windows."""
+    with _whole("profile"):
+        (experiment,) = msgspec.json.decode(path.read_bytes(), type=_Profile).experiments
+        requests = [request for request in experiment.requests if request.response_timestamps]
+        starts = np.array([request.timestamp for request in requests], np.int64)
+        ends = np.array([request.response_timestamps[-1] for request in requests], np.int64)
+        opened, closed = experiment.window_boundaries[0], experiment.window_boundaries[-1]
+    if len(starts) == 0:
+        raise ShortWindowError("its profile is empty: no request ended")
+    if (ends <= starts).any() or closed <= opened:
+        raise BadRunError("its profile has requests that end before they start")
+    return Timeline(starts, ends, opened, closed, concurrency)
+
+
+def read_table(path: Path) -> dict[str, float]:
+    """The latency components in microseconds."""
+    with _whole("table"), path.open(newline="") as file:
+        (row,) = csv.DictReader(file)
+        components_us = {name: float(row[column]) for name, column in _CSV_COLUMNS.items()}
+    if not 0 < sum(components_us.values()) < math.inf or min(components_us.values()) < 0:
+        raise BadRunError(f"its table holds no latency: {components_us}")
+    return components_us
+
+
+@contextlib.contextmanager
+def _whole(name: str) -> Iterator[None]:
+    """Raise BadRunError for a file that is not whole."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError, *_PARSING) as error:
+        # A parser's message may repeat the whole file, control characters too.
+        text = f"its {name} is damaged ({type(error).__name__}: {one_line(str(error), _SHOWN)})"
+        raise BadRunError(text) from error
+
+
+# --- its shared memory --------------------------------------------------------------------------------------
+
+
+def region_names(job: Job) -> list[str]:
+    """Regular expressions that match perf_analyzer's names of shared memory, if any, and hardly any others.
+
+    It names an input's memory after the input with the numbers of the stream and of the step, and an output's
+    after the output, both without slashes; no option changes that. If such a name exists, it opens and
+    resizes that memory: a server that has more of it mapped dies silently. Source:
+    src/infer_data_manager_shm.cc and TensorToRegionName in src/perf_utils.cc of
+    github.com/triton-inference-server/perf_analyzer, r24.10.
+    """
+
+    def plain(name: str) -> str:
+        return re.escape(name.replace("/", "").replace("\\", ""))
+
+    if job.shared_memory != "system":
+        return []
+    inputs = [rf"{plain(tensor.name)}_\d+_\d+" for tensor in job.model.inputs]
+    return [*inputs, *(plain(tensor.name) for tensor in job.model.outputs)]
+
+
+def remove_stale_regions(job: Job) -> None:
+    """Remove a killed load generator's memory under these names. Raises ProofError if a process uses it, or
+    it is another user's."""
+    for name in sorted(guard.segments_named(region_names(job), str(scratch.MEMORY))):
+        with contextlib.suppress(FileNotFoundError):
+            path = Path(name)
+            user = path.lstat().st_uid
+            if not guard.remove_segments([name]) and path.exists():
+                raise ProofError(
+                    "another load generator uses shared memory with the names that this one needs, and both "
+                    "would write to it",
+                    where=f"{path} of user {user}",
+                    fix="let it end; if nothing uses it, remove it; or give --shared-memory none",
+                )

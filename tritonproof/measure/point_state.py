@@ -1,0 +1,140 @@
+"""The state of a load point's measurement. All values are frozen: a further run makes a new value."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from tritonproof.errors import ProofError
+from tritonproof.measure import comparison, estimates
+from tritonproof.measure.comparison import ComparisonPlan
+from tritonproof.measure.estimates import Steady
+from tritonproof.measure.job import GeneratorRun, Job
+from tritonproof.record.ratio import MIN_PAIRS, speed_of_pass
+from tritonproof.record.schema import Comparison, Estimate, VerifiedAnswers
+from tritonproof.serve.server import Server
+from tritonproof.spec import LoadPoint
+
+
+@dataclass(frozen=True)
+class Side:
+    """The runs of one load point on one server."""
+
+    job: Job
+    warm_up: tuple[GeneratorRun, ...] = ()
+    """Runs since the model was loaded that only warmed it up."""
+    passes: tuple[GeneratorRun, ...] = ()
+    """Runs that count, in the order they were taken."""
+    window_s: float = 0.0
+    """Seconds of a measuring window of the next run."""
+    damaged: tuple[str, ...] = ()
+    answers: tuple[VerifiedAnswers, ...] = ()
+    """The verified answers of all runs, also of warm-ups of earlier loads."""
+
+    @property
+    def steady(self) -> list[Steady]:
+        return [run.steady for run in self.passes]
+
+    @property
+    def requests(self) -> int:
+        return sum(len(part.latencies_ms) for part in self.steady)
+
+    @property
+    def spent_s(self) -> float:
+        return sum(run.elapsed_s for run in self.passes)
+
+
+@dataclass(frozen=True)
+class PointState:
+    """A load point while it is measured, with the baseline that it is compared with, if any."""
+
+    current: Side
+    baseline: Side | None = None
+    comparison_plan: ComparisonPlan | None = None
+    """None without a baseline."""
+    error: ProofError | None = None
+
+    @property
+    def point(self) -> LoadPoint:
+        return self.current.job.point
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        return (self.current,) if self.baseline is None else (self.current, self.baseline)
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds spent on passes that count, of all sides."""
+        return sum(side.spent_s for side in self.sides)
+
+
+def with_baseline(state: PointState, server: Server, name: str, plan: ComparisonPlan) -> PointState:
+    """The point together with that of a baseline, loaded as `name` on `server`, measured in turns."""
+    # The answers of the baseline may differ, so nothing is verified on its side.
+    baseline = Side(dataclasses.replace(state.current.job, server=server, name=name, verifies=False))
+    return dataclasses.replace(state, baseline=baseline, comparison_plan=plan)
+
+
+def with_run(side: Side, run: GeneratorRun, *, warms_up: bool = False) -> Side:
+    """The side after another run, which counts unless it only `warms_up`."""
+    return dataclasses.replace(
+        side,
+        warm_up=(*side.warm_up, run) if warms_up else side.warm_up,
+        passes=side.passes if warms_up else (*side.passes, run),
+        window_s=run.next_window_s,  # what was too short for these requests is so for the next ones too
+        damaged=(*side.damaged, *run.damaged),
+        answers=(*side.answers, *filter(None, [run.answers])),
+    )
+
+
+def warm_up_latencies_s(side: Side) -> np.ndarray:
+    """Seconds of each request of a side's warm-up, in the order of the answers, [requests]."""
+    return np.concatenate([run.latencies_s for run in side.warm_up])
+
+
+def median_latency_s(side: Side) -> float:
+    """Median seconds of a request while the server was warmed up."""
+    return float(np.median(warm_up_latencies_s(side)))
+
+
+def is_warm(side: Side) -> bool:
+    """Whether the latencies were shown to be stationary before the measurement."""
+    return estimates.warm_up_end(warm_up_latencies_s(side)) is not None
+
+
+def warm_up_s(side: Side) -> float:
+    """Seconds under load until the latencies were stationary."""
+    latencies, timelines = warm_up_latencies_s(side), [run.timeline for run in side.warm_up]
+    under_load_s = sum(float(times.ends.max() - times.starts.min()) / 1e9 for times in timelines)
+    cut = estimates.warm_up_end(latencies)
+    return round(under_load_s * (1.0 if cut is None else cut / len(latencies)), 3)
+
+
+def target_estimate(side: Side) -> Estimate:
+    """The estimate with the precision target: inferences per second, or at a rate the mean latency in ms."""
+    point = side.job.point
+    if point.request_rate_per_s is None:
+        return estimates.estimate(side.steady, estimates.throughput, scale=point.batch)
+    return estimates.estimate(side.steady, estimates.mean_latency)
+
+
+def speeds(side: Side) -> list[float]:
+    return [speed(part, side.job.point) for part in side.steady]
+
+
+def speed(part: Steady, point: LoadPoint) -> float:
+    throughput_per_s = estimates.throughput([part]) * point.batch
+    return speed_of_pass(throughput_per_s, estimates.mean_latency([part]), point.request_rate_per_s)
+
+
+def p99_ms(side: Side) -> list[float]:
+    return [estimates.percentile_latency([part], 99) for part in side.steady]
+
+
+def compare(state: PointState) -> Comparison | None:
+    """The comparison with the baseline's speed; None without one, or with too few pairs yet."""
+    plan = state.comparison_plan
+    if plan is None or state.baseline is None or len(state.current.passes) < MIN_PAIRS:
+        return None
+    result = comparison.compare_pairs(speeds(state.current), speeds(state.baseline), plan, state.spent_s)
+    return comparison.with_p99(result, p99_ms(state.current), p99_ms(state.baseline))

@@ -1,0 +1,183 @@
+"""Reads what a server has done and uses now: requests and the times of its models, by its own statistics, and
+memory, shared memory, open files, threads, and the GPU's memory of its processes.
+
+Memory is the private memory of the processes (RssAnon, and its swapped part): mapped files belong to the page
+cache, and shared memory is counted once.
+"""
+
+import contextlib
+import os
+import re
+import stat
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from tritonproof.errors import NotAvailableError
+from tritonproof.host import guard, nvml
+from tritonproof.host.machine import VISIBLE_GPUS
+from tritonproof.host.scratch import MEMORY
+from tritonproof.measure.job import GeneratorRun, Job, RunPass
+from tritonproof.record.schema import ComposingModel
+from tritonproof.serve.server import Server
+from tritonproof.spec import LoadPoint
+
+PROCESSES = Path("/proc")
+_STUB = b"triton_python_backend_stub"
+"""The program of each instance of Triton's Python backend, a process of its own."""
+_BLOCK = 512
+"""Bytes of a block as stat counts them, whatever the file system."""
+_STATUS = re.compile(rb"^(RssAnon|VmSwap|Threads):\s+(\d+)", re.MULTILINE)
+"""Lines of /proc/PID/status, with memory in KiB (proc_pid_status(5))."""
+
+Usage = Mapping[str, float]
+"""How much is used of each resource of RESOURCE_UNITS that can be seen, in its unit."""
+
+
+@dataclass(frozen=True)
+class ServerWatch:
+    """A server whose use is read again and again."""
+
+    pid: int
+    """The ancestor of all of the server's processes."""
+    gpus: tuple[nvml.GpuHandle, ...] = ()
+    not_watched: tuple[str, ...] = ()
+    """Sentences that say what cannot be seen of this server, and why."""
+    is_readable: bool = True
+    """Whether the open files and the memory map of its processes may be read, unlike another user's."""
+    before: Collection[str] = frozenset()
+    """The segments of shared memory that existed when the watch began."""
+    memory: Path = MEMORY
+    """The folder in which shared memory has its names, as this process sees it."""
+
+
+def watch(server: Server) -> ServerWatch:
+    """Begin to watch a server. Raises NotAvailableError if this process cannot see the server's processes."""
+    pid = server.visible_pid()
+    if pid is None or server.scratch is None:
+        where = "in this container" if server.kind == "docker" else f"at {server.address}"
+        raise NotAvailableError(
+            f"the processes of the server {where} are not seen from here, so nothing says what they use",
+            fix="use --triton embedded or local, where the model and its backend are the same",
+        )
+    missing = []
+    gpus = nvml.visible_gpus(os.environ.get(VISIBLE_GPUS)) if server.device == "cuda" else ()
+    processes = [nvml.processes_on(gpu) for gpu in gpus]
+    if any(used is None or None in used.values() for used in processes):
+        gpus = ()
+    if server.device == "cuda" and not gpus:
+        missing.append("GPU memory was not watched: NVML does not tell it of this GPU")
+    is_readable = all(os.access(PROCESSES / str(member) / "fd", os.R_OK) for member in _family(pid))
+    if not is_readable:
+        missing.append("open files and shared memory were not watched: its processes are another user's")
+    # A container may have a /dev/shm of its own.
+    memory = PROCESSES / str(pid) / "root/dev/shm" if server.kind == "docker" and is_readable else MEMORY
+    return ServerWatch(pid, gpus, tuple(missing), is_readable, frozenset(_segments(memory)), memory)
+
+
+def read_usage(watched: ServerWatch) -> Usage:
+    """What the server uses now. A process that ends meanwhile counts for nothing."""
+    pids = _family(watched.pid)
+    usage: defaultdict[str, float] = defaultdict(float, {"memory of the server": 0.0, "threads": 0.0})
+    if watched.is_readable:
+        usage |= {"shared memory": _shared_bytes(watched, pids), "open files": 0.0}
+    for pid in pids:
+        with contextlib.suppress(OSError, KeyError):
+            folder = PROCESSES / str(pid)
+            status = dict(_STATUS.findall((folder / "status").read_bytes()))
+            is_stub = _STUB in (folder / "cmdline").read_bytes()
+            private_kib = int(status[b"RssAnon"]) + int(status.get(b"VmSwap", 0))
+            usage["memory of its stubs" if is_stub else "memory of the server"] += 1024 * private_kib
+            usage["threads"] += int(status[b"Threads"])
+            if watched.is_readable:
+                usage["open files"] += sum(1 for _ in (folder / "fd").iterdir())
+    if watched.gpus:
+        used = [nvml.memory_of(nvml.processes_on(gpu) or {}, pids) for gpu in watched.gpus]
+        usage["GPU memory"] = 2.0**20 * sum(memory_mib or 0.0 for memory_mib in used)
+    return dict(usage)
+
+
+def _family(pid: int) -> list[int]:
+    try:
+        return [pid, *(process.pid for process in psutil.Process(pid).children(recursive=True))]
+    except psutil.NoSuchProcess:
+        return []  # the server ended, which the load generator reports
+
+
+def _shared_bytes(watched: ServerWatch, pids: Collection[int]) -> int:
+    """Bytes of the server's segments in /dev/shm: its processes map them, or they are new and no other
+    program maps them, such as one that a model forgot."""
+    sizes, ours = _segments(watched.memory), _mapped(pids)
+    if new := sizes.keys() - ours - set(watched.before):
+        ours |= new - _mapped(set(psutil.pids()) - set(pids))
+    return sum(size for name, size in sizes.items() if name in ours)
+
+
+def _segments(memory: Path) -> dict[str, int]:
+    """The bytes that this user's segments of shared memory take, by name."""
+    sizes = {}
+    for path in memory.iterdir() if memory.is_dir() else ():
+        with contextlib.suppress(OSError):  # gone meanwhile
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid():
+                sizes[path.name] = status.st_blocks * _BLOCK
+    return sizes
+
+
+def _mapped(pids: Collection[int]) -> set[str]:
+    """The names of the segments that these processes have mapped, but for another user's processes."""
+    return {Path(path).name for path in guard.segments_mapped_by(pids)}
+
+
+# --- the server's statistics --------------------------------------------------------------------------------
+
+
+def _none_yet() -> np.ndarray:
+    return np.zeros(3, np.int64)
+
+
+class ComposingTimes:
+    """Sums up what the models that a model calls did in the runs of each load point, by the server's
+    statistics around each run."""
+
+    def __init__(self, composing: Sequence[str]) -> None:
+        self._composing = tuple(composing)
+        self._sums: defaultdict[tuple[LoadPoint, str], np.ndarray] = defaultdict(_none_yet)
+
+    def around(self, run_pass: RunPass) -> RunPass:
+        """A `run_pass` that also reads the server's statistics around each run, if the model calls others."""
+        if not self._composing:
+            return run_pass
+
+        def run_and_count(job: Job, window_s: float) -> GeneratorRun:
+            before = totals(job.server)
+            result = run_pass(job, window_s)
+            after = totals(job.server)
+            for name in (job.name, *self._composing):
+                self._sums[job.point, name] += after[name] - before[name]
+            return result
+
+        return run_and_count
+
+    def of(self, name: str, point: LoadPoint) -> tuple[ComposingModel, ...]:
+        """What each model that `name` calls did in its requests at a point, the slowest model first."""
+        models, requests = [], self._sums[point, name][0]
+        for composing in self._composing if requests else ():
+            calls, queue_ns, compute_ns = (self._sums[point, composing] / requests).tolist()
+            models.append(ComposingModel(composing, calls, queue_ns / 1e6, compute_ns / 1e6))
+        return tuple(sorted(models, key=lambda model: -model.queue_ms - model.compute_ms))
+
+
+def totals(server: Server) -> Mapping[str, np.ndarray]:
+    """By model, summed over its versions since it was loaded: requests, nanoseconds in its queue, and
+    nanoseconds of computing; zeros for a name that the server has not."""
+    sums: defaultdict[str, np.ndarray] = defaultdict(_none_yet)
+    for model in server.statistics():
+        stats = model.inference_stats
+        computed_ns = stats.compute_input.ns + stats.compute_infer.ns + stats.compute_output.ns
+        sums[model.name] += (stats.success.count, stats.queue.ns, computed_ns)
+    return sums

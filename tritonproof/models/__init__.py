@@ -1,0 +1,117 @@
+"""The models. Each file or package in this folder defines one network and lists its sizes in MODELS; nothing
+else has to change. A name with a leading underscore defines none. A package has the network, its weights and
+their recipe in `network`.
+
+This module checks MODELS, also of a user's file, and its errors name the line that cannot be imported.
+"""
+
+import functools
+import importlib
+import pkgutil
+import re
+import traceback
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Annotated, Any, get_type_hints
+
+import msgspec
+
+from tritonproof.errors import InputError
+from tritonproof.record import commands
+from tritonproof.safe_io.files import shown
+from tritonproof.spec import Format, Model
+
+
+@functools.cache
+def all_models() -> tuple[Model, ...]:
+    """Every model of every file and package in this folder, in the order of their names."""
+    names = (info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
+    return tuple(model for name in names for model in _models_of(name))
+
+
+def joined(known: Iterable[Model], more: Iterable[Model], where: str) -> tuple[Model, ...]:
+    """The models of two sources. Raises InputError, at `where` of the later source, for a repeated name."""
+    by_name = {model.name: model for model in known}
+    for model in more:
+        if model.name in by_name:
+            raise InputError(
+                f"there is a model {model.name} already",
+                where=where,
+                fix="give it a name of its own; the names that are taken: " + ", ".join(sorted(by_name)),
+            )
+        by_name[model.name] = model
+    return tuple(by_name.values())
+
+
+def _models_of(name: str) -> tuple[Model, ...]:
+    """The models of one file or package in this folder. Raises InputError that names the file and line."""
+    folder = Path(__file__).parent / name
+    package = folder / "__init__.py"
+    source = package if package.is_file() else folder.with_suffix(".py")
+    try:
+        module = importlib.import_module(f"{__name__}.{name}")
+    except (Exception, SystemExit) as error:
+        raise import_error(error, source, [source, *folder.rglob("*.py")]) from error
+    return listed_models(module, str(source))
+
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,99}(-[A-Za-z0-9_.]{1,99}){0,20}")
+"""The names that a model may have: a name is part of a test's id, and a folder's name."""
+NAMES_IN_WORDS = "letters, digits, _ and ., in words joined by single hyphens"
+"""What NAME allows, in words for an error."""
+LIST = "MODELS"
+"""The name of the tuple in which a file lists its models."""
+
+
+def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
+    """The models of a module; `where` is the file, or the option that names it. Raises InputError."""
+    listed = getattr(module, LIST, ())
+    models = tuple(listed) if isinstance(listed, tuple | list) else (listed,)
+    if not models or not all(isinstance(model, Model) for model in models):
+        raise InputError(
+            f"the file has no {LIST}, a tuple of values of tritonproof.spec.Model",
+            where=where,
+            fix=f"end it with {LIST} = (Model(...),), as {commands.tool('new', 'NAME')} writes it",
+        )
+    for model in models:
+        if not isinstance(model.name, str) or not NAME.fullmatch(model.name):
+            name = shown(str(model.name))
+            raise InputError(f"{name!r} cannot be a model's name", where=where, fix=f"use {NAMES_IN_WORDS}")
+        for field, hint in _hints().items():
+            try:
+                msgspec.convert(getattr(model, field), hint)
+            except msgspec.ValidationError as error:
+                raise InputError(
+                    f"{field} of the model {model.name} is not what a Model has there: {shown(str(error))}",
+                    where=where,
+                    fix=f"see {field} in tritonproof/spec.py, and mind the comma of a tuple of one: (VALUE,)",
+                ) from error
+    return models
+
+
+@functools.cache
+def _hints() -> Mapping[str, Any]:
+    """The type of each field of Model, with Any for what msgspec cannot convert: NumPy's arrays, Metric."""
+    hints = get_type_hints(Model, localns={"np": SimpleNamespace(ndarray=Any), "Part": Any, "Format": Format})
+    hints |= {"metrics": tuple[Any, ...], "source": Any}
+    some = msgspec.Meta(min_length=1)
+    return {**hints, **{name: Annotated[hints[name], some] for name in ("inputs", "outputs", "metrics")}}
+
+
+def import_error(error: BaseException, source: Path, own: Iterable[Path], before: str = "") -> InputError:
+    """The error for a file that cannot be imported, with the innermost line of its `own` files."""
+    if isinstance(error, SyntaxError) and error.filename:
+        place = f"{error.filename}:{error.lineno}"
+    else:
+        names = {str(file) for file in own}
+        inside = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in names]
+        place = f"{inside[-1].filename}:{inside[-1].lineno}" if inside else str(source)
+    # TracebackException gives a text even if str() of the file's own error fails.
+    message = str(traceback.TracebackException.from_exception(error))
+    return InputError(
+        f"the file cannot be imported: {type(error).__name__}: {shown(' '.join(message.split()), 500)}",
+        where=f"{before}{place}",
+        fix="mend that line; a package that is not installed here is to be imported within functions, or "
+        "installed beside the suite's own",
+    )

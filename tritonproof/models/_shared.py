@@ -1,0 +1,110 @@
+"""What several models share: weights and data of micro sizes, NVIDIA's published deployments, and pictures
+that show a sample to a reader."""
+
+import base64
+import dataclasses
+import io
+import math
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tritonproof.errors import InputError
+from tritonproof.record.per_sample import Part
+from tritonproof.spec import Arrays, Deployment, Matrix, Model, Samples, Split, Weights
+
+
+def micro_size(
+    full: Model,
+    read: Callable[[Path], Weights],
+    train: Callable[..., Mapping[str, Any]],
+    weights: Path,
+    samples: Callable[[Split], Samples],
+    **changes: Any,
+) -> Model:
+    """The micro size of a model, evaluated on samples of its own. `read` reads the file of a checkpoint, or
+    else `weights`, the committed one that `train` made."""
+    name = f"{full.name}-micro"
+
+    def load(checkpoint: Path | None) -> Weights:
+        if checkpoint is not None:
+            return read(checkpoint)
+        committed = read(weights)
+        return dataclasses.replace(committed, origin=f"trained by recipe, {committed.origin}")
+
+    def own_samples(split: Split, dataset: Path | None, _checkpoint: Path | None = None) -> Samples:
+        if dataset is not None:
+            raise InputError(
+                f"{name} takes no data set: it is evaluated on data of its own",
+                where=f"--dataset {name}={dataset}",
+                fix=f"give it to the full-size model: --dataset {full.name}=PATH",
+            )
+        return samples(split)
+
+    return dataclasses.replace(
+        full, name=name, load=load, train=train, weights=weights, samples=own_samples, micro=True, **changes
+    )
+
+
+def training_step(
+    parameters: Iterable[Any], rate: float, steps: int, decay: float, norm: float = math.inf, **cycle: Any
+) -> Callable[[Any], None]:
+    """A function that takes a step of AdamW down a loss, at a rate that rises and falls once over all steps;
+    `norm` limits the gradients' norm."""
+    from torch import nn, optim
+
+    optimiser = optim.AdamW(parameters, lr=rate, weight_decay=decay)
+    schedule = optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, **cycle)
+
+    def step(loss: Any) -> None:
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(optimiser.param_groups[0]["params"], norm)
+        optimiser.step()
+        schedule.step()
+
+    return step
+
+
+MICRO_ON_CPU = Matrix(Deployment(8, 1, (8,), 1_000, False, True), (1, 8), (8,))
+"""The load points of most micro sizes on CPUs."""
+
+
+def published_deployment(max_batch_size: int, instances: int = 1) -> Deployment:
+    """The settings of a published deployment, which prefers the largest batch and half of it."""
+    return Deployment(max_batch_size, instances, (max_batch_size // 2, max_batch_size), 1, False, True)
+
+
+def full_size_matrices(
+    published: Matrix, cpu: Matrix, gpus: Iterable[str] = ("a40", "a100", "v100", "t4")
+) -> Mapping[str, Matrix]:
+    """The load points on the GPUs for which NVIDIA published figures, on other GPUs, and on CPUs."""
+    others = dataclasses.replace(published, published=())
+    return {**dict.fromkeys(gpus, published), "gpu": others, "cpu": cpu}
+
+
+_MIN_SIDE = 128
+"""Pixels; smaller pictures are enlarged by whole factors, so that their pixels stay what they are."""
+_LARGE = 3 * 128 * 128
+"""Pictures of this many values and more are reduced to 256 colours."""
+
+
+def picture(title: str, pixels: np.ndarray) -> Part:
+    """A picture of [height, width] greys or [height, width, 3] colours, 0 to 255, as PNG."""
+    from PIL import Image
+
+    image = Image.fromarray(np.clip(np.rint(pixels), 0, 255).astype(np.uint8))
+    if pixels.ndim == 3 and pixels.size >= _LARGE:
+        image = image.quantize(256)  # a third of the bytes
+    factor = -(-_MIN_SIDE // max(image.size))
+    image = image.resize((factor * image.width, factor * image.height), Image.Resampling.NEAREST)
+    file = io.BytesIO()
+    image.save(file, "PNG", optimize=True)
+    return Part("image", title, base64.b64encode(file.getvalue()).decode())
+
+
+def rows_of(kept: Arrays, rows: np.ndarray) -> Arrays:
+    """Some rows of the kept outputs."""
+    return {name: values[rows] for name, values in kept.items()}

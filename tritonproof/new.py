@@ -1,0 +1,47 @@
+"""Writes the worked example of docs/own-model.md under a new name. Runs on a Python without packages, as on a
+machine where nothing is installed yet."""
+
+import keyword
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tritonproof.record import commands
+from tritonproof.record.commands import Parser
+from tritonproof.safe_io.files import shown
+
+_EXAMPLE = Path(__file__).parent / "user_models" / "example.py"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns 0 when the file is written, and exits with 4 when it cannot be."""
+    parser = Parser(
+        prog=commands.tool("new"),
+        description="Write a small model that runs as it is, to change into your own: docs/own-model.md.",
+    )
+    parser.add_argument("name", metavar="NAME", help="the name in test ids: letters, digits, _ and hyphens")
+    parser.add_argument("--to", type=Path, metavar="FILE", help="the file to write (default: NAME.py here)")
+    options = parser.parse_args(arguments)
+    file = options.to or Path(f"{options.name.replace('-', '_')}.py")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*", options.name):
+        fix = "use letters, digits and _, in words joined by single hyphens"
+        parser.error(f"{shown(options.name)!r} cannot be a model's name: {fix}")
+    if not file.stem.isidentifier() or keyword.iskeyword(file.stem) or file.suffix != ".py":
+        parser.error(f"--to {file}: Python cannot import a file of this name: give a name such as model.py")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x") as written:  # never overwrites a file
+            written.write(_EXAMPLE.read_text().replace('"biopsy"', f'"{options.name}"'))
+    except FileExistsError as error:
+        parser.error(f"{error.filename} is in the way: give another file with --to, or remove it")
+    except OSError as error:
+        parser.error(f"{file} cannot be written: {error.strerror}: name a writable place with --to")
+    known = file.resolve().is_relative_to(Path(__file__).parent / "models")  # a folder that needs no option
+    selection = f"-k {options.name}" if known else f"--models {file.resolve()}"
+    print(f"wrote {file}\nprove it: {commands.run(selection)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,19 @@
+"""Where the suite's own files lie, and where a run writes. No other module computes a root."""
+
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+"""The folder of the package tritonproof."""
+IS_INSTALLED = (PACKAGE / "suite").is_dir()
+"""Whether this is the installed package, and not a checkout."""
+SUITE = PACKAGE / "suite" if IS_INSTALLED else PACKAGE.parent
+"""The folder of conftest.py, benchmarks/, fixtures/ and pyproject.toml: in the wheel, or the checkout."""
+RUNTIMES = PACKAGE / "runtimes"
+"""What Triton's Python backend runs, a file for each runtime."""
+
+WORK = Path.cwd() if IS_INSTALLED else SUITE
+"""The folder below which a run writes: the checkout, or the current folder of an installed suite."""
+RESULTS = WORK / "reports" / "results"
+"""The records of runs, unless --results names another folder."""
+MODEL_REPOS = WORK / "model_repos"
+"""The converted models, unless --model-repos names another folder."""

@@ -1,0 +1,268 @@
+"""Records as JSON files: written whole or not at all, checked when read, and for readers elsewhere without
+the names of machines. Other programs get their figures by name."""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from tritonproof.record import disk, schema
+from tritonproof.record.commands import with_fix
+from tritonproof.record.quantities import RATIO
+from tritonproof.record.sanitize import cut, one_line, path_text, visible
+from tritonproof.record.schema import MAX_TEXT_CHARS, CaseKey, Machine, Origin, Record, Struct, case_id
+
+SAMPLES_SUFFIX = ".samples.json"
+"""The suffix of a file of samples beside a record."""
+CONFIG_SUFFIX = ".config.pbtxt"
+"""The suffix of the configuration with which Triton served a case, beside its record."""
+SEARCH_SUFFIX = ".search"
+"""The suffix of the folder with the files of a search's winner, beside its record."""
+SUPERSEDED = "superseded"
+"""The folder for records of another machine; no target has this name."""
+
+_MAX_RECORD_BYTES = 16 * 2**20
+"""A load point of ten passes takes some 4 kB, and a sweep has far fewer than a thousand."""
+_Kind = TypeVar("_Kind")
+
+
+class RecordError(Exception):
+    """A record file that cannot be used; the message names the file, the key and the fix."""
+
+
+def path_of(case: CaseKey, results: Path) -> Path:
+    return results / case.target / f"{case_id(case)}.json"
+
+
+def config_of_search(path: Path) -> str:
+    """The config.pbtxt of a search's winner, relative to the folder of the record at `path`."""
+    return f"{path.stem}{SEARCH_SUFFIX}/config.pbtxt"
+
+
+def write(record: Record, path: Path) -> None:
+    """Write `record` with `disk.replace`. Raises ValueError, and writes nothing, as `encode` does."""
+    disk.replace(path, encode(record))
+
+
+def encode(record: Record) -> bytes:
+    """The content of the record's file; raises ValueError for a number that is not finite."""
+    plain = _shown(msgspec.to_builtins(record))
+    return (json.dumps(plain, indent=2, allow_nan=False) + "\n").encode()
+
+
+def _shown(value: Any) -> Any:
+    """Plain values, with texts such as a server's error cut to a record's limit and made visible."""
+    if isinstance(value, str):
+        return cut(visible(value), MAX_TEXT_CHARS)
+    if isinstance(value, dict):
+        return {_shown(key): _shown(item) for key, item in value.items()}
+    return [_shown(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def read(path: Path, folder: Path | None = None) -> Record:
+    """Read one record, in or below `folder`, by default its own. Raises RecordError, with the file and the
+    key, if it is incomplete or inconsistent, or lies behind a link in the folder."""
+    record = parse(Record, path, folder, _MAX_RECORD_BYTES)
+    for key, problem in _problems(record):
+        raise RecordError(f"{path_text(path)}: {key}: {problem}. Take the file out of the folder.")
+    return record
+
+
+def parse(
+    kind: type[_Kind], path: Path, folder: Path | None = None, largest_bytes: int = disk.MAX_BYTES
+) -> _Kind:
+    """Read a file of type `kind` with `disk.content`. Raises RecordError, with the file and the key."""
+    try:
+        return msgspec.json.decode(disk.content(path, folder, largest_bytes), type=kind)
+    except OSError as error:
+        raise RecordError(with_fix(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 500)
+        fix = "Use the tritonproof that wrote it, or delete it and measure the case again."
+        raise RecordError(f"{path_text(path)}: {reason}. {fix}") from error
+
+
+def read_folder(folder: Path) -> dict[Path, Record]:
+    """Every record of a results folder or of a folder of one target, by name. Raises one RecordError that
+    names all damaged files, and each that is not named after its case: a copy would add a second row for one
+    measurement."""
+    records: dict[Path, Record] = {}
+    problems: list[str] = []
+    for path in record_paths(folder):
+        try:
+            record = records[path] = read(path, folder)
+        except RecordError as error:
+            problems.append(str(error))
+            continue
+        expected = path_of(record.case, folder)
+        if path not in (expected, folder / expected.name):
+            fix = "Give it that name, or take it out of the folder"
+            problems.append(f"{path_text(path)}: holds the case whose file is {expected}. {fix}.")
+    if problems:
+        raise RecordError("\n".join(problems))
+    return records
+
+
+def read_argument(argument: Path) -> dict[Path, Record]:
+    """The records of an argument, by name: those of a folder as `read_folder` reads it, or one of a file.
+    Raises RecordError as it does, or if there are none."""
+    if argument.is_file() and is_record(argument):
+        # The argument itself may be a link; the files of the case lie where it leads.
+        path = argument.resolve() if argument.is_symlink() else argument
+        return {path: read(path)}
+    if records := read_folder(argument):
+        return records
+    raise RecordError(f"{argument}: no record is there. Give a folder of records (TARGET/CASE.json), or one.")
+
+
+def record_paths(folder: Path) -> list[Path]:
+    """The record files of a results folder, or else of a folder of one target, by name."""
+    of_targets = filter(is_record, disk.strict_glob(folder, "*/*.json"))
+    in_use = [path for path in of_targets if path.parent.name != SUPERSEDED]
+    return in_use or [path for path in disk.strict_glob(folder, "*.json") if is_record(path)]
+
+
+def is_record(path: Path) -> bool:
+    """Whether a file is a record by its name and its folder's name, and not a file beside one."""
+    is_beside = path.name.endswith(SAMPLES_SUFFIX) or path.parent.name.endswith(SEARCH_SUFFIX)
+    return path.suffix == ".json" and not is_beside and not path.name.startswith(".")
+
+
+# --- the machines of measurements --------------------------------------------------------------------------
+
+
+def machine_digest(machine: Machine) -> str:
+    """Eight hexadecimal digits that identify a machine's stamp."""
+    stamp = json.dumps(msgspec.to_builtins(machine), sort_keys=True)
+    return hashlib.sha256(stamp.encode()).hexdigest()[:8]
+
+
+def without_names(part: Any) -> Any:
+    """A record, or a part of one, without the names of hosts and the UUIDs of GPUs, for readers elsewhere."""
+    if isinstance(part, Machine):
+        return structs.replace(part, gpu_uuids=())
+    if isinstance(part, Origin):
+        return structs.replace(part, host="", gpu_uuids=())
+    if isinstance(part, tuple):
+        return tuple(map(without_names, part))
+    if isinstance(part, Struct):
+        fields = {name: without_names(getattr(part, name)) for name in part.__struct_fields__}
+        return structs.replace(part, **fields)
+    return part
+
+
+# --- what the parts of a record satisfy together, so that outputs may look up and divide without checks -----
+
+_Problems = Iterator[tuple[str, str]]  # keys and reasons
+
+
+def _problems(record: Record) -> _Problems:
+    """The keys of what contradicts itself, so that no run writes it, and the reasons."""
+    if len(case_id(record.case)) > 250:  # with `.json` it is a file's, of at most 255 (NAME_MAX in limits.h)
+        yield "case", "its name is longer than a file's may be"
+    if record.case.precision == "" and not record.build.as_found:
+        yield "case.precision", "it is empty, although the model was converted"
+    if len({load.point for load in record.loads}) < len(record.loads):
+        yield "loads", "a load point is there twice"
+    search = record.search
+    if search is not None and search.percentile not in search.load.latency_ms:
+        yield "search.percentile", "the load point has no latency of that name"
+    for key, part in _parts(record, ""):
+        if isinstance(part, schema.Estimate):
+            yield from _estimate_problems(part, key)
+        elif isinstance(part, schema.Accuracy):
+            yield from _accuracy_problems(part, key)
+        elif isinstance(part, schema.Load):
+            yield from _load_problems(part, key)
+
+
+def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
+    """Every struct in a value with its key, except passes: hundreds without an estimate."""
+    inside: Iterable[tuple[str, Any]]
+    if isinstance(value, Struct):
+        yield key.removeprefix("."), value
+        inside = ((f".{name}", getattr(value, name)) for name in value.__struct_fields__ if name != "passes")
+    elif isinstance(value, dict):
+        inside = ((f".{name}", member) for name, member in value.items())
+    else:
+        inside = ((f"[{number}]", member) for number, member in enumerate(value))
+    for place, member in inside:
+        if isinstance(member, (Struct, dict, tuple)):
+            yield from _parts(member, f"{key}{place}")
+
+
+def _accuracy_problems(ledger: schema.Accuracy, key: str) -> _Problems:
+    """Outputs show a ledger that passed as proof."""
+    kept = [ledger.same_answers is None or ledger.same_answers.passed]
+    for score in ledger.scores:
+        kept.append(score.passed)
+        kept += [schema.meets(score.better, score.served, limit.value) for limit in score.limits]
+    kept += [*map(schema.agrees, ledger.disagreements), *map(schema.within_limits, ledger.outputs)]
+    if ledger.passed and not all(kept):
+        yield f"{key}.passed", "true, although a part of the ledger did not pass"
+    if ledger.scores and ledger.samples < 1:
+        yield f"{key}.samples", "there are scores, and none of a sample"
+
+
+def _load_problems(load: schema.Load, key: str) -> _Problems:
+    if not {"avg", "p99"} <= load.latency_ms.keys():
+        yield f"{key}.latency_ms", "avg or p99 is missing"
+    if any("avg" not in one_pass.latency_ms for one_pass in load.passes):
+        yield f"{key}.passes", "a latency_ms has no avg"
+    if load.components_ms and not load.components_ms.keys() >= {*schema.COMPONENTS}:
+        yield f"{key}.components_ms", "one is missing"
+    if load.budget is not None and load.budget.percentile not in load.latency_ms:
+        yield f"{key}.budget.percentile", "the load point has no latency of that name"
+    if len({load.concurrency == 0, load.request_rate_per_s is not None, load.arrivals is not None}) > 1:
+        yield f"{key}.arrivals", "a load point has either requests in flight, or a rate and its arrivals"
+
+
+def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:
+    slack = 1e-9 * abs(estimate.value)  # two ways of computing the same double differ by far less
+    if not estimate.low - slack <= estimate.value <= estimate.high + slack:
+        yield key, "the value is not in its interval"
+    if estimate.value <= 0 and not key.endswith(".slope"):  # memory may shrink
+        yield key, "no speed, latency or ratio is zero or below"
+
+
+# --- all of a result by name, for CSV, JUnit's XML and pytest-benchmark ------------------------------------
+
+_HAS_UNIT = re.compile(r"_(per_s|ms)(_|$)")
+"""In the name of an estimate: what has no unit is a ratio."""
+
+
+def flat(name: str, value: Any) -> dict[str, float | int | str]:
+    """The numbers and texts of a part of a record and of all that is in it, by the names of the fields that
+    lead there: `load_gpu_power_w`. An estimate has its bounds beside it, `throughput_per_s_low`, and a ratio
+    whose interval is too wide to be shown is left out. Passes are counted."""
+    if isinstance(value, schema.Estimate):
+        if not _HAS_UNIT.search(name) and not RATIO.is_shown(value):
+            return {}
+        high = None if value.open_above else value.high
+        return flat(name, value.value) | flat(f"{name}_low", value.low) | flat(f"{name}_high", high)
+    if isinstance(value, tuple):
+        parts: list[Any] = [part.code if isinstance(part, schema.Mark) else part for part in value]
+        if not all(isinstance(part, Struct) for part in parts):
+            return flat(name, " ".join(map(str, parts)))
+        if any(isinstance(part, schema.Pass) for part in parts):
+            return flat(name, len(parts))
+        value = {_name_of(part, number): part for number, part in enumerate(parts)}
+    elif isinstance(value, Struct):
+        value = structs.asdict(value)
+    if isinstance(value, dict):
+        figures = (flat(f"{name}_{key}" if name else key, part) for key, part in value.items())
+        return {key.replace(" ", "_"): figure for part in figures for key, figure in part.items()}
+    is_known = value not in (None, "") and not (isinstance(value, float) and math.isnan(value))
+    return {name: value} if is_known else {}
+
+
+def _name_of(part: Struct, number: int) -> str:
+    """What tells a part of a list from the others: its name, else its number."""
+    fields = ("scenario", "metric", "gate", "output", "model")
+    return str(next((getattr(part, field) for field in fields if hasattr(part, field)), number))

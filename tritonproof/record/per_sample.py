@@ -1,0 +1,78 @@
+"""The file of samples beside a record: the score of every sample after each stage, and the worst samples."""
+
+import json
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from tritonproof.record import disk, files
+from tritonproof.record.schema import ByName, CaseKey, LongText, Number, Record, Struct, Text
+
+STAGES = ("framework", "converted", "served")
+
+
+class Part(Struct, frozen=True):
+    """A part of a sample's picture or text."""
+
+    kind: Literal["image", "text"]
+    title: Text
+    content: LongText
+    """Plain text, or a PNG in base64."""
+
+
+class Sample(Struct, frozen=True):
+    """One of the worst samples."""
+
+    id: Text
+    why: Text
+    """The fault, in a few words."""
+    parts: tuple[Part, ...]
+
+
+class SampleScores(Struct, frozen=True):
+    """The samples of a ledger."""
+
+    case: CaseKey
+    digest: Text
+    """The build's digest; a file of another build says nothing about the record."""
+    ids: tuple[Text, ...]
+    scores: ByName[ByName[tuple[Number, ...]]]
+    """By metric as in the ledger, then by stage (STAGES): the score of each sample in the order of `ids`."""
+    worst: tuple[Sample, ...]
+    """Samples that were lost between stages first, then the lowest scores."""
+    schema: Literal[1] = 1
+
+
+def path_of(case: CaseKey, results: Path) -> Path:
+    """The samples of the case's ledger, beside its record."""
+    return files.path_of(case, results).with_suffix(files.SAMPLES_SUFFIX)
+
+
+def write(samples: SampleScores, path: Path) -> None:
+    """Write `samples` on one line: with a data set of 50,000, each list has as many numbers."""
+    text = json.dumps(msgspec.to_builtins(samples), separators=(",", ":"), allow_nan=False) + "\n"
+    disk.replace(path, text.encode())
+
+
+def read(path: Path, folder: Path | None = None) -> SampleScores:
+    """Read a file in or below `folder`, by default its own. Raises RecordError if it is incomplete."""
+    samples = files.parse(SampleScores, path, folder)
+    for metric, stages in samples.scores.items():
+        for stage, scores in stages.items():
+            if stage not in STAGES or len(scores) != len(samples.ids):
+                problem = f"no score of each sample after one of the stages {', '.join(STAGES)}"
+                fix = "Delete the file and measure the case again"
+                raise files.RecordError(f"{path}: scores.{metric}.{stage}: {problem}. {fix}.")
+    return samples
+
+
+def samples_of(record: Record, path: Path) -> SampleScores | None:
+    """The samples of the ledger of the record at `path`; None without a file, or for one of another build."""
+    path = path.with_suffix(files.SAMPLES_SUFFIX)
+    if record.accuracy is None or not os.path.lexists(path):
+        return None
+    scores = read(path)
+    expected = (record.case, record.build.digest, record.accuracy.samples)
+    return scores if (scores.case, scores.digest, len(scores.ids)) == expected else None

@@ -1,0 +1,176 @@
+"""How each quantity is written everywhere: its unit, its digits and which way is better."""
+
+import math
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
+
+from tritonproof.record.schema import Better, Estimate
+
+FormatSpec = Callable[[float, int], str]
+"""Gives the Python format specification of a value, with so many extra digits."""
+
+NOTHING = "-"
+"""Stands for a missing value."""
+NOT_SHOWN = "not shown"
+WIDEST_RATIO = 1.5
+"""The largest quotient of upper and lower bound with which a ratio of speeds is shown. A wider interval does
+not tell a gain of a tenth from a loss of a quarter: 1.10 within a factor of 1.5 is 0.90 to 1.35."""
+TOO_WIDE = f"{NOT_SHOWN} (its interval is wider than a factor of {WIDEST_RATIO:g})"
+"""Stands for a ratio in a sentence, and NOT_SHOWN in a cell."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One kind of figure: its unit, its digits, and which way is better."""
+
+    unit: str
+    """Follows the figure in a sentence; empty for a pure number."""
+    spec: FormatSpec
+    """The digits of a value, by its size in the unit."""
+    better: Better | None = None
+    """None if neither is better."""
+    scale: float = 1.0
+    """From the value in a record to the unit: 100 for a fraction in percent."""
+    signed: bool = False
+    """Whether a positive figure has a plus."""
+    is_ratio: bool = False
+    """Whether it is a ratio of speeds, which is shown only if its interval is narrow: see WIDEST_RATIO."""
+
+    def is_shown(self, estimate: Estimate) -> bool:
+        """Whether the interval is narrow enough for the figure to be shown."""
+        is_narrow = not estimate.open_above and estimate.high <= WIDEST_RATIO * estimate.low
+        return is_narrow or not self.is_ratio
+
+    def cell(self, value: float | None) -> str:
+        """The figure for a column whose heading has the unit; `-` for None."""
+        return NOTHING if value is None else self._written(value, self._spec(value))
+
+    def text(self, value: float) -> str:
+        """The figure for a sentence: with its unit and thousands separators."""
+        return f"{self._written(value, self._spec(value), ',')} {self.unit}".rstrip()
+
+    def text_with_interval(self, estimate: Estimate, *apart_from: float, with_unit: bool = True) -> str:
+        """`12.3 ms (11.9 to 12.8)`, `12.3 ms (11.9 or more)` or TOO_WIDE, with digits as `apart` has them and
+        thousands separators; for a column whose heading has the unit without these, or NOT_SHOWN."""
+        if not self.is_shown(estimate):
+            return TOO_WIDE if with_unit else NOT_SHOWN
+        bounds = (estimate.value, estimate.low, estimate.high)
+        different = {estimate.low, estimate.high, *apart_from} if apart_from else set()
+        spec = self._telling_spec(estimate.value, different)
+        value, low, high = (self._written(bound, spec, "," * with_unit) for bound in bounds)
+        interval = f"({low} or more)" if estimate.open_above else f"({low} to {high})"
+        return " ".join(filter(None, (value, self.unit * with_unit, interval)))
+
+    def text_with_half_width(self, estimate: Estimate, *, with_unit: bool = True) -> str:
+        """The figure with half the width of its interval over it: `2,080.9 infer/s ± 5.1 %`, for a column
+        `2080.9 ± 5.1 %`; `± -` at a value of zero."""
+        half_width = (estimate.high - estimate.low) / 2
+        share = HALF_WIDTH.text(half_width / estimate.value) if estimate.value else NOTHING
+        return f"{self.text(estimate.value) if with_unit else self.cell(estimate.value)} ± {share}"
+
+    def apart(self, one: float, other: float) -> tuple[str, str]:
+        """Two values with their units, and with enough digits to tell them apart."""
+        spec = self._telling_spec(one, {one, other})
+        first, second = (f"{self._written(value, spec, ',')} {self.unit}".rstrip() for value in (one, other))
+        return first, second
+
+    def _telling_spec(self, value: float, different: Set[float]) -> str:
+        """The format of `value`, with enough extra digits that different values look different."""
+        for extra in range(9):  # a double has no more
+            spec = self._spec(value, extra)
+            if len({self._written(number, spec) for number in different}) == len(different):
+                return spec
+        return self._spec(value)
+
+    def _spec(self, value: float, extra: int = 0) -> str:
+        return self.spec(abs(self.scale * value), extra)
+
+    def _written(self, value: float, spec: str, thousands: str = "") -> str:
+        scaled = self.scale * value
+        if float(format(scaled, spec)) == 0:
+            scaled = 0.0  # a value rounded to zero has no minus
+        return format(scaled, f"{'+' if self.signed else ''}{thousands}{spec}")
+
+
+def fixed(decimals: int) -> FormatSpec:
+    """The same number of decimals for all values."""
+    return lambda _value, extra: f".{decimals + extra}f"
+
+
+def significant(digits: int) -> FormatSpec:
+    """So many significant digits, without trailing zeros."""
+    return lambda _value, extra: f".{digits + extra}g"
+
+
+def by_size(*steps: tuple[float, int], digits: int = 2) -> FormatSpec:
+    """The decimals of the first step whose least value is reached; below all, so many significant digits."""
+
+    def spec(value: float, extra: int) -> str:
+        below_all = max(0, digits - 1 - math.floor(math.log10(value))) if value else 0
+        decimals = next((decimals for least, decimals in steps if value >= least), below_all)
+        return f".{decimals + extra}f"
+
+    return spec
+
+
+def _hundredths(value: float, extra: int) -> str:
+    """Two decimals, without a trailing zero: 98.25 and 98.0."""
+    decimals = 2 + extra
+    return f".{decimals - 1}f" if f"{value:.{decimals}f}".endswith("0") else f".{decimals}f"
+
+
+_AS_GIVEN = significant(6)
+"""For figures that a person typed: adds no digit."""
+
+THROUGHPUT = Quantity("infer/s", by_size((10, 1), digits=3), "higher")
+"""One decimal, as in NVIDIA's tables."""
+LATENCY = Quantity("ms", fixed(3), "lower")
+"""To the microsecond, the resolution of the load generator's clock."""
+LATENCY_BUDGET = Quantity("ms", _AS_GIVEN)
+REQUEST_RATE = Quantity("/s", _AS_GIVEN)
+RATIO = Quantity("", by_size((100, 0), (10, 1), (0.1, 2)), "higher", is_ratio=True)
+"""One speed over another, or one latency over another."""
+SHARE_OF_SPEED = Quantity("%", by_size((10, 0)), "higher", scale=100, is_ratio=True)
+"""One speed over a slightly higher one, such as that in process."""
+SHARE = Quantity("%", by_size((10, 0)), scale=100)
+"""A measured fraction, for example of the peak or of the time."""
+GIVEN_SHARE = Quantity("%", _AS_GIVEN, scale=100)
+"""A fraction that was chosen: a confidence, an allowed slow-down."""
+CHANGE = Quantity("%", fixed(1), scale=100, signed=True)
+"""A change, as a fraction of the value before."""
+HALF_WIDTH = Quantity("%", by_size((10, 0), (0, 1)), "lower", scale=100)
+DURATION = Quantity("s", by_size((100, 0), (1, 1)), "lower")
+SIZE = Quantity("MiB", by_size((100, 0), (0, 1)), "lower")
+MEMORY = Quantity("MiB", by_size((100, 0), (0, 1)), "lower", scale=2**-20)
+"""A size in bytes."""
+WORK = Quantity("GFLOP", significant(3), scale=1e-9)
+"""Operations of an inference; a multiplication and an addition count as two."""
+WORK_RATE = Quantity("GFLOP/s", fixed(0), "higher", scale=1e-9)
+INTEGER_WORK_RATE = Quantity("GOP/s", fixed(0), "higher", scale=1e-9)
+GROWTH: Mapping[tuple[str, str], Quantity] = {
+    ("bytes", "request"): Quantity("B a request", by_size((10, 0), (1, 1))),
+    ("number", "request"): Quantity("in 1,000 requests", by_size((10, 0), (0.1, 1)), scale=1000),
+    ("bytes", "loading"): Quantity("MiB a loading", by_size((10, 0), (0.1, 2)), scale=2**-20),
+    ("number", "loading"): Quantity("a loading", by_size((10, 0), (0.1, 1))),
+}
+"""The growth of a server's use, by its unit and what it grows with: see `schema.Growth`."""
+ENERGY = Quantity("J", significant(4), "lower")
+POWER = Quantity("W", fixed(1), "lower")
+CLOCK = Quantity("MHz", fixed(0), "higher")
+PRICE = Quantity("", _AS_GIVEN, "lower")
+"""Per hour, in the currency of the option."""
+COST = Quantity("", significant(3), "lower")
+"""Of a million inferences, in the currency of the price."""
+COUNT = Quantity("", fixed(0))
+SCORE = Quantity("%", _hundredths, "higher", scale=100)
+ERROR = Quantity("", significant(4), "lower")
+SCORE_CHANGE = Quantity("points", fixed(2), "higher", scale=100, signed=True)
+ERROR_CHANGE = Quantity("", significant(2), "lower", signed=True)
+AGREEMENT = Quantity("%", fixed(2), "higher", scale=100)
+RELATIVE_ERROR = Quantity("", significant(2), "lower")
+"""The largest difference of an output, as a share of the spread between the samples of its column."""
+P_VALUE = Quantity("", significant(2))
+
+METRICS: Mapping[Better, Quantity] = {"higher": SCORE, "lower": ERROR}
+"""A metric of the task, by its direction: see `tritonproof.record.schema.Score.better`."""
+METRIC_CHANGES: Mapping[Better, Quantity] = {"higher": SCORE_CHANGE, "lower": ERROR_CHANGE}

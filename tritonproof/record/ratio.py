@@ -1,0 +1,113 @@
+"""Ratios of speeds with intervals, and how surely one is slower, from passes in pairs or at two times."""
+
+import functools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tritonproof.record.schema import CONFIDENCE, Estimate
+
+Speeds = Sequence[float] | np.ndarray
+"""The speed in each pass, in any unit, [passes]."""
+MIN_PAIRS = 6
+"""The fewest pairs for a ratio: with fewer, no interval of ranks covers 95 %."""
+FALSE_ALARMS = 0.01
+"""The largest share of runs of a build against itself that call any of its load points slower."""
+MIN_PASSES = 2
+"""The fewest passes of each side for a ratio of two times: one has no spread."""
+
+
+def speed_of_pass(throughput_per_s: float, mean_latency: float, request_rate_per_s: float | None) -> float:
+    """The throughput; at a given request rate, which the server keeps to, the inverse of the mean latency."""
+    return throughput_per_s if request_rate_per_s is None else 1 / mean_latency
+
+
+def paired_ratio(speeds: Speeds, reference: Speeds, confidence: float = CONFIDENCE) -> Estimate:
+    """The ratio of speeds that were measured in pairs, with an interval that assumes no distribution.
+    Chance decides which side of a pair comes first, so the differences of the logarithms are symmetric about
+    the true ratio's logarithm, whatever the noise, and signed ranks apply: the Hodges-Lehmann estimate is the
+    median of the means of all pairs of differences, and its interval is Wilcoxon's (Hollander and Wolfe,
+    Nonparametric Statistical Methods, 3.3). Drift that outlasts a pair cancels; bursts of noise in up to 29 %
+    of the pairs do little harm. Needs MIN_PAIRS pairs."""
+    differences = np.log(speeds) - np.log(reference)
+    count = len(differences)
+    if count < MIN_PAIRS:
+        raise ValueError(f"a ratio needs {MIN_PAIRS} pairs, not {count}")
+    first, second = np.triu_indices(count)  # of each pair of differences, one with itself included
+    means = np.sort((differences[first] + differences[second]) / 2)
+    # So many of the ordered means lie outside the interval at either end: the quantile of Wilcoxon's T+.
+    outside = max(0, int(np.searchsorted(_up_to(count), (1 - confidence) / 2, side="right")) - 1)
+    median = (means[(len(means) - 1) // 2] + means[len(means) // 2]) / 2
+    return _ratio(float(median), float(means[outside]), float(means[-1 - outside]), confidence)
+
+
+@functools.cache
+def _up_to(count: int) -> np.ndarray:
+    """The cumulative distribution of Wilcoxon's T+ for `count` pairs, [values]."""
+    chances = np.ones(1)
+    for rank in range(1, count + 1):  # a rank is in the sum, or not, with the same chance
+        chances = np.convolve(chances, [0.5, *np.zeros(rank - 1), 0.5])
+    return np.cumsum(chances)
+
+
+def paired_chance(speeds: Speeds, reference: Speeds, limit: float) -> float:
+    """The chance of pairs this slow or slower if the true ratio is `limit`: Wilcoxon's test, one-sided. It is
+    at least 2^-pairs, however slow they are, so few pairs show nothing among many points."""
+    differences = np.log(speeds) - np.log(reference) - np.log(limit)
+    first, second = np.triu_indices(len(differences))
+    above = int(((differences[first] + differences[second]) >= 0).sum())
+    return float(_up_to(len(differences))[above])
+
+
+def unpaired_chance(speeds: Speeds, reference: Speeds, limit: float) -> float:
+    """The chance of passes this slow, at two times, if the true ratio is `limit`: Welch's test, one-sided."""
+    from scipy import stats  # slow to import, and collecting tests imports this module
+
+    logs = np.log(speeds) - np.log(limit), np.log(reference)
+    if logs[0].std() == logs[1].std() == 0:
+        return 0.0 if logs[0].mean() < logs[1].mean() else 1.0
+    return float(stats.ttest_ind(*logs, equal_var=False, alternative="less").pvalue)
+
+
+def shown_by_holm(chances: Sequence[float], level: float) -> list[bool]:
+    """Which comparisons, given each one's chance of a false alarm, show a difference. At most `level` of all
+    runs have any false alarm, however the comparisons depend on each other: Holm (1979)."""
+    is_shown = [False] * len(chances)
+    for done, index in enumerate(sorted(range(len(chances)), key=lambda position: chances[position])):
+        if chances[index] > level / (len(chances) - done):
+            break
+        is_shown[index] = True
+    return is_shown
+
+
+def unpaired_ratio(speeds: Speeds, reference: Speeds) -> Estimate:
+    """The ratio of speeds at two times, with Welch's interval of their logarithms. It covers the variation of
+    passes at either time, not changes of the machine in between. Needs MIN_PASSES of each."""
+    from scipy import stats  # slow to import, and collecting tests imports this module
+
+    logs = np.log(speeds), np.log(reference)
+    middle = float(logs[0].mean() - logs[1].mean())
+    if logs[0].std() == logs[1].std() == 0:
+        return _ratio(middle, middle, middle)
+    interval = stats.ttest_ind(*logs, equal_var=False).confidence_interval(CONFIDENCE)
+    return _ratio(middle, float(interval.low), float(interval.high))
+
+
+def _ratio(middle: float, low: float, high: float, confidence: float = CONFIDENCE) -> Estimate:
+    return Estimate(float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)), confidence)
+
+
+MAX_LOADINGS = 5
+"""How often each of two servers loads its model, in turns. Start-up counts as slower only if every loading
+here is: of equal servers, one is so by chance once in 252 times, and by a quarter far less often."""
+FAR_MORE = 1.25
+"""The factor from which start-up or memory counts as far beyond the other's."""
+_MIN_S = 0.1
+"""A difference that nobody notices."""
+
+
+def loading_is_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
+    """Whether each load took far longer than the other's longest."""
+    longest_s = max(there_s, default=math.inf)
+    return min(here_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _MIN_S)

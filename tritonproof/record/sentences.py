@@ -1,0 +1,95 @@
+"""Sentences on a load point, for a test's outcome and for tables: the comparison with another build, the
+latency budget, the certified percentile, the marks."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from tritonproof.record import schema
+from tritonproof.record.quantities import COUNT, DURATION, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, MEMORY, RATIO
+from tritonproof.record.ratio import FALSE_ALARMS, FAR_MORE, MAX_LOADINGS, loading_is_slower
+
+
+def comparison_text(comparison: schema.Comparison) -> str:
+    """The ratio with its interval, and the verdict: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
+    ratio = RATIO.text_with_interval(comparison.ratio, 1 - comparison.allowed_slowdown)
+    return f"ratio {ratio} to {comparison.reference}: {comparison_verdict(comparison)}"
+
+
+def comparison_verdict(comparison: schema.Comparison) -> str:
+    """The verdict, or the time that one would take."""
+    among = f" among the {comparison.points} points compared" if comparison.points > 1 else ""
+    text = "not slower"
+    if comparison.verdict == "failed":
+        shown = f"shown at {GIVEN_SHARE.text(1 - FALSE_ALARMS)}{among}"
+        text = f"slower than the {GIVEN_SHARE.text(comparison.allowed_slowdown)} allowed, {shown}"
+    elif comparison.verdict == "not shown":
+        text = "not shown"
+        if comparison.ratio.high < 1 - comparison.allowed_slowdown:  # the point alone would seem slower
+            text += among or " surely enough"
+        if (seconds := comparison.seconds_to_settle) is not None:
+            about = "an hour or" if seconds >= 3600 else f"about {math.ceil(seconds / 60)} min"
+            text += f", {about} more would settle it"
+    return text + ("; p99 longer" if comparison.p99_is_longer else "")
+
+
+_MIN_BYTES = 64 * 2.0**20
+"""A difference that means nothing: what glibc's malloc may give each thread."""
+
+
+def footprint_changes(beside: schema.BaselineComparison) -> Iterator[tuple[str, bool]]:
+    """Start-up and memory compared with those of the model to be replaced, and whether they are far more."""
+    here, there = beside.here, beside.there
+    if here.ready_s is not None and there.ready_s is not None:
+        is_slower = loading_is_slower(here.loads_s, there.loads_s)
+        is_far_more = len(here.loads_s) >= MAX_LOADINGS and is_slower
+        yield f"ready in {DURATION.text(here.ready_s)}, and {DURATION.text(there.ready_s)} there", is_far_more
+    gpu_memory = (here.used.get("GPU memory"), there.used.get("GPU memory"))
+    sizes = {"memory": (here.memory_bytes, there.memory_bytes), "GPU memory": gpu_memory}
+    for label, (used, used_there) in sizes.items():
+        if used is not None and used_there is not None:
+            is_far_more = used > max(FAR_MORE * used_there, used_there + _MIN_BYTES)
+            yield f"{MEMORY.text(used)} of {label}, and {MEMORY.text(used_there)} there", is_far_more
+
+
+def footprint_failures(beside: schema.BaselineComparison) -> list[str]:
+    """The costs that are far above those of the model to be replaced."""
+    return [text for text, is_far_more in footprint_changes(beside) if is_far_more]
+
+
+BUDGET_WORDS = {"passed": "within", "failed": "beyond", "not shown": "not shown to be within or beyond"}
+"""A latency's relation to its budget, by the verdict."""
+
+
+def speed_failures(load: schema.Load) -> list[str]:
+    """Why a load point is too slow: against another build, in its p99, beyond its budget,
+    `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; may be empty."""
+    compared, budget, failures = load.comparison, load.budget, []
+    if compared is not None and compared.verdict == "failed":
+        failures.append(comparison_text(compared))
+    if compared is not None and compared.p99_is_longer and compared.p99_ratio is not None:
+        allowed = compared.allowed_slowdown
+        ratio = f"{RATIO.text_with_interval(compared.p99_ratio, 1 / (1 - allowed))} to {compared.reference}"
+        slow_down = f"longer than a slow-down of {GIVEN_SHARE.text(allowed)} makes it"
+        failures.append(f"p99 ratio {ratio}: {slow_down}")
+    if budget is not None and budget.verdict == "failed":
+        latency = LATENCY.text_with_interval(load.latency_ms[budget.percentile], budget.budget_ms)
+        place = f"{BUDGET_WORDS['failed']} {LATENCY_BUDGET.text(budget.budget_ms)} ({budget.source})"
+        failures.append(f"{budget.percentile} {latency} {place}")
+    return failures
+
+
+def mark_codes(marks: Sequence[schema.Mark]) -> str:
+    """`, niced`: the end of a line with figures of a load point or of efficiency."""
+    return "".join(f", {mark.code}" for mark in marks)
+
+
+CERTIFIED_BY = "LoadGen's early stopping"
+"""The rule for the bound of a certified percentile."""
+
+
+def certified_text(name: str, percentile: schema.CertifiedPercentile) -> str:
+    """`p99 at most 11.204 ms at 99 % confidence (LoadGen's early stopping)`, or the missing requests."""
+    if percentile.bound_ms is None:
+        return f"{name} not certified: {COUNT.text(percentile.requests_missing)} requests too few"
+    confidence = GIVEN_SHARE.text(percentile.confidence)
+    return f"{name} at most {LATENCY.text(percentile.bound_ms)} at {confidence} confidence ({CERTIFIED_BY})"

@@ -1,0 +1,384 @@
+"""The command line of the reports: `tritonproof report` or `python -m tritonproof report`, then a command.
+
+A command is a function, whose docstring is its help, which returns the exit status and imports what no other
+command needs, and a parser of its options in `_parser`."""
+
+import argparse
+import contextlib
+import difflib
+import inspect
+import io
+import itertools
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tritonproof.record import commands, disk, files
+from tritonproof.record.commands import INPUT, Parser, UsageError, count, no_case, path, with_fix
+from tritonproof.record.disk import strict_glob
+from tritonproof.record.files import RecordError
+from tritonproof.record.sanitize import quoted, visible
+from tritonproof.reports import export, history, plots, readme
+from tritonproof.reports.plots import Theme
+from tritonproof.reports.tables.case import case_section
+from tritonproof.reports.tables.rendering import RENDERINGS, csv_text, print_as
+from tritonproof.reports.tables.summary import machine_blocks, summary
+from tritonproof.reports.tables.table import Block, Heading
+from tritonproof.reports.text.phrases import counted, grouped
+from tritonproof.reports.text.publishable import Publishable, name_of, publishable
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status: 0; 1 if `readme --check` found a difference; 4 for what cannot
+    be read, written or done as asked; 10 or 12 if `compare` or `trend` failed by --fail-on."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without ± or µ still gets its tables
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        reason = with_fix(error)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0].replace("markdown_it", "markdown-it-py")
+        reason = f"this needs {package}: {sys.executable} -m pip install {package}"
+    except (UsageError, RecordError) as error:
+        reason = str(error)
+    print(f"error: {visible(reason)}", file=sys.stderr)
+    return INPUT
+
+
+# --- what the commands do ----------------------------------------------------------------------------------
+
+
+def _chosen(options: argparse.Namespace) -> list[Publishable]:
+    """The records that the options select. Raises RecordError if any in the folder is unreadable, UsageError
+    if there is no record to show."""
+    records = [publishable(record) for record in files.read_folder(options.results).values()]
+    if not records:
+        raise UsageError(f"{options.results}: no records (TARGET/CASE.json). Measure some: {commands.run()}")
+    chosen = [record for record in records if options.k in name_of(record)]
+    if not chosen:
+        raise no_case(options.results, options.k, map(name_of, records))
+    return chosen
+
+
+def _themes(options: argparse.Namespace) -> Sequence[Theme]:
+    return plots.THEMES if options.theme == "both" else (options.theme,)
+
+
+def _tables(options: argparse.Namespace) -> int:
+    """Print a summary of all cases, then the tables of each case, grouped by target."""
+    records = _chosen(options)
+    blocks: list[Block] = [Heading("Summary", 1), *summary(records)]
+    for target, of_target in grouped(records, lambda record: record.case.target).items():
+        blocks += [Heading(target, 2), *machine_blocks(of_target)]
+        for record in of_target:
+            blocks += [Heading(name_of(record), 3), *case_section(record)]
+    print_as(options.format, blocks)
+    return 0
+
+
+def _html(options: argparse.Namespace) -> int:
+    """Write all records as one HTML page. It needs no network and no other file: which configuration to
+    deploy, all cases to filter and sort, and of each case its tables, worst samples, configuration and
+    machine."""
+    from tritonproof.reports.page import page, section_of
+
+    content = page([section_of(record, options.results) for record in _chosen(options)]).encode()
+    disk.write_user_file(options.output, content)
+    print(f"{options.output}: wrote {len(content) / 1e6:.1f} MB", file=sys.stderr)
+    return 0
+
+
+def _plots(options: argparse.Namespace) -> int:
+    """Draw the plots of each case and those of all cases side by side. Prints the names of the files."""
+    records = _chosen(options)
+    groups = {name_of(record): [record] for record in records}
+    if len(records) > 1:
+        groups[""] = records
+    for case, group in groups.items():
+        charts = plots.available(group)
+        if not charts:
+            print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
+        for (name, chart), theme in itertools.product(charts.items(), _themes(options)):
+            picture = options.output / readme.picture_name(name, case, theme, ending=options.format)
+            disk.replace(picture, plots.draw(chart, theme, options.format))
+            print(picture)
+    return 0
+
+
+def _csv(options: argparse.Namespace) -> int:
+    """Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit."""
+    print(csv_text(export.load_points(_chosen(options))), end="")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    """Print the records as JSON for a service that tracks benchmarks. It is read by Bencher's adapter `json`,
+    or by github-action-benchmark's tools `customBiggerIsBetter` (throughput, scores) and
+    `customSmallerIsBetter` (p99 latency, errors). A case that has not passed is exported without its speed
+    and named on standard error."""
+    records = _chosen(options)
+    print(json.dumps(export.FORMATS[options.format](records), indent=2))
+    _name_left_out(records)
+    return 0
+
+
+def _name_left_out(records: Sequence[Publishable]) -> None:
+    """Name each case whose speed may not be shown, and why."""
+    for record in records:
+        if record.hidden:
+            print(f"{name_of(record)}: {record.no_speed}", file=sys.stderr)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    """Print what changed from A to B. That is the setup, the accuracy sample by sample, and the speed as a
+    ratio with its interval."""
+    from tritonproof.reports.compare import compare, exit_status, sources
+    from tritonproof.reports.compare.blocks import comparison_blocks
+
+    before, after = sources((options.before, options.after), options.k)
+    changes = compare(before, after, options.allow_slowdown)
+    print_as(options.format, comparison_blocks(changes))
+    return exit_status(changes) if options.fail_on else 0
+
+
+def _trend(options: argparse.Namespace) -> int:
+    """Show how the figures changed over time, and between which commits. The table has the throughput, p99
+    latency, served / in process ratio and accuracy of every case, separately for each machine, with the
+    lasting changes (steps) that were found."""
+    from tritonproof.reports import trend
+
+    folder = options.history or history.folder_of(options.results)
+    if options.output is not None:
+        disk.check_folder(options.output)  # before anything is added to the history
+    _add(folder, options.add)
+    rows = _history(folder)
+    # All cases together show what the machine did, so steps stay the same whatever cases are chosen.
+    all_series = trend.all_series(rows, join_hosts=options.join_hosts)
+    chosen = [series for series in all_series if options.k in series.case]
+    if not rows:
+        raise UsageError(
+            f"{folder}: no history (TARGET.jsonl). A run of the benchmarks adds to it, and --add FOLDER what "
+            "other machines measured."
+        )
+    if not chosen:
+        raise no_case(folder, options.k, (series.case for series in all_series))
+    print(trend.table(chosen))
+    for theme in _themes(options) if options.output is not None else ():
+        svg_file = options.output / f"trend-{theme}.svg"
+        disk.replace(svg_file, plots.rendered(lambda: trend.picture(chosen), theme))
+        print(svg_file)
+    worse = trend.worse_steps(chosen, options.within, options.known) if options.fail_on else []
+    for _, sentence in worse:
+        print(f"worse within the latest {options.within} runs: {sentence}", file=sys.stderr)
+    return max((status for status, _ in worse), default=0)
+
+
+def _history(folder: Path) -> list[history.HistoryRow]:
+    rows, damaged = history.read(folder)
+    for sentence in damaged:
+        print(sentence, file=sys.stderr)
+    return rows
+
+
+def _add(folder: Path, additions: Sequence[Path]) -> None:
+    for source in additions:
+        rows = _history(source if strict_glob(source, f"*{history.SUFFIX}") else history.folder_of(source))
+        if files.record_paths(source) or not rows:
+            records = files.read_argument(source).values()
+            rows += [row for record in records for row in history.rows_of(publishable(record))]
+        print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
+
+
+def _merge(options: argparse.Namespace) -> int:
+    """Put the records of several machines or CI jobs into a new folder, with the files that belong to them.
+    Nothing is written if two are of the same case, or a target's are of different machines."""
+    from tritonproof.reports.merge import merge
+
+    number = merge(options.records, options.output, anonymous=options.anonymous)
+    print(f"{options.output}: wrote {counted(number, 'record')}")
+    return 0
+
+
+def _published(options: argparse.Namespace) -> int:
+    """Compare the records with the figures that NVIDIA published. These are of the same model, format,
+    accelerator, precision and load points, on a case's own GPU if there are any, else on every GPU. Settings
+    that differ are named."""
+    from tritonproof.reports.published import match_published, published_blocks
+
+    records = _chosen(options)
+    print_as(options.format, published_blocks([match_published(record) for record in records]))
+    if options.format == "csv":  # it holds tables alone
+        _name_left_out(records)
+    return 0
+
+
+def _readme(options: argparse.Namespace) -> int:
+    """Write tables and plots between the markers of a markdown file, without the names of hosts and the UUIDs
+    of GPUs. Nothing else in the file changes."""
+    file: Path = options.file
+    try:
+        text = disk.content(Path(os.path.realpath(file))).decode()
+        records = map(files.without_names, files.read_folder(options.results).values())
+        synced, names, pictures = readme.sync(text, [publishable(record) for record in records])
+    except (UsageError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: {error}") from error
+    beside = Path(os.path.realpath(file)).parent
+    stale = [picture for picture in pictures if not picture.is_in_step(beside)]
+    differing = [*names, *(os.path.relpath(beside / picture.path) for picture in stale)]
+    if not differing:
+        print(f"{file}: in step with the records")
+        return 0
+    if options.check:
+        print(f"{file}: differs from the records in {', '.join(differing)}\n")
+        if names:
+            old, new = text.splitlines(), synced.splitlines()
+            lines = difflib.unified_diff(old, new, "file", "records", n=1, lineterm="")
+            print(visible("\n".join(lines)), end="\n\n")
+        command = shlex.join(["readme", str(file), "--results", str(options.results)])
+        print(f"Write it: {commands.tool('report', command)}")
+        return 1
+    for picture in stale:
+        picture.write(beside)
+    if names:
+        disk.write_user_file(file, synced.encode())
+    print(f"{file}: wrote {', '.join(differing)}")
+    return 0
+
+
+# --- their options -----------------------------------------------------------------------------------------
+
+
+def _percent(text: str) -> float:
+    """A fraction from 0 to below 1, given in percent."""
+    with contextlib.suppress(ValueError):
+        if 0 <= (value := float(text.strip().removesuffix("%"))) < 100:
+            return value / 100
+    raise argparse.ArgumentTypeError(f"{quoted(text)} is not a percentage from 0 to below 100")
+
+
+_SHARED: Mapping[str, Mapping[str, Any]] = {
+    "--results": {
+        "type": path,
+        "default": Path("reports/results"),
+        "metavar": "DIR",
+        "help": "the folder of the records (default: %(default)s)",
+    },
+    "-k": {"default": "", "metavar": "SUBSTRING", "help": "use only the cases whose name contains SUBSTRING"},
+    "--theme": {
+        "choices": (*plots.THEMES, "both"),
+        "default": "both",
+        "help": "for pages with a light or a dark background (default: %(default)s)",
+    },
+    "--format": {
+        "choices": (*RENDERINGS, "terminal"),
+        "default": "terminal" if sys.stdout.isatty() else "markdown",
+        "help": "the form of the output; csv holds the tables alone, with their figures as numbers "
+        "(default: terminal if standard output is one, else markdown)",
+    },
+}
+"""The options that several commands have, as `add_argument` takes them."""
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog=commands.tool("report"),
+        description="Turn the records of measured cases into tables, plots and pages.",
+        epilog=f"Records come from the benchmarks: {commands.run()}",
+    )
+    subparsers = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
+
+    def add(run: Callable[[argparse.Namespace], int], shared: str, **texts: Any) -> Callable[..., Any]:
+        """Add a command with its function's name and docstring, whose first sentence is its line in the list
+        of commands. Returns the function that adds options of its own."""
+        name, about = run.__name__.removeprefix("_"), inspect.getdoc(run) or ""
+        first_sentence = " ".join(about.split()).partition(". ")[0].removesuffix(".")
+        summary_line = first_sentence[:1].lower() + first_sentence[1:]
+        command = subparsers.add_parser(name, help=summary_line, description=about, **texts)
+        for flag in shared.split():
+            command.add_argument(flag, **_SHARED[flag])
+        command.set_defaults(run=run)
+        return command.add_argument
+
+    add(_tables, "--results -k --format")
+
+    option = add(_html, "--results -k")
+    note = "the file to write (default: %(default)s)"
+    option("--output", type=path, default=Path("report.html"), metavar="FILE", help=note)
+
+    option = add(_plots, "--results -k --theme")
+    note = "the folder for the pictures (default: %(default)s)"
+    option("--output", type=path, default=Path(readme.PLOTS), metavar="DIR", help=note)
+    option("--format", choices=("svg", "png"), default="svg", help="the kind of file (default: %(default)s)")
+
+    add(_csv, "--results -k")
+
+    option = add(_export, "--results -k")
+    note = f"what reads it: {' or '.join(export.FORMATS)}"
+    option("--format", required=True, choices=export.FORMATS, metavar="FORMAT", help=note)
+
+    option = add(_compare, "-k --format")
+    option("before", type=path, metavar="A", help="a folder of records, or a single record file")
+    option("after", type=path, metavar="B", help="what is compared with A")
+    note = (
+        "exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy "
+        "is shown to be worse or a case no longer passes, and with 4 if nothing can be compared or the "
+        "machines differ"
+    )
+    option("--fail-on", choices=("worse",), help=note)
+    note = "how much slower a point may be before it counts as slower (default: 0)"
+    option("--allow-slowdown", type=_percent, default=0.0, metavar="PERCENT", help=note)
+
+    option = add(_trend, "--results -k --theme")
+    note = "the folder of the history (default: reports/history, or DIR/history with --results DIR)"
+    option("--history", type=path, metavar="DIR", help=note)
+    note = "first add the measurements of records or histories of other machines or CI jobs, each once"
+    option("--add", type=path, nargs="+", default=[], metavar="FOLDER", help=note)
+    option("--output", type=path, metavar="DIR", help="also draw the history, as DIR/trend-{light,dark}.svg")
+    note = "treat hosts with the same machine stamp as one, for runs that each have a container of their own"
+    option("--join-hosts", action="store_true", help=note)
+    note = "exit with 10 if a speed, with 12 if an accuracy has a step for the worse in the latest runs"
+    option("--fail-on", choices=("step",), help=note)
+    note = "in how many of a series' latest runs --fail-on looks for a step (default: %(default)s)"
+    option("--within", type=count, default=50, metavar="N", help=note)
+    note = "--fail-on ignores the steps up to this commit, which have been accepted"
+    option("--known", metavar="COMMIT", help=note)
+
+    option = add(_merge, "")
+    option("records", type=path, nargs="+", metavar="A", help="folders of records, or single record files")
+    note = "the folder to write, which has to be new or empty"
+    option("--output", type=path, required=True, metavar="DIR", help=note)
+    note = "leave out the names of hosts, the UUIDs of GPUs and the server's logs"
+    option("--anonymous", action="store_true", help=note)
+
+    add(_published, "--results -k --format")
+
+    epilog = (
+        "A region lies between two lines of markers:\n\n<!-- tritonproof:summary -->\n<!-- "
+        f"/tritonproof:summary -->\n\nMarkers:\n{readme.overview()}\n\nPictures are written where the "
+        "region's picture is, or else to 'plots' beside FILE."
+    )
+    option = add(_readme, "--results", epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
+    note = "the markdown file (default: %(default)s)"
+    option("file", nargs="?", type=path, default=Path("README.md"), metavar="FILE", help=note)
+    note = "write nothing, show what differs, and exit with status 1 if anything does"
+    option("--check", action="store_true", help=note)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,322 @@
+"""The changes from one set of records to another, as values: settings, accuracy by sample, and speed."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec import structs
+
+from tritonproof.record import files, per_sample, ratio, schema
+from tritonproof.record.commands import ACCURACY, SPEED, UsageError, no_case
+from tritonproof.record.files import RecordError
+from tritonproof.record.per_sample import SampleScores
+from tritonproof.record.schema import CONFIDENCE, Load, Record, Score, Verdict
+from tritonproof.reports.text.phrases import first_of, setting_text
+from tritonproof.reports.text.publishable import Publishable, name_of, publishable
+
+
+class StoredRecord(NamedTuple):
+    """A record as a reader may see it, and its file; the case's other files lie beside that."""
+
+    record: Publishable
+    path: Path
+
+
+class Source(NamedTuple):
+    """One of the two sides that are compared, A and B."""
+
+    argument: Path
+    """A folder of records, or the file of one."""
+    records: Mapping[str, StoredRecord]
+    """By case, sorted."""
+
+
+def sources(arguments: Sequence[Path], substring: str = "") -> list[Source]:
+    """The records of each argument, for cases whose name contains `substring`. Raises RecordError if any is
+    unreadable or an argument has none, UsageError if no case has such a name."""
+    found = []
+    for argument in arguments:
+        records = files.read_argument(argument)
+        stored = [StoredRecord(publishable(record), path) for path, record in records.items()]
+        by_name = {name_of(one.record): one for one in stored}
+        chosen = {name: one for name, one in by_name.items() if substring in name}
+        if not chosen:
+            raise no_case(argument, substring, by_name)
+        found.append(Source(argument, chosen))
+    return found
+
+
+# --- the values --------------------------------------------------------------------------------------------
+
+
+class Setting(NamedTuple):
+    """A setting that differs, such as `versions.torch`."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class PointChange:
+    """One load point that both records measured."""
+
+    before: Load
+    after: Load
+    ratio: schema.Estimate | None
+    """Speed after over speed before, at a request rate the inverse of the mean latency; None with too few
+    passes."""
+    verdict: Verdict = "not shown"
+    """Whether the point, among all points of both, is shown to be faster (passed) or slower (failed)."""
+
+
+@dataclass(frozen=True)
+class PairedScores:
+    """One metric of two runs on the samples that both have: how many there are, and how they differ."""
+
+    samples: int
+    only_before: int
+    only_after: int
+    difference: float
+    """Mean score of the second run less that of the first."""
+    p_value: float
+    """The chance of a difference this large if chance decided which run each score came from."""
+    lost: Sequence[str]
+    """Ids of samples that the second run scored worse, the largest changes first."""
+    gained: Sequence[str]
+    verdict: Verdict
+    """Whether the second run is shown to be better (passed) or worse (failed)."""
+
+
+class ScoreChange(NamedTuple):
+    """One metric of the served model; a score is None if the record lacks the metric."""
+
+    metric: str
+    better: schema.Better
+    before: Score | None
+    after: Score | None
+    pairs: PairedScores | str
+    """The samples that both scored; or why the scores are not compared sample by sample."""
+
+
+@dataclass(frozen=True)
+class CaseChange:
+    """One case that both sets of records have."""
+
+    before: StoredRecord
+    after: StoredRecord
+    setup: Sequence[Setting]
+    scores: Sequence[ScoreChange]
+    points: Sequence[PointChange]
+    """The load points that both measured; empty if either may show no speed."""
+    only_before: Sequence[Load]
+    only_after: Sequence[Load]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The comparison of two sources, with the names of cases that only one of them has."""
+
+    before: Source
+    after: Source
+    cases: Sequence[CaseChange]
+    only_before: Sequence[str]
+    only_after: Sequence[str]
+
+
+# --- how they are found ------------------------------------------------------------------------------------
+
+
+def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Changes:
+    """Compare every case that both have, or two single records of one model. A point counts as slower if it
+    is shown to be slower by more than the fraction `allowed_slowdown`. Raises RecordError if there is nothing
+    to compare, or a file of samples is damaged."""
+    names = [name for name in before.records if name in after.records]
+    pairs = [(before.records[name], after.records[name]) for name in names]
+    if before.argument.is_file() and after.argument.is_file():
+        (first,), (second,) = before.records.values(), after.records.values()
+        pairs = [(first, second)] if first.record.case.model == second.record.case.model else []
+    if not pairs:
+        examples, others = (first_of([*source.records], 3) for source in (after, before))
+        raise RecordError(
+            f"{after.argument}: has no case in common with {before.argument}. It has {examples}; "
+            f"{before.argument} has {others}. To compare different cases of one model, give two record files."
+        )
+    cases = [_case_change(first, second) for first, second in pairs]
+    paired_names = {name_of(stored.record) for pair in pairs for stored in pair}
+    only_before, only_after = (sorted(source.records.keys() - paired_names) for source in (before, after))
+    return Changes(before, after, _with_verdicts(cases, 1 - allowed_slowdown), only_before, only_after)
+
+
+def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
+    first, second = (
+        {load.point: load for load in (*side.record.loads, *side.record.hidden)} for side in (before, after)
+    )
+    may_show_speed = not (before.record.no_speed or after.record.no_speed)
+    in_both = sorted(first.keys() & second.keys()) if may_show_speed else []
+    return CaseChange(
+        before,
+        after,
+        setup=differing(before.record, after.record),
+        scores=_score_changes(before, after),
+        points=[_point_change(first[at], second[at]) for at in in_both],
+        only_before=[first[at] for at in sorted(first.keys() - second.keys())],
+        only_after=[second[at] for at in sorted(second.keys() - first.keys())],
+    )
+
+
+def differing(before: Record, after: Record) -> list[Setting]:
+    """The settings of machine, server, deployment and build that are not the same."""
+    first, second = _setup(before), _setup(after)
+    return [
+        Setting(name, first.get(name, "none"), second.get(name, "none"))
+        for name in dict.fromkeys([*first, *second])
+        if first.get(name) != second.get(name)
+    ]
+
+
+def _setup(record: Record) -> Mapping[str, str]:
+    machine = structs.asdict(record.machine)
+    serving = structs.asdict(record.serving) if record.serving else {}
+    build = {name: getattr(record.build, name) for name in ("weights", "format", "engine")}
+    parts: dict[str, Mapping[str, Any]] = {
+        "case": structs.asdict(record.case),
+        "versions": machine.pop("versions"),
+        "machine": machine,
+        "serving.versions": serving.pop("versions", {}),
+        "serving": serving,
+        "deployment": structs.asdict(record.deployment),
+        "build": {"digest": record.build.digest[:12], **build},  # its time and size are results
+    }
+    return {
+        f"{part}.{name}": setting_text(value)
+        for part, values in parts.items()
+        for name, value in values.items()
+    }
+
+
+def _point_change(before: Load, after: Load) -> PointChange:
+    has_spread = min(len(before.passes), len(after.passes)) >= ratio.MIN_PASSES
+    return PointChange(
+        before, after, ratio.unpaired_ratio(_speeds(after), _speeds(before)) if has_spread else None
+    )
+
+
+def _speeds(load: Load) -> list[float]:
+    return [
+        ratio.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], load.request_rate_per_s)
+        for one in load.passes
+    ]
+
+
+def _with_verdicts(cases: Sequence[CaseChange], limit: float) -> list[CaseChange]:
+    """The cases with the verdict on each point among all points: chance alone calls any point slower, or any
+    point faster, in at most ratio.FALSE_ALARMS of all comparisons."""
+    measured = [point for case in cases for point in case.points if point.ratio is not None]
+    faster = [ratio.unpaired_chance(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
+    slower = [ratio.unpaired_chance(_speeds(point.after), _speeds(point.before), limit) for point in measured]
+    verdicts: dict[int, Verdict] = {}
+    shown: Sequence[tuple[Verdict, Sequence[float]]] = (("passed", faster), ("failed", slower))
+    for verdict, chances in shown:
+        for point in itertools.compress(measured, ratio.shown_by_holm(chances, ratio.FALSE_ALARMS)):
+            verdicts[id(point)] = verdict
+    judged = []
+    for case in cases:
+        points = [replace(point, verdict=verdicts.get(id(point), "not shown")) for point in case.points]
+        judged.append(replace(case, points=points))
+    return judged
+
+
+def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChange]:
+    """Every metric of either record, with pairs of the samples that both scored. Raises RecordError if a file
+    of samples is damaged."""
+    sides = (before, after)
+    first, second = (
+        {score.metric: score for score in side.record.accuracy.scores} if side.record.accuracy else {}
+        for side in sides
+    )
+    samples = [per_sample.samples_of(side.record, side.path) for side in sides]
+    changes = []
+    for metric in dict.fromkeys((*first, *second)):
+        better = (first.get(metric) or second[metric]).better
+        pairs = _paired(metric, better, samples)
+        changes.append(ScoreChange(metric, better, first.get(metric), second.get(metric), pairs))
+    return changes
+
+
+def _paired(metric: str, better: str, samples: Sequence[SampleScores | None]) -> PairedScores | str:
+    """The samples of a metric in pairs, or why they cannot be paired."""
+    served = []
+    for letter, side in zip("AB", samples, strict=True):
+        scores = side.scores.get(metric, {}).get("served") if side else None
+        if side is None or scores is None:
+            return f"{letter} has no scores of single samples (CASE{files.SAMPLES_SUFFIX} of the same build)"
+        served.append(dict(zip(side.ids, scores, strict=True)))
+    before, after = served
+    return pair_scores(before, after, better) if before.keys() & after.keys() else "no sample is in both"
+
+
+def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better: str) -> PairedScores:
+    """Compare scores by sample id, at least one of which both have; `better` is `higher` or `lower`."""
+    ids = [name for name in before if name in after]
+    change = np.array([after[name] - before[name] for name in ids])
+    p_value = sign_flips(change)
+    gain = change if better == "higher" else -change
+    order = np.argsort(-np.abs(gain), kind="stable")
+    verdict: Verdict = "passed" if gain.mean() > 0 else "failed"
+    return PairedScores(
+        samples=len(ids),
+        only_before=len(before) - len(ids),
+        only_after=len(after) - len(ids),
+        difference=float(change.mean()),
+        p_value=p_value,
+        lost=tuple(ids[i] for i in order if gain[i] < 0),
+        gained=tuple(ids[i] for i in order if gain[i] > 0),
+        verdict=verdict if p_value < 1 - CONFIDENCE else "not shown",
+    )
+
+
+def sign_flips(change: np.ndarray) -> float:
+    """The permutation test of the mean paired difference: all sign flips of up to 13 differences, else a
+    fixed draw. Of scores of 0 and 1 it is McNemar's. Wilcoxon's compares ranks, which may disagree with the
+    mean."""
+    from scipy import stats
+
+    differing = change[change != 0]
+    if len(differing) < 2:  # flipping a single difference changes nothing
+        return 1.0
+    test = stats.permutation_test(
+        (differing,),
+        lambda x, axis: x.mean(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=9999,
+        batch=max(1, 4_000_000 // len(differing)),  # signs drawn at a time, which bounds the memory
+        rng=np.random.default_rng(0),
+    )
+    return float(test.pvalue)
+
+
+# --- the exit status ---------------------------------------------------------------------------------------
+
+
+def exit_status(changes: Changes) -> int:
+    """The exit status for these changes. Raises UsageError if the records allow no verdict, because comparing
+    nothing would look like finding nothing worse."""
+    names = f"{changes.before.argument} and {changes.after.argument}"
+    setup = {setting.name for case in changes.cases for setting in case.setup}
+    changed_on_purpose = {"machine.gpu_driver", "machine.gpu_uuids"}
+    if any(name.startswith("machine.") for name in setup - changed_on_purpose):
+        raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
+    points = [point for case in changes.cases for point in case.points if point.ratio is not None]
+    all_pairs = [score.pairs for case in changes.cases for score in case.scores]
+    pairs = [paired for paired in all_pairs if isinstance(paired, PairedScores)]
+    fails_now = any(case.after.record.no_speed and not case.before.record.no_speed for case in changes.cases)
+    if fails_now or any(pair.verdict == "failed" for pair in pairs):
+        return ACCURACY
+    if not points and not pairs:
+        raise UsageError(f"compare: {names} have no load point and no sample in common to compare")
+    return SPEED if any(point.verdict == "failed" for point in points) else 0

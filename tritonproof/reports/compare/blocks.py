@@ -1,0 +1,192 @@
+"""The changes between two sets of records as tables and sentences: worse is bold, better in italics."""
+
+from collections.abc import Iterable, Sequence
+
+from tritonproof.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, P_VALUE, RATIO, THROUGHPUT
+from tritonproof.record.ratio import FALSE_ALARMS
+from tritonproof.record.sanitize import bold, code, italic, join_markdown
+from tritonproof.record.schema import Mark
+from tritonproof.reports.compare import CaseChange, Changes, PairedScores, PointChange, ScoreChange, Setting
+from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, cell_of, table
+from tritonproof.reports.text.correctness import metric_text, missing_score_reason
+from tritonproof.reports.text.phrases import counted, days_text, first_of, full_point_text
+from tritonproof.reports.text.publishable import name_of
+
+_SPEED = {"failed": bold("slower"), "passed": italic("faster"), "not shown": "no difference shown"}
+_ACCURACY = {"failed": bold("worse"), "passed": italic("better"), "not shown": "no difference shown"}
+_SPEEDS = (bold("slower"), italic("faster"), "too few passes")
+"""The words that a case's cell counts among its load points, in this order."""
+_SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown", "no sample changed")
+"""The words for a metric; a case's cell has the first that applies to any of its metrics."""
+
+
+def comparison_blocks(changes: Changes) -> list[Block]:
+    cases = changes.cases
+    first = cases[0].setup if len(cases) > 1 else []
+    common = [setting for setting in first if all(setting in case.setup for case in cases)]
+    sections = [block for case in cases for block in _case_section(case, common)]
+    return [*_overview(changes, common), *sections]
+
+
+def _overview(changes: Changes, common: Sequence[Setting]) -> list[Block]:
+    """The sources, the settings that all cases share, a row for each case, and the meanings of the words."""
+    cases = changes.cases
+    origins = []
+    for letter, source in (("A", changes.before), ("B", changes.after)):
+        days = days_text(stored.record.updated for stored in source.records.values())
+        measured = f", measured {days}" if days else ""
+        origins.append(f"{letter}: {source.argument}, {counted(len(source.records), 'case')}{measured}")
+    shared: list[Block] = []
+    machines = [setting for case in cases for setting in case.setup if setting.name.startswith("machine.")]
+    if machines:
+        differ = f": {_settings_text(dict.fromkeys(machines))}. The ratios of speed hold that too."
+        shared.append(join_markdown([bold("The machines differ"), differ], ""))
+    if others := [setting for setting in common if setting not in machines]:
+        shared.append(f"Differs in all {len(cases)} cases: {_settings_text(others)}.")
+
+    def setup(case: CaseChange) -> str | None:
+        return ", ".join(setting.name for setting in case.setup if setting not in common) or None
+
+    columns: list[Column[CaseChange]] = [
+        Column("Case", _case_name),
+        Column("Setup", setup),
+        Column("Accuracy", _accuracy_cell),
+        Column("Speed", _speed_cell),
+    ]
+    return [
+        Heading("B against A", 1),
+        Bullets(origins),
+        *shared,
+        table(columns, cases),
+        *_legend(changes),
+        *_one_sided(", ", map(code, changes.only_before), map(code, changes.only_after)),
+    ]
+
+
+def _one_sided(between: str, only_before: Iterable[str], only_after: Iterable[str]) -> list[str]:
+    listed = [("A", between.join(only_before)), ("B", between.join(only_after))]
+    return [f"Only in {letter}: {names}." for letter, names in listed if names]
+
+
+def _settings_text(settings: Iterable[Setting]) -> str:
+    """Each setting with its value before and after: `versions.torch 2.12.0 → 2.13.0; ...`."""
+    return "; ".join(f"{setting.name} {setting.before} → {setting.after}" for setting in settings)
+
+
+def _accuracy_cell(case: CaseChange) -> str:
+    """The worst change of any metric, and whether the case began or ceased to pass."""
+    words = set()
+    for pairs in (score.pairs for score in case.scores):
+        if isinstance(pairs, str):
+            words.add("not paired")
+        else:
+            words.add(_ACCURACY[pairs.verdict] if pairs.lost or pairs.gained else "no sample changed")
+    worst = next((word for word in _SCORES if word in words), "not measured")
+    passes = [not stored.record.no_speed for stored in (case.before, case.after)]
+    if passes == [True, False]:
+        return join_markdown([bold("passes no longer"), worst], ", ")
+    return join_markdown([worst, italic("passes now")], ", ") if passes == [False, True] else worst
+
+
+def _speed_cell(case: CaseChange) -> str:
+    words = [_speed_word(point) for point in case.points]
+    if not words:
+        return "not shown" if _reasons_for_no_speed(case) else "no point in both"
+    counts = [join_markdown([str(words.count(word)), word], " ") for word in _SPEEDS if word in words]
+    if not counts:
+        return "no difference shown"
+    return join_markdown([join_markdown(counts, ", "), f"of {len(words)}"], " ")
+
+
+def _speed_word(point: PointChange) -> str:
+    return "too few passes" if point.ratio is None else _SPEED[point.verdict]
+
+
+def _legend(changes: Changes) -> list[str]:
+    points = [point for case in changes.cases for point in case.points]
+    sentences = []
+    if points:
+        sentences.append(
+            "Speed: the ratio is B over A, with Welch's 95 % interval of the passes on record, of each point "
+            f"by itself; slower and faster are what is shown among {len(points)} points, so that chance "
+            "alone calls any of them slower, or any of them faster, in at most "
+            f"{GIVEN_SHARE.text(FALSE_ALARMS)} of all comparisons (Holm's correction). It covers what varied "
+            "while each was measured, not what the machine changed in between: `--against` measures both in "
+            "turns."
+        )
+    if any(isinstance(score.pairs, PairedScores) for case in changes.cases for score in case.scores):
+        sentences.append(
+            "Accuracy: of the samples that both scored. Lost are those scored worse. p is the chance of a "
+            "difference this large if chance decided which run each score came from (the permutation test, "
+            "of scores of 0 and 1 McNemar's); below 5 % a difference is shown."
+        )
+    return sentences
+
+
+def _case_section(case: CaseChange, common: Sequence[Setting]) -> list[Block]:
+    specific = [setting for setting in case.setup if setting not in common]
+    missing = [missing_score_reason(stored.record) for stored in (case.before, case.after)]
+    scores = [_score_text(score, case) for score in case.scores]
+    scores = scores or [f"Accuracy: A {missing[0]}, B {missing[1]}"]
+    before, after = (map(full_point_text, loads) for loads in (case.only_before, case.only_after))
+    return [
+        Heading(_case_name(case), 2),
+        Bullets([*([f"Setup: {_settings_text(specific)}"] if specific else []), *scores]),
+        *_reasons_for_no_speed(case),
+        table(_POINTS, case.points, marks=_both_marks),
+        *_one_sided("; ", before, after),
+    ]
+
+
+def _case_name(case: CaseChange) -> str:
+    """The case's name, or both names where the sides differ."""
+    return " → ".join(dict.fromkeys(name_of(stored.record) for stored in (case.before, case.after)))
+
+
+def _reasons_for_no_speed(case: CaseChange) -> list[str]:
+    sides = (("A", case.before.record), ("B", case.after.record))
+    return [f"{letter}: {record.no_speed}" for letter, record in sides if record.no_speed]
+
+
+def _score_text(change: ScoreChange, case: CaseChange) -> str:
+    """`top-1: 98.2 % → 97.8 %, ...`, and the ids of samples that changed."""
+    sides = ((change.before, case.before), (change.after, case.after))
+    values = [
+        metric_text(score, score.served) if score else missing_score_reason(stored.record)
+        for score, stored in sides
+    ]
+    line, pairs = f"{change.metric}: {' → '.join(values)}", change.pairs
+    if isinstance(pairs, str):
+        return f"{line}; not paired by sample: {pairs}"
+    if pairs.lost or pairs.gained:
+        difference = METRIC_CHANGES[change.better].text(pairs.difference)
+        p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {P_VALUE.text(pairs.p_value)}"
+        counts = f"of {pairs.samples} samples in both {len(pairs.lost)} lost and {len(pairs.gained)} gained"
+        parts = [f"{line}; {counts}, difference {difference}, {p_value}:", _ACCURACY[pairs.verdict]]
+    else:
+        parts = [f"{line}; the same on each of {pairs.samples} samples in both"]
+    ids = {"lost": list(map(code, pairs.lost)), "gained": list(map(code, pairs.gained))}
+    unmatched = ((pairs.only_before, "A"), (pairs.only_after, "B"))
+    remarks = [f"{outcome} {first_of(names, 5)}" for outcome, names in ids.items() if names]
+    remarks += [f"{count} only in {letter}" for count, letter in unmatched if count]
+    return join_markdown([*parts, *([f"({'; '.join(remarks)})"] if remarks else [])], " ")
+
+
+_POINTS: Sequence[Column[PointChange]] = (
+    Column("Load point", lambda point: full_point_text(point.before), narrow="Load point"),
+    Column("infer/s, A", lambda point: point.before.throughput_per_s, THROUGHPUT, narrow="infer/s, A"),
+    Column("infer/s, B", lambda point: point.after.throughput_per_s, THROUGHPUT, narrow="infer/s, B"),
+    Column("B / A", lambda point: cell_of(RATIO, point.ratio, "interval", 1.0), RATIO, narrow="B / A"),
+    Column("p99 (ms), A", lambda point: point.before.latency_ms.get("p99"), LATENCY),
+    Column("p99 (ms), B", lambda point: point.after.latency_ms.get("p99"), LATENCY),
+    Column("Speed", _speed_word, narrow="Speed"),
+)
+
+
+def _both_marks(point: PointChange) -> list[Mark]:
+    sides = (("A", point.before), ("B", point.after))
+    return [
+        Mark(f"{letter}-{mark.code}", f"{letter}: {mark.text}")
+        for letter, load in sides
+        for mark in load.marks
+    ]

@@ -1,0 +1,132 @@
+"""Records for other tools: every load point as a row for a notebook, and JSON for benchmark trackers."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from tritonproof.record import schema
+from tritonproof.record.files import flat
+from tritonproof.record.quantities import METRICS
+from tritonproof.reports.tables.table import cell_of
+from tritonproof.reports.text.correctness import main_score
+from tritonproof.reports.text.publishable import Publishable
+from tritonproof.reports.text.speed import cost_per_million, fraction_of_peak
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
+    """One row per load point. `passed` says whether conversion and accuracy hold; if not, `why_no_speed`
+    replaces every measured figure: a fast wrong model is not fast."""
+    import pandas as pd
+
+    return pd.DataFrame([row for record in records for row in _rows(record)])
+
+
+_OF_HIDDEN = (*schema.LoadPoint._fields, "requests", "passes", "samples", "answers_verified", "answers_wrong")
+"""What a row says of a load point whose speed is hidden, beside its origin. A new field is not among them, so
+that no figure of a wrong case gets here unseen."""
+
+
+def _rows(record: Publishable) -> list[dict[str, Any]]:
+    case, rows = _case(record), []
+    for load in record.hidden:
+        figures = flat("", load)
+        shown = {name: figures[name] for name in figures if name in _OF_HIDDEN or name.startswith("origin_")}
+        rows.append(case | shown | {"why_no_speed": record.no_speed})
+    for load in record.loads:
+        row = case | flat("", load)
+        if (cost := cost_per_million(record, load)) is not None:
+            row |= {"price_per_hour": record.price_per_hour, "cost_per_million": cost.amount}
+            row["cost_of"] = cost.of_what
+        for in_process in record.efficiency:
+            if in_process.point == load.point:
+                row |= flat("efficiency", in_process) | {"fraction_of_peak": fraction_of_peak(in_process)}
+        rows.append(row)
+    return rows
+
+
+def _case(record: Publishable) -> dict[str, Any]:
+    case, machine, serving, score = record.case, record.machine, record.serving, main_score(record)
+    is_on_gpu = case.target not in ("cpu", schema.REMOTE)
+    device = machine.gpu if is_on_gpu else machine.cpu
+    return {
+        "case": schema.case_id(case),
+        **structs.asdict(case),
+        "gpus": case.gpus if is_on_gpu else None,
+        "device": None if machine.is_client else device,
+        "server": serving.kind if serving else None,
+        "backend": serving.backend if serving else None,
+        "passed": not record.no_speed,
+        "metric": score.metric if score else None,
+        "score": score.served if score else None,
+    }
+
+
+def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
+    """Bencher Metric Format: benchmark, measure, and the value with its bounds. `throughput` and `latency`
+    are Bencher's own measures, in operations per second and nanoseconds; it creates others by name."""
+    benchmarks: dict[str, Any] = {}
+    for record in records:
+        measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
+        scores = {score.metric.replace(" ", "_"): {"value": _served(score)} for score in measured}
+        benchmarks |= {schema.case_id(record.case): scores} if scores else {}
+        for name, load in _points(record):
+            benchmarks[name] = {
+                "throughput": _metric(load.throughput_per_s),
+                "latency": _metric(load.latency_ms["avg"], scale=1e6),
+                "latency_p99_ms": _metric(load.latency_ms["p99"]),
+            }
+    return benchmarks
+
+
+def github_action(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]:
+    """github-action-benchmark's `customBiggerIsBetter`, throughputs and scores that are a share, or its
+    `customSmallerIsBetter`, p99 latencies and scores that are an error. Of a case it has the first score: a
+    further metric may be mere rounding, which doubles without meaning."""
+    is_bigger = better == "higher"
+    entries: list[dict[str, Any]] = []
+    for record in records:
+        score = main_score(record)
+        if score is not None and score.better == better:
+            name, unit = f"{schema.case_id(record.case)} {score.metric}", "%" if is_bigger else "error"
+            entries.append({"name": name, "unit": unit, "value": _served(score)})
+    for name, load in _points(*records):
+        estimate = load.throughput_per_s if is_bigger else load.latency_ms["p99"]
+        span = f"{estimate.low:g} {'or more' if estimate.open_above else f'to {estimate.high:g}'}"
+        name, unit = (name, "inferences/s") if is_bigger else (f"{name} p99", "ms")
+        entry = {"name": name, "unit": unit, "value": estimate.value, "range": span}
+        remark = "; ".join(mark.text for mark in load.marks)
+        entries.append(entry | ({"extra": remark} if remark else {}))
+    return entries
+
+
+FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
+    "bencher": bencher,
+    "customBiggerIsBetter": functools.partial(github_action, better="higher"),
+    "customSmallerIsBetter": functools.partial(github_action, better="lower"),
+}
+
+
+def _points(*records: Publishable) -> list[tuple[str, schema.Load]]:
+    """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
+    return [
+        (f"{schema.case_id(record.case)} {load.scenario} {load.point}", load)
+        for record in records
+        for load in record.loads
+    ]
+
+
+def _served(score: schema.Score) -> float | None:
+    """The served score, in percent if it is a share."""
+    return cell_of(METRICS[score.better], score.served).value
+
+
+def _metric(estimate: schema.Estimate, scale: float = 1.0) -> dict[str, float]:
+    values = {"value": estimate.value, "lower_value": estimate.low}
+    if not estimate.open_above:
+        values["upper_value"] = estimate.high
+    return {name: scale * value for name, value in values.items()}

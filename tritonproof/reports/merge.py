@@ -1,0 +1,107 @@
+"""Merges the records of several folders into a new one: all of them, or none if a case is there twice or a
+target's are of two machines."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tritonproof.record import commands, disk, files, per_sample
+from tritonproof.record.sanitize import one_line
+from tritonproof.record.schema import Record, case_id
+from tritonproof.reports.compare import differing
+from tritonproof.reports.text.phrases import grouped
+
+
+def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -> int:
+    """Write the records of folders and files, with the files beside them, into a new folder; returns their
+    number. Raises RecordError, which names every unreadable record of a folder or every contradiction, and
+    then writes nothing."""
+    destination = Path(os.path.realpath(output))
+    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
+        raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
+    # A file that two arguments reach counts once.
+    found = {
+        Path(os.path.realpath(path.parent), path.name): (path, record)
+        for argument in arguments
+        for path, record in files.read_argument(argument).items()
+    }
+    records = dict(found[path] for path in sorted(found))
+    if contradictions := [*_contradictions(records)]:
+        raise files.RecordError("\n".join(contradictions))
+    disk.make_folder(destination.parent)
+    with disk.errors_naming(destination):
+        unfinished = TemporaryDirectory(dir=destination.parent, prefix=".merge-", ignore_cleanup_errors=True)
+    with unfinished as folder:
+        merged = Path(folder, "all")
+        beside = _files_beside(records)
+        for path, record in records.items():
+            _copy(path, record, beside[path], merged, anonymous)
+        with disk.errors_naming(destination):
+            merged.replace(destination)
+    return len(records)
+
+
+def _contradictions(records: Mapping[Path, Record]) -> Iterator[str]:
+    """A sentence for each case that several files hold, and for each target of more than one machine."""
+    for case, paths in grouped(records, lambda path: case_id(records[path].case)).items():
+        if len(paths) > 1:
+            yield f"{' and '.join(map(str, paths))}: hold the same case, {case}. Leave out all but one."
+    for target, (first, *others) in grouped(records, lambda path: records[path].case.target).items():
+        for other in others:
+            if settings := _differing_settings(records[first], records[other]):
+                yield (
+                    f"target {target}: two machines: {first} and {other} differ in {settings}. Merge each "
+                    f"machine's into a folder of its own; {commands.tool('report', 'compare')} sets them "
+                    "side by side."
+                )
+                break
+
+
+def _differing_settings(first: Record, second: Record) -> str:
+    """The settings of the machine that differ; two GPUs of one machine are equal."""
+    settings = [
+        f"{setting.name} ({setting.before} and {setting.after})"
+        for setting in differing(first, second)
+        if setting.name.startswith(("machine.", "versions.")) and setting.name != "machine.gpu_uuids"
+    ]
+    return one_line(", ".join(settings), 300)
+
+
+def _copy(path: Path, record: Record, beside: Iterable[Path], merged: Path, anonymous: bool) -> None:
+    """Copy a record and the files beside it."""
+    destination = files.path_of(record.case, merged)
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    content = files.encode(files.without_names(record)) if anonymous else disk.content(path)
+    destination.write_bytes(content)
+    for file in beside:
+        ending = str(file.relative_to(path.parent)).removeprefix(path.stem)
+        if ending.endswith(files.SAMPLES_SUFFIX):
+            per_sample.read(file, path.parent)  # raises RecordError if it is damaged
+        if anonymous and ending.endswith(".server.log"):  # a log may name the machine
+            continue
+        copied = destination.parent / f"{destination.stem}{ending}"
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        with disk.opened(file, path.parent) as source, copied.open("xb") as copy:
+            shutil.copyfileobj(source, copy)
+
+
+def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
+    """The files that belong to each record: their names, or their folders' names, begin with the record's. A
+    link counts as a file; hidden files in folders, such as locks, are left out."""
+    beside: dict[Path, list[Path]] = {record: [] for record in records}
+    for folder in dict.fromkeys(record.parent for record in beside):
+        for entry in disk.strict_glob(folder, "*.*"):
+            owner = entry
+            while owner.suffix and owner.with_suffix(".json") not in beside:
+                owner = owner.with_suffix("")
+            if not owner.suffix or files.is_record(entry):
+                continue
+            found = [entry]
+            if entry.is_dir() and not entry.is_symlink():
+                inside = disk.strict_walk(entry, lambda entered: not entered.name.startswith("."))
+                seen = (file for file in inside if not file.name.startswith("."))
+                found = sorted(file for file in seen if file.is_symlink() or not file.is_dir())
+            beside[owner.with_suffix(".json")] += found
+    return beside

@@ -1,0 +1,175 @@
+"""All records as one HTML page, which needs no network and no other file."""
+
+import base64
+import collections
+import contextlib
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from tritonproof.record import disk, files, per_sample
+from tritonproof.record.per_sample import Sample, SampleScores
+from tritonproof.record.quantities import DURATION, SIZE
+from tritonproof.record.sanitize import visible
+from tritonproof.record.schema import Accuracy
+from tritonproof.reports import plots
+from tritonproof.reports.published import match_published, published_legend, published_section
+from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
+from tritonproof.reports.tables.rendering import html, notes_below
+from tritonproof.reports.tables.summary import machine_blocks, serving_blocks, summary, summary_table
+from tritonproof.reports.tables.table import Block, Table
+from tritonproof.reports.text import speed
+from tritonproof.reports.text.correctness import main_score, metric_text, missing_score_reason
+from tritonproof.reports.text.phrases import grouped, kind_of_device
+from tritonproof.reports.text.publishable import Publishable, name_of
+
+
+class Status(NamedTuple):
+    """Whether a case is right, in two words."""
+
+    level: Literal["good", "care", "bad"]
+    word: str
+    why: str = ""
+    """A sentence; empty if the case has passed."""
+
+
+def status_of(record: Publishable) -> Status:
+    if record.search is not None and record.accuracy is None and not (record.loads or record.hidden):
+        return Status("care", "search only", "Nothing but a search was measured; what it found stands below.")
+    if record.no_speed:
+        return Status("bad", "not proven", record.no_speed)
+    if main_score(record) is not None:
+        return Status("good", "passed")
+    if record.build.as_found:
+        return Status("good", "same answers", "No labels say what the answers should be.")
+    return Status("care", "accuracy not measured", f"{missing_score_reason(record)}. The conversion holds.")
+
+
+def fastest(records: Sequence[Publishable]) -> list[Publishable]:
+    """The right cases than which no other format of their model on that hardware is shown to be faster, and
+    those that alone have a speed to show."""
+    rank_by_name = speed.ranks(records)
+    with_speed = grouped((record for record in records if record.loads), speed.rank_group)
+    return [
+        record
+        for group in with_speed.values()
+        for record in group
+        if len(group) == 1 or rank_by_name.get(name_of(record)) == 1
+    ]
+
+
+def section_of(record: Publishable, results: Path) -> dict[str, Any]:
+    """The template's variables for a case. Raises RecordError if its file of samples is damaged, OSError if
+    a configuration cannot be read."""
+    build, published = record.build, match_published(record)
+    samples = per_sample.samples_of(record, files.path_of(record.case, results))
+    beside: list[Block] = [published.missing]
+    if published.rows:
+        beside = [*published_section(published), published_legend([published])]
+    origin = (
+        f"Built in {DURATION.text(build.build_time_s)}: {SIZE.text(build.size_mib)} of {build.weights}, "
+        f"digest {build.digest}. The record was last changed at {record.updated or 'unknown'}."
+    )
+    return {
+        "record": record,
+        "name": name_of(record),
+        "status": status_of(record),
+        "accuracy": accuracy_blocks(record),
+        "worst": _worst(samples, record.accuracy),
+        "scenarios": [scenario_section(record, scenario) for scenario in ("offline", "online")],
+        "curve": _curve(record),
+        "beside_points": sections_beside_points(record),
+        "published": beside,
+        "configs": _configs(record, results),
+        "origin": [*machine_blocks([record]), *serving_blocks([record]), origin],
+    }
+
+
+def _curve(record: Publishable) -> tuple[str, str] | None:
+    """The picture of latency over throughput, and its alternative text. The picture is a data URL, in which
+    the SVG loads and runs nothing and shares no ids with the page."""
+    try:
+        chart = plots.throughput_latency([record])
+    except plots.NothingToShowError:
+        return None
+    data = base64.b64encode(plots.draw_for_both(chart)).decode()
+    return f"data:image/svg+xml;base64,{data}", chart.alternative
+
+
+def _worst(samples: SampleScores | None, accuracy: Accuracy | None) -> list[tuple[Sample, str]] | None:
+    """The worst samples, each with its scores: `F1: framework 100 %, converted 100 %, served 40 %`."""
+    if samples is None or accuracy is None:
+        return None
+    places = {name: place for place, name in enumerate(samples.ids)}
+    worst = []
+    for sample in samples.worst:
+        parts = []
+        for score in accuracy.scores:
+            stages = samples.scores.get(score.metric, {}).items()
+            if stages and sample.id in places:
+                shown = (f"{stage} {metric_text(score, of[places[sample.id]])}" for stage, of in stages)
+                parts.append(f"{score.metric}: {', '.join(shown)}")
+        worst.append((sample, "; ".join(parts)))
+    return worst
+
+
+def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
+    """Title and text of each configuration beside the record: the case's own, and that of a search's
+    winner."""
+    path = files.path_of(record.case, results)
+    configs = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
+    if record.search:  # the path comes from the record's own path, so a record cannot show another file
+        configs.append((path.parent / files.config_of_search(path), "config.pbtxt of the search's winner"))
+    texts = []
+    for file, title in configs:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            texts.append((title, visible(disk.content(file, path.parent).decode(errors="replace"))))
+    return texts
+
+
+_TEMPLATES = Path(__file__).parent
+_CHOICES = ("target", "model", "format", "precision")
+
+
+def _without_legend(block: Block) -> Block:
+    """A table of the fastest cases without what the summary of all cases below says too."""
+    if not isinstance(block, Table):
+        return block
+    columns = [dataclasses.replace(column, meaning="") for column in block.columns]
+    return dataclasses.replace(block, columns=columns, notes=())
+
+
+def page(sections: Sequence[Mapping[str, Any]]) -> str:
+    """The page of these cases, each as `section_of` returns it."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["html"] = lambda blocks, level=3: Markup(html(blocks, level))
+    style, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("page.css", "page.js"))
+    records: list[Publishable] = [section["record"] for section in sections]
+    all_cases = summary_table(records)
+    return environment.get_template("page.html").render(
+        style=Markup(style),
+        script=Markup(script),
+        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        fastest=[_without_legend(block) for block in summary(fastest(records))],
+        devices=dict.fromkeys(f"{record.case.target} ({kind_of_device(record)})" for record in records),
+        choices={name: sorted({getattr(record.case, name) for record in records}) for name in _CHOICES},
+        table=all_cases,
+        names=map(name_of, speed.ranked(records)),
+        in_name=("Model", "Precision"),  # the name of a case says these
+        zip=zip,
+        statuses=collections.Counter(section["status"].word for section in sections),
+        sections={section["name"]: section for section in sections},
+        notes_below=notes_below(all_cases),
+        machines=machine_blocks(records),
+    )

@@ -1,0 +1,283 @@
+"""The figures NVIDIA published for its Triton deployments, as data, and the records to compare with them.
+
+A CSV per model has a line per table row; `names/<model>.csv` has the names of the tables' settings and
+columns, in their order."""
+
+import csv
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from tritonproof.record.disk import is_plain
+from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
+from tritonproof.record.sanitize import code
+from tritonproof.record.schema import COMPONENTS, Estimate, Load, LoadPoint, Record
+from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
+from tritonproof.reports.text import phrases
+from tritonproof.reports.text.publishable import Publishable, name_of
+
+FOLDER = Path(__file__).parent
+_INTEGERS = ("max_batch_size", "instances", "max_queue_delay_us", "sequence_length", "batch", "concurrency")
+_LATENCIES = ("p50", "p90", "p95", "p99", "avg")
+TYPES: Mapping[str, Callable[[str], Any]] = {
+    **dict.fromkeys((*_INTEGERS, "table"), int),
+    "cuda_graphs": lambda cell: cell == "True",
+    **dict.fromkeys(("score_percent", "throughput_per_s", *(f"{name}_ms" for name in COMPONENTS)), float),
+    **dict.fromkeys((f"latency_{name}_ms" for name in _LATENCIES), float),
+}
+"""The parsers of the columns that are no text. A cell is empty where the source has no such figure."""
+PublishedRow = Mapping[str, Any]
+"""A published row by column; None where the source does not publish the quantity."""
+
+
+@functools.cache
+def rows() -> Sequence[PublishedRow]:
+    """Every published row, ordered by model and then as in its source."""
+    published_rows = []
+    for path in sorted(FOLDER.glob("*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            published_rows += [
+                {name: TYPES.get(name, str)(cell) if cell else None for name, cell in row.items()}
+                for row in csv.DictReader(file)
+            ]
+    return published_rows
+
+
+# --- the names in print ------------------------------------------------------------------------------------
+
+_PRINTED = {
+    "precision": "precision",
+    "backend accelerator": "accelerator",
+    "sequence length": "sequence_length",
+    "client batch size": "batch",
+    "batch": "batch",
+    "concurrent client requests": "concurrency",
+    "concurrency": "concurrency",
+    "inferences/second": "throughput_per_s",
+    "network+server send/recv": "network_server_send_recv_ms",
+    **{name.replace("_", " "): f"{name}_ms" for name in COMPONENTS},
+    **{f"{name} latency": f"latency_{name}_ms" for name in _LATENCIES},
+}
+"""The names of columns by those in print, in lower case and without `(ms)`."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names in the tables of one model and scenario, as printed and in their order."""
+
+    parameters: tuple[str, ...]
+    """Settings that the scenario's tables share; empty if each table lists all of its own."""
+    configuration: tuple[str, ...]
+    """Settings beside each table; some appear only where they apply."""
+    columns: tuple[str, ...]
+
+
+@functools.cache
+def names_of(model: str, scenario: str) -> Names:
+    """The published names for a model's tables. A micro model uses those of its full size, an unpublished
+    model ResNet50's, and an unpublished scenario those of the model's other scenario."""
+    path = FOLDER / "names" / f"{model.removesuffix('-micro')}.csv"
+    if not is_plain(model) or not path.exists():
+        path = FOLDER / "names" / "resnet50.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        entries = list(csv.DictReader(file))
+    chosen = [entry for entry in entries if entry["scenario"] == scenario] or entries
+    parts = ("parameters", "configuration", "columns")
+    return Names(*(tuple(entry["name"] for entry in chosen if entry["part"] == part) for part in parts))
+
+
+def column_of(name: str) -> str:
+    """The name of the column printed as `name`; KeyError if there is none."""
+    return _PRINTED[name.lower().removesuffix("(ms)").strip()]
+
+
+# --- the rows that a record may be compared with -----------------------------------------------------------
+
+# Accelerators that the format implies: NVIDIA lists them beside it, and the name of a case leaves them out.
+_IMPLIED = {"ts-trace": "cuda", "ts-script": "cuda", "tf-trt": "trt"}
+
+
+@dataclass(frozen=True)
+class Match:
+    """A record and the published rows that it may be compared with."""
+
+    record: Publishable
+    rows: Sequence[PublishedRow]
+    """Those of the record's GPU if there are any, else of every published GPU."""
+    missing: str
+    """A sentence on why there are no rows; empty if there are some."""
+
+
+def match_published(record: Publishable) -> Match:
+    """A record with the published rows of its model, format, accelerator and precision. All published figures
+    are of one whole GPU; a slice may have its GPU's target, so the driver's name for it counts too."""
+    case, missing = record.case, ""
+    if case.gpus > 1 or case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
+        missing = f"It was measured on {phrases.device_text(record)}; NVIDIA's figures are of one whole GPU."
+        return Match(record, (), missing)
+    served = served_as(structs.asdict(case))
+    alike = [row for row in rows() if row["model"] == case.model and served_as(row) == served]
+    if not alike:
+        missing = f"NVIDIA published no figures of {case.model} as {' '.join(filter(None, served))}."
+    return Match(record, [row for row in alike if row["gpu"] == case.target] or alike, missing)
+
+
+def served_as(case: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """Format, accelerator unless the format implies it, and precision, of a published row or a case."""
+    format_, accelerator = case["format"], case["accelerator"]
+    return format_, None if accelerator == _IMPLIED.get(format_) else accelerator, case["precision"]
+
+
+def published_point(row: PublishedRow) -> LoadPoint:
+    return LoadPoint(row["scenario"], row["batch"], row["concurrency"])
+
+
+class Pair(NamedTuple):
+    """A measured load point, and the published row of the same point."""
+
+    load: Load
+    row: PublishedRow
+
+
+def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[Pair]:
+    """Each published load point that was measured too, in the order of the source."""
+    loads = {load.point: load for load in record.loads}
+    return [Pair(loads[published_point(row)], row) for row in rows if published_point(row) in loads]
+
+
+def published_ratio(record: Publishable, load: Load) -> Estimate | None:
+    """The load's throughput over the one published for the same GPU, format, accelerator, precision and load
+    point; None if there is none."""
+    rows = match_published(record).rows
+    row_of = {published_point(row): row for row in rows if row["gpu"] == record.case.target}
+    return _ratio(load.throughput_per_s, row_of.get(load.point, {}).get("throughput_per_s"))
+
+
+def _ratio(measured: Estimate | None, published: float | None) -> Estimate | None:
+    """A measured figure over a published one. NVIDIA gives no interval: the ratio has the measured one."""
+    if measured is None or not published:
+        return None
+    bounds = (measured.value / published, measured.low / published, measured.high / published)
+    return Estimate(*bounds, measured.confidence, open_above=measured.open_above)
+
+
+# --- records beside them -----------------------------------------------------------------------------------
+
+
+def published_blocks(matches: Sequence[Match]) -> list[Block]:
+    """A section per case, with a table per published GPU, and the cases without a published counterpart."""
+    blocks: list[Block] = [Heading("Measured beside published", 1)]
+    compared = [match for match in matches if match.rows]
+    if compared:
+        blocks.append(published_legend(matches))
+    for match in compared:
+        blocks += [Heading(name_of(match.record), 2), *published_section(match)]
+    missing = phrases.grouped((match for match in matches if match.missing), lambda match: match.missing)
+    lines = []
+    for reason, group in missing.items():
+        lines.append(f"{', '.join(code(name_of(match.record)) for match in group)}: {reason}")
+    return [*blocks, Heading("Not compared", 2), Bullets(lines)] if lines else blocks
+
+
+def published_legend(matches: Sequence[Match]) -> str:
+    levels = phrases.confidence_levels([load for match in matches for load in match.record.loads])
+    interval = f"{levels} interval" if levels else "interval"
+    return (
+        "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
+        f"the measured {interval} over the published value, which was published without one; a ratio whose "
+        f"interval is wider than a factor of {WIDEST_RATIO:g} is not shown. Latencies are in milliseconds. "
+        "What the published figures leave out: tritonproof/reports/published/README.md."
+    )
+
+
+def published_section(match: Match) -> list[Block]:
+    record, rows = match.record, match.rows
+    if record.no_speed:
+        return [record.no_speed]
+    labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
+    intro = f"Measured on {phrases.device_text(record)}; published on {labels}."
+    if rows[0]["gpu"] != record.case.target:
+        intro += " It is other hardware, and the ratios hold that too."
+    by_gpu = phrases.grouped(rows, lambda row: row["gpu"])
+    tables = [block for group in by_gpu.values() for block in _gpu_section(record, group)]
+    return [intro, *(tables or ["No load point was both measured and published."])]
+
+
+def _as_published(value: float | None) -> Cell | None:
+    return None if value is None else Cell(f"{value:g}", value)
+
+
+def _latency_columns(name: str) -> list[Column[Pair]]:
+    title, published = name.capitalize(), f"latency_{name}_ms"
+    return [
+        Column(f"{title} Latency", lambda pair: pair.load.latency_ms.get(name), LATENCY),
+        Column(f"{title}, published", lambda pair: _as_published(pair.row[published]), LATENCY),
+        Column(
+            f"{title} ratio", lambda pair: _ratio(pair.load.latency_ms.get(name), pair.row[published]), RATIO
+        ),
+    ]
+
+
+_COLUMNS: Sequence[Column[Pair]] = (
+    Column("Load point", lambda pair: phrases.full_point_text(pair.load)),
+    Column("Inferences/second", lambda pair: pair.load.throughput_per_s, THROUGHPUT),
+    Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
+    Column(
+        "Ratio",
+        lambda pair: _ratio(pair.load.throughput_per_s, pair.row["throughput_per_s"]),
+        RATIO,
+        "interval",
+    ),
+    *_latency_columns("p99"),
+    *_latency_columns("avg"),
+)
+
+
+def _gpu_section(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
+    """Heading, differences and table for one published GPU; empty without pairs."""
+    row, points = rows[0], pairs(record, rows)
+    if not points:
+        return []
+    differ = dict.fromkeys(difference for pair in points for difference in differences(record, pair.row))
+    lines = [f"Differs: {'; '.join(differ) or 'nothing that both sides state'}"]
+    if row["sequence_length"]:
+        measured = phrases.sequence_length(record).replace("-", "not recorded")
+        lines.append(f"Sequence length: {measured}, published {row['sequence_length']}")
+    for score in record.accuracy.scores if record.accuracy else ():
+        if score.metric == row["metric"]:
+            served = SCORE.text(score.served)
+            lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
+    shown = table(_COLUMNS, points, marks=lambda pair: pair.load.marks)
+    return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), shown]
+
+
+_SETTINGS = {
+    "max_batch_size": ("max batch size", ("offline", "online")),
+    "instances": ("instances", ("offline", "online")),
+    "cuda_graphs": ("CUDA graphs", ("offline", "online")),
+    "max_queue_delay_us": ("max queue delay in µs", ("online",)),
+    "preferred_batch_sizes": ("preferred batch sizes", ("online",)),
+}
+"""Settings that both sides may state, and the scenarios they act in: offline, the dynamic batcher is off."""
+
+
+def differences(record: Record, row: PublishedRow) -> list[str]:
+    """The differences, measured first; a setting that the source leaves out is none."""
+    parts = []
+    if row["gpu"] != record.case.target:
+        parts.append(f"hardware {phrases.device_text(record)}, published {row['gpu_label']}")
+    if record.serving and record.serving.backend == "python":
+        parts.append("Triton's Python backend, published the format's own")
+    if record.build.weights.startswith("random"):
+        parts.append("weights random, published trained")
+    for name, (label, scenarios) in _SETTINGS.items():
+        values = (getattr(record.deployment, name), row[name])
+        measured, reference = map(phrases.setting_text, values)
+        if row["scenario"] in scenarios and row[name] is not None and measured != reference:
+            parts.append(f"{label} {measured}, published {reference}")
+    return parts

@@ -1,0 +1,208 @@
+"""Keeps the marked regions of a markdown file in step with records; all other text stays as it is.
+
+A region is the text between two markers, each on a line of its own and outside of code fences: a table, a
+sentence, or a picture, which has a file of its own."""
+
+import html
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from tritonproof.record import commands, disk
+from tritonproof.record.commands import UsageError
+from tritonproof.record.sanitize import one_line
+from tritonproof.reports import plots
+from tritonproof.reports.plots import NothingToShowError, Number, Theme
+from tritonproof.reports.tables.case import case_section
+from tritonproof.reports.tables.points import points_table
+from tritonproof.reports.tables.rendering import markdown
+from tritonproof.reports.tables.summary import machine_blocks, summary
+from tritonproof.reports.tables.table import Block
+from tritonproof.reports.text.publishable import Publishable, name_of
+
+# --- markers -----------------------------------------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """What a marker may ask for."""
+
+    shows: str
+    of: Number
+    make: Callable[[Sequence[Publishable]], Sequence[Block] | plots.Chart]
+
+
+def _points(scenario: str) -> Callable[[Sequence[Publishable]], Sequence[Block]]:
+    return lambda records: [points_table(records[0], scenario)]
+
+
+KINDS: Mapping[str, Kind] = {
+    "machine": Kind("what the records were measured on", "several", machine_blocks),
+    "summary": Kind("a row per case: is it right, and how fast at its best", "several", summary),
+    "case": Kind("all of a case, under headings", "one", lambda records: case_section(records[0])),
+    "offline": Kind("throughput and latency by batch", "one", _points("offline")),
+    "online": Kind("throughput and latency with its components by concurrency", "one", _points("online")),
+    **{f"plot {name}": Kind(plot.shows, plot.of, plot.chart) for name, plot in plots.PLOTS.items()},
+}
+"""By what a marker says, before the case if it names one."""
+_FORMS = {
+    f"{name}{' CASE_ID' if kind.of == 'one' else ' [CASE_ID]' if kind.of == 'any' else ''}": kind.shows
+    for name, kind in KINDS.items()
+}
+
+
+def overview() -> str:
+    """Each marker and what it shows, a line each."""
+    width = max(map(len, _FORMS))
+    return "\n".join(f"  {form:{width}}  {shows}" for form, shows in _FORMS.items())
+
+
+def _parsed(marker: str) -> tuple[str, str]:
+    """The name of a marker's kind, and its case; empty for all cases."""
+    for name, kind in KINDS.items():
+        if marker == name and kind.of != "one":
+            return name, ""
+        if marker.startswith(f"{name} ") and kind.of != "several":
+            return name, marker.removeprefix(name).strip()
+    raise UsageError(f"unknown marker tritonproof:{_quoted(marker)}. There are {', '.join(_FORMS)}.")
+
+
+def _quoted(part: str) -> str:
+    return one_line(part, 300)  # room for a whole marker of a case, and to see where it differs
+
+
+# --- pictures ----------------------------------------------------------------------------------------------
+
+PLOTS = "plots"
+"""The folder of pictures, beside the file that shows them."""
+_SHOWN = re.compile(r'<img [^>]*src="(?!/)(?P<folder>[^":]*)/[^"/]*"')
+
+
+class PictureFile(NamedTuple):
+    """A plot of some records, in one theme, as an SVG file."""
+
+    path: Path
+    """From the folder of the text that shows it."""
+    chart: plots.Chart
+    theme: Theme
+
+    def is_in_step(self, beside: Path) -> bool:
+        """Whether the file is whole and shows what its records say."""
+        try:
+            text = disk.content(beside / self.path).decode(errors="replace")
+        except OSError:
+            return False
+        return plots.digest_of(text) == self.chart.digest(self.theme)
+
+    def write(self, beside: Path) -> None:
+        disk.replace(beside / self.path, plots.draw(self.chart, self.theme))
+
+
+def picture_name(plot: str, case: str, theme: Theme, ending: str = "svg") -> str:
+    """The name of a picture's file; `case` is empty if it shows several."""
+    return f"{'-'.join(filter(None, (case, plot, theme)))}.{ending}"
+
+
+def _picture(chart: plots.Chart, plot: str, case: str, before: str) -> tuple[str, list[PictureFile]]:
+    """HTML that shows the picture in the reader's theme, with its gist as alternative text, and its files,
+    in the folder that the text `before` has it in."""
+    image = _SHOWN.search(before)
+    link = image["folder"] if image else PLOTS
+    names = [picture_name(plot, case, theme) for theme in plots.THEMES]
+    shown = (
+        f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="{link}/{names[1]}">\n'
+        f'  <img alt="{html.escape(chart.alternative)}" src="{link}/{names[0]}">\n</picture>'
+    )
+    paths = [Path(unquote(link)) / name for name in names]
+    return shown, [PictureFile(path, chart, theme) for path, theme in zip(paths, plots.THEMES, strict=True)]
+
+
+# --- regions -----------------------------------------------------------------------------------------------
+
+_PARTS = re.compile(
+    r"^ {0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^ {0,3}(?P=fence)[`~]*\s*$|\Z)"
+    r"|^(?P<opening> {0,3}<!--\s*tritonproof:(?P<name>[^\n]*?)\s*-->[ \t]*(?P<end>\r?\n))"
+    r"(?P<body>.*?)(?P<closing>^ {0,3}<!--\s*/tritonproof:(?P=name)\s*-->[ \t]*(?:\r?\n|\Z))",
+    re.MULTILINE | re.DOTALL,
+)
+"""Code blocks, in which markers are plain text, and regions."""
+_MARKER = re.compile(r"(?<![`\\])<!--\s*/?tritonproof:[^\n]*")
+_CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
+"""Code within a line. In it, and after a backslash, a marker is plain text."""
+
+
+class Synced(NamedTuple):
+    """A text whose regions show what the records say."""
+
+    text: str
+    drifted: list[str]
+    """The names of the regions that differed, in their order."""
+    pictures: list[PictureFile]
+    """The pictures that the text shows, by their paths from its folder, once each."""
+
+
+def sync(text: str, records: Sequence[Publishable]) -> Synced:
+    """`text` with every region rendered anew; raises UsageError if that is not possible. A region with a
+    picture keeps the picture's folder, and any other uses PLOTS."""
+    _check(text)
+    drifted: list[str] = []
+    pictures: dict[Path, PictureFile] = {}
+
+    def filled(part: re.Match[str]) -> str:
+        if part["fence"]:
+            return part[0]
+        try:
+            body, drawn = _filling(part["name"], part["body"], records)
+        except UsageError as error:
+            raise UsageError(f"line {_line(text, part.start())}: {error}") from error
+        pictures.update((picture.path, picture) for picture in drawn)
+        lines = "".join(f"{line}{part['end']}" for line in ("", *body.split("\n"), ""))
+        region = f"{part['opening']}{lines}{part['closing']}"
+        if region != part[0]:
+            drifted.append(part["name"])
+        return region
+
+    return Synced(_PARTS.sub(filled, text), drifted, [*pictures.values()])
+
+
+def _check(text: str) -> None:
+    """Raise UsageError for a text without regions, or with a marker that begins or ends none."""
+
+    def remaining(part: re.Match[str]) -> str:
+        """The body of a region, nothing of a code block; with the same number of lines."""
+        return "\n" * part[0].count("\n") if part["fence"] else f"\n{part['body']}\n"
+
+    outside = _CODE.sub("", _PARTS.sub(remaining, text))
+    if stray := _MARKER.search(outside):
+        raise UsageError(
+            f"line {_line(outside, stray.start())}: {_quoted(stray[0])} begins or ends no region. A region "
+            "lies between <!-- tritonproof:NAME --> and <!-- /tritonproof:NAME -->, each on its own line."
+        )
+    if all(part["fence"] for part in _PARTS.finditer(text)):
+        raise UsageError(
+            "no markers. Paste those you need, each pair on two lines, such as <!-- tritonproof:summary --> "
+            f"and <!-- /tritonproof:summary -->. All of them: {commands.tool('report', 'readme --help')}"
+        )
+
+
+def _line(text: str, place: int) -> int:
+    return text.count("\n", 0, place) + 1
+
+
+def _filling(marker: str, before: str, records: Sequence[Publishable]) -> tuple[str, list[PictureFile]]:
+    """The text of a region in place of that `before`, and its pictures."""
+    name, case = _parsed(marker)
+    chosen = [record for record in records if case in ("", name_of(record))]
+    if not chosen:
+        case = _quoted(case)
+        problem = f"there is no record of {case}" if case else "there are no records"
+        command = commands.run(f"-k {case}" if case else "")
+        raise UsageError(f"{problem}. Measure: {command}, or name another folder: --results DIR")
+    try:
+        made = KINDS[name].make(chosen)
+    except NothingToShowError as error:
+        made = [str(error)]
+    if isinstance(made, plots.Chart):
+        return _picture(made, name.removeprefix("plot "), case, before)
+    return markdown(made), []

@@ -1,0 +1,277 @@
+"""All blocks of one case: its configuration, its load points, and what was measured beside them."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
+from tritonproof.record.sanitize import Formatted, markdown_text
+from tritonproof.record.schema import GATES, REMOTE, AnswerGate, Disagreement, OutputDifference, Record, Score
+from tritonproof.reports.published import names_of
+from tritonproof.reports.tables import points
+from tritonproof.reports.tables.against import against_table
+from tritonproof.reports.tables.soak import soak_section, soak_table
+from tritonproof.reports.tables.table import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Heading,
+    Table,
+    cell_of,
+    table,
+    table_of_texts,
+)
+from tritonproof.reports.text import correctness, phrases
+from tritonproof.reports.text.publishable import Publishable, name_of
+from tritonproof.reports.text.speed import search_paragraph, warm_up_text
+
+
+def case_section(record: Publishable) -> list[Block]:
+    blocks = [*scenario_section(record, "offline"), *scenario_section(record, "online")]
+    if record.conversation is not None:
+        heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
+        blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
+    return [*blocks, *sections_beside_points(record)]
+
+
+def sections_beside_points(record: Publishable) -> list[Block]:
+    """What was measured beside the load points."""
+    blocks = points.efficiency_section(record)
+    if record.against is not None:
+        blocks += [Heading(f"Beside {record.against.reference}", 4), against_table([record])]
+    if paragraph := search_paragraph(record):
+        blocks += [Heading("Within a latency budget", 4), paragraph]
+    return [*blocks, *soak_section(record)]
+
+
+TABLES_OF_OPTIONS: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]] = {
+    **dict.fromkeys(("against", "against_triton"), (points.comparison_table, against_table)),
+    "thresholds": (points.budget_table,),
+    "soak": (soak_table,),
+}
+"""The tables that a run prints beside its summary, by the option that asks for them."""
+
+
+def scenario_section(record: Publishable, scenario: str) -> list[Block]:
+    precision = f" with {record.case.precision.upper()}" if record.case.precision else ""
+    blocks: list[Block] = [
+        Heading(f"{scenario.capitalize()}: {phrases.device_text(record)}, {_engine(record)}{precision}", 4),
+        configuration_list(record, scenario),
+        parameters_table(record, scenario),
+        f"{_batching(record, scenario)} Latencies are in milliseconds.",
+        points.points_table(record, scenario),
+        points.certified_table(record, scenario),
+        points.composing_table(record, scenario),
+        points.resources_table(record, scenario),
+    ]
+    if budgets := points.budget_table([record], scenario):
+        blocks += ["Latency budgets:", budgets]
+    if not record.no_speed and (compared := points.comparison_table([record], scenario)):
+        blocks += ["Compared with another build, by throughput, or at a request rate by latency:", compared]
+    return blocks
+
+
+def _batching(record: Publishable, scenario: str) -> str:
+    if scenario == "offline":
+        if record.build.as_found:
+            return "Whole batches, one request in flight, by the model's own settings."
+        return (
+            "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
+            "preferred batch sizes do not apply."
+        )
+    loads = (*record.loads, *record.hidden)
+    sizes = sorted({load.batch for load in loads if load.scenario == "online"}) or [1]
+    how = "By the model's own settings" if record.build.as_found else "Dynamic batching"
+    return f"{how}; client batch size {', '.join(map(str, sizes))}."
+
+
+def _engine(record: Publishable) -> str:
+    if record.case.format == "tf-trt":
+        return "TF-TRT"
+    return " ".join(filter(None, (record.build.engine, phrases.accelerator_text(record.case))))
+
+
+# --- the served configuration, by the names that NVIDIA published ------------------------------------------
+
+
+def parameters_table(record: Publishable, scenario: str) -> Table:
+    """The settings behind every row of a scenario: all, if the model's source lists them in one table."""
+    published = names_of(record.case.model, scenario)
+    names = published.parameters or published.configuration
+    if scenario == "online":  # BERT's tables lack the batcher's settings: its offline scenario was published
+        batcher = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
+        names += tuple(name for name in batcher if name not in names)
+    return table_of_texts(("Parameter Name", "Parameter Value"), _settings(record, scenario, names))
+
+
+def configuration_list(record: Publishable, scenario: str) -> Bullets:
+    """The served model, its hardware and server, how long it took to start, and how accurate it is."""
+    serving, deployment = record.serving, record.deployment
+    options = (
+        ("CUDA graphs", deployment.cuda_graphs),
+        ("convolutions in NHWC", deployment.prefer_nhwc),
+        ("warm-up", deployment.warmup),
+        ("FP32 in TF32", deployment.tf32 is True),
+        ("FP32 without TF32", deployment.tf32 is False),
+    )
+    published, served_by = names_of(record.case.model, scenario), ""
+    if serving:
+        server = f"{serving.kind} server, {phrases.server_name(serving.triton)}, {serving.backend} backend"
+        served_by = f"{server}, shared memory: {serving.shared_memory}"
+    measured = (record.updated.partition("T")[0], phrases.measured_text([record]))
+    lines = [
+        ("Case", f"`{name_of(record)}`"),
+        *(_settings(record, scenario, published.configuration) if published.parameters else ()),
+        ("Options", ", ".join(name for name, on in options if on)),
+        ("Served by", served_by),
+        ("Start", _start(record, scenario)),
+        ("Warm-up", warm_up_text(record.warm_up) if record.warm_up else ""),
+        ("Accuracy", correctness.accuracy_sentence(record)),
+        ("Requests", record.build.requests),
+        ("Measured", "; ".join(filter(None, measured))),
+    ]
+    return Bullets([Formatted(f"{name}: {markdown_text(value)}") for name, value in lines if value])
+
+
+def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Name and value of the settings, named as in `reports/published/names`, that apply to the case; a value
+    leaves out what another of these settings says. Add a line here for a new name."""
+    case, build, deployment = record.case, record.build, record.deployment
+    listed = {name.lower() for name in names}
+    is_tf_trt, is_online = case.format == "tf-trt", scenario == "online"
+    is_bound = is_tf_trt and "model binding" in listed
+    variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
+    saved = "TorchScript" if variant and "conversion variant" in listed else build.format
+    is_in_python = record.serving is not None and record.serving.backend == "python"
+    shape, score = next(iter(build.inputs.values()), ()), correctness.main_score(record)
+    graphs = "Enabled" if deployment.cuda_graphs else "Disabled"
+    sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
+    values = {
+        "gpu": phrases.device_text(record),
+        "backend": ("TensorFlow" if is_bound else build.engine)
+        + (", in Triton's Python backend" if is_in_python else ""),
+        "backend accelerator": phrases.backend_accelerator(record),
+        "accelerator precision": case.precision.upper() if case.accelerator == "trt" else "-",
+        "precision": case.precision.upper(),
+        "model binding": "TF-TRT" if is_tf_trt else "",
+        "model format": "TensorFlow SavedModel" if is_bound else saved,
+        "conversion variant": variant,
+        "image resolution": "x".join(map(str, shape)) if len(shape) > 1 else "-",
+        "max batch size": str(deployment.max_batch_size),
+        "max seq length": phrases.sequence_length(record),
+        "number of model instances": str(deployment.instances),
+        "nvidia tensorrt capture cuda graph": graphs if case.format == "trt" else "",
+        "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness.missing_score(record),
+        "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if is_online else "-",
+        "triton preferred batch sizes": sizes if is_online else "-",
+    }
+    of_target = {"cpu": "CPU", REMOTE: "Hardware"}
+    own_names = {"GPU": of_target.get(case.target, "GPU")}  # a name has to be true of this case
+    if case.model.endswith("-micro"):
+        own_names["SQuAD v1.1 F1 Score"] = "F1 Score"  # on data of its own
+    return [(own_names.get(name, name), value) for name in names if (value := values[name.lower()])]
+
+
+def _start(record: Publishable, scenario: str) -> str:
+    """Seconds until the first answer, and until latencies were stationary under load."""
+    start = next((candidate for candidate in record.starts if candidate.scenario == scenario), None)
+    if start is None:
+        return ""
+    server = f"server {DURATION.text(start.server_s)}, " if start.server_s is not None else ""
+    warm_ups = [load.warm_up_s for load in record.loads if load.scenario == scenario]
+    longest = f", warm-up under load {DURATION.text(max(warm_ups))} at most" if warm_ups else ""
+    first = LATENCY.text(start.first_request_ms)
+    return f"{server}model load {DURATION.text(start.load_s)}, first request {first}{longest}"
+
+
+def _stage(name: str) -> Column[Score]:
+    def take(score: Score) -> str | None:
+        value = getattr(score, name)
+        return None if value is None else correctness.metric_text(score, value)
+
+    return Column(name.capitalize(), take, is_right=True)
+
+
+_LEDGER: Sequence[Column[Score]] = (
+    Column("Metric", lambda score: score.metric),
+    *map(_stage, ("framework", "converted", "served")),
+    Column("Limit", lambda score: correctness.tightest_text(score) or None, is_right=True),
+    Column("Its source", lambda score: getattr(correctness.tightest_limit(score), "source", None)),
+    Column("Verdict", lambda score: "kept" if score.passed else "not kept"),
+)
+
+_DISAGREEMENTS: Sequence[Column[Disagreement]] = (
+    Column("Between", lambda pair: " and ".join(pair.between)),
+    Column("Samples that differ", lambda pair: pair.count, COUNT),
+    Column("Lost", lambda pair: pair.lost, COUNT),
+    Column("Gained", lambda pair: pair.gained, COUNT),
+    Column("Agreement", lambda pair: pair.agreement, AGREEMENT, with_unit=True),
+    Column("Limit", lambda pair: pair.agreement_limit, AGREEMENT, with_unit=True),
+    Column("Samples", lambda pair: phrases.first_of(pair.samples, 10, count=pair.count) or None),
+)
+
+
+def _output(title: str, name: str) -> Column[OutputDifference]:
+    def take(output: OutputDifference) -> Cell:
+        return cell_of(AGREEMENT if output.kind == "differing" else RELATIVE_ERROR, getattr(output, name))
+
+    return Column(title, take, is_right=True)
+
+
+def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> Table:
+    kinds = {"differing": "integers that differ", "error": "error"}
+    columns: Sequence[Column[OutputDifference]] = (
+        Column(f"Output, beside {beside}", lambda output: f"{output.output}, {kinds[output.kind]}"),
+        _output("Mean", "mean"),
+        _output("Limit", "mean_limit"),
+        _output("Largest, of the spread", "largest"),
+        _output("Limit", "largest_limit"),
+        Column("Sample", lambda output: output.sample or None),
+    )
+    return table(columns, outputs)
+
+
+def _apart(gate: AnswerGate) -> str | None:
+    same = gate.same
+    return correctness.difference_text(same) + correctness.answer_remarks(same) if same else None
+
+
+_GATES: Sequence[Column[AnswerGate]] = (
+    Column("Without labels", lambda row: GATES.get(row.gate, row.gate)),
+    Column("Tried", lambda row: row.tried),
+    Column("Requests", lambda row: row.requests, COUNT),
+    Column("Apart at most", _apart, is_right=True),
+    Column("Verdict", lambda row: row.wrong or "passed"),
+)
+
+
+def accuracy_blocks(record: Record) -> list[Block]:
+    """Whether the case is right: the conversion, the ledger stage by stage, and the gates."""
+    conversion, accuracy = record.conversion, record.accuracy
+    blocks: list[Block] = []
+    if record.build.as_found:
+        blocks.append(
+            "Served as it was found: nothing was converted, and answers under load are held to the server's "
+            "own to the same samples, one request at a time."
+        )
+    elif conversion is None:
+        blocks.append("The converted model was not compared with the framework.")
+    else:
+        verdict = f"{correctness.conversion_text(conversion)}; {'passed' if conversion.passed else 'failed'}"
+        on = f"on {COUNT.text(conversion.samples)} samples"
+        blocks.append(f"Converted model in process against the framework, {on}: {verdict}.")
+        blocks.append(_outputs_table("the framework's", conversion.outputs))
+    if record.conversation is not None:
+        blocks.append(f"{correctness.conversation_text(record.conversation)}.")
+    if accuracy is None or record.accuracy_missing:
+        blocks.append(f"Accuracy: {correctness.missing_score_reason(record)}.")
+    if accuracy is not None:
+        samples, requests = COUNT.text(accuracy.samples), COUNT.text(accuracy.requests)
+        same = accuracy.same_answers
+        blocks += [
+            f"{samples} samples, sent in {requests} requests of mixed batch sizes with many in flight.",
+            table(_LEDGER, accuracy.scores),
+            table(_DISAGREEMENTS, accuracy.disagreements),
+            _outputs_table("the same file in process", accuracy.outputs),
+            phrases.sentence(correctness.same_answers_text(same)) if same else "",
+        ]
+    return [*blocks, table(_GATES, correctness.gates_in_order(record.gates))]

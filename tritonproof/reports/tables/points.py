@@ -1,0 +1,272 @@
+"""The tables of load points: as NVIDIA published them, with resources and limits, and beside other builds."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tritonproof.record import quantities, schema, sentences
+from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT
+from tritonproof.record.ratio import FALSE_ALARMS
+from tritonproof.reports.published import column_of, names_of
+from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
+from tritonproof.reports.text import phrases, speed
+from tritonproof.reports.text.correctness import verified_answers_text
+from tritonproof.reports.text.phrases import full_point_text, point_text
+from tritonproof.reports.text.publishable import Publishable, name_of
+
+
+class Point(NamedTuple):
+    """A load point that may be shown, its case, and what a table shows of it that not every point has."""
+
+    record: Publishable
+    load: schema.Load
+    part: Any = None
+
+
+def points_of(record: Publishable, scenario: str) -> list[Point]:
+    """The load points of a scenario, those with a number of requests in flight first."""
+    loads = [load for load in record.loads if load.scenario == scenario]
+    loads.sort(key=lambda load: (load.request_rate_per_s or 0.0, load.concurrency, load.batch))
+    return [Point(record, load) for load in loads]
+
+
+# --- as NVIDIA published them ------------------------------------------------------------------------------
+
+
+def _latency(name: str) -> Column[Point]:
+    narrow = f"{name}, ms" if name in ("p50", "p99", "avg") else None
+    return Column(name, lambda row: row.load.latency_ms.get(name), LATENCY, narrow=narrow)
+
+
+def _component(name: str) -> Column[Point]:
+    return Column(name, lambda row: row.load.components_ms.get(name), LATENCY)
+
+
+def _concurrency(row: Point) -> str | int:
+    return phrases.schedule_text(row.load) if row.load.request_rate_per_s else row.load.concurrency
+
+
+_PUBLISHED: Mapping[str, Column[Point]] = {
+    "precision": Column("", lambda row: row.record.case.precision.upper()),
+    "accelerator": Column("", lambda row: phrases.backend_accelerator(row.record)),
+    "sequence_length": Column("", lambda row: phrases.sequence_length(row.record), is_right=True),
+    "batch": Column("", lambda row: row.load.batch, COUNT, narrow="Batch"),
+    "concurrency": Column("", _concurrency, COUNT, narrow="Concurrency"),
+    "throughput_per_s": Column("", lambda row: row.load.throughput_per_s, THROUGHPUT, narrow="Infer/s"),
+    **{f"{name}_ms": _component(name) for name in schema.COMPONENTS},
+    **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
+}
+"""The columns by their names in tritonproof.reports.published; the model's source gives their titles."""
+
+
+def points_table(record: Publishable, scenario: str) -> Block:
+    """The table of a scenario, or a sentence on why there is none."""
+    if record.no_speed:
+        return record.no_speed
+    rows = points_of(record, scenario)
+    if not rows:
+        return f"No {scenario} load point has been measured."
+    names = names_of(record.case.model, scenario).columns
+    columns = [dataclasses.replace(_PUBLISHED[column_of(name)], title=name) for name in names]
+    notes = [verified_answers_text([row.load for row in rows])]
+    return table(columns, rows, marks=lambda row: row.load.marks, notes=notes)
+
+
+# --- the resources and the limits of a load point ----------------------------------------------------------
+
+_AT: Column[Point] = Column("Load point", lambda row: point_text(row.load))
+
+
+def cost_cell(record: Publishable, load: schema.Load | None) -> Cell:
+    """The cost of a million inferences at a load point; `-` without one or without a price."""
+    cost = speed.cost_per_million(record, load) if load else None
+    cell = cell_of(quantities.COST, cost.amount if cost else None)
+    if cost is None or cost.of_what == "correct inferences":
+        return cell
+    return cell._replace(text=f"{cell.text} (any)")
+
+
+def _gpu(title: str, name: str, quantity: quantities.Quantity, *, with_unit: bool = False) -> Column[Point]:
+    def take(row: Point) -> float | None:
+        return getattr(row.load.gpu, name, None)
+
+    return Column(title, take, quantity, with_unit=with_unit, is_optional=True)
+
+
+RESOURCES: Sequence[Column[Point]] = (
+    _gpu("Joules per 1,000 inferences", "energy_j_per_1000", quantities.ENERGY),
+    _gpu("Mean power (W)", "power_w", quantities.POWER),
+    _gpu("GPU utilisation", "utilisation", quantities.SHARE, with_unit=True),
+    _gpu("GPU memory (MiB)", "memory_mib", quantities.SIZE),
+    _gpu("SM clock (MHz)", "sm_clock_mhz", quantities.CLOCK),
+    Column(
+        "Cost per million correct inferences",
+        lambda row: cost_cell(row.record, row.load),
+        quantities.COST,
+        is_optional=True,
+    ),
+)
+"""The resources that a load point takes. Add a line here for a new figure."""
+
+
+def resources_table(record: Publishable, scenario: str) -> Table:
+    """Energy, GPU and cost per load point; without rows if none of these is known."""
+    resources = table((_AT, *RESOURCES), points_of(record, scenario), notes=[price_sentence([record])])
+    return resources if len(resources.columns) > 1 else Table((), ())
+
+
+def price_sentence(records: Sequence[schema.Record]) -> str:
+    """The price, and what counts as correct; empty without a price."""
+    prices = sorted({record.price_per_hour for record in records if record.price_per_hour is not None})
+    if not prices:
+        return ""
+    return (
+        f"Cost: at {' or '.join(map(quantities.PRICE.text, prices))} per hour of the machine. An inference "
+        "counts as correct by the served score; (any) is per million inferences of any kind, where no score "
+        "is a share."
+    )
+
+
+def certified_table(record: Publishable, scenario: str) -> Table:
+    """A row per load point with each percentile and its bound; without rows if no point has a bound."""
+    rows = points_of(record, scenario)
+    percentiles = [percentile for row in rows for percentile in row.load.certified.values()]
+    if all(percentile.bound_ms is None for percentile in percentiles):
+        return Table((), ())
+    levels = " or ".join(sorted({GIVEN_SHARE.text(percentile.confidence) for percentile in percentiles}))
+    names = dict.fromkeys(name for row in rows for name in row.load.certified)
+    requests: Column[Point] = Column("Requests", lambda row: row.load.requests, COUNT)
+    note = (
+        f"At most: with {levels} confidence, by the rule of {sentences.CERTIFIED_BY}, which counts requests "
+        "as independent of each other. `--certify 99` measures until there is a bound."
+    )
+    columns = [_AT, requests, *(column for name in names for column in _certified(name))]
+    return table(columns, rows, notes=[note])
+
+
+def _certified(name: str) -> list[Column[Point]]:
+    def bound(row: Point) -> float | str | None:
+        percentile = row.load.certified.get(name)
+        if percentile is not None and percentile.bound_ms is None:
+            return f"{COUNT.text(percentile.requests_missing)} requests too few"
+        return percentile.bound_ms if percentile else None
+
+    return [
+        Column(name, lambda row: getattr(row.load.certified.get(name), "value_ms", None), LATENCY),
+        Column(f"{name} at most", bound, LATENCY),
+    ]
+
+
+_COMPOSING: Sequence[Column[Point]] = (
+    _AT,
+    Column("Called model", lambda row: row.part.model),
+    Column("Calls", lambda row: Cell(f"{row.part.calls:.2f}", row.part.calls), COUNT),
+    Column("Queue (ms)", lambda row: row.part.queue_ms, LATENCY),
+    Column("Compute (ms)", lambda row: row.part.compute_ms, LATENCY),
+)
+
+
+def composing_table(record: Publishable, scenario: str) -> Table:
+    rows = [row._replace(part=model) for row in points_of(record, scenario) for model in row.load.composing]
+    note = (
+        "Called models: the mean of a request, by the server's statistics. What is called at the same time "
+        "adds up to more than the request takes."
+    )
+    return table(_COMPOSING, rows, notes=[note])
+
+
+# --- the load points that a user's limits or another build are compared with -------------------------------
+
+
+def _limited_latency(row: Point) -> Cell:
+    name, limit_ms = row.part.percentile, row.part.budget_ms
+    cell = cell_of(LATENCY, row.load.latency_ms[name], "interval", limit_ms, with_unit=True)
+    return cell._replace(text=f"{name} {cell.text}")
+
+
+_BUDGETS: Sequence[Column[Point]] = (
+    Column("Case", lambda row: f"`{name_of(row.record)}`"),
+    Column("At", lambda row: full_point_text(row.load)),
+    Column("Latency", _limited_latency),
+    Column("Budget", lambda row: quantities.LATENCY_BUDGET.text(row.part.budget_ms)),
+    Column("Verdict", lambda row: sentences.BUDGET_WORDS[row.part.verdict]),
+    Column("Budget from", lambda row: row.part.source),
+)
+
+
+def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
+    rows = [
+        Point(record, load, load.budget)
+        for record in records
+        for load in record.loads
+        if load.budget and scenario in (None, load.scenario)
+    ]
+    return table(_BUDGETS, rows)
+
+
+_COMPARISON: Sequence[Column[Point]] = (
+    Column("Case", lambda row: f"`{name_of(row.record)}`"),
+    Column("At", lambda row: full_point_text(row.load)),
+    Column("Speed, ratio", lambda row: speed_cell(row.part), RATIO, is_right=False),
+    Column("To", lambda row: row.part.reference),
+    Column("P99, ratio", lambda row: p99_cell(row.part), RATIO, is_optional=True, is_right=False),
+    Column("Verdict", lambda row: row.record.no_speed or sentences.comparison_verdict(row.part)),
+)
+
+
+def speed_cell(comparison: schema.Comparison) -> Cell:
+    return cell_of(RATIO, comparison.ratio, "interval", 1 - comparison.allowed_slowdown)
+
+
+def p99_cell(comparison: schema.Comparison) -> Cell:
+    """The p99 latency over the other's; `-` if it is not known."""
+    return cell_of(RATIO, comparison.p99_ratio, "interval", 1 / (1 - comparison.allowed_slowdown))
+
+
+def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
+    """A row for each load point compared with another build, also for a case that hides its speed."""
+    rows = [
+        Point(record, load, load.comparison)
+        for record in records
+        for load in (*record.loads, *record.hidden)
+        if load.comparison and scenario in (None, load.scenario)
+    ]
+    most_false = GIVEN_SHARE.text(FALSE_ALARMS)
+    note = (
+        f"Of runs that compare a build with itself, at most {most_false} call any of their points `slower` "
+        "(Holm's correction for the number of points). Each interval is that of its point alone."
+    )
+    return table(_COMPARISON, rows, notes=[note])
+
+
+# --- beside the same artifact in process -------------------------------------------------------------------
+
+_EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
+    Column("At", full_point_text),
+    Column("Inferences/second, served", lambda row: row.served_per_s, THROUGHPUT),
+    Column("In process", lambda row: row.in_process_per_s, THROUGHPUT),
+    Column("In-process batch", lambda row: row.in_process_batch, COUNT),
+    Column(
+        "Served / in process", lambda row: row.ratio, quantities.SHARE_OF_SPEED, "interval", with_unit=True
+    ),
+    Column("Cost of serving (ms per request)", lambda row: row.serving_cost_ms, LATENCY),
+    Column("GFLOP per inference", lambda row: row.flops_per_inference, quantities.WORK),
+    Column("Peak (GFLOP/s)", lambda row: row.peak_flops_per_s, quantities.WORK_RATE),
+    Column("Of the peak", speed.fraction_of_peak, quantities.SHARE, with_unit=True),
+)
+
+
+def efficiency_section(record: Publishable) -> list[Block]:
+    """Heading and table of one case, with notes on its figures; empty if nothing was measured."""
+    if not record.efficiency:
+        return []
+    threads = " or ".join(sorted({str(measurement.threads) for measurement in record.efficiency}))
+    precision = record.case.precision.upper()
+    meaning = (
+        f"In process: the same artifact on the same data with the same {threads} CPU threads, without a "
+        f"server, measured in turns with it. The peak is that of large {precision} matrix products. In "
+        "brackets 95 % intervals. More: docs/reading.md#what-serving-costs"
+    )
+    notes = [meaning, speed.version_note(record)]
+    shown = table(_EFFICIENCY, record.efficiency, marks=lambda measurement: measurement.marks, notes=notes)
+    return [Heading(f"Efficiency: {precision}", 4), shown]

@@ -1,0 +1,202 @@
+"""Renders tables, and the text between them, as markdown, HTML and CSV and for a terminal. All text, whatever
+its origin, is escaped here, once."""
+
+import dataclasses
+import functools
+import io
+import itertools
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tritonproof.record.sanitize import markdown_text, one_line, plain
+from tritonproof.reports.tables.table import NOTES, Block, Bullets, Column, Heading, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from markdown_it import MarkdownIt
+    from rich.console import Console
+
+# --- markdown ----------------------------------------------------------------------------------------------
+
+
+def markdown(blocks: Iterable[Block]) -> str:
+    return "\n\n".join(_markdown(block) for block in blocks if block)
+
+
+def _markdown(block: Block) -> str:
+    if isinstance(block, Heading):
+        return f"{'#' * block.level} {markdown_text(block.text)}"
+    if isinstance(block, Bullets):
+        return "\n".join(f"- {markdown_text(line)}" for line in block.lines)
+    if isinstance(block, Table):
+        return "\n\n".join([_grid(block), *map(_markdown, notes_below(block))])
+    return markdown_text(block)
+
+
+def notes_below(table: Table) -> list[Block]:
+    """The text below a table: the legend of its columns, its marks, and its notes."""
+    return [block for block in (table.legend, Bullets(table.remarks), *table.notes) if block]
+
+
+def _grid(table: Table) -> str:
+    lines = [[markdown_text(cell) for cell in line] for line in (table.titles, *table.texts)]
+    widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
+    ends = (":" if column.is_number else "-" for column in table.columns)
+    rule = ["-" * (width - 1) + end for width, end in zip(widths, ends, strict=True)]
+    titles, *rows = (_padded(line, widths, table.columns) for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (titles, rule, *rows))
+
+
+def _padded(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column[Any]]) -> list[str]:
+    sides = (">" if column.is_number else "<" for column in columns)
+    return [f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True)]
+
+
+# --- HTML --------------------------------------------------------------------------------------------------
+
+
+def html(blocks: Iterable[Block], level: int = 3) -> str:
+    """The blocks' markdown as HTML, with their highest heading at `level`. Only what the suite itself writes
+    is rendered: no name in a record becomes a link, a picture or HTML."""
+    parts = list(blocks)
+    shift = level - min((part.level for part in parts if isinstance(part, Heading)), default=level)
+    parts = [part._replace(level=part.level + shift) if isinstance(part, Heading) else part for part in parts]
+    rendered: str = _parser().render(markdown(parts))
+    return rendered.replace(' style="text-align:right"', ' class="number"')
+
+
+@functools.cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("zero").enable(["table", "heading", "list", "backticks", "escape", "emphasis"])
+    parser.add_render_rule("table_open", lambda *_: '<div class="wrap"><table>\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    return parser
+
+
+# --- CSV ---------------------------------------------------------------------------------------------------
+
+
+def as_csv(blocks: Iterable[Block]) -> str:
+    """All tables below each other, after the headings above each. A figure has its bounds beside it."""
+    import pandas as pd
+
+    rows = []
+    for section, table in _sections(blocks):
+        for row in table.rows:
+            values: dict[str, Any] = {"Section": section}
+            for column, cell in zip(table.columns, row.cells, strict=True):
+                if column is NOTES:  # the codes say more than their letters
+                    continue
+                values[column.title] = plain(cell.text) if cell.value is None else cell.value
+                if cell.low is not None:
+                    values |= {f"{column.title}, low": cell.low, f"{column.title}, high": cell.high}
+            rows.append(values | {"Marks": " ".join(mark.code for mark in row.marks) or None})
+    return csv_text(pd.DataFrame(rows))
+
+
+def csv_text(frame: "pd.DataFrame") -> str:
+    """The rows as CSV, with an apostrophe before each text that a spreadsheet would take for a formula."""
+
+    def cell(value: Any) -> Any:
+        line = one_line(value) if isinstance(value, str) else value
+        return f"'{line}" if isinstance(line, str) and line.startswith(("=", "+", "-", "@")) else line
+
+    return frame.map(cell).rename(columns=cell).to_csv(index=False)
+
+
+def _sections(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
+    headings: dict[int, str] = {}
+    for block in blocks:
+        if isinstance(block, Heading):
+            headings = {level: heading for level, heading in headings.items() if level < block.level}
+            headings[block.level] = plain(block.text)
+        elif isinstance(block, Table) and block:
+            yield " / ".join(headings.values()), block
+
+
+# --- terminal ----------------------------------------------------------------------------------------------
+
+
+def show(blocks: Iterable[Block], console: "Console", *, is_first: bool = True) -> None:
+    """Print the blocks. A table that is too wide shrinks to its main columns, or to a paragraph per row."""
+    from rich.markdown import Markdown
+
+    for block in (part for part in blocks if part):
+        is_wide = isinstance(block, Table) and _width(block) > console.width
+        # rich itself leaves a line empty before a list or a table.
+        if not is_first and (is_wide or not isinstance(block, Bullets | Table)):
+            console.print()
+        if isinstance(block, Table) and is_wide:
+            _show_wide(block, console)
+        else:
+            console.print(Markdown(markdown([block])))
+        is_first = False
+
+
+def terminal_text(blocks: Iterable[Block], width: int) -> str:
+    from rich.console import Console
+
+    out = io.StringIO()
+    show(blocks, Console(file=out, width=width, color_system=None))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
+
+
+def _width(table: Table) -> int:
+    lines = [[plain(cell) for cell in line] for line in (table.titles, *table.texts)]
+    return sum(max(map(len, cells)) + 2 for cells in zip(*lines, strict=True))
+
+
+def _show_wide(table: Table, console: "Console") -> None:
+    is_main = [column.narrow is not None for column in table.columns]
+    columns = itertools.compress(table.columns, is_main)
+    main = [dataclasses.replace(column, title=column.narrow or "") for column in columns]
+    rows = [row._replace(cells=[*itertools.compress(row.cells, is_main)]) for row in table.rows]
+    lines = _lines(dataclasses.replace(table, columns=main, rows=rows)) if main else []
+    if lines and max(map(len, lines)) <= console.width:
+        # Rows keep all their cells: the legend then says why a rank without its ratio is missing.
+        table = dataclasses.replace(table, columns=main)
+    else:  # a paragraph for each row: its first cell, then the others, each after the title of its column
+        lines, (_, *titles) = [], map(plain, table.titles)
+        for first, *others in (map(plain, row) for row in table.texts):
+            named = zip(titles, others, strict=True)
+            parts = [first, *(f"{title}: {cell}" for title, cell in named if cell not in ("", "-"))]
+            lines.append(textwrap.fill("; ".join(parts), console.width, subsequent_indent="   "))
+    console.print("\n".join(lines), markup=False, highlight=False)
+    show(notes_below(table), console, is_first=False)
+
+
+def _lines(table: Table) -> list[str]:
+    """The table as lines, without rules. A first cell that rows share becomes a heading above them."""
+    rows = [[plain(cell) for cell in cells] for cells in table.texts]
+    start = 1 if len({row[0] for row in rows}) < len(rows) else 0
+    columns = table.columns[start:]
+    widths = [max(map(len, cells)) for cells in zip(table.titles, *rows, strict=True)][start:]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(_padded(cells[start:], widths, columns)).rstrip()
+
+    lines = [line(table.titles)]
+    for head, group in itertools.groupby(rows, key=lambda row: row[0]):
+        lines += [*([head] if start else []), *map(line, group)]
+    return lines
+
+
+# --- any form ----------------------------------------------------------------------------------------------
+
+RENDERINGS = {"markdown": markdown, "html": html, "csv": as_csv}
+
+
+def print_as(form: str, blocks: Sequence[Block]) -> None:
+    """Print the blocks in a form: one of RENDERINGS, or `terminal`."""
+    if form != "terminal":
+        print(RENDERINGS[form](blocks).rstrip("\n"))
+        return
+    from rich.console import Console
+    from rich.theme import Theme
+
+    # Bold text says what is worse, italics what is better.
+    styles = {"markdown.strong": "bold red", "markdown.em": "green", "markdown.code": "cyan"}
+    show(blocks, Console(theme=Theme(styles)))

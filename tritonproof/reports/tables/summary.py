@@ -1,0 +1,212 @@
+"""The summary of a target, a row per case: is it right, and how fast is it at its best."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tritonproof.record import schema
+from tritonproof.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
+from tritonproof.record.sanitize import Formatted, markdown_text
+from tritonproof.record.schema import Estimate, Mark, Record, case_id
+from tritonproof.reports.published import published_ratio
+from tritonproof.reports.tables.points import cost_cell, price_sentence
+from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Table, cell_of, table
+from tritonproof.reports.text import correctness, phrases, speed
+from tritonproof.reports.text.publishable import Publishable, name_of
+
+
+class SummaryRow(NamedTuple):
+    """A case, its score, its fastest load point and its rank; None for each that it lacks or has to hide."""
+
+    record: Publishable
+    score: schema.Score | None
+    load: schema.Load | None
+    rank: int | None
+
+
+def summary(records: Sequence[Publishable]) -> list[Block]:
+    """A table per target with a row per case, and notes on its columns, its servers and what needs care."""
+    targets = phrases.grouped(records, lambda record: record.case.target)
+    if len(targets) == 1:
+        return [summary_table(records)]
+    blocks: list[Block] = []
+    for target, group in targets.items():
+        blocks += [f"Target `{target}`, {phrases.kind_of_device(group[0])}:", summary_table(group)]
+    return blocks
+
+
+def summary_table(of_target: Sequence[Publishable]) -> Table:
+    records = speed.ranked(of_target)
+    rank_by_name = speed.ranks(records)
+    rows = [
+        SummaryRow(case, correctness.main_score(case), speed.best_load(case), rank_by_name.get(name_of(case)))
+        for case in records
+    ]
+    searches = ((name_of(case), speed.search_paragraph(case)) for case in records)
+    notes = [
+        *(f"`{name}`: {paragraph}" for name, paragraph in searches if paragraph),
+        price_sentence([row.record for row in rows if row.load]),
+        *serving_blocks(records),
+    ]
+    return table(summary_columns(rows), rows, marks=_marks, notes=notes)
+
+
+def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
+    """The columns, and their meanings for these cases. Add a line here for a new column."""
+    optional = functools.partial(Column[SummaryRow], is_optional=True)
+    columns: Sequence[Column[SummaryRow]] = (
+        Column("Model", lambda row: row.record.case.model, narrow="Model"),
+        Column("Format", lambda row: phrases.format_text(row.record), narrow="Format"),
+        Column("Precision", lambda row: row.record.case.precision.upper(), narrow=""),
+        Column("Accuracy", _accuracy, narrow="Accuracy"),
+        optional("Floor", _floor),
+        optional("Inferences/second", _best_speed, THROUGHPUT, "half width", narrow="Infer/s"),
+        optional("At", lambda row: phrases.point_text(row.load) if row.load else None),
+        optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms"),
+        optional("Rank", lambda row: row.rank, COUNT, narrow="#"),
+        optional("Ratio to reference", _to_reference, RATIO),
+        optional("Ratio to published", _to_published, RATIO),
+        optional("Ratio to in process", _to_in_process, RATIO, "interval"),
+        optional("Cost per million correct", lambda row: cost_cell(row.record, row.load), is_right=True),
+    )
+    meanings = _meanings(rows)
+    return [dataclasses.replace(column, meaning=meanings.get(column.title, "")) for column in columns]
+
+
+def _meanings(rows: Sequence[SummaryRow]) -> Mapping[str, str]:
+    loads = [row.load for row in rows if row.load]
+    levels = phrases.confidence_levels(loads)
+    references = " or ".join(speed.reference_names([row.record for row in rows]))
+    unbounded = ""
+    if any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms):
+        unbounded = ", with a + where the requests were too few for an upper bound of it"
+    return {
+        "Inferences/second": "the best of a case's load points, ± half the width of its "
+        f"{levels} confidence interval",
+        "At": "a batch is of the offline scenario, a concurrency or a request rate of the online one",
+        "P99 (ms)": f"the latency there{unbounded}",
+        "Rank": "one more than how many formats of the model are shown to be faster; those whose intervals "
+        "meet share it",
+        "Ratio to reference": f"over {references} of the same model, each at its best, measured in turns, "
+        "with its 95 % interval",
+        "Ratio to published": "over NVIDIA's figure for the same GPU, format, precision and load point; the "
+        "report `published` says what else differs",
+        "Ratio to in process": "over the same artifact without a server, measured in turns, with its 95 % "
+        "interval",
+    }
+
+
+def _best_speed(row: SummaryRow) -> Estimate | None:
+    return row.load.throughput_per_s if row.load else None
+
+
+def _p99(row: SummaryRow) -> Cell:
+    p99 = row.load.latency_ms.get("p99") if row.load else None
+    cell = cell_of(LATENCY, p99)
+    return cell._replace(text=f"{cell.text}+") if p99 and p99.open_above else cell
+
+
+def _score_cell(score: schema.Score, value: float, before: str) -> Cell:
+    text = correctness.metric_text(score, value)
+    return Cell(f"{before}{text}", cell_of(METRICS[score.better], value).value)
+
+
+def _accuracy(row: SummaryRow) -> Cell:
+    if row.score is None:
+        return Cell(correctness.missing_score(row.record))
+    return _score_cell(row.score, row.score.served, f"{row.score.metric} ")
+
+
+def _floor(row: SummaryRow) -> Cell | None:
+    if row.score is None or (limit := correctness.tightest_limit(row.score)) is None:
+        return None
+    return _score_cell(row.score, limit.value, "≤ " if row.score.better == "lower" else "")
+
+
+def _to_reference(row: SummaryRow) -> Cell | None:
+    beside = speed.format_comparison(row.record)
+    if beside is None:
+        return None
+    cell = cell_of(RATIO, beside.ratio, "interval")
+    is_reference = beside.reference == case_id(row.record.case)
+    return Cell("reference", cell.value) if is_reference else cell
+
+
+def _to_published(row: SummaryRow) -> Estimate | None:
+    return published_ratio(row.record, row.load) if row.load else None
+
+
+def _to_in_process(row: SummaryRow) -> Estimate | None:
+    return measured.ratio if (measured := _in_process(row)) else None
+
+
+def _in_process(row: SummaryRow) -> schema.Efficiency | None:
+    """The comparison with the artifact in process at the case's best point."""
+    best = row.load.point if row.load else None
+    return next((measured for measured in row.record.efficiency if measured.point == best), None)
+
+
+def _marks(row: SummaryRow) -> list[Mark]:
+    """What a reader should know about a case beyond its cells. A sentence is its own code."""
+    record, sentences = row.record, []
+    if record.no_speed and (record.hidden or not speed.search_paragraph(record)):
+        sentences.append(record.no_speed)
+    if row.score is None and correctness.has_random_weights(record):
+        sentences.append(f"{correctness.missing_score_reason(record)}.")
+    sentences += filter(None, [speed.version_note(record)])
+    measured = [source.marks for source in (row.load, _in_process(row)) if source is not None]
+    return [*(Mark(remark, remark) for remark in sentences), *itertools.chain(*measured)]
+
+
+# --- where cases were measured and who served them ---------------------------------------------------------
+
+
+def machine_blocks(records: Sequence[Record]) -> list[Block]:
+    """The machine, by case if there were several, the GPUs and the runs that the records come from."""
+    several = "Measured on more than one machine or set of versions:"
+    machines = phrases.grouped(records, lambda record: _machine_text(record.machine))
+    blocks: list[Block] = [*_by_case(machines, "Measured on ", several)]
+    if uuids := dict.fromkeys(uuid for record in records for uuid in record.machine.gpu_uuids):
+        blocks.append(f"GPUs used: {', '.join(uuids)}.")
+    if origins := phrases.measured_text(records):
+        preposition = "at " if origins.startswith("commit") else ""  # no host precedes it
+        blocks.append(f"Measured {preposition}{origins}.")
+    return blocks
+
+
+def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
+    """The server and backend that answered, by case if there were several."""
+    servers = phrases.grouped(records, lambda record: _serving(record.serving))
+    return _by_case(servers, "", "Served in more than one way:")
+
+
+def _by_case(groups: Mapping[str, Sequence[Record]], one: str, several: str) -> list[str | Bullets]:
+    """The statement that is true of all cases, or one for each group after the names of its cases."""
+    if len(groups) == 1:
+        return [phrases.sentence(one + next(iter(groups)))]
+    lines = []
+    for statement, group in groups.items():
+        names = ", ".join(f"`{name_of(record)}`" for record in group)
+        lines.append(Formatted(f"{names}: {markdown_text(statement)}."))
+    return [several, Bullets(lines)]
+
+
+def _machine_text(machine: schema.Machine) -> str:
+    gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    elsewhere = "a server elsewhere, asked from " if machine.is_client else ""
+    cpu = f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB memory"
+    return "; ".join(filter(None, (f"{elsewhere}{gpu}{cpu}", machine.system, versions)))
+
+
+def _serving(serving: schema.Serving | None) -> str:
+    if serving is None:
+        return "not served yet"
+    digest = f"@{serving.image_digest}" if serving.image_digest else ""
+    image = f", {serving.image}{digest}" if serving.image else ""
+    server = f"{phrases.server_name(serving.triton)} ({serving.kind}{image})"
+    versions = ", ".join(f"{name} {version}" for name, version in serving.versions.items())
+    in_server = f"; in the server {versions}" if versions else ""
+    return f"served by {server}, {serving.backend} backend{in_server}"

@@ -1,0 +1,190 @@
+"""A table as a value: columns, rows and notes, which `tables.rendering` writes in every form. Rows
+come from records that passed `text.publishable`, and a cell leaves out a figure whose interval is too
+wide, so no rendering can show what has to stay hidden."""
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from tritonproof.record.quantities import NOT_SHOWN, NOTHING, WIDEST_RATIO, Quantity
+from tritonproof.record.schema import MARKS, Estimate, Mark
+from tritonproof.reports.text.phrases import grouped, letter
+
+Item = TypeVar("Item")
+Style = Literal["value", "interval", "half width"]
+"""The form of an estimate: alone, with its interval in brackets, or with half the interval's width."""
+
+
+class Cell(NamedTuple):
+    """What a reader sees, and the number behind it in its quantity's unit; None if it is not shown."""
+
+    text: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+Taken = str | int | float | Estimate | Cell | None
+"""What a column takes of an item: a Cell if the column writes it in a form of its own."""
+
+
+def cell_of(
+    quantity: Quantity,
+    taken: float | Estimate | None,
+    style: Style = "value",
+    *apart_from: float,
+    with_unit: bool = False,
+) -> Cell:
+    """The cell of a figure, with digits that tell it apart from others, and its unit if no title has it."""
+    if taken is None:
+        return Cell(NOTHING)
+    if not isinstance(taken, Estimate):
+        return Cell(quantity.text(taken) if with_unit else quantity.cell(taken), _in_unit(quantity, taken))
+    if not quantity.is_shown(taken):
+        return Cell(NOT_SHOWN)
+    if style == "interval":
+        written = quantity.text_with_interval(taken, *apart_from, with_unit=with_unit)
+    elif style == "half width":
+        written = quantity.text_with_half_width(taken, with_unit=with_unit)
+    else:
+        written = quantity.text(taken.value) if with_unit else quantity.cell(taken.value)
+    value, low, high = (_in_unit(quantity, number) for number in (taken.value, taken.low, taken.high))
+    return Cell(written, value, low, None if taken.open_above else high)
+
+
+def _in_unit(quantity: Quantity, value: float) -> float:
+    return value if quantity.scale == 1 else round(quantity.scale * value, 12)  # 98, not 97.99999999999999
+
+
+@dataclass(frozen=True)
+class Column(Generic[Item]):
+    """A title, what the column takes of an item, and its quantity; None for text."""
+
+    title: str
+    take: Callable[[Item], Taken]
+    quantity: Quantity | None = None
+    style: Style = "value"
+    meaning: str = ""
+    """What the legend below the table says of the column, without a full stop."""
+    is_optional: bool = False
+    """Whether the table leaves the column out if it has nothing to show."""
+    with_unit: bool = False
+    """Whether cells show the unit, which the title lacks."""
+    is_right: bool | None = None
+    """Whether cells align right; by default those of quantities do."""
+    narrow: str | None = None
+    """The title in a terminal too narrow for all columns; None if the column is left out there."""
+
+    @property
+    def is_number(self) -> bool:
+        return self.quantity is not None if self.is_right is None else self.is_right
+
+    def cell(self, item: Item) -> Cell:
+        taken = self.take(item)
+        if isinstance(taken, Cell):
+            return taken
+        if isinstance(taken, str):  # it may be Formatted, which str() would lose
+            return Cell(taken)
+        if taken is None or self.quantity is None:
+            return Cell(NOTHING if taken is None else str(taken))
+        return cell_of(self.quantity, taken, self.style, with_unit=self.with_unit)
+
+
+class Row(NamedTuple):
+    """The cells of an item, and why a reader should take care with its figures."""
+
+    cells: Sequence[Cell]
+    marks: Sequence[Mark] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns, rows and what stands below them. It is false without rows."""
+
+    columns: Sequence[Column[Any]]
+    rows: Sequence[Row]
+    remarks: Sequence[str] = ()
+    """A line for each letter in the column of notes, which rows may share."""
+    notes: Sequence["str | Bullets"] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    @property
+    def legend(self) -> str:
+        """The meanings of the columns, and why some figures are missing."""
+        parts = [f"{column.title}: {column.meaning}." for column in self.columns if column.meaning]
+        if parts and any(cell.text.startswith(NOT_SHOWN) for row in self.rows for cell in row.cells):
+            parts.append(f"A ratio whose interval is wider than a factor of {WIDEST_RATIO:g} is not shown.")
+        return " ".join(parts)
+
+    @property
+    def titles(self) -> list[str]:
+        return [column.title for column in self.columns]
+
+    @property
+    def texts(self) -> list[list[str]]:
+        return [[cell.text for cell in row.cells] for row in self.rows]
+
+
+NOTES: Column[Any] = Column("Note", lambda _item: None, narrow="")
+"""The last column of a table with marks, of letters."""
+
+
+def table(
+    columns: Sequence[Column[Item]],
+    items: Iterable[Item],
+    *,
+    marks: Callable[[Item], Iterable[Mark]] = lambda _item: (),
+    notes: Sequence["str | Bullets"] = (),
+) -> Table:
+    """The items' table, without optional columns that have nothing to show; with notes if any has a mark."""
+    items = list(items)
+    marks_of = [tuple(marks(item)) for item in items]
+    filled = [(column, [column.cell(item) for item in items]) for column in columns]
+    shown = [
+        (column, cells)
+        for column, cells in filled
+        if not column.is_optional or any(cell.text not in (NOTHING, "") for cell in cells)
+    ]
+    by_code = grouped(itertools.chain(*marks_of), operator.attrgetter("code"))
+    letters = {code: letter(place) for place, code in enumerate(by_code)}
+    if letters:
+        listed = (", ".join(dict.fromkeys(letters[mark.code] for mark in group)) for group in marks_of)
+        shown.append((NOTES, [Cell(text) for text in listed]))
+    rows = [Row([cells[place] for _, cells in shown], marks_of[place]) for place in range(len(items))]
+    remarks = [f"{letters[code]}: {_meaning(group)}" for code, group in by_code.items()]
+    return Table([column for column, _ in shown], rows, remarks, [note for note in notes if note])
+
+
+def _meaning(marks: Sequence[Mark]) -> str:
+    """The text that marks of one code share, else the code's meaning."""
+    texts = list(dict.fromkeys(mark.text for mark in marks))
+    return texts[0] if len(texts) == 1 else MARKS.get(marks[0].code, "; ".join(texts))
+
+
+def table_of_texts(titles: Sequence[str], rows: Iterable[Sequence[str]], is_right: str = "") -> Table:
+    """A table of texts; `is_right` has an `r` in the place of each right-aligned column."""
+    columns: list[Column[Sequence[str]]] = [
+        Column(title, operator.itemgetter(place), is_right=is_right[place : place + 1] == "r")
+        for place, title in enumerate(titles)
+    ]
+    return table(columns, rows)
+
+
+class Heading(NamedTuple):
+    text: str
+    level: int
+
+
+class Bullets(NamedTuple):
+    lines: Sequence[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.lines)
+
+
+Block = Table | Heading | Bullets | str
+"""A part of a document; a string is a paragraph. Renderings leave out empty ones."""

@@ -1,0 +1,241 @@
+"""Sentences on correctness: the conversion, the scores, the gates, and the answers under load."""
+
+from collections.abc import Sequence
+
+from tritonproof.record import schema
+from tritonproof.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR, Quantity
+
+
+def main_score(record: schema.Record) -> schema.Score | None:
+    """The score that tables show; None without a measured metric of the task."""
+    if record.accuracy is None or record.accuracy_missing or not record.accuracy.scores:
+        return None
+    return record.accuracy.scores[0]
+
+
+def score_text(score: schema.Score, *, with_limit: bool = False) -> str:
+    """The score after each stage, with or without its limit: `top-1 97.8 % served (floor 95.9 %), 97.9 %
+    converted, 97.9 % framework`."""
+    limit = f" ({tightest_text(score)})" if with_limit and score.limits else ""
+    stages = {f"served{limit}": score.served, "converted": score.converted, "framework": score.framework}
+    texts = [f"{metric_text(score, value)} {name}" for name, value in stages.items() if value is not None]
+    return f"{score.metric} {', '.join(texts)}"
+
+
+def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
+    """A sentence for each score, pair of stages and output that misses its limit; empty if all hold."""
+    failures = []
+    for score in accuracy.scores:
+        limit = tightest_limit(score)  # missed if any limit is
+        if limit is not None and not schema.meets(score.better, score.served, limit.value):
+            served, value = METRICS[score.better].apart(score.served, limit.value)
+            place = "below its floor" if score.better == "higher" else "above its ceiling"
+            failures.append(f"served {score.metric} {served} is {place} of {value} ({limit.source})")
+    for pair in accuracy.disagreements:
+        if not schema.agrees(pair):
+            agreement = _with_limit(AGREEMENT, pair.agreement, pair.agreement_limit)
+            failures.append(f"{' and '.join(pair.between)} decide differently (agreement {agreement})")
+    for output in accuracy.outputs:
+        if not schema.within_limits(output):
+            text = f"the served output {output.output} is not what the same file gives in process"
+            failures.append(f"{text} ({_output_failure(output)})")
+    if accuracy.same_answers is not None and not accuracy.same_answers.passed:
+        failures.append(same_answers_text(accuracy.same_answers))
+    if failures or accuracy.passed:
+        return failures
+    scores = "; ".join(score_text(score, with_limit=True) for score in accuracy.scores)
+    return [f"the accuracy check failed ({scores})"]
+
+
+def accuracy_sentence(record: schema.Record) -> str:
+    """The ledger: the scores after each stage, the number of samples, and the decisions that differ."""
+    accuracy = record.accuracy
+    if accuracy is None or main_score(record) is None:
+        return missing_score_reason(record)
+    scores = "; ".join(score_text(score, with_limit=True) for score in accuracy.scores)
+    pairs = [
+        f"{pair.count} between {' and '.join(pair.between)}"
+        + (f" ({pair.lost} lost, {pair.gained} gained)" if pair.count else "")
+        for pair in accuracy.disagreements
+    ]
+    text = f"on {accuracy.samples} samples, {scores}"
+    if record.build.as_found:
+        return text  # there is no earlier stage that could decide differently
+    return f"{text}; decisions that differ: {', '.join(pairs) or 'not counted'}"
+
+
+def tightest_text(score: schema.Score) -> str:
+    """The strictest limit: `floor 95.9 %`, or `ceiling 0.04` for an error; empty if there is none."""
+    limit = tightest_limit(score)
+    word = "floor" if score.better == "higher" else "ceiling"
+    return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
+
+
+def tightest_limit(score: schema.Score) -> schema.Limit | None:
+    """The strictest limit; None if there is none."""
+    choose = max if score.better == "higher" else min
+    return choose(score.limits, key=lambda limit: limit.value, default=None)
+
+
+def has_random_weights(record: schema.Record) -> bool:
+    """Whether weights are random, so that no decision can be right or wrong."""
+    return record.build.weights.startswith("random")
+
+
+def missing_score(record: schema.Record) -> str:
+    """The words in place of a missing score."""
+    if any(failure.step == "accuracy" for failure in record.failures):
+        return "failed"
+    if record.build.as_found:
+        return "no labels"
+    return "random weights" if has_random_weights(record) else "not measured"
+
+
+def missing_score_reason(record: schema.Record) -> str:
+    """The words in place of a missing score in a sentence, with the reason if the record has it."""
+    reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
+    return missing_score(record) + reason
+
+
+def conversion_failure(conversion: schema.Conversion | None) -> str | None:
+    """How far the converted model is from the framework; None if it is near enough."""
+    if conversion is None:
+        return "the converted model was not compared with the framework"
+    if conversion.passed:
+        return None
+    sentence = "the converted model differs from the framework"
+    if conversion.same_file:
+        sentence = "ONNX Runtime with its optimisations differs from ONNX Runtime without them"
+    outputs = [
+        f"; output {difference.output}: {_output_failure(difference)}"
+        for difference in conversion.outputs
+        if not schema.within_limits(difference)
+    ]
+    return f"{sentence} ({conversion_text(conversion)}{''.join(outputs)})"
+
+
+def conversion_text(conversion: schema.Conversion) -> str:
+    """Each comparison with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
+    costs = " times what the precision itself costs this model"
+    comparisons = [
+        ("relative error", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit, ""),
+        ("mean error", RATIO, conversion.error_in_costs, conversion.error_in_costs_limit, costs),
+        ("agreement", AGREEMENT, conversion.agreement, conversion.agreement_limit, ""),
+    ]
+    return "; ".join(
+        f"{name} {_with_limit(quantity, value, limit, suffix)}"
+        for name, quantity, value, limit, suffix in comparisons
+        if value is not None
+    )
+
+
+def _with_limit(quantity: Quantity, value: float, limit: float | None, suffix: str = "") -> str:
+    """`50 % of one sample's, limit 1 %`."""
+    return f"{quantity.text(value)}{suffix}" + ("" if limit is None else f", limit {quantity.text(limit)}")
+
+
+def _output_failure(output: schema.OutputDifference) -> str:
+    if output.kind == "differing":
+        text = _with_limit(AGREEMENT, output.mean, output.mean_limit, " of its integers differ")
+        if output.largest > output.largest_limit:
+            largest = _with_limit(AGREEMENT, output.largest, output.largest_limit, " of one sample's")
+            text += f", and {largest}"
+    else:
+        mean = _with_limit(RELATIVE_ERROR, output.mean, output.mean_limit)
+        largest = _with_limit(RELATIVE_ERROR, output.largest, output.largest_limit, " of the spread")
+        text = f"on the mean {mean}; at most {largest}"
+    if output.compared < output.compared_limit:
+        share = _with_limit(AGREEMENT, output.compared, output.compared_limit, " of the samples")
+        text += f"; compared on {share}, as integers beside it differ on the others"
+    place = f"sample {output.sample}"
+    if output.expected != output.given:  # they are equal for texts, which a record has no place for
+        place += f": expected {output.expected:.6g}, given {output.given:.6g}"
+    return f"{text}; worst in {place}; {output.source}" if output.sample else f"{text}; {output.source}"
+
+
+def metric_text(score: schema.Score, value: float) -> str:
+    return METRICS[score.better].text(value)
+
+
+def wrong_answers_text(load: schema.MeasuredLoad) -> str:
+    """The wrong answers of a load point; empty if there are none, or none was checked."""
+    answers = load.answers
+    if answers is None or not answers.wrong:
+        return ""
+    text = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.verified)} answers under load are wrong"
+    if (first := answers.first_wrong) is None:
+        return text
+    wrong = f"{first.output} is {first.given}, and {first.expected} {answers.held_to}"
+    return f"{text}, the first to sample {first.sample}: {wrong}"
+
+
+def verified_answers_text(loads: Sequence[schema.Load]) -> str:
+    """How many answers under load were compared, in a sentence; empty for none."""
+    checks = [load.answers for load in loads if load.answers is not None]
+    verified, wrong = sum(check.verified for check in checks), sum(check.wrong for check in checks)
+    if not verified:
+        return ""
+    is_alone = checks[0].held_to == "alone"
+    basis = "the server's own to the same samples, one request at a time" if is_alone else "those in process"
+    text = f"{COUNT.text(verified)} answers under load were compared with {basis}"
+    if left_out := sum(check.left_out for check in checks):
+        text += f" ({COUNT.text(left_out)} by their integers alone, as a few of these differ)"
+    return f"{text}: {COUNT.text(wrong)} were wrong." if wrong else f"{text}, none was wrong."
+
+
+def conversation_text(conversation: schema.Conversation) -> str:
+    sent = f"{conversation.requests} requests"
+    if conversation.kind == "sequence":
+        alone = ", alone as the model takes one at a time" if conversation.alone else ""
+        sent = f"a sequence of {sent}{alone}"
+    text = f"{COUNT.text(conversation.answers)} answers to {sent}"
+    return f"{text}, {'the same again' if conversation.passed else conversation.difference}"
+
+
+def conversation_failure(conversation: schema.Conversation | None) -> str:
+    """The difference between two rounds of the same requests; empty if there is none."""
+    if conversation is None or conversation.passed:
+        return ""
+    return f"the same messages got different answers: {conversation.difference}"
+
+
+def same_answers_text(same: schema.SameAnswers) -> str:
+    """How far answers to one sample differ, however it is sent."""
+    size = difference_text(same)
+    if same.passed:
+        is_equal = same.relative_difference == 0 and same.agreement == 1
+        distance = "equal within rounding" if is_equal else f"at most {size} apart"
+        return f"answers alone, batched and in flight are {distance}{answer_remarks(same)}"
+    gap = "no numbers" if same.relative_difference is None and same.agreement == 1 else f"{size} apart"
+    ways = "alone, in a batch and with many requests in flight"
+    return f"answers depend on how a sample is sent: {ways} those to {same.sample} are {gap}"
+
+
+def answer_remarks(same: schema.SameAnswers) -> str:
+    """Remarks on passing answers: not all compared, or all alike; may be empty."""
+    texts = []
+    if same.left_out:
+        left_out = COUNT.text(same.left_out)
+        texts.append(f"{left_out} compared by their integers alone, as a few of these differ")
+    if not same.tells_apart:
+        texts.append("all samples have the same answer, so that swapped answers cannot be seen")
+    return f" ({'; '.join(texts)})" if texts else ""
+
+
+def difference_text(same: schema.SameAnswers) -> str:
+    """The difference of answers to one sample: `3e-07 of the spread`, or `0.12 % of the elements`."""
+    if same.relative_difference is not None:
+        return f"{RELATIVE_ERROR.text(same.relative_difference)} of the spread"
+    return f"{AGREEMENT.text(1 - same.agreement)} of the elements"
+
+
+def gate_text(gate: schema.AnswerGate) -> str:
+    same = gate.same
+    if same is None or gate.wrong:
+        return gate.tried
+    return f"{gate.tried}, answers differ by at most {difference_text(same)}{answer_remarks(same)}"
+
+
+def gates_in_order(gates: Sequence[schema.AnswerGate]) -> list[schema.AnswerGate]:
+    """The gates in the order of GATES, unknown ones last."""
+    return sorted(gates, key=lambda result: [*schema.GATES, result.gate].index(result.gate))

@@ -1,0 +1,146 @@
+"""How load points, devices, formats, times and origins are called: the same in every output."""
+
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
+from string import ascii_lowercase
+from typing import Any, TypeVar
+
+from tritonproof.record.quantities import GIVEN_SHARE, REQUEST_RATE
+from tritonproof.record.schema import REMOTE, CaseKey, Efficiency, Load, MeasuredLoad, Record
+
+# The names that a reader knows, by mnemonic. Any other mnemonic is shown as it is.
+_ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
+
+
+def confidence_levels(loads: Iterable[Load]) -> str:
+    """`95 %`, or `90 % or 95 %`: the confidence of the intervals."""
+    return " or ".join(map(GIVEN_SHARE.text, sorted({load.throughput_per_s.confidence for load in loads})))
+
+
+def point_text(measured: MeasuredLoad | Efficiency) -> str:
+    """The load point within its scenario."""
+    if not isinstance(measured, Efficiency) and measured.request_rate_per_s is not None:
+        return schedule_text(measured)
+    is_offline = measured.scenario == "offline"
+    return f"batch {measured.batch}" if is_offline else f"concurrency {measured.concurrency}"
+
+
+def full_point_text(measured: MeasuredLoad | Efficiency) -> str:
+    """The load point with its scenario: `offline, batch 8`."""
+    return f"{measured.scenario}, {point_text(measured)}"
+
+
+def schedule_text(load: MeasuredLoad) -> str:
+    return f"{REQUEST_RATE.cell(load.request_rate_per_s)}/s, {load.arrivals}"
+
+
+def server_name(version: str) -> str:
+    """The server's name from its version: Triton's is a number alone."""
+    return f"Triton {version}" if version[:1].isdigit() else version
+
+
+def device_text(record: Record) -> str:
+    several = f"{record.case.gpus} x " if record.case.gpus > 1 else ""
+    return several + kind_of_device(record)
+
+
+def kind_of_device(record: Record) -> str:
+    """The CPU or GPU of a case, without the number."""
+    if record.machine.is_client:
+        return "a remote server" if record.case.target == REMOTE else f"{record.case.target.upper()}, remote"
+    if record.case.target == "cpu":
+        return record.machine.cpu
+    return record.machine.gpu or record.case.target.upper()
+
+
+def accelerator_text(case: CaseKey) -> str:
+    """The accelerator in the case's name, as a reader knows it; may be empty."""
+    return _ACCELERATORS.get(case.accelerator, case.accelerator) if case.accelerator else ""
+
+
+def format_text(record: Record) -> str:
+    """The format and what it runs on, as a reader knows it: `ONNX, TensorRT, 2 GPUs`."""
+    gpus = f"{record.case.gpus} GPUs" if record.case.gpus > 1 else ""
+    parts = (record.build.format, accelerator_text(record.case), gpus)
+    return ", ".join(filter(None, parts))
+
+
+def backend_accelerator(record: Record) -> str:
+    """The case's accelerator as in published tables, or its format's: PyTorch's CUDA, TF-TRT's TensorRT."""
+    if record.case.accelerator is None and record.case.target not in ("cpu", REMOTE):
+        if record.case.format == "tf-trt":
+            return _ACCELERATORS["trt"]
+        if record.build.engine == "PyTorch":
+            return _ACCELERATORS["cuda"]
+    return accelerator_text(record.case) or "-"
+
+
+def sequence_length(record: Record) -> str:
+    """The length of the model's first input, if that is a sequence."""
+    shape = next(iter(record.build.inputs.values()), ())
+    return str(shape[0]) if len(shape) == 1 else "-"
+
+
+def setting_text(value: Any) -> str:
+    """A setting as text: `on` or `off`, parts joined by spaces, or `none`."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value) if isinstance(value, int | str) else " ".join(map(str, value or ())) or "none"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `1,200 runs`, for a noun with a plural in s."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def letter(place: int) -> str:
+    """The name of a note: a, b ... z, aa, ab ..."""
+    quotient, last = divmod(place, len(ascii_lowercase))
+    return (letter(quotient - 1) if quotient else "") + ascii_lowercase[last]
+
+
+def days_text(times: Iterable[str]) -> str:
+    """The days of times in ISO 8601: `2026-03-04 to 2026-03-06`, or a single day; empty without any."""
+    days = sorted({time[:10] for time in times} - {""})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
+
+def measured_text(records: Sequence[Record]) -> str:
+    """`on node7, node8; commit c0ffee000000 (changed); run began 2026-11-22 07:25 UTC`, as far as known."""
+    values = [getattr(record, name) for record in records for name in record.__struct_fields__]
+    results = itertools.chain(*(value if isinstance(value, tuple) else (value,) for value in values))
+    known = {result.origin for result in results if getattr(result, "origin", None)}
+    origins = sorted(known, key=attrgetter("started", "run", "host", "gpu_uuids"))
+    commits = [(origin.commit[:12], origin.clean) for origin in origins if origin.commit]
+    facts = {
+        "on": [origin.host for origin in origins],
+        "commit": [commit if is_clean else f"{commit} (changed)" for commit, is_clean in commits],
+        "run began": [f"{origin.started[:16].replace('T', ' ')} UTC" for origin in origins],
+    }
+    distinct = {name: list(dict.fromkeys(filter(None, values))) for name, values in facts.items()}
+    return "; ".join(f"{name} {first_of(values, 4)}" for name, values in distinct.items() if values)
+
+
+def first_of(values: Sequence[str], most: int, count: int | None = None) -> str:
+    """The first values, and how many more there are (of `count`): `a, b and 3 more`."""
+    left = (len(values) if count is None else count) - most
+    rest = f" and {left} more" if left > 0 else ""
+    return ", ".join(values[:most]) + rest
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter and a full stop; empty stays empty."""
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}." if text else ""
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
+    """The values by key; both keep their order."""
+    groups: dict[Key, list[Value]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return groups

@@ -1,0 +1,122 @@
+"""The only door to every output. It takes a hidden speed out of the record and puts the reason in its place,
+so that no other module has to decide again."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec import structs
+
+from tritonproof.record.quantities import LATENCY_BUDGET, NOT_SHOWN
+from tritonproof.record.schema import SPEED, Estimate, Load, Record, Search, Struct, case_id
+from tritonproof.reports.text import correctness
+from tritonproof.reports.text.phrases import full_point_text
+
+_EMPTY: Mapping[type, Any] = {
+    Estimate: Estimate(float("nan"), float("nan"), float("nan")),
+    float: float("nan"),
+    dict: {},
+    str: NOT_SHOWN,
+}
+"""What takes the place of a speed that has no default, by its type; a text is a verdict."""
+
+
+class Publishable(Record, frozen=True):
+    """A record as a reader may see it. With a hidden speed, `loads` and `efficiency` are empty."""
+
+    no_speed: str = ""
+    """The reason why the case's speed is hidden; empty if it is shown."""
+    no_winner: str = ""
+    """The reason why a search's winner is hidden, with all its figures; empty if it is shown."""
+    hidden: tuple[Load, ...] = ()
+    """The load points that are not shown, without their speeds: settings, and how much was measured."""
+
+
+def name_of(record: Record) -> str:
+    return case_id(record.case)
+
+
+def publishable(record: Record) -> Publishable:
+    """The record as it may be shown: with its speed if conversion and accuracy hold. With random weights,
+    which have no task metric, the conversion alone decides. A search's winner shows its speed if its own
+    ledger holds, whatever the case's settings give."""
+    no_speed = _why_no_speed(record)
+    search, no_winner = _publishable_search(record)
+    shown = _without_speed(record) if no_speed else record
+    fields = {name: getattr(shown, name) for name in Record.__struct_fields__} | {"search": search}
+    hidden = tuple(map(_without_speed, record.loads)) if no_speed else ()
+    return Publishable(**fields, no_speed=no_speed, no_winner=no_winner, hidden=hidden)
+
+
+def _without_speed(part: Any) -> Any:
+    """The part of a record, and all below it, with the fields that are marked as speeds emptied."""
+    if isinstance(part, tuple):
+        return tuple(map(_without_speed, part))
+    if not isinstance(part, Struct):
+        return part
+    speeds, changes = _speeds(type(part)), {}
+    for name in part.__struct_fields__:
+        value = getattr(part, name)
+        if name not in speeds:
+            changes[name] = _without_speed(value)
+        else:
+            has_default = speeds[name] is not msgspec.NODEFAULT
+            changes[name] = speeds[name] if has_default else _EMPTY.get(type(value))
+    return structs.replace(part, **changes)
+
+
+@functools.cache
+def _speeds(part: type[Struct]) -> Mapping[str, Any]:
+    """The default of each field that is marked as a speed."""
+    hints = get_type_hints(part, include_extras=True)
+    marked = {name for name, hint in hints.items() if SPEED in getattr(hint, "__metadata__", ())}
+    return {field.name: field.default for field in structs.fields(part) if field.name in marked}
+
+
+def _why_no_speed(record: Record) -> str:
+    failures = [f"{failure.step} failed: {failure.what}" for failure in record.failures]
+    failures = failures or _failures(record)
+    return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
+
+
+def _failures(record: Record) -> list[str]:
+    """What was measured that hides the record's speed, as parts of a sentence."""
+    failures: list[str] = []
+    if not record.build.as_found:
+        failures += filter(None, [correctness.conversion_failure(record.conversion)])
+        if not correctness.has_random_weights(record) and correctness.main_score(record) is None:
+            failures.append(f"accuracy was {correctness.missing_score_reason(record)}")
+    if record.accuracy is not None:
+        failures += correctness.ledger_failures(record.accuracy)
+    for load in record.measured_loads:
+        if wrong := correctness.wrong_answers_text(load):
+            failures.append(f"{wrong} ({full_point_text(load)})")
+    gates = correctness.gates_in_order(record.gates)
+    failures += [f"{gate.wrong} (gate {gate.gate})" for gate in gates if gate.wrong]
+    failures += filter(None, [correctness.conversation_failure(record.conversation)])
+    unverified = [full_point_text(load) for load in record.loads if load.answers is None]
+    if record.build.as_found and unverified:
+        failures.append(f"answers under load were not compared ({unverified[0]})")
+    return failures
+
+
+def _publishable_search(record: Record) -> tuple[Search | None, str]:
+    """The search as it may be shown, and why its winner is hidden. If nothing keeps the budget there is no
+    winner to prove, and the lowest latency, which says so, stays."""
+    search = record.search
+    if search is None:
+        return None, ""
+    hidden = _without_speed(search)
+    if search.verdict == "failed":
+        lowest = structs.replace(hidden.load, latency_ms=search.load.latency_ms)
+        return structs.replace(hidden, load=lowest), ""
+    # An accuracy failure concerns the case's own settings, not the winner's.
+    failures = tuple(failure for failure in record.failures if failure.step != "accuracy")
+    winner = structs.replace(record, accuracy=search.accuracy, loads=(search.load,), failures=failures)
+    if not (reason := _why_no_speed(winner)):
+        return search, ""
+    # The rate that a search finds is a speed.
+    load = structs.replace(hidden.load, request_rate_per_s=None, arrivals=None)
+    reason = f"The winner within {LATENCY_BUDGET.text(search.budget_ms)} is not proven. {reason}"
+    return structs.replace(hidden, load=load), reason

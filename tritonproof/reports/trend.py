@@ -1,0 +1,258 @@
+"""How each figure of the history changed from run to run, and its steps: lasting changes of the level.
+ruptures proposes steps, and the noise model decides. tests/trend simulates how many steps it finds and how
+many are false: docs/trend.md."""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from ruptures import KernelCPD
+
+from tritonproof.record import quantities
+from tritonproof.record.commands import ACCURACY, SPEED, UsageError
+from tritonproof.record.sanitize import bold, italic, join_markdown, quoted, visible
+from tritonproof.record.schema import Estimate
+from tritonproof.reports.history import HistoryRow
+from tritonproof.reports.tables.rendering import markdown
+from tritonproof.reports.tables.table import table_of_texts
+from tritonproof.reports.text.phrases import counted, days_text
+
+MIN_RUNS, LASTING = 4, 8
+"""The fewest runs of a level: fewer than MIN_RUNS are outliers, fewer than LASTING between two levels a bad
+week."""
+THRESHOLD = 5.0
+"""The least size of a step in standard errors: below one false step in 200 simulated series of 1,000 runs."""
+_NEIGHBOURS = 60
+"""The runs on either side that a step is tested against: a drift of some percent in 1,000 runs is no step."""
+_MIN_TOGETHER = 8
+"""The fewest series whose median shows what their machine did to all of them in a run."""
+
+
+class TrackedQuantity(NamedTuple):
+    """A quantity that is followed; `usual_spread` is the prior for the spread of its logarithm from run to
+    run, or of a score in samples, and `status` the exit status for a step for the worse."""
+
+    name: str
+    quantity: quantities.Quantity
+    usual_spread: float
+    status: int = SPEED
+    changes: quantities.Quantity = quantities.CHANGE
+
+
+# Speeds of one build vary by 1 to 3 % from run to run on one machine, tails by more. A score repeats but for
+# samples that are near ties, an error but for its last digits.
+_TRACKED = {
+    "throughput_per_s": TrackedQuantity("throughput", quantities.THROUGHPUT, 0.02),
+    "latency_p99_ms": TrackedQuantity("p99 latency", quantities.LATENCY, 0.05),
+    "in_process_ratio": TrackedQuantity("served / in process", quantities.RATIO, 0.02),
+    "score": TrackedQuantity("accuracy", quantities.SCORE, 0.5, ACCURACY, quantities.SCORE_CHANGE),
+    "error": TrackedQuantity("accuracy", quantities.ERROR, 0.001, ACCURACY),
+}
+_run_of = attrgetter("started", "run", "host")  # sorts the runs, and tells them apart
+
+
+class Step(NamedTuple):
+    """A lasting change of the level between two neighbouring runs of a series."""
+
+    before: HistoryRow
+    after: HistoryRow
+    change: Estimate
+    is_worse: bool
+
+
+class Series(NamedTuple):
+    """One quantity of a case over the runs of a machine, in their order. A machine is a host with its stamp:
+    other hardware, drivers or versions start another series and are no step."""
+
+    machine: str
+    case: str
+    figure: str
+    at: str
+    tracked: TrackedQuantity
+    rows: Sequence[HistoryRow]
+    steps: Sequence[Step]
+
+
+def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[Series]:
+    """Every series of the rows, with its steps; `join_hosts` treats hosts with the same stamp as one
+    machine."""
+    figures = [
+        ("" if join_hosts else row.host, row.machine, name, row.case, row.at, _run_of(row), row, value)
+        for row in sorted(rows, key=_run_of)
+        for name, (value, _, _) in row.figures.items()
+        if name in _TRACKED and (value > 0 or name == "score")
+    ]
+    columns = ["host", "machine", "figure", "case", "at", "run", "row", "value"]
+    series = []
+    for (host, stamp, figure), group in pd.DataFrame(figures, columns=columns).groupby(columns[:3]):
+        tracked, is_score = _TRACKED[figure], figure == "score"
+        levels = group.pivot(index="run", columns=["case", "at"], values="value")
+        if not is_score:
+            levels = np.log(levels)
+            levels = levels.sub(_machine_shift(levels, tracked.usual_spread), axis=0)
+        for (case, at), column in group.groupby(["case", "at"])["row"]:
+            case_steps, case_rows, usual_spread = [], [*column], tracked.usual_spread
+            if is_score:
+                usual_spread /= max(1, case_rows[-1].samples)
+            for first, change, error in find_steps(levels[case, at].dropna().to_numpy(), usual_spread):
+                bounds = (change, change - 1.96 * error, change + 1.96 * error)
+                size = Estimate(*(bounds if is_score else map(math.expm1, bounds)))
+                is_worse = (change < 0) == (tracked.quantity.better == "higher")
+                case_steps.append(Step(case_rows[first - 1], case_rows[first], size, is_worse))
+            series.append(Series(f"{host} {stamp}".strip(), case, figure, at, tracked, case_rows, case_steps))
+    return sorted(series, key=attrgetter("machine", "case", "figure", "at"))
+
+
+def _machine_shift(levels: pd.DataFrame, usual_spread: float) -> pd.Series:
+    """How far a run moved all series of a machine [runs, series] from their levels; 0 for runs with too few
+    series. Steps that last in all series stay in them."""
+    shared = levels[levels.count(axis=1) >= _MIN_TOGETHER]
+    moved = shared.sub(shared.median()).median(axis=1)
+    moved = shared.sub(shared.sub(moved, axis=0).median()).median(axis=1)
+    for first, change, _ in find_steps(moved.to_numpy(), usual_spread):
+        moved.iloc[first:] -= change
+    return moved.reindex(levels.index, fill_value=0.0)
+
+
+def find_steps(values: np.ndarray, usual_spread: float) -> list[tuple[int, float, float]]:
+    """The lasting steps of a series [runs]: the first run of the new level, the change, and its standard
+    error; `usual_spread` is the prior for that from run to run."""
+    if len(values) < 2 * MIN_RUNS:
+        return []
+    x, spread = _clipped(values, usual_spread)
+    indices = np.arange(len(x))
+    while True:
+        # ruptures proposes smaller steps too: each is tested when its neighbours are known.
+        search = KernelCPD(kernel="linear", min_size=MIN_RUNS).fit(x[indices, None])
+        ends = [0, *search.predict(pen=0.8 * (THRESHOLD * spread) ** 2)]
+        transient = [sides for sides in pairwise(ends[1:-1]) if sides[1] - sides[0] < LASTING]
+        if not transient:
+            break
+        indices = np.delete(indices, range(*transient[0]))
+    while len(ends) > 2:
+        candidates = []
+        for start, at, end in zip(ends, ends[1:], ends[2:], strict=False):
+            before = x[indices[max(start, at - _NEIGHBOURS) : at]]
+            after = x[indices[at : min(end, at + _NEIGHBOURS)]]
+            error = spread * math.sqrt(1 / len(before) + 1 / len(after))
+            candidates.append((int(indices[at]), float(after.mean() - before.mean()), error))
+        z_scores = [abs(change) / error for _, change, error in candidates]
+        if min(z_scores) >= THRESHOLD:
+            return candidates
+        del ends[1 + z_scores.index(min(z_scores))]
+    return []
+
+
+def _clipped(values: np.ndarray, usual_spread: float) -> tuple[np.ndarray, float]:
+    """The values, with outliers clipped at two spreads from the moving median, and the standard deviation
+    that gives the uncertainty of a mean of many runs. It exceeds that of one run where neighbours deviate
+    together.
+
+    The usual spread counts like ten runs, since ten runs alone tell the spread only to a third. Blocks of
+    runs, if there are ten, show noise that outlasts a run; twice the spread of one run counts like twenty: a
+    short history cannot tell a bad week from a step."""
+    medians = pd.Series(values).rolling(9, center=True, min_periods=1).median().to_numpy()
+    neighbour_spread = _spread(np.diff(values)) / math.sqrt(2)  # few neighbours have a step between them
+    observed = max(neighbour_spread, _spread(values - medians))
+    run_spread = math.sqrt(np.average([observed**2, usual_spread**2], weights=[len(values), 10]))
+    calm = np.clip(values, medians - 2 * run_spread, medians + 2 * run_spread)
+    spreads = [run_spread]
+    for length in (length for length in (5, 10, 20) if len(calm) >= 10 * length):
+        means = calm[len(calm) % length :].reshape(-1, length).mean(axis=1)
+        spreads.append(_spread(np.diff(means)) * math.sqrt(length / 2))
+    return calm, math.sqrt(np.average([max(spreads) ** 2, 4 * run_spread**2], weights=[len(calm), 20]))
+
+
+def _spread(differences: np.ndarray) -> float:
+    return 1.4826 * float(np.median(np.abs(differences)))  # the standard deviation of normal ones
+
+
+def table(series: Sequence[Series]) -> str:
+    """The extent of the history, and a row for each series with its last value and steps, worse ones bold."""
+    runs = {row.run: row for each in series for row in each.rows}
+    commits = counted(len({row.commit for row in runs.values()} - {None}), "commit")
+    days = days_text(row.started for row in runs.values())
+    changes = counted(sum(len(each.steps) for each in series), "step")
+    extent = f"{counted(len(runs), 'run')} of {commits}, {days}; {changes} in {len(series)} series."
+    rows = []
+    for each in series:
+        texts = ((bold if step.is_worse else italic)(step_text(each, step)) for step in each.steps)
+        changed = join_markdown(texts, "; ")
+        name, count = each.tracked.name, f"{len(each.rows):,}"
+        rows.append((each.machine, each.case, each.at, name, count, _last(each), changed or "-"))
+    columns = ("Machine", "Case", "At", "Quantity", "Runs", "Last value", "Steps")
+    return markdown([extent, table_of_texts(columns, rows, "llllrrl")])
+
+
+def worse_steps(series: Sequence[Series], within: int, known: str | None) -> list[tuple[int, str]]:
+    """The exit status and a sentence for each step for the worse within the latest runs of a series and after
+    the runs of the commit `known`. Raises UsageError if no run is of that commit."""
+    runs = (row for each in series for row in each.rows if known and (row.commit or "").startswith(known))
+    accepted = max((row.started for row in runs), default="")
+    if known and not accepted:
+        raise UsageError(f"--known {quoted(known)}: no run in the history is of this commit")
+    return [
+        (each.tracked.status, f"{each.case}, {each.at}, {each.tracked.name}: {step_text(each, step)}")
+        for each in series
+        for step in each.steps
+        if step.is_worse and step.after in each.rows[-within:] and step.after.started > accepted
+    ]
+
+
+def step_text(series: Series, step: Step) -> str:
+    """`between a1b2c3d4e and b2c3d4e5f: -3.1 % (-3.9 to -2.2)`, and what else changed, if anything."""
+    before, after = step.before, step.after
+    between = f"between {_commit(before)} and {_commit(after)}"
+    if before.commit and _commit(before) == _commit(after):
+        between = f"between two runs of {_commit(before)}, {before.started[:16]} and {after.started[:16]}"
+        between += ", so not by a commit" if before.clean else ""
+    remark = "" if before.build == after.build else "; the build is another"
+    if before.triton != after.triton:
+        remark = f"; Triton {before.triton} became {after.triton}"
+    return f"{between}: {series.tracked.changes.text_with_interval(step.change)}{remark}"
+
+
+def _commit(row: HistoryRow) -> str:
+    return f"{row.commit[:9]}{'' if row.clean else '-dirty'}" if row.commit else f"the run of {row.started}"
+
+
+def _last(series: Series) -> str:
+    value, low, high = series.rows[-1].figures[series.figure]
+    estimate = Estimate(value, low, value if high is None else high, open_above=high is None)
+    quantity = series.tracked.quantity
+    return quantity.text(value) if low == high else quantity.text_with_interval(estimate)
+
+
+def picture(series: Sequence[Series]) -> Figure:
+    """One picture of the history: a panel for each series with its steps marked, those with steps first."""
+    drawn = sorted(series, key=lambda each: not each.steps)[:20]  # they fill a page
+    runs = sorted({_run_of(row): row for each in drawn for row in each.rows}.items())
+    places = {run: place for place, (run, _) in enumerate(runs)}
+    figure = Figure(figsize=(8.6, 1.0 + 0.8 * len(drawn)), layout="constrained")
+    panels = figure.subplots(len(drawn), sharex=True, squeeze=False)[:, 0]
+    for axes, each in zip(panels, drawn, strict=True):
+        positions = [places[_run_of(row)] for row in each.rows]
+        bounds = np.array([row.figures[each.figure] for row in each.rows], dtype=float)
+        value, low, high = bounds.T * each.tracked.quantity.scale
+        high = np.where(np.isnan(high), 2 * value - low, high)  # open above: drawn as far as it reaches below
+        axes.fill_between(positions, low, high, alpha=0.25, linewidth=0)
+        axes.plot(positions, value, linewidth=1, marker="." if len(positions) < 100 else "")
+        title = visible(f"{each.case}, {each.at}, {each.tracked.name}: {_last(each)}")
+        axes.set_title(title, loc="left", fontsize="small")
+        axes.locator_params(axis="y", nbins=3)
+        for step in each.steps:  # the size stands at the bottom, on the side where the line is higher
+            place, size = places[_run_of(step.after)] - 0.5, each.tracked.changes.text(step.change.value)
+            sign, side = ("▼", "right") if step.change.value < 0 else ("▲", "left")
+            axes.axvline(place, color="C1" if step.is_worse else "C2", linestyle="--")
+            axes.text(place, 0.06, f"{sign} {size} ", ha=side, transform=axes.get_xaxis_transform())
+    ticks = np.linspace(0, len(runs) - 1, min(6, len(runs))).round().astype(int)
+    names = [f"{(runs[tick][1].commit or 'no commit')[:9]}\n{runs[tick][1].started[:10]}" for tick in ticks]
+    panels[-1].set_xticks(ticks, names)
+    remark = f"; {len(series) - len(drawn)} more series are drawn with -k" if len(series) > len(drawn) else ""
+    figure.suptitle(f"From run to run{remark}", x=0.015, ha="left")
+    return figure

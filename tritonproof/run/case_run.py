@@ -1,0 +1,374 @@
+"""A run of a case: each value that proving and measuring it needs, made when first asked for and kept for the
+length of a block. Other modules of this folder have the functions that take a run, such as `measure`.
+
+```
+with ModelRun(case.model, case.target, settings) as model_run, CaseRun(case, model_run) as run:
+    run.conversion, prove_accuracy(run), run_gate(run, "batches"), measure(run, point)
+```
+"""
+
+import contextlib
+import functools
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tritonproof import baseline_build
+from tritonproof.accuracy.compare_answers import MIN_NOISE, AnswerLimits, Mismatch
+from tritonproof.accuracy.ledger import missing_options
+from tritonproof.accuracy.precision_cost import PrecisionCost, measure_cost, output_limits
+from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
+from tritonproof.build import runtimes
+from tritonproof.build.repository import BuiltModel
+from tritonproof.consistency.served import LoneAnswers, ServedModel, ask_one_by_one
+from tritonproof.efficiency import interleaved
+from tritonproof.errors import AccuracyError, ProofError
+from tritonproof.frameworks import pytorch
+from tritonproof.host import machine
+from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, input_data
+from tritonproof.measure.measurement import Outcome
+from tritonproof.measure.verifying import expected_answers
+from tritonproof.record import schema
+from tritonproof.run import comparing, serving
+from tritonproof.run.models import ModelRun, deployment_of, evaluation_batch, load_points, samples_of
+from tritonproof.run.once import once
+from tritonproof.run.serving import Role
+from tritonproof.serve.as_found import ServedAsFound
+from tritonproof.serve.backends import check_supported, pool_options, server_variables, serving_of
+from tritonproof.serve.server import Server
+from tritonproof.spec import Arrays, Case, Deployment, LoadPoint, Samples, Scenario
+from tritonproof.user_models.repository_model import joins_requests
+
+
+@dataclass
+class SuiteRun:
+    """What all cases of a run share: what is selected, and what was measured for earlier ones."""
+
+    points: Mapping[str, Sequence[LoadPoint]] | None = None
+    """The load points of each case to measure; None for all that the settings ask for."""
+    compared_points: int = 1
+    """How many load points this run measures, and so how many may be compared with a baseline."""
+    run_id: str = field(default_factory=lambda: machine.own_run()[0])
+    peaks: dict[interleaved.PeakKind, schema.Estimate | ProofError | None] = field(default_factory=dict)
+    """The machine's peaks that stages will need; None for those not measured yet."""
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A case as it is loaded on its server."""
+
+    serving: schema.Serving
+    """The record's entry of the server, with its backend."""
+    start: schema.Start
+    """The scenario it is loaded for, and how long the server, the loading and the first request took."""
+    deployment: Deployment
+    first_answer: Arrays | None = None
+    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
+
+
+Sweep = tuple[Deployed, Mapping[LoadPoint, Outcome]]
+"""How a case was loaded for a scenario, and what came of each load point."""
+
+
+@dataclass(eq=False)
+class CaseRun(contextlib.ExitStack):
+    """A case for the duration of a block, `with CaseRun(case, model_run) as run`."""
+
+    requested: Case
+    """The case as requested; `case` is the case as its server reports it."""
+    model_run: ModelRun
+    suite_run: SuiteRun = field(default_factory=SuiteRun)
+    role: Role = Role()  # noqa: RUF009 - frozen
+    """Whether it is the case's own run, or one that is measured beside it."""
+    deployed: Deployed | None = field(default=None, init=False)
+    sweeps: dict[Scenario, Sweep] = field(default_factory=dict, init=False)
+    gates: dict[str, tuple[Deployed, schema.AnswerGate]] = field(default_factory=dict, init=False)
+    """How it was loaded for each gate, and the gate's result."""
+    mismatches: dict[str, Mismatch] = field(default_factory=dict, init=False)
+    """The first wrong answer of each gate."""
+
+    baseline = once(comparing.baseline_run)
+    beside_baseline = once(comparing.compare_with_baseline)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.settings, self.narrator = self.model_run.settings, self.model_run.narrator
+        self.hold_machine = self.model_run.hold_machine
+
+    @property
+    def stamp(self) -> schema.Machine:
+        return machine.stamp(self.case.target.device, is_client=self.settings.triton.kind == "remote")
+
+    def say(self, step: str, detail: str = "") -> None:
+        self.narrator.say(f"{self.role.label or self.requested}: {step}", detail)
+
+    # --- what is served -------------------------------------------------------------------------------------
+
+    @once
+    def as_found(self) -> ServedAsFound | None:
+        """The case of --repository as its server has loaded it; None for a converted case."""
+        if not self.requested.model.as_found:
+            return None
+        return self.enter_context(serving.serve_as_found(self))
+
+    @property
+    def case(self) -> Case:
+        """The case; for --repository with the inputs, outputs and batches that only the server knows."""
+        return self.requested if self.as_found is None else self.as_found.case
+
+    @once
+    def samples(self) -> Samples:
+        """The evaluation split of the model."""
+        if self.as_found is None:
+            return self.model_run.samples
+        return samples_of(self.case.model, "evaluation", self.settings)
+
+    @once
+    def deployment(self) -> Deployment:
+        return deployment_of(self.case, self.settings)
+
+    @once
+    def build(self) -> BuiltModel:
+        """The converted model in model_repos/<target>/<case>/, built there if it is missing."""
+        if self.as_found is not None:
+            return self.as_found.build
+        source = self.role.build_source or functools.partial(serving.convert, self)
+        return self.enter_context(source())
+
+    @once
+    def converted(self) -> Callable[[Any], Mapping[str, Any]]:
+        """The converted model in process, a function of inputs by name; for --repository its server, which
+        gets each row alone."""
+        if self.as_found is not None:
+            return self.as_found.alone
+        engines = runtimes.engine_folder(self.build.case, self.build.digest)
+        with self.hold_machine(exclusive=False):
+            return runtimes.open_in_process(self.case, self.build.artifact, self.deployment, engines)
+
+    @once
+    def server(self) -> Server:
+        """The case's Triton, started while nobody measures and stopped with the block. The case is built
+        first, as a server without its model repository ends."""
+        if self.as_found is not None:
+            return self.as_found.server
+        for kind in self.suite_run.peaks:
+            with contextlib.suppress(ProofError):  # raised again by the stage that needs it
+                self.peak_per_s(kind)
+        triton = serving.start_server(
+            self,
+            self.build.folder.parent,
+            variables=server_variables(self.settings.triton, self.case, self.deployment),
+            options=pool_options(self.case, self.deployment, self.case.gpus),
+        )
+        with self.hold_machine(exclusive=False):
+            return self.enter_context(triton)
+
+    def check_running(self) -> None:
+        """Raise ProofError if the case's server has ended by itself."""
+        if "server" in vars(self):  # one that has not been started is not started for this
+            self.server.check_running()
+
+    def leave_gpu(self) -> None:
+        """Free this process's models from the GPU's memory, which servers need; they reopen on use."""
+        if self.requested.target.device == "cuda":
+            vars(self).pop("converted", None)
+            vars(self.model_run).pop("framework_model", None)
+            pytorch.release_gpu_memory()
+
+    def deploy(self, scenario: Scenario, deployment: Deployment | None = None) -> Deployed:
+        """Load the case for a scenario, with its own settings or others, unless it is loaded like that. A
+        model of --repository is loaded in one way for both scenarios."""
+        new_deployment = deployment or self.deployment
+        self.leave_gpu()
+        self.server.check_running()
+        loaded = self.deployed
+        if loaded is not None and (loaded.start.scenario, loaded.deployment) == (scenario, new_deployment):
+            return loaded
+        self.deployed = None  # nothing is loaded if the next steps fail
+        check_supported(self.server, self.case)
+        if self.as_found is not None:
+            self.as_found.check_single_requests()
+            backend, start = self.case.format.engine, self.as_found.start(scenario)
+            first_answer = self.as_found.first_request.answer
+        else:
+            self.say(f"load into Triton ({scenario})")
+            with self.hold_machine(exclusive=False):
+                began = time.monotonic()
+                backend = self.load_model(scenario, new_deployment)
+                load_s = time.monotonic() - began
+                first_s, first_answer = self.timed_answer(1)
+            start = schema.Start(scenario, self.server.ready_s, round(load_s, 3), round(1e3 * first_s, 3))
+        serving_entry = serving_of(self.server, backend, self.settings.shared_memory)
+        self.deployed = Deployed(serving_entry, start, new_deployment, first_answer)
+        return self.deployed
+
+    def load_model(self, scenario: Scenario, deployment: Deployment, *, anew: bool = False) -> str:
+        """Load the case on its server, even if it is loaded; returns the backend that serves it. If `anew`,
+        it is unloaded before, and gets one request."""
+        if self.as_found is not None:
+            self.as_found.reload()
+            backend = self.case.format.engine
+        else:
+            if anew:
+                self.server.unload(self.server.name_of(self.case))
+            if self.role.keeps_config:
+                config = baseline_build.config_of(self.build.folder)
+                config = baseline_build.for_scenario(config, self.case, scenario)
+                self.server.load_as_found(self.build.folder, config)
+                backend = ""
+            else:
+                backend = self.server.load(self.build, deployment, scenario)
+        if anew:
+            self.timed_answer(1)
+        return backend
+
+    def timed_answer(self, batch: int) -> tuple[float, Arrays]:
+        """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""
+        rows = {name: values[[0] * batch] for name, values in self.samples.load([0]).items()}
+        started = time.monotonic()
+        outputs = self.server.infer(self.server.name_of(self.case), self.case.model, rows)
+        elapsed_s = time.monotonic() - started
+        return elapsed_s, {output: values for output, values in outputs.items() if values is not None}
+
+    # --- right ----------------------------------------------------------------------------------------------
+
+    @once
+    def precision_cost(self) -> PrecisionCost | None:
+        """The cost of the case's precision, which limits all answers; None without a framework."""
+        if self.as_found is not None:
+            return None
+        with self.hold_machine(exclusive=False):
+            self.say(f"measure what {self.case.precision.upper()} costs")
+            training = functools.partial(samples_of, self.case.model, "training", self.settings)
+            reference, batch = self.model_run.framework_model, evaluation_batch(self.deployment)
+            tf32 = self.deployment.tf32
+            return measure_cost(self.case, reference, self.samples, training, batch, tf32=tf32)
+
+    @once
+    def converted_answers(self) -> StageAnswers:
+        """The converted model's answers to the whole evaluation set, in process."""
+        converted, batch = self.converted, evaluation_batch(self.deployment)
+        model, report = self.case.model, functools.partial(self.say, "evaluate in process")
+        with self.hold_machine(exclusive=False):
+            return evaluate_in_process(
+                "converted", model, converted, self.samples, batch, report, with_outputs=True
+            )
+
+    @once
+    def conversion(self) -> schema.Conversion:
+        """The converted model in process against the framework."""
+        stages, cost = (self.model_run.framework_answers, self.converted_answers), self.precision_cost
+        report, tf32 = functools.partial(self.say, "compare with the framework"), self.deployment.tf32
+        with self.hold_machine(exclusive=False):
+            trained, ids = self.model_run.framework_model.trained, self.samples.ids
+            return compare_conversion(
+                self.case, *stages, ids, cost, trained=trained, tf32=tf32, report=report
+            )
+
+    @once
+    def accuracy_missing(self) -> str | None:
+        """Why the model's task metric cannot be computed, in a sentence; None if it can. Raises InputError if
+        an option sets a limit for a metric that cannot be computed."""
+        model, has_dataset = self.case.model, self.case.model.name in self.settings.dataset
+        missing = missing_options(model, self.model_run.weights, self.samples, has_dataset=has_dataset)
+        self.settings.thresholds.check_measured(self.case, missing)
+        return missing
+
+    # --- the same answer, however it is asked for -----------------------------------------------------------
+
+    @once
+    def answer_limits(self) -> AnswerLimits:
+        """How far answers to one sample may differ if different kernels may compute them."""
+        outputs = self.case.model.outputs
+        elements = {tensor.name: len(self.samples) * math.prod(map(abs, tensor.shape)) for tensor in outputs}
+        return output_limits(
+            self.case, self.precision_cost, elements, rows=None, tf32=self.deployment.tf32, same_file=True
+        )
+
+    @once
+    def alone(self) -> tuple[ServedModel, LoneAnswers]:
+        """The case as it is loaded online, and its answers to each of the gates' samples alone."""
+        model = self.served_model(self.deploy("online"))
+        return model, ask_one_by_one(model)
+
+    def served_model(self, deployed: Deployed) -> ServedModel:
+        """The case for the gates, as it is loaded now."""
+        deployment, served = deployed.deployment, self.as_found
+        tolerance = self.case.tolerance(deployment.tf32)
+        joins = deployed.start.scenario == "online"
+        if served is not None:
+            unknown = served.loaded.called or served.loaded.unreported
+            joins = bool(unknown) or joins_requests(served.loaded.config)
+        return ServedModel(
+            server=self.server,
+            name=self.server.name_of(self.case),
+            model=self.case.model,
+            data=self.load_data.below(self.server.scratch),
+            max_batch_size=deployment.max_batch_size,
+            limits=self.answer_limits,
+            preferred=deployment.preferred_batch_sizes,
+            joins=joins,
+            first_answer=deployed.first_answer,
+            least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
+            as_found_device="" if served is None else self.case.answers_on,
+            kernels_may_change=self.case.answers_on == "cuda",
+            on_mismatch=self.mismatches.__setitem__,
+        )
+
+    def accuracy_error(self, what: str, *, where: object = None) -> AccuracyError:
+        """The error for wrong answers; on made-up inputs even a right model may be unstable."""
+        fix = None
+        if self.samples.are_made_up:
+            name = self.case.model.name
+            fix = f"its inputs are made up; see whether it holds with real ones: --samples {name}=DIR"
+        return AccuracyError(what, where=where, fix=fix)
+
+    # --- fast -----------------------------------------------------------------------------------------------
+
+    @once
+    def load_data(self) -> LoadData:
+        return self.enter_context(input_data(self.case.model, self.samples, self.server.scratch))
+
+    @once
+    def expected_answers(self) -> ExpectedAnswers:
+        """The answers that the case has to give under load."""
+        data, limits, converted = self.load_data, self.answer_limits, self.converted
+        with self.hold_machine(exclusive=False):
+            where = "in process" if self.as_found is None else "asked alone"
+            self.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
+            size = min(self.deployment.max_batch_size, len(data.ids))
+            return expected_answers(self.case, data, converted, size, limits)
+
+    def job(self, point: LoadPoint, request_s: float, expected: ExpectedAnswers) -> Job:
+        """The load generator's work at a point of the case, as it is loaded now."""
+        server, memory, model = self.server, self.settings.shared_memory, self.case.model
+        data = self.load_data.below(server.scratch)
+        return Job(server, server.name_of(self.case), model, point, memory, data, request_s, expected)
+
+    def peak_per_s(self, kind: interleaved.PeakKind) -> schema.Estimate:
+        """The machine's peak, measured with the machine to ourselves unless it is known: before the first
+        server starts, as it takes gigabytes of a GPU's memory. Raises ProofError if it was not measured."""
+        peaks = self.suite_run.peaks
+        if (peak := peaks.get(kind)) is None:
+            with self.hold_machine(exclusive=True):
+                self.narrator.say(f"the machine's peak: measure {kind[1].upper()}")
+                try:
+                    peak = peaks[kind] = interleaved.peak_per_s(kind)
+                except ProofError as error:
+                    peak = peaks[kind] = error
+        if isinstance(peak, ProofError):
+            raise peak
+        return peak
+
+    def points(self, scenario: Scenario) -> list[LoadPoint]:
+        """The load points of a scenario that are measured together."""
+        points = load_points(self.case, scenario, self.settings)
+        if self.suite_run.points is not None:
+            selected = self.suite_run.points.get(str(self.requested), ())
+            points = [point for point in selected if point.scenario == scenario]
+        if self.as_found is None:
+            return points
+        # Only the server knows the largest batch, as no file has its configuration.
+        return [point for point in points if point.batch <= self.deployment.max_batch_size]

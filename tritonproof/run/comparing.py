@@ -1,0 +1,222 @@
+"""Compares a case with its baseline: the same case in a run of its own, with the build or repository of
+`--against`, or with this build on the Triton of `--against-triton`."""
+
+import contextlib
+import dataclasses
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from tritonproof import baseline_build
+from tritonproof.accuracy.precision_cost import inferred_precision
+from tritonproof.build.repository import BuiltModel, snapshot
+from tritonproof.consistency.repeat_checks import compare_server_conversations, compare_servers
+from tritonproof.errors import InputError, NotAvailableError
+from tritonproof.measure import point_state
+from tritonproof.measure.comparison import ComparisonPlan
+from tritonproof.measure.job import Job, other_data
+from tritonproof.measure.usage import Usage, read_usage, watch
+from tritonproof.record.ratio import MAX_LOADINGS, loading_is_slower
+from tritonproof.record.schema import AnswerGate, BaselineComparison, ServedSide, Serving
+from tritonproof.run.serving import Role
+from tritonproof.serve.backends import serving_of
+from tritonproof.serve.server import warnings_in
+from tritonproof.spec import Scenario
+from tritonproof.user_models import repository_model
+
+if TYPE_CHECKING:
+    from tritonproof.run.case_run import CaseRun
+
+
+def with_baselines(
+    run: "CaseRun", baseline: "CaseRun", jobs: Sequence[Job]
+) -> Sequence[point_state.PointState]:
+    """The load points of one scenario before measurement, each with its comparison, if the baseline takes its
+    batch. Raises InputError if the baseline is a build that does not take the largest batch."""
+    scenario, largest = jobs[0].point.scenario, math.inf
+    if baseline.role.keeps_config:
+        needed = max(job.point.batch for job in jobs)
+        largest_there = baseline_build.config_of(baseline.build.folder).max_batch_size
+        if needed > largest_there:
+            what = f"the other build takes batches up to {largest_there}, not {needed}"
+            fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
+            raise InputError(what, where=baseline.build.folder / "config.pbtxt", fix=fix)
+    baseline.check_running()
+    if baseline.as_found is None:
+        baseline.say(f"load into Triton ({scenario})")
+        backend = baseline.load_model(scenario, baseline.deployment)
+    else:
+        backend, largest = baseline.deploy(scenario).serving.backend, baseline.deployment.max_batch_size
+    text = run.settings.baseline_name
+    if run.settings.against_triton is not None:
+        text = f"Triton {baseline.server.version}, {text}"
+        run.narrator.note(f"{run.case} against {text}: served by its {backend} backend")
+    allowed = run.settings.thresholds.allowed_slowdown(run.case, run.settings.allowed_slowdown)
+    plan = ComparisonPlan(text, allowed, run.suite_run.compared_points)
+    states = [point_state.PointState(point_state.Side(job)) for job in jobs]
+    name = baseline.server.name_of(run.case)
+    return [
+        point_state.with_baseline(state, baseline.server, name, plan)
+        if state.point.batch <= largest
+        else state  # measured by itself
+        for state in states
+    ]
+
+
+def reloader(run: "CaseRun", baseline: "CaseRun", scenario: Scenario) -> Callable[[], None] | None:
+    """A function that loads the case and its baseline again, in random order. None on a server with a
+    repository that others may use."""
+    sides = (run, baseline)
+    if any(side.as_found is not None and side.settings.triton.kind == "remote" for side in sides):
+        return None
+
+    def load() -> None:
+        run.say("load both builds anew")
+        for side in random.sample(sides, len(sides)):
+            side.load_model(scenario, side.deployment, anew=True)
+
+    return load
+
+
+def baseline_run(run: "CaseRun") -> "CaseRun | None":
+    """The run to compare a case with, on its own server; None without --against and --against-triton, and
+    if the baseline's repository has no model of that name."""
+    settings, case, models = run.settings, run.requested, run.model_run.models
+    against, label = settings.against, f"{case} against {settings.baseline_name}"
+    if settings.against_triton is not None:
+        settings = dataclasses.replace(settings, triton=settings.against_triton)
+    elif against is None:
+        return None
+    if not settings.compares_repositories:
+        build = contextlib.nullcontext(run.build) if against is None else _baseline_build(run, against)
+        role = Role("against", label, build_source=lambda: build, keeps_config=against is not None)
+    else:
+        models = dataclasses.replace(models, samples={}, labels={})  # both get this run's samples
+        if against is not None:
+            if case.model.name not in models.baseline_models:
+                return None
+            settings = dataclasses.replace(settings, repository=against.folder)
+            models = dataclasses.replace(models, repository_models=models.baseline_models)
+            model = repository_model.as_model(models.repository_models[case.model.name])
+            model = dataclasses.replace(model, tolerances=case.model.tolerances)
+            case = dataclasses.replace(case, model=model)
+        role = Role("against", label, samples_of=run)
+    model_run = dataclasses.replace(run.model_run, model=case.model, settings=settings, models=models)
+    run.enter_context(model_run)
+    return run.enter_context(dataclasses.replace(run, requested=case, model_run=model_run, role=role))
+
+
+@contextlib.contextmanager
+def _baseline_build(run: "CaseRun", baseline: baseline_build.Baseline) -> Iterator[BuiltModel]:
+    """The case's baseline in its own model repository: one that exists, or one built in its own checkout. Its
+    own config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
+
+    def say(step: str) -> None:
+        run.narrator.say(f"{run.case} against {baseline.name}: {step}")
+
+    with contextlib.ExitStack() as stack:
+        if baseline.kind == "builds":
+            folder = baseline_build.find_build(baseline, run.case)
+            baseline_build.check_unchanged(baseline, folder)
+        else:
+            if (checkout := baseline.folder) is None:
+                say("get its files")
+                place = run.settings.model_repos / ".against"
+                checkout = baseline_build.export_commit(baseline, place, report=say)
+            options = run.settings.command_line("builds", run.case.model.name)
+            built = baseline_build.build_in_checkout(checkout, baseline, run.case, options, say)
+            run.narrator.note(f"{run.case} against {baseline.name}: built in {built}")
+            folder = stack.enter_context(snapshot(built, report=say))
+            baseline_build.check_unchanged(baseline, folder, built)
+        yield BuiltModel(run.case, folder, "", "", 0.0, 0.0, reused=True)
+
+
+# --- a model of another repository, or on another Triton ----------------------------------------------------
+
+
+def compare_with_baseline(run: "CaseRun") -> tuple[Serving, AnswerGate, BaselineComparison]:
+    """Whether every sample gets the same answer from the baseline, of another repository or on another
+    Triton, and what else differs. Raises NotAvailableError if its repository has no such model."""
+    baseline, text, model = run.baseline, run.settings.baseline_name, run.case.model
+    if baseline is None:
+        what = f"{model.name} is new: {text} has no such model to compare it with"
+        raise NotAvailableError(what, where=run.case)
+    with run.hold_machine(exclusive=False):
+        comparison = _compare_answers(run, baseline, text)
+    wrong = "; ".join(filter(None, [*_lost_by_clients(run, baseline), comparison.wrong]))
+    new_warnings = warnings_in(run.server.log)
+    for known_warning in warnings_in(baseline.server.log):
+        new_warnings.pop(known_warning, None)
+    sides = _served_side(run), _served_side(baseline)
+    with run.hold_machine(exclusive=True):
+        run.say("load the model again", f"in turns with {text}")
+        loads_s = _loads_in_turns(run, baseline)
+    here, there = (
+        structs.replace(side, loads_s=tuple(side_loads_s))
+        for side, side_loads_s in zip(sides, loads_s, strict=True)
+    )
+    return (
+        serving_of(run.server, run.case.format.engine, run.settings.shared_memory),
+        structs.replace(comparison, wrong=wrong),
+        BaselineComparison(text, here, there, tuple(new_warnings.values())[:20]),
+    )
+
+
+def _compare_answers(run: "CaseRun", baseline: "CaseRun", text: str) -> AnswerGate:
+    model = run.case.model
+    if model.exchange != baseline.case.model.exchange:
+        return AnswerGate("other", 0, "the configuration")
+    if model.exchange == "single":
+        run.say("answers beside the other's", text)
+        return compare_servers(run.alone, baseline.alone, other_data(model, run.samples), text)
+    run.say("the same messages to the other", text)
+    servers = run.server, baseline.server
+    return compare_server_conversations(*servers, model, run.samples, text)
+
+
+def _lost_by_clients(run: "CaseRun", baseline: "CaseRun") -> list[str]:
+    """What a client of the baseline's model would miss in this one, in sentences."""
+    model, other = run.case.model, baseline.case.model
+    losses = []
+    for field in ("inputs", "outputs"):
+        tensors, other_tensors = (
+            {f"{tensor.name} ({tensor.dtype})" for tensor in getattr(one, field)} for one in (model, other)
+        )
+        if lacking := sorted(other_tensors - tensors):
+            losses.append(f"it lacks {field} that the other has: {', '.join(lacking)}")
+    largest, other_largest = run.deployment.max_batch_size, baseline.deployment.max_batch_size
+    if other_largest > largest:
+        losses.append(f"batches up to {largest} are taken, and up to {other_largest} there")
+    if model.exchange != other.exchange:
+        losses.append(f"its requests are {model.exchange}, and {other.exchange} there")
+    return losses
+
+
+def _served_side(run: "CaseRun") -> ServedSide:
+    """A model's use of one of the two servers, and how much its answers vary."""
+    precision, noise = "", None
+    if run.case.model.exchange == "single":
+        _, alone = run.alone
+        precision, noise = inferred_precision(alone.rows.values()), alone.noise
+    used: Usage = {}
+    with contextlib.suppress(NotAvailableError):  # its processes are not visible from here
+        used = read_usage(watch(run.server))
+    return ServedSide(run.server.version, precision, noise, (), used)
+
+
+def _loads_in_turns(run: "CaseRun", baseline: "CaseRun") -> tuple[list[float], list[float]]:
+    """Load the model on both servers in turns until one load is not far slower than all of the baseline's;
+    returns each load's seconds with its first answer. Both lists are empty on servers that others may use."""
+    current_s: list[float] = []
+    baseline_s: list[float] = []
+    most = 0 if run.settings.triton.kind == "remote" else MAX_LOADINGS
+    while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
+        for side, loads_s in ((run, current_s), (baseline, baseline_s)):
+            assert side.as_found is not None
+            load_s = side.as_found.reload()
+            answer_s = side.timed_answer(1)[0] if side.case.model.exchange == "single" else 0.0
+            loads_s.append(round(load_s + answer_s, 3))
+    return current_s, baseline_s

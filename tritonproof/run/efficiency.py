@@ -1,0 +1,151 @@
+"""Measures a case's best load point beside the same artifact in process, its model's reference format and the
+machine's peak."""
+
+import contextlib
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tritonproof.build import repository
+from tritonproof.cases import reference_of
+from tritonproof.efficiency import interleaved
+from tritonproof.efficiency.in_process import Worker, in_process
+from tritonproof.errors import NotAvailableError
+from tritonproof.measure.measurement import Measurement
+from tritonproof.record import files
+from tritonproof.record.schema import Efficiency, Load, best_of
+from tritonproof.run import record_file
+from tritonproof.run.case_run import CaseRun, Deployed
+from tritonproof.run.measuring import ready
+from tritonproof.run.models import deployment_of
+from tritonproof.run.serving import Role
+from tritonproof.spec import Case, Deployment, LoadPoint
+
+
+@dataclass
+class ServedReference:
+    """The reference format of a model, loaded for its best load point."""
+
+    run: CaseRun
+    """The run on whose server it is loaded; that of the measured case if this is the reference."""
+    point: LoadPoint
+    request_s: float
+    """Seconds that one of its requests takes."""
+    is_warm: bool = False
+    """Whether its load point has been run since it was loaded."""
+
+
+def measure_efficiency(run: CaseRun) -> tuple[Deployed, list[Efficiency]]:
+    """Measure the best point of each scenario (of a micro model, the best of all) beside the same artifact in
+    process, and the best of all beside the model's reference format. The case stays loaded for the last."""
+    best_loads = interleaved.best_points(run.case, known_loads(run))
+    deployed = run.deploy(best_loads[0].scenario)
+    if run.server.kind == "remote":
+        what = "the in-process baseline must run on the server's machine, and this server is remote"
+        raise NotAvailableError(what, where=f"--triton {run.server.url}", fix="run the suite there")
+    with contextlib.ExitStack() as stack:
+        with run.hold_machine(exclusive=False):
+            run.say("measure efficiency", "load the model in process")
+            rows = run.samples.load(range(min(len(run.samples), run.deployment.max_batch_size)))
+            backend = deployed.serving.backend
+            resident = run.settings.shared_memory == "cuda"  # its data lies where the server's does
+            beside = in_process(run.build, run.deployment, rows, backend=backend, resident=resident)
+            worker = stack.enter_context(beside)
+            # These two overlap the loading in process. On a GPU the server of the reference ends with the
+            # block, to free the memory.
+            reference = reference_for(run, stack if run.case.target.device == "cuda" else None)
+            operations = run.model_run.operations
+            worker.wait_ready()
+        overall = best_of(best_loads)
+        efficiencies = [
+            _measure(run, best, worker, operations, reference if best is overall else None)
+            for best in best_loads
+        ]
+    return run.deploy(best_loads[-1].scenario), efficiencies
+
+
+def known_loads(run: CaseRun) -> Sequence[Load]:
+    """The load points measured so far, else those on record for this machine, build and settings. Raises
+    NotAvailableError if an answer was wrong."""
+    known = [outcome for _, outcomes in run.sweeps.values() for outcome in outcomes.values()]
+    loads: Sequence[Load] = [outcome.load for outcome in known if isinstance(outcome, Measurement)]
+    if not loads:
+        record = record_file.read_stored(files.path_of(run.case.key, run.settings.results))
+        loads = interleaved.loads_of(record, run.stamp, run.build.digest, run.deployment)
+    if any(load.answers is not None and load.answers.wrong for load in loads):
+        what = "the fastest load point is not known: answers under load were wrong"
+        raise NotAvailableError(what, where=run.case, fix="see the failed load tests of this case")
+    return loads
+
+
+def kind_of(case: Case, deployment: Deployment) -> interleaved.PeakKind:
+    """What the machine's peak for a case depends on."""
+    return case.target.device, case.precision, deployment.tf32
+
+
+def _measure(
+    run: CaseRun, best: Load, worker: Worker, operations: float | None, reference: ServedReference | None
+) -> Efficiency:
+    """Measure a load point in turns: served, in process and in the reference format; and the peak."""
+    peak_per_s = run.peak_per_s(kind_of(run.case, run.deployment))
+    batch, point = interleaved.batch_in_process(best, run.deployment), best.point
+    with ready(run, {point: best.latency_ms["avg"].value / 1e3}) as (deployed, (job,)):
+        cold = [] if any(known is deployed for known, _ in run.sweeps.values()) else [job]
+        reference_job = None
+        if reference is not None and reference.run is not run:
+            server, name = reference.run.server, reference.run.server.name_of(reference.run.case)
+            reference_job = dataclasses.replace(
+                job, server=server, name=name, point=reference.point, request_s=reference.request_s
+            )
+            if not reference.is_warm:
+                cold, reference.is_warm = [*cold, reference_job], True
+        beside_text = "" if reference_job is None else f", {reference_job.name}"
+        run.say("measure efficiency", f"{point.scenario} {point}, in process{beside_text}, in turns")
+        turns = interleaved.measure(
+            job, worker, batch, run.settings.plan, gpus=run.case.gpus, reference=reference_job, cold=cold
+        )
+    return interleaved.efficiency_entry(
+        turns,
+        best,
+        worker.threads,
+        batch,
+        operations,
+        peak_flops_per_s=peak_per_s,
+        gpus=run.case.gpus,
+        spinning=worker.spinning,
+        reference=None if reference is None else str(reference.run.requested),
+    )
+
+
+def reference_for(run: CaseRun, until: contextlib.ExitStack | None = None) -> ServedReference | None:
+    """The reference format to measure a case beside, started on first use. It stays for the model's other
+    cases, or `until` a block ends. None if it has no right record of this machine, build and settings."""
+    case, references = reference_of(run.case), run.model_run.reference_runs if until is None else {}
+    if str(case) == str(run.case):
+        return ServedReference(run, LoadPoint("offline", 1, 1), 0.0)
+    if str(case) not in references:
+        references[str(case)] = _served_reference(run, case, until or run.model_run)
+    return references[str(case)]
+
+
+def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) -> ServedReference | None:
+    deployment = deployment_of(case, run.settings)
+    build = repository.find(case, run.model_run.weights, deployment, run.settings.model_repos)
+    record = record_file.read_stored(files.path_of(case.key, run.settings.results))
+    best = None if build is None else interleaved.reference_load(record, run.stamp, build.digest, deployment)
+    if build is None or best is None:
+        run.narrator.note(
+            f"{run.case.model.name}: no format is compared with its reference {case}, which has no load "
+            "points of this build with right answers on record; select its load tests too (-k)"
+        )
+        return None
+    run.narrator.say(f"{case}: serve the reference format (of {run.case.model.name})")
+
+    def build_source() -> contextlib.AbstractContextManager[repository.BuiltModel]:
+        return repository.in_use(build, report=lambda step: run.narrator.say(f"{case}: {step}"))
+
+    role = Role("reference", f"the reference {case}", build_source)
+    reference_run = keeper.enter_context(dataclasses.replace(run, requested=case, role=role))
+    point = best.point
+    reference_run.load_model(point.scenario, deployment)
+    return ServedReference(reference_run, point, best.latency_ms["avg"].value / 1e3)

@@ -1,0 +1,137 @@
+"""Measures the load points of a case in turns, with the machine to ourselves; keeps it under load for the
+time of --soak, and watches what its server uses."""
+
+import contextlib
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec import structs
+
+from tritonproof.errors import NotAvailableError, ProofError
+from tritonproof.measure import perf_analyzer, sweep
+from tritonproof.measure.job import Job
+from tritonproof.measure.measurement import Measurement, outcomes
+from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.usage import ComposingTimes, Usage, read_usage, watch
+from tritonproof.measure.verifying import verifying, with_cache_audit
+from tritonproof.record.quantities import DURATION
+from tritonproof.record.schema import Load, Soak, best_of
+from tritonproof.run import comparing
+from tritonproof.run.case_run import CaseRun, Deployed, Sweep
+from tritonproof.run.models import load_points
+from tritonproof.soak import ARENAS_OF_A_CPU, LOADINGS, keep_loaded, load_again, soak_entry
+from tritonproof.spec import LoadPoint
+
+Save = Callable[[Deployed, Sequence[Load]], object]
+"""Gets load points as soon as they are known."""
+
+
+@contextlib.contextmanager
+def ready(
+    run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint]
+) -> Iterator[tuple[Deployed, list[Job]]]:
+    """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
+    the seconds of one request each; otherwise one is timed."""
+    run.server.check_load(run.as_found.loaded.unreported if run.as_found else ())
+    expected, scenario = run.expected_answers, next(iter(points)).scenario
+    deployed = run.deploy(scenario)
+    with run.hold_machine(exclusive=True):
+        if not isinstance(points, Mapping):
+            run.say(f"measure {scenario}", "first request of each batch size")
+            points = {point: run.timed_answer(point.batch)[0] for point in points}
+        yield deployed, [run.job(point, points[point], expected) for point in points]
+
+
+def measure(
+    run: CaseRun, point: LoadPoint, save: Save = lambda _deployed, _loads: None
+) -> tuple[Deployed, Measurement]:
+    """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
+    if run.as_found is not None and point.batch > run.deployment.max_batch_size:
+        raise NotAvailableError(
+            f"{run.case.model.name} takes batches up to {run.deployment.max_batch_size}, not {point.batch}"
+        )
+    if point.scenario not in run.sweeps:
+        run.sweeps[point.scenario] = _sweep(run, run.points(point.scenario), save)
+    deployed, scenario_outcomes = run.sweeps[point.scenario]
+    outcome = scenario_outcomes[point]
+    if isinstance(outcome, ProofError):
+        raise outcome
+    budget = run.settings.thresholds.budget(run.case, outcome.load)
+    return deployed, dataclasses.replace(outcome, load=structs.replace(outcome.load, budget=budget))
+
+
+def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
+    """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
+    if (baseline := run.baseline) is not None:
+        baseline.server  # noqa: B018 - it starts before the machine is ours
+    called = () if run.as_found is None else run.as_found.loaded.called_names
+    composing = ComposingTimes(called)
+    scenario, plan = points[0].scenario, run.settings.plan
+    with ready(run, points) as (deployed, jobs):
+        states = sweep.measure(
+            [PointState(Side(job)) for job in jobs]
+            if baseline is None
+            else comparing.with_baselines(run, baseline, jobs),
+            plan,
+            run_pass=composing.around(verifying(perf_analyzer.run_pass)),
+            report=lambda point, progress: run.say(f"measure {point.scenario}", f"{point} {progress}"),
+            save=lambda loads: save(deployed, loads),
+            load_anew=None if baseline is None else comparing.reloader(run, baseline, scenario),
+        )
+        point_outcomes = dict(outcomes(states, plan))
+        errors = [error for error in point_outcomes.values() if isinstance(error, ProofError)]
+        if errors and run.server.how_it_ended():
+            raise errors[0]  # measurements on a server that has ended do not count
+        best = best_of(
+            [outcome.load for outcome in point_outcomes.values() if isinstance(outcome, Measurement)]
+        )
+        for job in jobs:
+            measured = point_outcomes[job.point]
+            if not isinstance(measured, Measurement):
+                continue
+            load = measured.load
+            if load is best:
+                run.say(f"measure {scenario}", f"{job.point} one sample repeated")
+                load = with_cache_audit(job, load)
+            if called:
+                load = structs.replace(load, composing=composing.of(job.name, job.point))
+            point_outcomes[job.point] = dataclasses.replace(measured, load=load)
+        return deployed, point_outcomes
+
+
+def soak(run: CaseRun) -> tuple[Deployed, Soak]:
+    """Keep the case under load for the time of --soak, then load it again and again; returns how the case was
+    loaded, and what its server used."""
+    duration_s = run.settings.soak
+    assert duration_s is not None
+    heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)
+    point = _soak_point(run)
+
+    def report(spent_s: float, requests: float, *_used: Usage) -> None:
+        run.say("soak", f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}, {requests:,.0f} requests")
+
+    with ready(run, [point]) as (deployed, (job,)):
+        watched = watch(job.server)
+        read = functools.partial(read_usage, watched)
+        loaded = keep_loaded(job, duration_s, read, report=report)
+
+        loadings = load_again(
+            lambda: run.load_model(point.scenario, deployed.deployment, anew=True),
+            duration_s,
+            read,
+            most=max(LOADINGS, 2 * heaps),
+            report=lambda count: run.say("soak", f"load the model again, {count}"),
+        )
+    return deployed, soak_entry(point, loaded, loadings, watched.not_watched, heaps)
+
+
+def _soak_point(run: CaseRun) -> LoadPoint:
+    """Online with the most requests in flight; offline with the largest batch if only batches are given."""
+    asks_for_online = run.settings.concurrencies or run.settings.request_rates or not run.settings.batches
+    points = load_points(run.case, "online" if asks_for_online else "offline", run.settings)
+    largest = run.deployment.max_batch_size
+    point = [point for point in points if point.batch <= largest][-1]
+    run.narrator.note(f"{run.case}: soak at {point.scenario} {point}")
+    return point

@@ -1,0 +1,332 @@
+"""What an option is, and how its text is read. Each reader takes the flag and the text, and returns the value
+or raises an InputError that names both and says what to write instead."""
+
+import ast
+import dataclasses
+import functools
+import inspect
+import itertools
+import math
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar, get_args
+
+import msgspec
+from msgspec import Meta
+
+from tritonproof.errors import InputError
+from tritonproof.fleet.groups import Shard
+from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
+from tritonproof.host.targets import EVERY_TARGET
+from tritonproof.record.disk import is_plain
+from tritonproof.safe_io.files import existing, path_of, shown
+from tritonproof.spec import Target
+from tritonproof.user_models.repository import check_name
+
+Value = TypeVar("Value")
+Read = Callable[[str, str], Any]
+
+_Rows = Annotated[int, Meta(ge=1, le=65_536)]
+"""A batch: the largest has some hundred times the rows of the published tables, and fits into one request."""
+_InFlight = Annotated[int, Meta(ge=1, le=10_000)]
+"""Requests in flight: each has its own thread in the load generator."""
+_Count = Annotated[int, Meta(ge=1, le=1_000)]
+_SECONDS_OF = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def text_of(value: Any) -> str:
+    """The text that gives a value: of a tuple its parts, joined by commas."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """An option's properties beside its name. The sentence below its field is its help."""
+
+    group: str
+    """Its heading in --help."""
+    metavar: str | None = None
+    """The value's placeholder in --help; None for an option without a value."""
+    read: Any = None
+    """Reads the flag and its text; for a repeatable option all its texts, perhaps none."""
+    default: Any = None
+    """The value if the option is not given, or a function of the values before it."""
+    repeat: bool = False
+    text: Callable[[Any], str] = text_of
+    """The text that gives a value, or each of a repeatable option's."""
+    passed_to: str = ""
+    """Which other runs get it: "nodes" of a fleet, and "builds", another checkout that builds the same."""
+    conflicts_with: str = ""
+    """The options, by field, that cannot be combined with this one."""
+
+
+def option(*arguments: Any, **more: Any) -> Any:
+    """A field of `Settings` that is an `Option`."""
+    return dataclasses.field(metadata={"option": Option(*arguments, **more)})
+
+
+def options(of: type) -> Mapping[str, Option]:
+    """The options of a class of settings, by field."""
+    fields = dataclasses.fields(of)
+    return {field.name: field.metadata["option"] for field in fields if "option" in field.metadata}
+
+
+def flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+@functools.cache
+def _sentences(settings_type: type) -> Mapping[str, str]:
+    """The help of the options of a class of settings, by field: the sentence below each field."""
+    sentences = {}
+    for kind in reversed(settings_type.__mro__[:-1]):
+        definition: Any = ast.parse(inspect.getsource(kind)).body[0]
+        for statement, below in itertools.pairwise(definition.body):
+            match statement, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    sentences[name] = " ".join(text.split())
+    return sentences
+
+
+def add_options(parser: Any, of: type) -> None:
+    """Add the options to pytest's parser, or another with `getgroup`. In --help the groups follow -k and -m
+    in the order of the fields. `Settings.of` reads the texts."""
+    before, sentences = "general", _sentences(of)
+    for field, spec in options(of).items():
+        name = f"tritonproof: {spec.group}"
+        group, before = parser.getgroup(name, after=before), name
+        text = sentences[field].replace("%", "%%")  # argparse formats it
+        if spec.metavar is None:
+            group.addoption(flag(field), action="store_true", help=text)
+        else:
+            action = {"action": "append", "default": []} if spec.repeat else {}
+            group.addoption(flag(field), metavar=spec.metavar, help=text, **action)
+
+
+def _refused(flag: str, text: str, problem: str, fix: str) -> InputError:
+    return InputError(problem, where=f"{flag} {shown(text)}", fix=fix)
+
+
+def _reader(convert: Callable[[str], Any], expected: str, example: str) -> Read:
+    """A reader that applies `convert`, and refuses a text for which that raises ValueError."""
+
+    def read(flag: str, text: str) -> Any:
+        try:
+            return convert(text.strip())
+        except ValueError:
+            raise _refused(flag, text, f"not {expected}", f"write {flag} {example}") from None
+
+    return read
+
+
+def _number(kind: Any, expected: str, example: str, *, unit: str = "", several: bool = False) -> Read:
+    """A reader of a number of a type with its bounds, with or without its unit; or of several that are joined
+    by commas: ascending, and each once."""
+
+    def convert(text: str) -> Any:
+        parts = text.split(",") if several else [text]
+        values = [msgspec.convert(part.strip().removesuffix(unit), kind, strict=False) for part in parts]
+        return tuple(sorted(set(values))) if several else values[0]
+
+    return _reader(convert, expected, example)
+
+
+def _fraction(kind: Any, expected: str, example: str) -> Read:
+    """A reader of a number that may be written as a percentage."""
+
+    def convert(text: str) -> Any:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        return msgspec.convert(number, kind)
+
+    return _reader(convert, expected, example)
+
+
+def _above_0(below: float) -> Any:
+    return Annotated[float, Meta(gt=0, lt=below)]
+
+
+def _shard(text: str) -> Shard:
+    number, count = map(int, text.split("/"))
+    if not 1 <= number <= count <= 1_000:
+        raise ValueError
+    return Shard(number, count)
+
+
+def _duration(text: str) -> float:
+    duration_s = float(text[:-1]) * _SECONDS_OF.get(text[-1:].lower(), math.nan)
+    # In a shorter time, starting a pass would take longer than the pass.
+    return msgspec.convert(duration_s, Annotated[float, Meta(ge=30, le=7 * 86_400)])
+
+
+_Rate = Annotated[float, Meta(ge=0.01, le=1e5)]
+percent = _number(_above_0(100), "a percentage between 0 and 100", "3", unit="%")
+seconds = _number(_above_0(86_400), "a time in seconds", "4")
+milliseconds = _number(_above_0(86_400_000), "a latency in milliseconds", "7")
+price = _number(_above_0(1e9), "an amount above 0, without a currency", "1.20")
+limit = _fraction(Annotated[float, Meta(ge=0, lt=1e300)], "a limit of a metric", "0.75")
+share = _fraction(_above_0(1), "a share between 0 and 1", "0.005")
+batches = _number(_Rows, "whole numbers from 1 to 65,536", "1,4,16", several=True)
+concurrencies = _number(_InFlight, "whole numbers from 1 to 10,000", "8,16", several=True)
+rates = _number(_Rate, "a list of requests per second, 0.01 to 100,000", "50,100", several=True)
+gpus = _number(_Count, "a number of GPUs", "2")
+shard = _reader(_shard, "a shard, which are 1/N to N/N with N up to 1,000", "2/4 for the second of four")
+duration = _reader(_duration, "a time from 30s to 168h, with its unit (s, m or h)", "10m")
+
+
+def choice(kind: Any) -> Read:
+    """Reads one of the values of a Literal."""
+    names = get_args(kind)
+    return _reader(lambda text: names[names.index(text)], "a value of this option", " or ".join(names))
+
+
+def percentile(*allowed: float) -> Read:
+    """Reads one of several percentiles, written as 99, p99 or 99%."""
+    return _reader(
+        lambda text: allowed[allowed.index(float(text.lower().removeprefix("p").removesuffix("%")))],
+        "a percentile that this option takes",
+        " or ".join(f"{number:g}" for number in allowed),
+    )
+
+
+def file(check: Callable[[Path], object]) -> Read:
+    """Reads the path of an existing file that `check` accepts."""
+
+    def read(flag: str, text: str) -> Path:
+        check(path := existing(flag, text))
+        return path
+
+    return read
+
+
+@dataclasses.dataclass(frozen=True)
+class Remote:
+    """The models that are loaded on a server which somebody else runs."""
+
+    names: tuple[str, ...] = ()
+    """The models to prove; empty for all that the server lists."""
+
+    def __str__(self) -> str:
+        return f"remote:{','.join(self.names)}" if self.names else "remote"
+
+
+def repository(flag: str, text: str) -> Path | Remote:
+    """A folder of models, or `remote[:NAME,...]` for models loaded on a server that somebody else runs."""
+    word, colon, names = text.partition(":")
+    if word != "remote":
+        return path_of(flag, text)
+    model_names = tuple(dict.fromkeys(map(str.strip, names.split(",")))) if colon else ()
+    for name in model_names:
+        check_name(name, f"{flag} {shown(text)}")
+    return Remote(model_names)
+
+
+def targets(flag: str, texts: Sequence[str]) -> tuple[Target, ...]:
+    """The hardware that lists name, in the suite's order."""
+    targets_by_name = {target.name: target for target in EVERY_TARGET}
+    names = [part.strip().lower() for text in texts for part in text.split(",")]
+    for name in names:
+        if name not in targets_by_name:
+            raise _refused(flag, name, "unknown target", f"use {', '.join(targets_by_name)}")
+    return tuple(target for name, target in targets_by_name.items() if name in names)
+
+
+def paths(flag: str, texts: Sequence[str]) -> tuple[Path, ...]:
+    return tuple(existing(flag, text) for text in texts)
+
+
+@dataclasses.dataclass(frozen=True)
+class PerModel(Generic[Value]):
+    """The values of a repeatable option `[NAME=]VALUE`, for one model or for all."""
+
+    flag: str
+    values: Mapping[str, Value]
+    """By the model's name; empty for all."""
+
+    def of(self, models: Collection[str]) -> dict[str, Value]:
+        """Each model's value: its own, else that for all. Raises InputError for an unknown model."""
+        for name in self.values:
+            if not models or name not in ("", *models):
+                given = ", ".join(models) or "none: give --onnx NAME=FILE or --repository DIR"
+                what = f"there is no model {shown(name)}" if name else "there is no model for this option"
+                raise InputError(what, where=f"{self.flag} {shown(name)}", fix=f"name one of these: {given}")
+        for_all = dict.fromkeys(models, self.values[""]) if "" in self.values else {}
+        return for_all | {name: value for name, value in self.values.items() if name}
+
+
+def _by_name(flag: str, texts: Sequence[str], read: Read, *, may_be_for_all: bool) -> dict[str, Any]:
+    """The values of `NAME=VALUE`; by an empty name that of a text for all models, which may be a path with an
+    equals sign, or a metric with settings."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if may_be_for_all and not (equals and is_plain(name) and ":" not in name and not Path(text).exists()):
+            name, value = "", text
+        elif not (name and equals):
+            raise _refused(flag, text, "not a name and a path", f"write {flag} NAME=PATH")
+        if name in values:
+            raise _refused(flag, text, f"a second value for {shown(name) or 'all models'}", "name others")
+        values[name] = read(f"{flag} {shown(name)}".rstrip(), value)
+    return values
+
+
+def per_model(metavar: str, read: Read = lambda _flag, text: text) -> Any:
+    """A field that is a repeatable option `[NAME=]VALUE`, for models of --onnx or --repository."""
+
+    def read_all(flag: str, texts: Sequence[str]) -> PerModel[Any]:
+        return PerModel(flag, _by_name(flag, texts, read, may_be_for_all=True))
+
+    return option("networks", metavar, read_all, repeat=True, passed_to="nodes builds")
+
+
+def path_by_name(group: str, metavar: str) -> Any:
+    """A field that is a repeatable option `NAME=PATH`, for models that are converted."""
+    read = functools.partial(_by_name, read=existing, may_be_for_all=False)
+    return option(group, metavar, read, repeat=True, passed_to="nodes builds", conflicts_with="repository")
+
+
+class _Changes(TypedDict, total=False):
+    """The fields of Deployment that --deployment changes. TF32 has its own option: some cases ignore it."""
+
+    max_batch_size: _Rows
+    instances: _Count
+    preferred_batch_sizes: tuple[_Rows, ...]
+    max_queue_delay_us: Annotated[int, Meta(ge=0, le=60_000_000)]  # a queue of a minute is no serving
+    cuda_graphs: bool
+    warmup: bool
+    prefer_nhwc: bool
+
+
+def deployment(flag: str, text: str) -> Mapping[str, Any]:
+    """The fields of Deployment that `KEY=VALUE,...` replaces, by their names."""
+    texts: dict[str, Any] = {}
+    for part in text.split(","):
+        key, _, value = part.strip().partition("=")
+        if key not in _Changes.__annotations__ or key in texts:
+            fix = f"use KEY=VALUE of {', '.join(_Changes.__annotations__)}, each once"
+            raise _refused(flag, text, f"unknown or repeated setting {shown(key)!r}", fix)
+        texts[key] = value.split("+") if key == "preferred_batch_sizes" else value
+    try:
+        return msgspec.convert(texts, _Changes, strict=False)
+    except msgspec.ValidationError as error:
+        fix = "write true or false, whole numbers, or several as 16+32"
+        raise _refused(flag, text, str(error), fix) from None
+
+
+def deployment_text(changes: Mapping[str, Any]) -> str:
+    """The text of --deployment that gives these settings."""
+    texts = {
+        key: "+".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
+        for key, value in changes.items()
+    }
+    return ",".join(f"{key}={text}" for key, text in texts.items())
+
+
+def tf32(flag: str, text: str) -> bool:
+    """Whether TF32 is on; "on" is refused where the environment turns it off."""
+    is_on = bool(choice(Literal["on", "off"])(flag, text) == "on")
+    if is_on and os.environ.get(TF32_OVERRIDE) == TF32_OFF:
+        what = "TF32 is asked for, and the environment turns it off in all of NVIDIA's libraries"
+        where = f"{flag} {text}, {TF32_OVERRIDE}={TF32_OFF}"
+        raise InputError(what, where=where, fix=f"leave {flag} out, or unset {TF32_OVERRIDE}")
+    return is_on

@@ -1,0 +1,185 @@
+"""Proves a case right: by its labels, its messages, and the same answer however a request is sent."""
+
+import dataclasses
+import functools
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tritonproof.accuracy.compare_answers import expect
+from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_each_sample, served_ledger
+from tritonproof.accuracy.precision_cost import output_limits
+from tritonproof.accuracy.stages import StageAnswers, StageComparison, evaluate_through_server
+from tritonproof.consistency import declared, recorded, repeat_checks, transports
+from tritonproof.consistency.repeat_checks import compare_conversations
+from tritonproof.consistency.served import LoneAnswers, ServedModel, with_same_answers
+from tritonproof.errors import NotAvailableError
+from tritonproof.measure.job import other_data
+from tritonproof.record import per_sample as sample_files
+from tritonproof.record.schema import Accuracy, AnswerGate, Conversation, Serving, WarmUp
+from tritonproof.run.case_run import CaseRun, Deployed
+from tritonproof.serve.backends import serving_of
+from tritonproof.spec import Samples
+from tritonproof.user_models.repository_model import sequences_at_once
+
+# --- by labels ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The results of the whole evaluation set for a case as it is served."""
+
+    serving: Serving
+    ledger: Accuracy
+    """Every metric after each stage, with its limits."""
+    missing: str | None
+    """Why the task's metric is not in the ledger; None if it is."""
+    samples: sample_files.SampleScores | None
+    """Every sample's score after each stage and the worst samples; None of a model served as found."""
+
+
+def prove_accuracy(run: CaseRun) -> Evaluation:
+    """The evaluation of the case with its own settings, under dynamic batching. Its ledger passes only if a
+    sample gets the same answer again, with many requests in flight, and in batches too."""
+    evaluation = evaluate(run, run.deploy("online"))
+    gates = [run_gate(run, name)[1] for name in ("repeated", "in-flight", "batches")]
+    same = [gate.same for gate in gates if gate.same is not None]
+    return dataclasses.replace(evaluation, ledger=with_same_answers(evaluation.ledger, same))
+
+
+def evaluate(run: CaseRun, deployed: Deployed) -> Evaluation:
+    """Evaluate the case by the framework, in process, and through the server as it is loaded now; a model of
+    --repository, which has no source to compare with, through the server on all its labelled samples."""
+    requested = run.settings.thresholds.limits(run.case)
+    if run.as_found is not None:
+        labelled = run.as_found.labelled
+        assert labelled is not None
+        served_stage = _through_server(run, labelled, deployed.deployment.max_batch_size)
+        ledger = served_ledger(run.case, labelled, served_stage, requested)
+        return Evaluation(deployed.serving, ledger, None, None)
+    missing, tf32 = run.accuracy_missing, run.deployment.tf32
+    framework, converted = run.model_run.framework_answers, run.converted_answers
+    assert converted.outputs is not None
+    elements = {name: values.size for name, values in converted.outputs.items()}
+    limits = output_limits(run.case, run.precision_cost, elements, len(run.samples), tf32, same_file=True)
+    batch = run.deployment.max_batch_size
+    expected = expect(run.samples.ids, converted.outputs)
+    comparison = StageComparison(expected, limits, "served", "in process it")
+    served_stage = _through_server(run, run.samples, batch, comparison)
+    stages = framework, converted, served_stage
+    scores = score_each_sample(run.case, run.samples, stages, labelled=missing is None)
+    ledger = accuracy_ledger(run.case, run.samples, stages, scores, tf32=tf32, requested=requested)
+    per_sample = per_sample_file(run.case, run.build.digest, run.samples, stages, scores)
+    return Evaluation(deployed.serving, ledger, missing, per_sample)
+
+
+def _through_server(
+    run: CaseRun, samples: Samples, batch: int, comparison: StageComparison | None = None
+) -> StageAnswers:
+    run.leave_gpu()
+    report = functools.partial(run.say, "evaluate through Triton")
+    with run.hold_machine(exclusive=False):
+        return evaluate_through_server(run.server, run.case, samples, batch, report, comparison)
+
+
+# --- without labels -----------------------------------------------------------------------------------------
+
+
+def converse(run: CaseRun) -> tuple[Serving, Conversation]:
+    """Whether a model that takes no single requests gives the same answers again."""
+    if run.as_found is None or run.case.model.exchange == "single":
+        raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
+    run.say("send the same messages again")
+    with run.hold_machine(exclusive=False):
+        at_once = sequences_at_once(run.as_found.loaded.config)
+        conversation = compare_conversations(run.as_found.server, run.case.model, run.samples, at_once)
+    return serving_of(run.server, run.case.format.engine, run.settings.shared_memory), conversation
+
+
+def run_gate(run: CaseRun, gate: str) -> tuple[Deployed, AnswerGate]:
+    """How the case was loaded, and the result of a gate such as "batches", which runs once."""
+    run.say("answers without labels", gate)
+    if gate not in run.gates:
+        with run.hold_machine(exclusive=False):
+            run.gates[gate] = _gate_reloaded(run) if gate == "reloaded" else _gate_online(run, gate)
+    return run.gates[gate]
+
+
+def _gate_online(run: CaseRun, gate: str) -> tuple[Deployed, AnswerGate]:
+    model, alone = run.alone
+    deployed = run.deploy("online")
+    served = run.as_found
+    if gate == "largest-batch" and served and "configuration" in served.loaded.unreported:
+        raise NotAvailableError("the server does not give the configuration, which has the largest batch")
+    # For a converted model, the accuracy stage sends every sample and looks at every number.
+    remaining_data = iter(()) if served is None else other_data(run.case.model, run.samples)
+    with_segments = run.settings.shared_memory == "system"
+    gates: Mapping[str, Callable[[], AnswerGate]] = {
+        "repeated": lambda: repeat_checks.repeated(model, alone),
+        "in-flight": lambda: repeat_checks.in_flight(model, alone),
+        "batches": lambda: repeat_checks.batches(model, alone),
+        "transports": lambda: transports.transports(model, alone, shared_memory=with_segments),
+        "declared": lambda: declared.declared(model, alone.rows, remaining_data),
+        "largest-batch": lambda: declared.largest_batch(model),
+        "recorded": lambda: _gate_recorded(run, model, alone),
+    }
+    return deployed, gates[gate]()
+
+
+def _gate_recorded(run: CaseRun, model: ServedModel, alone: LoneAnswers) -> AnswerGate:
+    folder, name = run.settings.answers, str(run.case)
+    assert folder is not None
+    run_id = run.suite_run.run_id if run.settings.record_answers else None
+    on_wait = run.narrator.waits(f"{name}: wait for answers that another run records")
+    answers = recorded.recorded_answers(folder, name, model, alone.rows, run_id, on_wait)
+    return recorded.compare_with_recorded(model, *answers)
+
+
+def _gate_reloaded(run: CaseRun) -> tuple[Deployed, AnswerGate]:
+    """Compare answers after a reload: a converted case is loaded anew for offline, after online."""
+    _model, alone = run.alone
+    _check_may_reload(run)
+    deployed = run.deploy("offline")
+    model = run.served_model(deployed)
+    if run.as_found is not None:
+        run.as_found.reload()  # both scenarios load it in the same way
+        model = dataclasses.replace(model, first_answer=None)  # that is from the load before
+    return deployed, repeat_checks.reloaded(model, alone)
+
+
+def _check_may_reload(run: CaseRun) -> None:
+    if run.settings.triton.kind == "remote":
+        raise NotAvailableError("models are not reloaded on a server that others may use", where=run.case)
+
+
+def reproduce(run: CaseRun, result: AnswerGate) -> str:
+    """Write the reproducer of a gate's wrong answer in place of an earlier run's; returns where it lies, or
+    "" if nothing is wrong, or no single answer is."""
+    folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
+    shutil.rmtree(folder, ignore_errors=True)
+    wrong_answer = run.mismatches.get(result.gate)
+    if not result.wrong or wrong_answer is None:
+        return ""
+    places = {str(name): place for place, name in enumerate(run.samples.ids)}
+    if not places.keys() >= set(wrong_answer.batch):
+        return ""  # of other samples than the case's, such as one without an optional input
+    rows = dict(run.samples.load([places[name] for name in wrong_answer.batch]))
+    name, config = run.server.name_of(run.case), run.build.folder / "config.pbtxt"
+    recorded.write_reproducer(folder, name, config, run.case.model, rows, wrong_answer)
+    return f"reproducer: {folder}"
+
+
+def prove_warm_up(run: CaseRun) -> tuple[Deployed, WarmUp]:
+    """Compare the first request after a load with those after it, for a model of --repository."""
+    served = run.as_found
+    assert served is not None
+    _check_may_reload(run)
+    batch = declared.warmup_batch(served.loaded.config, run.samples.load([0]))
+    if batch is None:
+        what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
+        raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")
+    deployed = run.deploy("online")
+    run.say("load the model again", "time its first request")
+    with run.hold_machine(exclusive=True):
+        result = declared.compare_first_request(served.reload, lambda: run.timed_answer(batch)[0], batch)
+    return deployed, result

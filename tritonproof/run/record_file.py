@@ -1,0 +1,153 @@
+"""Writes results into a case's record, whole and at once, so that a killed run keeps its results."""
+
+import contextlib
+import datetime
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from tritonproof.errors import ProofError
+from tritonproof.host import locks
+from tritonproof.record import disk, files
+from tritonproof.record.schema import Record, StepFailure
+
+
+def update(
+    fresh: Record, results: Path, change: Callable[[Record], Record], *, in_fleet: bool = False
+) -> Record:
+    """Apply `change` to the case's record on disk, or to `fresh` if no stored record fits; returns the record
+    that is then on disk. Raises ProofError if the folder cannot be written.
+
+    Results join only those of the same machine, build, deployment and server; the conversion depends on
+    machine and build alone. A record of another machine moves to `superseded/` beside it; any other is
+    outdated and replaced. If `in_fleet`, results may come from several machines that differ only in the
+    UUIDs of their GPUs, as a later run may give the case to another node; each result has its origin.
+    """
+    path = files.path_of(fresh.case, results)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locks.hold_path(path):
+            stored = read_stored(path)
+            if stored is None and path.is_file():  # neither lost nor in the way
+                path.replace(path.with_name(f"{path.name}.unreadable"))
+            if in_fleet and stored is not None:
+                stored, fresh = _alike(stored, fresh)
+            if stored is not None and stored.machine != fresh.machine:
+                _supersede(path, stored)
+                stored = None
+            now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+            changed = structs.replace(change(_joinable(stored, fresh)), updated=now)
+            files.write(changed, path)
+    return changed
+
+
+def _alike(stored: Record, fresh: Record) -> tuple[Record, Record]:
+    """The two records, both with the UUIDs of all GPUs if their machines differ in nothing else."""
+    uuids = tuple(sorted({*stored.machine.gpu_uuids, *fresh.machine.gpu_uuids}))
+    stored_alike, fresh_alike = (
+        structs.replace(record, machine=structs.replace(record.machine, gpu_uuids=uuids))
+        for record in (stored, fresh)
+    )
+    return (stored_alike, fresh_alike) if stored_alike.machine == fresh_alike.machine else (stored, fresh)
+
+
+def write_config(path: Path, text: str, diff: str = "") -> str:
+    """Write the winner's config.pbtxt, and its differences from the model's own, beside the record at `path`;
+    returns its name from there. An empty text removes an earlier one, which has no winner any more."""
+    name = files.config_of_search(path)
+    write_beside(path.parent / name, text.encode() or None)
+    write_beside((path.parent / name).with_suffix(".diff"), diff.encode() or None)
+    return name if text else ""
+
+
+def write_beside(file: Path, content: bytes | None) -> None:
+    """Write a record, or a file beside it, unless it has that content already; None removes it."""
+    with writing(file):
+        if content is None:
+            file.unlink(missing_ok=True)
+        elif not disk.has_content(file, content):
+            disk.replace(file, content)
+
+
+@contextlib.contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Turn an error in writing a record, or a file beside it, into a ProofError."""
+    try:
+        yield
+    except OSError as error:
+        fix = "free or open the folder, or give another with --results DIR; what was recorded is kept"
+        raise ProofError(f"the record cannot be written: {error.strerror}", where=file, fix=fix) from error
+
+
+def _joinable(stored: Record | None, fresh: Record) -> Record:
+    """The part of the stored record that a result of this run may join; `fresh` if there is none. The price
+    is the machine's; a run without one keeps the stored price."""
+    if stored is None:
+        return fresh
+    if fresh.price_per_hour is None:
+        fresh = structs.replace(fresh, price_per_hour=stored.price_per_hour)
+    if stored.build.digest != fresh.build.digest:
+        return fresh
+    served_alike = fresh.serving is None or stored.serving is None or stored.serving == fresh.serving
+    if stored.deployment == fresh.deployment and served_alike:
+        price, serving = fresh.price_per_hour, fresh.serving or stored.serving
+        return structs.replace(stored, build=fresh.build, serving=serving, price_per_hour=price)
+    return structs.replace(fresh, conversion=stored.conversion)
+
+
+_PLACES: Mapping[str, Callable[[Any], Any]] = {
+    "loads": lambda load: load.point,
+    "starts": lambda start: start.scenario,
+    "gates": lambda gate: gate.gate,
+    "failures": lambda failure: failure.test,
+}
+"""What identifies each entry of a field that has several, by field."""
+
+
+def with_results(stored: Record, **results: Any) -> Record:
+    """The record with these results, by field, in place of earlier ones: in a field of several entries, in
+    place of the same load point, scenario, gate or test."""
+    joined = dict(results)
+    for name in results.keys() & _PLACES.keys():
+        by_place = {_PLACES[name](result): result for result in (*getattr(stored, name), *results[name])}
+        joined[name] = tuple(by_place[key] for key in sorted(by_place))
+    return structs.replace(stored, **joined)
+
+
+def with_failure(stored: Record, failure: StepFailure) -> Record:
+    """The record with a failed test, without the results of its step from another run."""
+    run = failure.origin and failure.origin.run
+    cleared: dict[str, Any] = {
+        name: None
+        for name in {failure.step} & {"conversion", "accuracy", "conversation", "against"}
+        if (earlier := getattr(stored, name)) and not (earlier.origin and earlier.origin.run == run)
+    }
+    return with_results(stored, failures=(failure,), **cleared)
+
+
+def without_failure(stored: Record, test: str) -> Record:
+    """The record without the failure of a test, which has got a result."""
+    failures = tuple(failure for failure in stored.failures if failure.test != test)
+    return structs.replace(stored, failures=failures)
+
+
+def read_stored(path: Path) -> Record | None:
+    """The record at a path; None without one, and for a damaged one."""
+    try:
+        return files.read(path)
+    except files.RecordError:
+        return None
+
+
+def _supersede(path: Path, stored: Record) -> None:
+    """Move a record of another machine to `superseded/`, named by that machine, with its samples and its
+    configuration. The folder of a search stays: this run may have written its own there already."""
+    folder = path.parent / files.SUPERSEDED
+    folder.mkdir(exist_ok=True)
+    moved = folder / f"{path.stem}-{files.machine_digest(stored.machine)}.json"
+    path.replace(moved)
+    for suffix in (files.SAMPLES_SUFFIX, files.CONFIG_SUFFIX):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_suffix(suffix).replace(moved.with_suffix(suffix))

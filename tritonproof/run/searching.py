@@ -1,0 +1,178 @@
+"""Searches on the real server for the fastest configuration or highest rate within a latency budget. It
+varies the deployment of a converted case, or the configuration of a model of --repository, whose answers are
+then compared with those of its own."""
+
+import contextlib
+import dataclasses
+import functools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from tritonproof.build.configuration import config_text, model_config
+from tritonproof.consistency import repeat_checks
+from tritonproof.errors import AccuracyError, NotAvailableError, ProofError
+from tritonproof.host import machine
+from tritonproof.measure import perf_analyzer
+from tritonproof.measure.job import Job
+from tritonproof.measure.verifying import verifying
+from tritonproof.record import files
+from tritonproof.record.schema import Search
+from tritonproof.run import record_file
+from tritonproof.run.case_run import CaseRun, Deployed
+from tritonproof.safe_io.files import MAX_SETTINGS_BYTES
+from tritonproof.safe_io.files import text as text_of
+from tritonproof.search import candidates, fastest
+from tritonproof.search.candidates import Candidate, Goal, Space
+from tritonproof.search.fastest import ServerBench, summarise
+from tritonproof.spec import LoadPoint
+from tritonproof.user_models import repository_model
+from tritonproof.user_models.repository import CONFIG
+
+
+@contextlib.contextmanager
+def search(run: CaseRun) -> Iterator[tuple[Deployed, Search]]:
+    """The winner, loaded for the block, and the search's result, not yet proven right. Its config.pbtxt, and
+    the differences from a user's own, lie in `<case>.search` beside the record."""
+    goal, plan = run.settings.goal, run.settings.plan
+    assert goal is not None
+    searched = SearchedCase(run) if run.as_found is None else SearchedModel(run)
+    space = searched.space(goal)
+    request_s: dict[tuple[Candidate, int], float] = {}
+
+    def load(candidate: Candidate, point: LoadPoint) -> Job:
+        searched.load(candidate)
+        key = candidate, point.batch
+        if key not in request_s:
+            request_s[key] = run.timed_answer(point.batch)[0]
+        return run.job(point, request_s[key], run.expected_answers)
+
+    def say(step: str, detail: str = "") -> None:
+        run.say(f"search within {goal.budget_ms:g} ms: {step}", detail)
+
+    bench = ServerBench(
+        goal,
+        load,
+        functools.partial(run.hold_machine, exclusive=True),
+        plan,
+        lambda point, now: say(f"proof, {point.scenario} {point}", now),
+        run_pass=verifying(perf_analyzer.run_pass),
+    )
+    started_s = time.monotonic()
+    try:
+        result = fastest.search(space, goal, bench.probe, bench.prove, say)
+        winner, keeps_budget = result.winner.operating_point, result.winner.verdict != "failed"
+        deployed, took_s = searched.load(winner.candidate), time.monotonic() - started_s
+        text, diff = searched.proposal(winner.candidate) if keeps_budget else ("", "")
+        config = record_file.write_config(files.path_of(run.case.key, run.settings.results), text, diff)
+        summary = summarise(result, goal, plan, took_s, config)
+        yield deployed, structs.replace(summary, diff=diff)
+    finally:
+        searched.restore()
+
+
+@dataclass(frozen=True)
+class SearchedCase:
+    """A converted case, whose deployment varies."""
+
+    run: CaseRun
+
+    def space(self, goal: Goal) -> Space:
+        settings = self.run.settings
+        return Space(
+            own=self.run.deployment,
+            device=self.run.case.target.device,
+            cores=machine.cores(),
+            fixed=frozenset(settings.deployment),  # options fix theirs
+            batches=settings.batches,
+            # With a request rate they follow from the rate, and are not chosen.
+            concurrencies=settings.concurrencies if goal.arrivals is None else None,
+        )
+
+    def load(self, candidate: Candidate) -> Deployed:
+        return self.run.deploy(candidate.scenario, candidate.deployment)
+
+    def proposal(self, winner: Candidate) -> tuple[str, str]:
+        """The winner's config.pbtxt. There is none of the user's from which it could differ."""
+        native = self.load(winner).serving.backend != "python"
+        config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
+        return config_text(config), ""
+
+    def restore(self) -> None:
+        """The next stage loads its own settings."""
+
+
+class SearchedModel:
+    """A model of --repository, whose configuration varies. The expected answers come from its own, before any
+    other is loaded. Raises NotAvailableError for an ensemble, which has nothing to vary."""
+
+    def __init__(self, run: CaseRun) -> None:
+        assert run.as_found is not None
+        self.run, self.model = run, run.as_found.loaded.source
+        if self.model.is_ensemble:
+            what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
+            fix = "search the models that it calls, by their names: -k NAME"
+            raise NotAvailableError(what, where=run.case, fix=fix)
+        assert self.model.folder is not None
+        self.folder, self.completed = self.model.folder, run.as_found.loaded.config
+        self.own = type(self.completed)() if self.model.config is None else self.model.config
+        self.answers, _ = run.alone, run.expected_answers
+        self.loaded: object = None  # the loaded settings; None for the model's own
+
+    def space(self, goal: Goal) -> Space:
+        groups, largest = self.completed.instance_group, self.completed.max_batch_size
+        fixed = frozenset({"instances"} if len(groups) != 1 or len(self.own.instance_group) > 1 else ())
+        if fixed and largest <= 1:
+            what = "has several groups of instances and takes no batches: there is nothing to vary"
+            raise NotAvailableError(f"{self.model.name} {what}")
+        own_deployment = repository_model.deployment_of(self.completed)
+        is_batched = self.completed.HasField("dynamic_batching") or largest <= 1
+        return Space(
+            own=own_deployment,
+            device=self.run.case.target.device,
+            cores=machine.cores(),
+            fixed=fixed,
+            concurrencies=self.run.settings.concurrencies if goal.arrivals is None else None,
+            baseline=("online" if is_batched else "offline", own_deployment),
+        )
+
+    def load(self, candidate: Candidate) -> Deployed:
+        """Load a candidate's settings, unless they are loaded, and check that no answer changes. Raises
+        ProofError if they do not load, AccuracyError if an answer changes."""
+        if candidate.configuration != self.loaded:
+            self.loaded = None
+            try:
+                with self.run.hold_machine(exclusive=False):
+                    self._load(candidate)
+            except ProofError as error:
+                self.run.narrator.note(f"{self.run.case}: left out: {candidate.settings}: {error.what}")
+                raise
+            self.loaded = candidate.configuration
+        return self.run.deploy("online")
+
+    def _load(self, candidate: Candidate) -> None:
+        config = candidates.varied(self.completed, self.completed, candidate)
+        self.run.server.load_as_found(self.folder, config)
+        served, alone = self.answers
+        # If the batcher joins requests, other kernels may compute them, whatever the model's own settings.
+        joins = served.joins or candidate.scenario == "online"
+        for gate in (repeat_checks.reloaded, repeat_checks.in_flight):
+            if wrong := gate(dataclasses.replace(served, first_answer=None, joins=joins), alone).wrong:
+                raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
+
+    def proposal(self, winner: Candidate) -> tuple[str, str]:
+        """The config.pbtxt with the winner's settings, and how it differs from the model's own."""
+        text = ""
+        if self.model.config is not None:
+            path, fix = self.folder / CONFIG, "leave it as it is while a run goes on"
+            text = text_of(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
+        varied = candidates.varied(self.own, self.completed, winner)
+        proposed = candidates.proposed(text, self.own, varied)
+        return proposed, candidates.diff(self.model.name, text, proposed)
+
+    def restore(self) -> None:
+        """Load the model with its own configuration again."""
+        with self.run.hold_machine(exclusive=False):
+            self.run.server.load_as_found(self.folder)

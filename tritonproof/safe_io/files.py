@@ -1,0 +1,267 @@
+"""Reads a user's paths and files so that anything wrong ends in one sentence, within limits, as a small file
+can ask for more memory than any machine has; reads the ends of logs; and digests and sizes files."""
+
+import contextlib
+import io
+import json
+import math
+import os
+import shlex
+import stat
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from tritonproof.errors import InputError, ProofError
+from tritonproof.record import disk
+from tritonproof.record.disk import strict_walk
+from tritonproof.record.sanitize import is_printable, one_line, visible
+
+_MAX_PATH_CHARS = 4095
+"""Bytes of a path on Linux. Source: PATH_MAX in linux/limits.h, with the final zero."""
+
+
+def shown(text: str, longest: int = 100) -> str:
+    """A user's text as an error repeats it: cut, and without anything that a terminal would act on."""
+    return one_line(text, longest)
+
+
+def path_of(where: str, text: str) -> Path:
+    """The absolute path that a text names, `~` for a user's folder; `where` is the option without the text.
+
+    Looks up only that user. Raises InputError if the text is no path, or one that no record can name.
+    """
+    if not text.strip():
+        what, fix = "the path is empty", "give a path, or leave the option out; is a variable not set?"
+    elif not is_printable(text):
+        what, fix = "the path has control characters, or bytes that are no UTF-8", "rename what it names"
+    else:
+        try:
+            return Path(text).expanduser().absolute()
+        except (RuntimeError, OSError) as error:  # there is no such user, or no current folder
+            what, fix = f"the path cannot be found: {str(error)[:200]}", "write it out, from / on"
+    raise InputError(what, where=f"{where} {shown(text)}", fix=fix)
+
+
+def folder_of(where: str, text: str) -> Path:
+    """The path of a folder, which need not exist. Raises InputError if this user may not list it."""
+    path = path_of(where, text)
+    try:
+        os.scandir(f"{path}/.").close()  # both lists and enters it
+    except (FileNotFoundError, NotADirectoryError):  # its reader or writer reports it
+        return path
+    except OSError as error:
+        what, fix = f"it cannot be looked up: {error.strerror}", "give a folder that this user may list"
+        raise InputError(what, where=f"{where} {shown(text, _MAX_PATH_CHARS)}", fix=fix) from error
+    return path
+
+
+def existing(where: str, text: str) -> Path:
+    """The path of an existing file or folder. Raises InputError for others: reading a FIFO may never end."""
+    path, what = path_of(where, text), "it is neither a file nor a folder"
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            return path
+    except FileNotFoundError:
+        what = "there is no such file or folder" + (" behind this link" if path.is_symlink() else "")
+    except OSError as error:
+        what = f"it cannot be looked up: {error.strerror}"
+    raise InputError(what, where=f"{where} {shown(text, _MAX_PATH_CHARS)}", fix="name a file or a folder")
+
+
+MAX_REQUEST_BYTES = 2**31 - 1
+"""The most bytes of a request, and so of a row. Source: protobuf, and so gRPC, has messages below 2 GiB."""
+MAX_SAMPLES = 2_000_000
+"""The most samples; ImageNet's training set, the largest common one, has 1,281,167."""
+MAX_DIMENSIONS = 30
+"""The most dimensions of a tensor: NumPy 1 allows 32 (NPY_MAXDIMS); a batch and stacking take one each."""
+
+
+def check_count(count: int, where: object) -> None:
+    """Raise InputError for too many samples."""
+    if count > MAX_SAMPLES:
+        what = f"there are {count:,} samples, and {MAX_SAMPLES:,} are the most"
+        raise InputError(what, where=where, fix="give a few thousand, which tell a score to a percent")
+
+
+def size_text(count: int) -> str:
+    """Bytes in the largest unit that gives at least 1."""
+    unit = min(4, max(0, count.bit_length() - 1) // 10)
+    return f"{count >> 10 * unit:,} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"
+
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # the package that became Python's own module
+
+MAX_BYTES = disk.MAX_BYTES
+"""The most bytes of a file that is read whole, unless another limit is set."""
+MAX_SETTINGS_BYTES = 2**20
+"""The most bytes of a file that somebody writes by hand."""
+_SAID = {
+    KeyError: "it lacks the key ",
+    UnicodeDecodeError: "not UTF-8: ",
+    json.JSONDecodeError: "not JSON: ",
+    tomllib.TOMLDecodeError: "not TOML: ",
+    zipfile.BadZipFile: "no archive: ",
+}
+"""Prefixes for exceptions whose text does not say what it is about."""
+
+
+@contextlib.contextmanager
+def readable(what: str, where: object, fix: str) -> Iterator[None]:
+    """Turn a library's error about a file's content into InputError: `what` ("the labels") cannot be read.
+    Libraries raise all kinds of types for damaged or malicious files, and others in their next versions."""
+    try:
+        yield
+    except ProofError:
+        raise
+    except PermissionError as error:
+        raise refused(what, error.filename or where) from error
+    except BaseException as error:
+        # Libraries in Rust raise PanicException, which is no Exception, for faults of their own.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise InputError(f"{what} cannot be read: {reason(error)}", where=where, fix=fix) from error
+
+
+def refused(what: str, where: object) -> InputError:
+    """The error for a file or folder that its own mode, or a parent's, keeps this user from opening."""
+    path = shown(str(where), _MAX_PATH_CHARS)
+    fix = f"let this user read it, and enter its folders, whose modes are in: namei -l {shlex.quote(path)}"
+    return InputError(f"{what} cannot be read: permission denied", where=path, fix=fix)
+
+
+def reason(error: BaseException) -> str:
+    """What an exception says about a file, in one line that is safe to show."""
+    if isinstance(error, MemoryError):
+        return "it takes more memory than there is"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    message = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    summary = shown(lines[0]) if lines else type(error).__name__
+    return next((f"{words}{summary}" for kind, words in _SAID.items() if isinstance(error, kind)), summary)
+
+
+def is_file(path: Path, what: str, fix: str) -> bool:
+    """Whether `path` is a file or a link to one. Raises InputError if this user may not look."""
+    with readable(what, path, fix):
+        return path.is_file()
+
+
+def is_folder(path: Path, what: str, fix: str) -> bool:
+    """Whether `path` is a folder or a link to one. Raises InputError if this user may not look."""
+    with readable(what, path, fix):
+        return path.is_dir()
+
+
+def check_regular(path: Path, what: str, fix: str) -> None:
+    """Raise InputError unless `path` is a regular file or a link to one, for a library that opens it by name.
+    Opening a pipe may wait for ever, and a device may have no end."""
+    where = shown(str(path), _MAX_PATH_CHARS)  # the rest of it may be a name in a file
+    with readable(what, where, fix):
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a device or a socket"
+            raise ValueError(f"it is {kind}, not a file")
+
+
+@contextlib.contextmanager
+def opened(path: Path, what: str, fix: str) -> Iterator[io.BufferedReader]:
+    """Open a regular file, or a link's target, for a block that parses it, covered by `readable`."""
+    check_regular(path, what, fix)
+    with readable(what, path, fix), disk.opened(Path(os.path.realpath(path))) as file:
+        yield file
+
+
+def content(path: Path, what: str, fix: str, largest_bytes: int = MAX_BYTES) -> bytes:
+    """The content of a regular file. Raises InputError for anything else, and above `largest_bytes`."""
+    with opened(path, what, fix) as file:
+        if os.fstat(file.fileno()).st_size > largest_bytes:
+            raise ValueError(f"it is larger than {largest_bytes / 2**20:g} MiB")
+        return file.read()
+
+
+def text(path: Path, what: str, fix: str, largest_bytes: int = MAX_BYTES) -> str:
+    """The text of a regular file in UTF-8, with or without a byte order mark; line ends stay."""
+    with readable(what, path, fix):
+        return content(path, what, fix, largest_bytes).decode("utf-8-sig")
+
+
+def json_in(path: Path, what: str, fix: str, largest_bytes: int = MAX_BYTES) -> Any:
+    """The content of a JSON file. Raises InputError for numbers such as 1e999 and NaN, too."""
+    with readable(what, path, fix):
+        return parsed_json(text(path, what, fix, largest_bytes))
+
+
+def parsed_json(given: str) -> Any:
+    """The content of a JSON text. Raises ValueError, also for a key that occurs twice, and RecursionError."""
+    return json.loads(given, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_each_key_once)
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    by_key = dict(pairs)
+    if len(by_key) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it has the key {shown(max(names, key=names.count))} twice")
+    return by_key
+
+
+def toml_in(path: Path, what: str, fix: str) -> dict[str, Any]:
+    """The content of a TOML file. Its `inf` and `nan` are refused: no setting takes them."""
+    with readable(what, path, fix):
+        return tomllib.loads(text(path, what, fix, MAX_SETTINGS_BYTES), parse_float=_finite)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{shown(digits)} is no finite number")
+    return value
+
+
+_READ_BYTES = 64 * 1024
+"""Bytes read from the end of a log: a verbose server writes gigabytes, and errors show its last words."""
+
+
+def end_of(log: Path | IO[bytes]) -> str:
+    """The last lines of a log, or of an open file whose position stays, safe to show; may be empty."""
+    try:
+        with disk.opened(log) if isinstance(log, Path) else contextlib.nullcontext(log) as file:
+            start = max(0, os.fstat(file.fileno()).st_size - _READ_BYTES)
+            tail = os.pread(file.fileno(), _READ_BYTES, start)
+    except OSError:
+        return ""
+    whole_lines = tail.partition(b"\n")[2] if start and b"\n" in tail else tail
+    return visible(whole_lines.decode(errors="replace"))
+
+
+def last_lines(log: Path | IO[bytes], count: int) -> list[str]:
+    """The last lines of a log that are not blank, at most `count`."""
+    return [line for line in end_of(log).splitlines() if line.strip()][-count:]
+
+
+def below_an_error(lines: Iterable[str]) -> str:
+    """Another program's lines below the sentence of an error; empty without lines."""
+    return "".join(f"\n  | {line}" for line in lines)
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return disk.sha256(file).hex()
+
+
+def size_bytes(path: Path) -> int:
+    """The size in bytes of a file, or of all files below a folder."""
+    return sum(file.stat().st_size for file in files_in(path))
+
+
+def files_in(path: Path) -> list[Path]:
+    """The file at `path`, or all files below the folder at `path`, sorted by name."""
+    return sorted(file for file in strict_walk(path) if file.is_file()) if path.is_dir() else [path]

@@ -1,0 +1,241 @@
+"""The configurations from which a search within a latency budget can choose, and the loads of each; and a
+user's config.pbtxt with the settings of one, as a diff. Pure functions."""
+
+import difflib
+import itertools
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from tritonproof.spec import Arrivals, Deployment, Device, LoadPoint, Scenario
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+MAX_IN_FLIGHT = 256
+"""Requests in flight at most, as in the largest of the published tables."""
+_BATCHES_IN_FLIGHT = 4
+"""Full batches in flight per instance: one is computed and one waits; beyond four they only wait."""
+_MAX_INSTANCES = 4
+"""Instances at most: each holds a copy of the model."""
+_DELAY_US, _MAX_DELAY_US = 100, 10_000
+"""Microseconds that the server may wait for a batch to fill: a usual delay, and the longest tried."""
+_STEP = 1.025
+"""The ratio of successive rates: half of the default precision target above one, so it adds less than a
+measurement's own interval."""
+_TOP = 0.95
+"""The highest rate, as a share of the capacity: a pass already takes 6,400 requests there (`settling_s`), and
+more beyond it, and the capacity itself is known no better."""
+_RATES = 157
+"""The lowest is a fiftieth of the capacity, at which hardly a request in fifty waits for another."""
+_RELAXATIONS = 16.0
+"""Relaxation times of a pass. Its first quarter, which does not count, has four, after which a queue that
+began empty has a p99 of 97 % of its final value (from the distribution of the maximum of a Brownian motion
+with drift). Of 150 simulated searches 7 ended above the rate that just keeps the budget, by 6 % at most."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The latency budget of a search."""
+
+    budget_ms: float
+    """Milliseconds that the percentile may take at most."""
+    percent: int
+    """The percentile of the latencies that must keep it: 90, 95 or 99."""
+    arrivals: Arrivals | None = None
+    """How requests follow one another if the search is for the highest request rate, with latencies from when
+    a request was due; None if it is for the highest throughput of requests in flight."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The configurations that a search may choose from."""
+
+    own: Deployment
+    """The model's settings; always a configuration."""
+    device: Device
+    cores: int
+    """CPU cores of the machine, which limit the number of instances on a CPU."""
+    fixed: frozenset[str] = frozenset()
+    """Fields of the deployment that stay as the user has set them."""
+    batches: tuple[int, ...] | None = None
+    """Client batch sizes in place of all up to the largest."""
+    concurrencies: tuple[int, ...] | None = None
+    """Requests in flight in place of all."""
+    baseline: tuple[Scenario, Deployment] | None = None
+    """The settings of a user's model, with which the winner is compared, at one sample in each request, since
+    a config.pbtxt does not say what clients send. None for a model of the suite's own."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration, and the possible loads, from light to heavy."""
+
+    scenario: Scenario
+    deployment: Deployment
+    ladder: tuple[LoadPoint, ...]
+
+    @property
+    def configuration(self) -> tuple[Scenario, Deployment]:
+        """The settings in the candidate's config.pbtxt."""
+        return self.scenario, self.deployment
+
+    @property
+    def settings(self) -> str:
+        text = f"{self.scenario}, instances {self.deployment.instances}"
+        if self.scenario == "offline":
+            return text
+        preferred = " ".join(map(str, self.deployment.preferred_batch_sizes))
+        return f"{text}, preferred {preferred or 'none'}, delay {self.deployment.max_queue_delay_us} µs"
+
+    @property
+    def sizes(self) -> list[float]:
+        """Samples in flight at each load of the ladder, or requests per second, ascending."""
+        return [point.request_rate_per_s or point.batch * point.concurrency for point in self.ladder]
+
+
+def ladder_sizes(most: int) -> list[int]:
+    """Whole numbers up to `most`, from 8 on less than 13 % above the one before: 16, 18, ... 32, 36, ..."""
+    sizes = list(range(1, 17))
+    while sizes[-1] < most:
+        sizes.append(sizes[-1] + 2 ** (sizes[-1].bit_length() - 4))
+    return [*(size for size in sizes if size < most), most]
+
+
+def ladder_of_rates(capacity_per_s: float, goal: Goal) -> tuple[LoadPoint, ...]:
+    """Rates of three digits, in equal steps of their logarithm, up to almost this capacity."""
+    rates = (_TOP * capacity_per_s / _STEP**step for step in reversed(range(_RATES)))
+    return tuple(LoadPoint("online", 1, 0, float(f"{rate:.3g}"), goal.arrivals) for rate in rates)
+
+
+def settling_s(candidate: Candidate, goal: Goal) -> float:
+    """Seconds that a pass must last for the queue to settle at the rate that just keeps the budget; 0 without
+    rates.
+
+    In heavy traffic, the queue of a server that is idle for the share s of the time and takes S seconds for a
+    request is a Brownian motion reflected at zero. Waiting times fall off as exp(-2 s t / S), which gives the
+    s at which the percentile equals the budget, and the relaxation time is about S / s² (Kingman, 1961; Abate
+    and Whitt, 1987).
+    """
+    if candidate.ladder[-1].request_rate_per_s is None:
+        return 0.0
+    request_s = _TOP / candidate.sizes[-1]
+    decay = math.log(100 / (100 - goal.percent))
+    idle = min(1.0, max(1 - _TOP, decay * request_s / (2 * goal.budget_ms / 1e3)))
+    return _RELAXATIONS * request_s / idle**2
+
+
+def instance_counts(space: Space) -> list[int]:
+    """The numbers of instances to try: powers of two within the device's limit, and the model's own."""
+    if "instances" in space.fixed:
+        return [space.own.instances]
+    limit = _MAX_INSTANCES if space.device == "cuda" else min(_MAX_INSTANCES, space.cores)
+    return sorted({space.own.instances, *(count for count in (1, 2, 4) if count <= limit)})
+
+
+def basic_candidates(space: Space, goal: Goal) -> list[Candidate]:
+    """The candidates of the first round: for each number of instances, static batching and a dynamic batcher
+    that never waits; and the model's own settings. Batches come from as many clients as there are instances,
+    and from twice as many, so that the next batch is ready when one ends. At a request rate each request has
+    one sample, so static batching does not apply."""
+    candidates, own = [], space.own
+    for count in instance_counts(space):
+        deployment = structs.replace(own, instances=count)
+        online = _online(space, deployment, (), 0)
+        loads: list[list[LoadPoint]] = []
+        if goal.arrivals is None and space.baseline is None:
+            batches = space.batches or ladder_sizes(own.max_batch_size)
+            loads = [[LoadPoint("offline", batch, of) for batch in batches] for of in (count, 2 * count)]
+        elif space.baseline is not None and own.max_batch_size > 1:
+            loads = [[LoadPoint("offline", 1, point.concurrency) for point in online.ladder]]
+        candidates += [Candidate("offline", deployment, tuple(ladder)) for ladder in loads]
+        candidates.append(online)
+    candidates.append(_online(space, own, tuple(own.preferred_batch_sizes), own.max_queue_delay_us))
+    return list(dict.fromkeys(candidates))
+
+
+def variations(space: Space, goal: Goal, instances: int) -> list[Candidate]:
+    """Candidates with this number of instances whose dynamic batcher waits, for a usual delay or a quarter of
+    the budget. Without preferred sizes Triton prefers the largest batch, so to prefer only that size is not
+    another configuration."""
+    largest = space.own.max_batch_size
+    if largest == 1:
+        return []
+    deployment = structs.replace(space.own, instances=instances)
+    quarter_us = min(_MAX_DELAY_US, round(goal.budget_ms * 250))
+    preferred: list[tuple[int, ...]] = [(), (largest // 2, largest)]
+    waits = itertools.product((min(_DELAY_US, quarter_us), quarter_us), preferred)
+    return list(dict.fromkeys(_online(space, deployment, sizes, delay_us) for delay_us, sizes in waits))
+
+
+def _online(space: Space, deployment: Deployment, preferred: tuple[int, ...], delay_us: int) -> Candidate:
+    waiting = {"preferred_batch_sizes": preferred, "max_queue_delay_us": delay_us}
+    changes = {name: value for name, value in waiting.items() if name not in space.fixed}
+    largest = min(MAX_IN_FLIGHT, _BATCHES_IN_FLIGHT * deployment.max_batch_size * deployment.instances)
+    levels = space.concurrencies or ladder_sizes(largest)
+    changed = structs.replace(deployment, **changes)
+    return Candidate("online", changed, tuple(LoadPoint("online", 1, level) for level in levels))
+
+
+_NO_CODE = re.compile(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|#.*')
+"""Strings and comments, whose brackets open nothing."""
+
+
+def varied(config: "ModelConfig", completed: "ModelConfig", candidate: Candidate) -> "ModelConfig":
+    """A configuration with a candidate's settings; `completed`, the server's own version, has instances."""
+    changed = type(config)()
+    changed.CopyFrom(config)
+    count = candidate.deployment.instances
+    if len(changed.instance_group) == 1:
+        changed.instance_group[0].count = count
+    elif not changed.instance_group and [group.count for group in completed.instance_group] != [count]:
+        changed.instance_group.add(count=count, kind=completed.instance_group[0].kind)
+    if completed.max_batch_size > 1:
+        if candidate.scenario == "offline":
+            changed.ClearField("dynamic_batching")
+        else:
+            changed.dynamic_batching.SetInParent()
+            changed.dynamic_batching.preferred_batch_size[:] = candidate.deployment.preferred_batch_sizes
+            changed.dynamic_batching.max_queue_delay_microseconds = candidate.deployment.max_queue_delay_us
+    return changed
+
+
+def proposed(text: str, config: "ModelConfig", wanted: "ModelConfig") -> str:
+    """The text of a config.pbtxt, parsed as `config`, with both varied fields of `wanted`; comments and all
+    other lines stay. If that fails, as with several fields on a line, the whole text is written anew."""
+    from google.protobuf import text_format
+
+    if config == wanted:
+        return text
+    kept_lines: list[str] = []
+    depth, is_varied = 0, False
+    for line in text.splitlines(keepends=True):
+        code = _NO_CODE.sub("", line)
+        if depth == 0 and code.strip():
+            is_varied = re.match(r"\s*(instance_group|dynamic_batching)\b", code) is not None
+        depth += sum(map(code.count, "[{")) - sum(map(code.count, "]}"))
+        kept_lines += [] if is_varied and code.strip() else [line]
+    fields = type(wanted)(instance_group=wanted.instance_group)
+    if wanted.HasField("dynamic_batching"):
+        fields.dynamic_batching.CopyFrom(wanted.dynamic_batching)
+    changed = "".join(kept_lines).rstrip() + "\n" + str(text_format.MessageToString(fields))
+    try:
+        if text_format.Parse(changed, type(wanted)(), allow_unknown_field=True) == wanted:
+            return changed
+    except text_format.ParseError:
+        pass
+    return str(text_format.MessageToString(wanted))
+
+
+def diff(name: str, before: str, after: str) -> str:
+    """The change of a model's config.pbtxt, for `patch -p1` in the repository's folder; empty without one."""
+    lines = difflib.unified_diff(
+        *(before.splitlines(keepends=True), after.splitlines(keepends=True)),
+        f"a/{name}/config.pbtxt" if before else "/dev/null",
+        f"b/{name}/config.pbtxt",
+    )
+    cut = "\n\\ No newline at end of file\n"
+    return "".join(line if line.endswith("\n") else line + cut for line in lines)

@@ -1,0 +1,351 @@
+"""Finds the highest throughput or request rate within a latency budget, with few measurements, and proves it
+by fresh passes, which did not help to choose it.
+
+A candidate is a configuration with its possible loads. Its trial has a few probes, short passes at the loads
+where they help most. The most promising trials get more probes; the two best are the finalists, each at one
+of its loads, an operating point. The proof measures these by fresh passes, and lowers a load that does not
+keep the budget. The functions that measure are arguments, so a simulated server works too.
+"""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tritonproof.errors import ProofError
+from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
+from tritonproof.measure.estimates import Steady
+from tritonproof.measure.job import Job, RunPass
+from tritonproof.measure.measurement import load_entry
+from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.stopping import WINDOWS, MeasuringPlan, warm_up_window_s
+from tritonproof.record import ratio
+from tritonproof.record.schema import Estimate, Search, Verdict
+from tritonproof.search import candidates, trials
+from tritonproof.search.candidates import Candidate, Goal, Space, settling_s
+from tritonproof.search.trials import OperatingPoint, Probe, Trial
+from tritonproof.spec import LoadPoint
+
+_AMPLE = 2.0
+"""Requests in flight to measure the capacity, over those that would just keep the budget: by Little's law, a
+rate that keeps it never has more in flight."""
+_PROBES = (4, 10)
+"""Passes of a configuration in each round, at most."""
+_KEPT = 3
+"""The first round keeps a third of the configurations, and at least three."""
+_FINALISTS = 2
+"""Configurations to prove: the best, and the runner-up or the user's own, to show whether the best leads."""
+_VERDICTS: Sequence[Verdict] = ("passed", "not shown", "failed")
+"""The best first."""
+_ATTEMPTS = 6
+"""Proofs at most: in 150 simulated searches for the highest rate one of six always kept the budget, one of
+four in 143."""
+_STEEPEST = 0.7
+"""The least share of the load after a step down: the upper end of a percentile may be one slow request."""
+_RISE_AT_RATES = 4
+"""The power of the rate with which a latency rises: waiting times go with 1 / (1 - busy), which rises four
+times as fast as the rate at a server that is busy for four fifths of the time."""
+
+Prove = Callable[[Sequence[OperatingPoint]], Sequence[PointState]]
+"""Fresh passes of each operating point, in turns; raises ProofError if one cannot be measured."""
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Fresh passes at an operating point, and their result."""
+
+    operating_point: OperatingPoint
+    state: PointState
+    latency_ms: Estimate
+    """The latency at the percentile that the goal names."""
+    throughput_per_s: Estimate
+    verdict: Verdict
+    """Whether the latency is shown to keep the budget."""
+    too_few: bool = False
+    """Whether only requests are missing for a verdict; a lighter load would have even fewer."""
+
+    @property
+    def speeds(self) -> list[float]:
+        """Inferences per second of each pass, also at a rate, where elsewhere a pass is as fast as its
+        latency: here the rate is what a server reaches."""
+        batch = self.operating_point.point.batch
+        return [estimates.throughput([part]) * batch for part in self.state.current.steady]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a search."""
+
+    winner: Proof
+    lead: Estimate | None
+    """Throughput over the runner-up's; None if no other kept the budget."""
+    configurations: int
+    passes: int
+
+
+def search(
+    space: Space, goal: Goal, probe: Probe, prove: Prove, report: Report = lambda _step: None
+) -> Result:
+    """The configuration and load of the highest throughput whose percentile is shown to keep the budget; if
+    the goal has arrivals, the highest request rate.
+
+    Every configuration gets a few short passes, the best third more. Within a configuration, the search finds
+    the load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too
+    good on average, the reported figures come from fresh passes of the finalists, in turns.
+
+    Leaves out a configuration that cannot be loaded or measured, or gives other answers; raises the first
+    one's ProofError if none is left.
+    """
+    tried = {trial.candidate: trial for trial in _first_round(space, goal, probe, report)}
+    count = max(_KEPT, math.ceil(len(tried) / _KEPT))
+    for number, trial in enumerate(trials.most_promising(tried.values(), goal)[:count], 1):
+        report(f"round 2, {number} of {count}, {trial.candidate.settings}")
+        tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
+    best = trials.finalists(list(tried.values()), goal, _FINALISTS)
+    measured = [trial for trial in tried.values() if not trial.error]
+    own = [trial for trial in measured if trial.candidate.configuration == space.baseline]
+    if own and own[0] not in best:
+        best[1:] = own[:1]
+    attempts = _prove_best(best, goal, prove, report)
+    best_proofs = best_attempt(attempts)
+    probes = sum(len(trial.probes) + len(trial.capacity_probes) for trial in tried.values())
+    proofs = [proof for attempt in attempts for proof in attempt]
+    return Result(
+        best_proofs[0],
+        _lead(best_proofs),
+        len({trial.candidate.configuration for trial in tried.values() if not trial.error}),
+        probes + sum(len(proof.state.current.passes) for proof in proofs),
+    )
+
+
+def _first_round(space: Space, goal: Goal, probe: Probe, report: Report) -> list[Trial]:
+    """A few passes of every configuration: first for the number of instances, then for their batching."""
+    first: list[Trial] = []
+    seen: set[object] = set()
+
+    def try_all(proposals: Iterable[Candidate]) -> None:
+        for candidate in proposals:
+            seen.add(candidate.configuration)
+            report(f"configuration {len(seen)}, {candidate.settings}")
+            trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, probe)
+            first.append(trials.screen(trial, _PROBES[0], goal, probe))
+
+    try_all(candidates.basic_candidates(space, goal))
+    online = trials.most_promising([trial for trial in first if trial.candidate.scenario == "online"], goal)
+    instances = online[0].candidate.deployment.instances if online else space.own.instances
+    others = candidates.variations(space, goal, instances)
+    try_all(other for other in others if other.configuration not in seen)
+    return first
+
+
+def with_rates(candidate: Candidate, goal: Goal, probe: Probe) -> Trial:
+    """The candidate with a ladder of rates up to its capacity, measured in a closed loop. If even one request
+    at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
+    sizes, level = candidate.sizes, 0
+    probes: list[Steady] = []
+    try:
+        while True:
+            probes.append(probe(candidate, candidate.ladder[level]))
+            latency_ms = estimates.percentile_latency(probes[-1:], 50)
+            if latency_ms >= goal.budget_ms or level == len(sizes) - 1:
+                break
+            aim = _AMPLE * sizes[level] * goal.budget_ms / latency_ms
+            level = max(level + 1, trials.level_at(sizes, aim))
+    except ProofError as error:
+        return Trial(candidate, capacity_probes=tuple(probes), error=error)
+    ladder = candidate.ladder[:1]
+    if level > 0 or latency_ms <= goal.budget_ms:
+        ladder = candidates.ladder_of_rates(max(estimates.throughput([part]) for part in probes), goal)
+    return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probes=tuple(probes))
+
+
+def _prove_best(best: Sequence[Trial], goal: Goal, prove: Prove, report: Report) -> list[list[Proof]]:
+    """Prove the best loads of the trials with fresh passes, until the first point is shown to keep the budget
+    or nothing is left, and return all attempts. If the first point fails, the next attempt lowers its load,
+    and that of the other point if that fails too, and takes all passes again."""
+    choices = [OperatingPoint(trial.candidate, trials.best_reading(trial, goal).level) for trial in best]
+    attempts: list[list[Proof]] = []
+    while choices and len(attempts) < _ATTEMPTS:
+        points = " and ".join(f"{choice.candidate.scenario} {choice.point}" for choice in choices)
+        report(f"proof {len(attempts) + 1} of at most {_ATTEMPTS}, {points}")
+        proofs = [
+            proof_of(choice, state, goal) for choice, state in zip(choices, prove(choices), strict=True)
+        ]
+        attempts.append(proofs)
+        if proofs[0].verdict == "passed" or proofs[0].too_few:
+            break
+        choices = [lower for proof in proofs if (lower := _lighter(proof, goal)) is not None]
+    return attempts
+
+
+def _lighter(proof: Proof, goal: Goal) -> OperatingPoint | None:
+    """The load to prove next: the same if it is proven, else where the percentile's upper end should keep the
+    budget; None below the lightest."""
+    choice = proof.operating_point
+    if proof.verdict == "passed" or proof.too_few:
+        return choice
+    if choice.level == 0:
+        return None
+    share = max(_STEEPEST, goal.budget_ms / proof.latency_ms.high)
+    if goal.arrivals is not None:
+        share **= 1 / _RISE_AT_RATES
+    lower = trials.level_at(choice.candidate.sizes, share * choice.size)
+    return dataclasses.replace(choice, level=min(choice.level - 1, lower))
+
+
+def best_attempt(attempts: Sequence[Sequence[Proof]]) -> Sequence[Proof]:
+    """The last attempt whose first point is shown to keep the budget, else the last that kept it, else the
+    nearest. The first point leads, unless the other has the better verdict or is shown to be faster."""
+    ranked = []
+    for proofs in attempts:
+        ranks = [_VERDICTS.index(proof.verdict) for proof in proofs]
+        ahead = _lead(proofs)
+        is_faster = ahead is not None and ahead.high < 1 and ranks[0] == ranks[1]
+        ranked.append(proofs[::-1] if ranks[-1] < ranks[0] or is_faster else proofs)
+    for verdict in _VERDICTS[:-1]:
+        if matching := [proofs for proofs in ranked if proofs[0].verdict == verdict]:
+            return matching[-1]
+    return min(ranked, key=lambda proofs: proofs[0].latency_ms.value)
+
+
+def _lead(proofs: Sequence[Proof]) -> Estimate | None:
+    """The ratio of the first point's speed to the second's, if the second kept the budget too."""
+    if len(proofs) < 2 or proofs[1].verdict == "failed":
+        return None
+    return ratio.unpaired_ratio(proofs[0].speeds, proofs[1].speeds)
+
+
+def proof_of(choice: OperatingPoint, state: PointState, goal: Goal) -> Proof:
+    parts = state.current.steady
+    latency_ms = estimates.percentile_estimate(parts, goal.percent)
+    throughput_per_s = estimates.estimate(parts, estimates.throughput, scale=choice.point.batch)
+    verdict = latency_verdict(latency_ms, parts, goal)
+    too_few = goal.arrivals is None and verdict == "not shown" and latency_ms.high <= goal.budget_ms
+    return Proof(choice, state, latency_ms, throughput_per_s, verdict, too_few)
+
+
+def latency_verdict(latency_ms: Estimate, parts: Sequence[Steady], goal: Goal) -> Verdict:
+    """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule too; not shown
+    if only its value does; failed also if the server falls behind its rate."""
+    if not estimates.keeps_up(parts):
+        return "failed"
+    if keeps_budget(latency_ms, parts, goal) and (goal.arrivals is None or _is_certified(parts, goal)):
+        return "passed"
+    return "not shown" if latency_ms.value <= goal.budget_ms else "failed"
+
+
+def keeps_budget(latency_ms: Estimate, parts: Sequence[Steady], goal: Goal) -> bool:
+    """Whether a percentile's whole interval keeps the budget. If it is open above, all requests must, and
+    MLPerf's rule decides: a queue forgets so slowly that hardly any requests are independent."""
+    return latency_ms.high <= goal.budget_ms and (not latency_ms.open_above or _is_certified(parts, goal))
+
+
+def _is_certified(parts: Sequence[Steady], goal: Goal) -> bool:
+    """Whether the percentile also keeps the budget by the rule of MLPerf's Server scenario: few passes may be
+    narrow by luck, and the rule needs 662 requests for a p99."""
+    bound_ms = estimates.certified(estimates.pooled_ms(parts), goal.percent).bound_ms
+    return bound_ms is not None and bound_ms <= goal.budget_ms
+
+
+# --- on a server --------------------------------------------------------------------------------------------
+
+_PROBES_PER_BUDGET = 40
+"""Each window of a probe lasts the budget of a load point, divided by this number."""
+_PROOF_BUDGETS = 2
+"""Budgets of a load point for each operating point of a proof: a percentile takes longer than a throughput.
+With six passes of one budget, the upper end of a p99 was more than twice its value."""
+_MAX_BUDGETS = 10
+"""The most budgets of a proof if all requests keep the latency budget, and are too few for the percentile: a
+minute by default, in which a server of 12 requests per second answers enough for a p99."""
+_CERTIFYING = 2
+"""Times the least requests that certify a percentile, for a proof at a rate: one slow request more in these
+662 would fail a p99."""
+
+
+@dataclass(frozen=True)
+class ServerBench:
+    """Measures the candidates of a search on a real server."""
+
+    goal: Goal
+    load: Callable[[Candidate, LoadPoint], Job]
+    """Loads a candidate, unless it is loaded, and returns the job of one of its loads, with the seconds of a
+    request. Raises ProofError if it does not load."""
+    hold_machine: Callable[[], contextlib.AbstractContextManager[None]]
+    """A block in which nothing else is measured or built on this machine."""
+    plan: MeasuringPlan
+    """The plan for an ordinary load point; probes take less, proofs more."""
+    report: sweep.Report = lambda _point, _now: None
+    run_pass: RunPass = perf_analyzer.run_pass
+
+    def probe(self, candidate: Candidate, point: LoadPoint) -> Steady:
+        """One short pass of a candidate at a load."""
+        job = dataclasses.replace(self.load(candidate, point), verifies=False)  # it only gives a speed
+        queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
+        # A latency beyond the budget need not be precise.
+        latency_s = max(job.request_s, min(queued_s, self.goal.budget_ms / 1e3))
+        settles_s = settling_s(candidate, self.goal) / WINDOWS
+        least_s = warm_up_window_s(point, latency_s, settles_s)
+        with self.hold_machine():
+            return self.run_pass(job, max(least_s, self.plan.budget_s / _PROBES_PER_BUDGET)).steady
+
+    def prove(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
+        """Fresh passes at each operating point, for the whole budget of a proof: half of them each, then the
+        other half in reverse order, so that a drift of the machine affects all alike, and the last is not
+        loaded twice. Raises ProofError if one cannot be measured."""
+        turns = [(choice, 0.5) for choice in choices] + [(choice, 1.0) for choice in reversed(choices)]
+        states: dict[OperatingPoint, PointState] = {}
+        for choice, share in turns if len(choices) > 1 else [(choices[0], 1.0)]:
+            job = self.load(choice.candidate, choice.point)
+            settles_s = settling_s(choice.candidate, self.goal) / WINDOWS
+            budget_s = share * _PROOF_BUDGETS * self.plan.budget_s
+            plan = MeasuringPlan(budget_s=budget_s, least_window_s=settles_s)
+            is_done = _is_proven(plan, self.goal, choice, share)
+            state = states.get(choice) or PointState(Side(job))
+            run_pass, report = self.run_pass, self.report
+            with self.hold_machine():
+                (state,) = sweep.measure([state], plan, is_done=is_done, run_pass=run_pass, report=report)
+            if state.error is not None:
+                raise state.error
+            states[choice] = state
+        return list(states.values())
+
+
+def _is_proven(plan: MeasuringPlan, goal: Goal, choice: OperatingPoint, share: float) -> stopping.Rule:
+    """The stopping rule of a proof's share: all of its budget, as a narrow throughput says little about a
+    percentile, and more while all requests keep the budget, but are too few to show it for the percentile. At
+    a rate, also its share of the passes of a believable interval, and of the requests that certify the
+    percentile in spite of some slow ones."""
+    passes, requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
+    if choice.point.request_rate_per_s is not None:
+        passes = share * stopping.PASSES_TO_BELIEVE_AN_INTERVAL
+        requests = share * _CERTIFYING * estimates.requests_needed(goal.percent)
+
+    def is_done(state: PointState) -> bool:
+        parts = state.current.steady
+        if len(parts) < passes or state.current.requests < requests:
+            return False
+        if not stopping.is_spent(state.spent_s, len(parts), plan.budget_s):
+            return False
+        latency_ms = estimates.percentile_estimate(parts, goal.percent)
+        are_too_few = latency_ms.high <= goal.budget_ms and not keeps_budget(latency_ms, parts, goal)
+        return not are_too_few or state.spent_s > _MAX_BUDGETS * plan.budget_s
+
+    return is_done
+
+
+def summarise(result: Result, goal: Goal, plan: MeasuringPlan, duration_s: float, config: str) -> Search:
+    """The record's entry of a search; `config` is the winner's configuration file, if it kept the budget."""
+    return Search(
+        budget_ms=goal.budget_ms,
+        percentile=f"p{goal.percent}",
+        deployment=result.winner.operating_point.candidate.deployment,
+        load=load_entry(result.winner.state, plan).load,
+        verdict=result.winner.verdict,
+        lead=result.lead,
+        configurations=result.configurations,
+        passes=result.passes,
+        duration_s=round(duration_s, 1),
+        config=config,
+    )

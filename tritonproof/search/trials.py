@@ -1,0 +1,166 @@
+"""The state of a configuration in a search: a few passes, their results, and from few readings the load of a
+sorted list that just keeps the budget. Pure functions."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+import numpy as np
+
+from tritonproof.errors import ProofError
+from tritonproof.measure import estimates
+from tritonproof.measure.estimates import Steady
+from tritonproof.search.candidates import Candidate, Goal
+from tritonproof.spec import LoadPoint
+
+Probe = Callable[[Candidate, LoadPoint], Steady]
+"""One short pass of a candidate at a load; raises ProofError if it cannot be loaded or measured."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A candidate with the passes that select it, but prove nothing."""
+
+    candidate: Candidate
+    probes: tuple[tuple[int, Steady], ...] = ()
+    """The level of each pass in the candidate's ladder, and the pass, in the order of time."""
+    error: ProofError | None = None
+    capacity_probes: tuple[Steady, ...] = ()
+    """The passes in a closed loop that show which rates to try."""
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """A candidate with one of its loads."""
+
+    candidate: Candidate
+    level: int
+    """The place of the load in the candidate's ladder."""
+
+    @property
+    def point(self) -> LoadPoint:
+        return self.candidate.ladder[self.level]
+
+    @property
+    def size(self) -> float:
+        """Samples in flight, or requests per second."""
+        return self.candidate.sizes[self.level]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The joint result of all passes at one load."""
+
+    level: int
+    passes: int
+    throughput_per_s: float
+    """Inferences per second."""
+    latency_ms: float
+    """The latency at the percentile that the goal names."""
+
+
+def screen(trial: Trial, probes: int, goal: Goal, probe: Probe) -> Trial:
+    """The trial with so many passes more, each where it helps most, or with the reason why one failed."""
+    for _count in range(probes if trial.error is None else 0):
+        level = next_level(trial, goal)
+        try:
+            part = probe(trial.candidate, trial.candidate.ladder[level])
+        except ProofError as error:
+            return dataclasses.replace(trial, error=error)
+        trial = dataclasses.replace(trial, probes=(*trial.probes, (level, part)))
+    return trial
+
+
+def next_level(trial: Trial, goal: Goal) -> int:
+    """The level to measure next: between the heaviest load that keeps the budget and the lightest that does
+    not, or once these are neighbours, where one more pass helps most.
+
+    Latency is assumed to be proportional to the samples in flight outside of the measured loads, and a power
+    of them between. At a rate it is neither, so the search bisects the rates, in logarithmic steps, as MLPerf
+    LoadGen finds the peak of its Server scenario (FindPeakPerformanceBinarySearch of its loadgen.cc).
+    """
+    sizes, readings = trial.candidate.sizes, readings_of(trial, goal)
+    if not readings:
+        return level_at(sizes, sizes[-1] / 2 if goal.arrivals is not None else math.sqrt(sizes[-1]))
+    low, high = _bracket(readings, goal)
+    below, above = low.level if low else -1, high.level if high else len(sizes)
+    if above - below == 1:
+        return _level_to_repeat(readings, goal)
+    if goal.arrivals is not None:
+        return (below + above) // 2
+    nearest, power = low or readings[0], 1.0
+    if low and high:
+        power = math.log(sizes[above] / sizes[below]) / math.log(high.latency_ms / low.latency_ms)
+    aim = sizes[nearest.level] * (goal.budget_ms / nearest.latency_ms) ** power
+    return min(max(level_at(sizes, aim), below + 1), above - 1)
+
+
+def _level_to_repeat(readings: Sequence[Reading], goal: Goal) -> int:
+    """The edge of the bracket with fewer passes, or a level near the peak if the latency is no limit."""
+    low, high = _bracket(readings, goal)
+    edges = [reading for reading in (low, high) if reading]
+    if high is None:
+        peak = max(readings, key=attrgetter("throughput_per_s"))
+        levels = {reading.level for reading in readings}
+        if fresh := {(peak.level + level) // 2 for level in levels} - levels:
+            return min(fresh, key=lambda level: abs(level - peak.level))
+        edges = [peak]
+    return int(min(edges, key=attrgetter("passes")).level)
+
+
+def _bracket(readings: Sequence[Reading], goal: Goal) -> tuple[Reading | None, Reading | None]:
+    """The heaviest load that keeps the budget, and the lightest above it, which does not; readings are in the
+    order of their levels."""
+    kept = [place for place, reading in enumerate(readings) if reading.latency_ms <= goal.budget_ms]
+    place = kept[-1] if kept else -1
+    return readings[place] if kept else None, next(iter(readings[place + 1 :]), None)
+
+
+def level_at(sizes: Sequence[float], wanted: float) -> int:
+    """The level of the largest load up to `wanted`."""
+    return max(0, int(np.searchsorted(sizes, wanted, side="right")) - 1)
+
+
+def readings_of(trial: Trial, goal: Goal) -> list[Reading]:
+    """The joint reading of all passes at each level, by level."""
+    readings = []
+    for level in sorted({level for level, _ in trial.probes}):
+        parts = [part for pass_level, part in trial.probes if pass_level == level]
+        per_s = estimates.throughput(parts) * trial.candidate.ladder[level].batch
+        latency_ms = estimates.percentile_latency(parts, goal.percent)
+        readings.append(Reading(level, len(parts), per_s, latency_ms))
+    return readings
+
+
+def best_reading(trial: Trial, goal: Goal) -> Reading:
+    """The reading of the highest throughput within the budget, else the one nearest to it."""
+    readings = readings_of(trial, goal)
+    within = [reading for reading in readings if reading.latency_ms <= goal.budget_ms]
+    nearest = min(readings, key=attrgetter("latency_ms"))
+    return max(within, key=attrgetter("throughput_per_s"), default=nearest)
+
+
+def promise_of(trial: Trial, goal: Goal) -> float:
+    """The highest throughput per second within the budget; if no load keeps it, minus the lowest latency."""
+    best = best_reading(trial, goal)
+    return best.throughput_per_s if best.latency_ms <= goal.budget_ms else -best.latency_ms
+
+
+def most_promising(trials: Iterable[Trial], goal: Goal) -> list[Trial]:
+    """The trials without an error, the most promising first."""
+    sound = [trial for trial in trials if trial.error is None]
+    return sorted(sound, key=lambda trial: -promise_of(trial, goal))
+
+
+def finalists(trials: Sequence[Trial], goal: Goal, count: int) -> list[Trial]:
+    """The most promising of different configurations; all but the first seemed to keep the budget. Raises the
+    first trial's error if none could be measured."""
+    best: dict[object, Trial] = {}
+    for trial in most_promising(trials, goal):
+        if not best or promise_of(trial, goal) > 0:
+            best.setdefault(trial.candidate.configuration, trial)
+    if not best:
+        raise next(trial.error for trial in trials if trial.error)
+    return list(best.values())[:count]

@@ -1,0 +1,329 @@
+"""A model of an existing repository, served unchanged: it is loaded, its server says how it is configured, a
+first request shows which samples it answers, and then it is a case of the suite like any other."""
+
+import hashlib
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from tritonproof.build.configuration import config_text
+from tritonproof.build.repository import CONFIG, BuiltModel
+from tritonproof.errors import AccuracyError, InputError, NotAvailableError, ProofError, SetupError
+from tritonproof.record.disk import strict_glob
+from tritonproof.record.sanitize import one_line
+from tritonproof.record.schema import Start
+from tritonproof.safe_io.files import file_digest, files_in, shown, size_bytes
+from tritonproof.serve.connection import MAX_VERSION_CHARS
+from tritonproof.serve.messages import Message, converse, sequence_of, undeclared
+from tritonproof.serve.server import Server
+from tritonproof.spec import Arrays, Case, Model, Samples, Scenario
+from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples
+from tritonproof.user_models.repository import RepositoryModel, check_config, check_name, models_called_by
+from tritonproof.user_models.repository_model import why_not_here
+from tritonproof.user_models.user_sample import ANY
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+_INTEGER_BOUNDS = (10, 1)
+"""Above all made-up integers, and texts of their digits: first for distinct ones, then for zeros."""
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model of an existing repository, as a server has loaded it."""
+
+    source: RepositoryModel
+    called: tuple[RepositoryModel, ...]
+    """The models of the repository that it calls, all loaded before it."""
+    config: "ModelConfig"
+    """The configuration, completed by the server."""
+    versions: tuple[str, ...]
+    """The served versions, ascending; requests that name none get the last."""
+    load_s: float
+    """Seconds to load it and the models that it calls; 0 if it was loaded already."""
+    unreported: tuple[str, ...] = ()
+    """What its server does not say about it, and the Open Inference Protocol does not demand."""
+
+    @property
+    def called_names(self) -> tuple[str, ...]:
+        return tuple(model.name for model in self.called)
+
+    @property
+    def backend(self) -> str:
+        return str(self.config.backend or self.config.platform)
+
+    @property
+    def version(self) -> str:
+        """The version that is proven, in words."""
+        return f"version {self.versions[-1]}" if self.versions else "no named version"
+
+    def __str__(self) -> str:
+        """The versions and the called models, for a run's log."""
+        others = f" of {', '.join(self.versions)}" if len(self.versions) > 1 else ""
+        calls = f"; calls {', '.join(self.called_names)}" if self.called else ""
+        return f"{self.version}{others}{calls}"
+
+
+def load_model(server: Server, source: RepositoryModel, models: Mapping[str, RepositoryModel]) -> LoadedModel:
+    """Load a model of the server's repository `models`, after those that it calls. A remote server loads
+    nothing: the model must be ready. Raises NotAvailableError if the server lacks a backend or a GPU,
+    ProofError if the model or one of its versions does not load."""
+    if source.problem:
+        raise ProofError(source.problem)
+    called = tuple(models_called_by(source, models))
+    is_remote = server.kind == "remote"
+    started = time.monotonic()
+    for model in () if is_remote else (*called, source):
+        assert model.folder is not None
+        if server.device is not None and (reason := why_not_here(model, server.device)) is not None:
+            calls = "" if model is source else f"{source.name} calls {model.name}, and "
+            raise NotAvailableError(f"{calls}{reason}")
+        name = (model.config and model.config.default_model_filename) or "model.py"
+        if model.backend == "python" and not strict_glob(model.folder, f"*/{name}"):
+            # The backend would wait for its code for ever.
+            fix = f"put it into the folder of a version: {model.folder / '1' / shown(name)}"
+            what = f"{model.name} is of the Python backend, without {name!a}"
+            raise ProofError(what, where=model.folder, fix=fix)
+        server.load_as_found(model.folder)
+    load_s = 0.0 if is_remote else round(time.monotonic() - started, 3)
+    versions = _versions(server, source)
+    config, is_reported = model_config_of(server, source.name)
+    unreported = [] if is_reported else ["configuration"]
+    question = f"what it has counted of {source.name}"
+    if is_remote and server.ask(question, "get_inference_statistics", source.name) is None:
+        unreported.append("statistics")
+    return LoadedModel(source, called, config, versions, load_s, tuple(unreported))
+
+
+# --- what a server says about its models --------------------------------------------------------------------
+
+
+def list_models(server: Server, names: Sequence[str] = ()) -> list[RepositoryModel]:
+    """The models that a server has loaded, or those by these names, sorted, each with its configuration.
+    Raises SetupError if there are none or the server does not say, InputError for an impossible name."""
+    where = f"--triton {server.url}"
+    try:
+        index = _index(server)
+        if index is None and not names:
+            fix = "name those that are to be proven: --repository remote:NAME,NAME"
+            raise SetupError("the server does not list its models", where=where, fix=fix)
+        # MLServer writes State.READY.
+        ready = {entry.name for entry in index or () if entry.state.removeprefix("State.") == "READY"}
+        names = sorted(names or ready)
+        if not names:
+            fix = "load the models there; a server that somebody else runs is left as it is"
+            raise SetupError("the server has no model loaded", where=where, fix=fix)
+        for name in names:
+            check_name(name, where)
+        return [RepositoryModel(name, None, model_config_of(server, name)[0]) for name in names]
+    except InputError:
+        raise
+    except ProofError as error:
+        raise SetupError(error.what, where=where, fix="see the server's own log") from error
+
+
+def _index(server: Server) -> Sequence[Any] | None:
+    """The server's index of models and their versions; None if it has no such call."""
+    index = server.ask("which models it has", "get_model_repository_index")
+    return index and index.models
+
+
+def model_config_of(server: Server, name: str) -> "tuple[ModelConfig, bool]":
+    """A loaded model's configuration, and whether the server has it: else it comes from metadata. Raises
+    ProofError if the server does not answer or the configuration is invalid."""
+    answer = server.ask(f"how {name} is configured", "get_model_config", name)
+    try:
+        model_config = answer.config if answer is not None else _by_metadata(server, name)
+        check_config(model_config)
+    except ValueError as error:
+        raise ProofError(f"the server gave no valid configuration of {name}: {error}", where=name) from error
+    return model_config, answer is not None
+
+
+def _by_metadata(server: Server, name: str) -> "ModelConfig":
+    """A configuration made from a model's metadata. Raises ValueError for unknown types of tensors."""
+    from tritonclient.grpc import model_config_pb2 as pb
+
+    metadata = server.ask(f"which inputs {name} has", "get_model_metadata", name)
+    if metadata is None or not metadata.inputs or not metadata.outputs:
+        what = f"the server says neither how {name} is configured nor which inputs and outputs it has"
+        raise ProofError(what, where=name, fix="name them in the model's metadata on the server")
+    # As Triton writes it for a model with batches: one axis more, of any length, ahead of all tensors.
+    is_batched = all(tensor.shape[:1] == [ANY] for tensor in (*metadata.inputs, *metadata.outputs))
+    config = pb.ModelConfig(name=name, platform=metadata.platform or "unknown")
+    config.max_batch_size = 8 if is_batched else 0  # the server does not say how large
+    for tensors, entries in ((metadata.inputs, config.input), (metadata.outputs, config.output)):
+        for tensor in tensors:
+            kind = pb.DataType.Value(f"TYPE_{'STRING' if tensor.datatype == 'BYTES' else tensor.datatype}")
+            entries.add(name=tensor.name, data_type=kind, dims=tensor.shape[is_batched:])
+    return cast("ModelConfig", config)
+
+
+def _versions(server: Server, model: RepositoryModel) -> tuple[str, ...]:
+    """The versions that are ready. Raises ProofError with the server's reason if one does not load."""
+    entries = [entry for entry in _index(server) or () if entry.name == model.name and entry.version]
+    if not entries and server.kind == "remote":
+        metadata = server.ask(f"which versions {model.name} has", "get_model_metadata", model.name)
+        return (
+            tuple(one_line(version, MAX_VERSION_CHARS) for version in metadata.versions) if metadata else ()
+        )
+    for entry in entries:
+        if entry.state == "UNAVAILABLE" and entry.reason not in ("", "unloaded"):
+            what = f"version {entry.version} of {model.name} does not load: {entry.reason}{server.log_tail()}"
+            raise ProofError(what, where=model.folder and model.folder / entry.version)
+    ready = [one_line(entry.version, MAX_VERSION_CHARS) for entry in entries if entry.state == "READY"]
+    if not ready:
+        raise ProofError(f"no version of {model.name} is ready{server.log_tail()}", where=model.folder)
+    return tuple(sorted(ready, key=lambda version: (len(version), version)))  # numbers, by their value
+
+
+# --- the first request --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FirstRequest:
+    """The first request that a model answered, and the samples that it and all later ones are made of."""
+
+    samples: Samples
+    note: str
+    """What the samples are, for the record and the reader."""
+    elapsed_s: float
+    answer: Arrays | None
+    """The answer, [1, ...] each; None for a model without single requests."""
+
+
+def send_first_request(server: Server, model: Model, samples: Samples | None) -> FirstRequest:
+    """Send the first of the user's samples; without any, invent some with the first length of variable
+    dimensions that the server takes and a request can hold.
+
+    Raises InputError if no request can hold a row, ProofError if the model answers none of them, or
+    NotAvailableError if its configuration does not say which values it takes.
+    """
+    if samples is not None:
+        count = sum(map(len, samples.others))
+        extra = f", {count} of other shapes than most, one to a request" if count else ""
+        return FirstRequest(samples, f"the samples that were given{extra}", *_ask(server, model, samples))
+    is_variable = any(-1 in tensor.shape for tensor in model.inputs)
+    first_error: ProofError | None = None
+    discrete = [input_.name for input_ in model.inputs if not input_.dtype.startswith(("FP", "BF", "BOOL"))]
+    lengths = VARIABLE_LENGTHS if is_variable else VARIABLE_LENGTHS[:1]
+    for length, bound in itertools.product(lengths, _INTEGER_BOUNDS if discrete else _INTEGER_BOUNDS[:1]):
+        try:
+            # Raises InputError for a length whose rows are too large.
+            samples = synthetic_samples(model.inputs, dict.fromkeys(discrete, bound), length)
+            answered = _ask(server, model, samples)
+        except ProofError as error:
+            if not server.is_live():
+                raise
+            if first_error is None or isinstance(first_error, InputError):
+                first_error = error
+            continue
+        note = "made up from the configuration" + (f", integers below {bound}" if discrete else "")
+        if any(input_.dtype == "BYTES" for input_ in model.inputs):
+            note += ", texts of one character: what is done with longer ones is not tried"
+        if is_variable:
+            note += f", variable dimensions {length} long"
+        return FirstRequest(samples, note, *answered)
+    assert first_error is not None
+    if (is_variable or discrete) and not isinstance(first_error, InputError):
+        refusal = f"{model.name} refuses made-up samples; it needs real ones (--samples {model.name}=DIR)"
+        raise NotAvailableError(f"{refusal}: {first_error.what.splitlines()[0]}")
+    raise first_error
+
+
+def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays | None]:
+    """The seconds of a request for the first sample, and its answer. Raises ProofError for a refusal."""
+    row, answer = dict(samples.load([0])), None
+    started = time.monotonic()
+    if model.exchange == "single":
+        outputs = server.infer(model.name, model, row)
+        answer = {name: values for name, values in outputs.items() if values is not None}
+    else:
+        # Two requests, since code that tells the first from the last often expects none to be both.
+        is_sequence = model.exchange == "sequence"
+        converse(server, model, sequence_of([row, row], 1) if is_sequence else [Message(row)])
+    return time.monotonic() - started, answer
+
+
+# --- a loaded model as a case of the suite ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ServedAsFound:
+    """A case of --repository on its server, after its first answer."""
+
+    case: Case
+    """The case, completed by what only the server knew: inputs, outputs, batches."""
+    server: Server
+    loaded: LoadedModel
+    build: BuiltModel
+    """Its files, and its configuration as the server has completed it."""
+    first_request: FirstRequest
+    labelled: Samples | None = None
+    """All of the user's labelled samples; None without labels."""
+
+    def start(self, scenario: Scenario) -> Start:
+        """How long it took to start, the same for both scenarios."""
+        first_ms = round(1e3 * self.first_request.elapsed_s, 3)
+        return Start(scenario, self.server.ready_s, self.loaded.load_s, first_ms)
+
+    def alone(self, inputs: Arrays) -> Arrays:
+        """The answers to these rows, [rows, ...] each, sent one row per request and one request at a time."""
+        self.check_single_requests()
+        model, count = self.case.model, len(next(iter(inputs.values())))
+        requests = ({name: values[row : row + 1] for name, values in inputs.items()} for row in range(count))
+        answers = [self.server.infer(model.name, model, request) for request in requests]
+        stacked = {}
+        for tensor in model.outputs:
+            parts = [answer[tensor.name] for answer in answers]
+            for part in parts:
+                if (problem := undeclared(tensor, part)) is not None:
+                    what = f"an answer is not as the configuration declares it: {problem}"
+                    raise AccuracyError(what, where=self.case)
+            if len(shapes := sorted({str(list(part.shape)) for part in parts})) > 1:
+                difference = f"{tensor.name} is {' and '.join(shapes[:2])} for different samples"
+                raise NotAvailableError(f"{difference}, and shapes that differ are not compared under load")
+            stacked[tensor.name] = np.concatenate(parts)
+        return stacked
+
+    def check_single_requests(self) -> None:
+        """Raise NotAvailableError unless the model gives one answer to one request."""
+        model = self.case.model
+        if model.exchange != "single":
+            how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
+            load = "test_conversation proves it, load on it is not measured"
+            raise NotAvailableError(f"{model.name} {how}: {load}")
+
+    def reload(self) -> float:
+        """Unload the model and load it again from the same files; returns the seconds of the load."""
+        assert self.loaded.source.folder is not None
+        self.server.unload(self.case.model.name)
+        started = time.monotonic()
+        self.server.load_as_found(self.loaded.source.folder)
+        return time.monotonic() - started
+
+
+def as_build(case: Case, loaded: LoadedModel, folder: Path) -> BuiltModel:
+    """A model's files and those of the models that it calls, as a build; its config.pbtxt, as the server has
+    completed it, is written into `folder`. Of a remote model the build is what its server says."""
+    config = config_text(loaded.config)
+    (folder / CONFIG).write_text(config)
+    digest = hashlib.sha256(config.encode())
+    digest.update(" ".join(loaded.versions).encode())
+    size = 0
+    for model in (loaded.source, *loaded.called):
+        if model.folder is None:
+            continue
+        for path in files_in(model.folder):
+            if path.suffix != ".pyc":
+                place = Path(model.name, path.relative_to(model.folder))
+                digest.update(f"{place} {file_digest(path)}".encode())
+        size += size_bytes(model.folder)
+    origin = f"as found{'' if loaded.source.folder is not None else ' on the server'}, {loaded.version}"
+    return BuiltModel(case, folder, digest.hexdigest(), origin, 0.0, round(size / 2**20, 3), reused=True)

@@ -1,0 +1,139 @@
+"""Which of a server's backends serves a case, whether it can, and the variables and options it needs."""
+
+import math
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tritonproof.build.runtimes import has_large_tensors
+from tritonproof.errors import NotAvailableError
+from tritonproof.frameworks import tensorrt
+from tritonproof.host.machine import tf32_environment
+from tritonproof.record.schema import Serving
+from tritonproof.serve import server_spec
+from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec
+from tritonproof.spec import Case, Deployment, Format
+
+if TYPE_CHECKING:
+    from tritonproof.serve.server import Server
+
+TENSORRT_BACKEND = "tensorrt"
+"""The name of Triton's own backend for TensorRT engines."""
+_KEEP_FREED_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
+"""What tritonproof/runtimes/pytorch.py sets with mallopt, as glibc's environment variables."""
+_PINNED_BYTES, _CUDA_BYTES = 256 << 20, 64 << 20
+"""Triton's default memory pools; the suite sets no smaller ones. Source: tritonserver --help."""
+_BATCHES_PER_INSTANCE = 2
+"""One computes while the next one is gathered. Past its pools Triton allocates per request and unpinned,
+which is slow; nnU-Net's batch of four volumes takes 134 MB before its answers."""
+
+
+def serves_natively(kind: ServerKind, backends: Path | None, format_: Format) -> bool:
+    """Whether the format's own backend serves it, judged by the server's folder of `backends` (None if
+    unknown). Otherwise the suite's runtime does, on Triton's Python backend. Raises NotAvailableError if a
+    local server has neither, or a container has no backend for the format."""
+    if kind == "docker":
+        if format_.backend:
+            return True
+        servers = "embedded, local or HOST:PORT"
+        raise NotAvailableError(f"{format_.mnemonic} needs a server with the suite's packages: {servers}")
+    if kind == "embedded" or backends is None:
+        return False
+    if format_.backend and backend_library(backends, format_.backend).is_file():
+        return True
+    if python_stub(backends).is_file():
+        return False
+    present = ", ".join(sorted(path.name for path in backends.glob("*"))) or "none"
+    raise NotAvailableError(f"needs Triton's {format_.backend} or python backend; {backends} has {present}")
+
+
+def local_backends(program: str, default: Path = Path("/opt/tritonserver/backends")) -> Path:
+    """A local tritonserver's backends: `../backends` beside the program, else the server's own default.
+    Source: `backend_dir_` in src/command_line_parser.h of triton-inference-server/server, r24.10."""
+    path = shutil.which(program)
+    assert path is not None
+    beside = Path(path).resolve().parents[1] / "backends"
+    return default if default.is_dir() and not beside.is_dir() else beside
+
+
+def backend_library(backends: Path, name: str) -> Path:
+    return backends / name / f"libtriton_{name}.so"
+
+
+def python_stub(backends: Path) -> Path:
+    """The program that runs a model for Triton's Python backend; it may not exist."""
+    return backends / "python" / "triton_python_backend_stub"
+
+
+def server_variables(spec: ServerSpec, case: Case, deployment: Deployment) -> Mapping[str, str]:
+    """The environment variables that make a server we start compute as the suite's runtime does.
+
+    TF32 needs them, because only Triton's onnxruntime backend has a parameter for it. Triton's pytorch
+    backend also makes glibc return freed memory to the kernel, which the runtime keeps: ResNet50 at 32 x 32
+    reached 464 images per second instead of 674. Raises NotAvailableError for a case it cannot serve.
+    """
+    variables = {} if deployment.tf32 is None else tf32_environment(deployment.tf32)
+    keeps = case.format.backend == "pytorch" and case.target.device == "cpu" and not has_large_tensors(case)
+    if spec.kind != "local" or not keeps:
+        return variables
+    if serves_natively(spec.kind, local_backends(spec.location), case.format):
+        variables = {**_KEEP_FREED_MEMORY, **variables}
+    return variables
+
+
+def pool_options(case: Case, deployment: Deployment, gpus: int = 1) -> list[str]:
+    """The options that size the server's memory pools for a case's largest batches; none on a CPU."""
+    if case.target.device == "cpu":
+        return []
+    row_bytes = sum(tensor.row_bytes for tensor in (*case.model.inputs, *case.model.outputs))
+    per_gpu = row_bytes * deployment.max_batch_size * deployment.instances * _BATCHES_PER_INSTANCE
+    sizes, mib = (max(_PINNED_BYTES, per_gpu * gpus), max(_CUDA_BYTES, per_gpu)), 1 << 20
+    pinned, cuda = (mib * math.ceil(size / mib) for size in sizes)
+    cuda_options = [f"--cuda-memory-pool-byte-size={gpu}:{cuda}" for gpu in range(gpus)]
+    return [f"--pinned-memory-pool-byte-size={pinned}", *cuda_options]
+
+
+def check_supported(server: "Server", case: Case) -> None:
+    """Raise NotAvailableError if the server's own backend would use one of the case's GPUs alone, or if its
+    TensorRT is not the version that builds the engine, in all its parts. The suite's runtime reads engines
+    with the TensorRT that builds them, and the server judges an unknown version."""
+    image, is_ours = server.image, server.kind in ("docker", "local")
+    if not is_ours or not serves_natively(server.kind, server.backends, case.format):
+        return
+    release, fixed = server_spec.release_of(image, server.version), server_spec.TENSORRT_ON_ANY_GPU_SINCE
+    if case.accelerator == "trt" and case.gpus > 1 and release is not None and release.name < fixed:
+        limitation = f"ONNX Runtime's TensorRT accelerator uses the first GPU alone in Triton {release.name}"
+        raise NotAvailableError(f"{limitation}; from {fixed} on it uses each")
+    if case.format.backend == TENSORRT_BACKEND and (refusal := why_refused(tensorrt_of(server.kind, image))):
+        raise refusal
+
+
+def why_refused(reads: str | None) -> NotAvailableError | None:
+    """The error for an engine that a server with TensorRT `reads` would refuse; None if it reads it."""
+    built_by = tensorrt.installed()
+    if reads is None or built_by is None or tensorrt.is_same_version(reads, built_by.version):
+        return None
+    built = built_by.version
+    what = f"the server's TensorRT {reads} reads only its own engines, and {built} builds them here"
+    fix = f"install TensorRT {reads}; or use a server with TensorRT {built}"
+    return NotAvailableError(what, fix=fix)
+
+
+def tensorrt_of(kind: ServerKind, image: ContainerImage | None) -> str | None:
+    """The version of a server's own TensorRT according to its image; None if unknown."""
+    if image is not None:
+        return image.tensorrt
+    # In NVIDIA's container this process has the image's variables too.
+    return os.environ.get("TRT_VERSION") if kind == "local" else None
+
+
+def serving_of(server: "Server", backend: str, shared_memory: str) -> Serving:
+    """What a record says about a server and its backend. The suite's runtimes use the machine's libraries."""
+    image = server.image
+    name, digest = (image.name, image.digest) if image else (None, None)
+    versions = server_spec.libraries(server.version, image, tensorrt_of(server.kind, image), server.backends)
+    if backend == "python":
+        versions = {}
+    return Serving(server.kind, server.version, backend, shared_memory, name, digest, versions)

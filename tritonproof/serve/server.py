@@ -1,0 +1,312 @@
+"""A running Triton: load a model, infer, unload it; and what its log says."""
+
+import contextlib
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tritonproof.build.configuration import config_json, model_config
+from tritonproof.build.repository import BuiltModel
+from tritonproof.build.runtimes import engine_folder
+from tritonproof.errors import NotAvailableError, ProofError, SetupError
+from tritonproof.host import activity, scratch
+from tritonproof.host.process import how_ended, stop
+from tritonproof.record import disk
+from tritonproof.record.sanitize import visible
+from tritonproof.safe_io.files import below_an_error, end_of, files_in
+from tritonproof.serve import connection
+from tritonproof.serve.backends import serves_natively, tensorrt_of
+from tritonproof.serve.command import container_process
+from tritonproof.serve.connection import PLAIN, Access, client_error, error_text, is_unimplemented
+from tritonproof.serve.messages import inputs_of, read_output
+from tritonproof.serve.server_spec import ContainerImage, ServerKind
+from tritonproof.spec import Arrays, Case, Deployment, Device, Model, Scenario
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+_ALIVE_S = 2.0
+"""Seconds within which a live server, even a busy one, says so."""
+_ENDING_S = 5.0
+"""Seconds from a server's end until its status is known, since the guard cleans up first."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running Triton, how it is reached, and what it is. Of a remote server most is unknown: None."""
+
+    kind: ServerKind
+    address: str
+    """HOST:PORT of its gRPC endpoint."""
+    version: str
+    log: Path | None
+    """The file of its output."""
+    client: Any
+    """A tritonclient.grpc.InferenceServerClient for it."""
+    http_address: str | None = None
+    """HOST:PORT of its HTTP endpoint."""
+    backends: Path | None = None
+    """The server's folder of backends; None for a container's too."""
+    scratch: Path | None = None
+    """A folder that is removed with the server, however this process ends."""
+    pid: int | None = None
+    """The process above all of the server's; None for a container's too, which are not below this one."""
+    process: "subprocess.Popen[bytes] | None" = None
+    """The process that ends with the server and has its status."""
+    ready_s: float | None = None
+    """Seconds from its start until it was ready."""
+    device: Device | None = None
+    image: ContainerImage | None = None
+    suffix: str = ""
+    """The end of the model names there; empty for a server of the run's own."""
+    timeouts: connection.Timeouts = field(default_factory=connection.Timeouts)
+    access: Access = PLAIN
+    label: str = "Triton"
+    """Its name in errors, if a case has several."""
+    stop_reasons: list[str] = field(default_factory=list)
+    """Why this suite ended it early."""
+
+    @property
+    def url(self) -> str:
+        """The value of `--triton` that names a remote server."""
+        return self.access.url(self.address)
+
+    def check_load(self, lacks: Sequence[str] = ()) -> None:
+        """Raise NotAvailableError if the load generator cannot reach it, or needs what the server `lacks`."""
+        if self.access.header_file is not None:
+            raise NotAvailableError("load is not measured: perf_analyzer sends no headers over gRPC")
+        if lacks:
+            what = f"perf_analyzer asks for the model's {' and '.join(lacks)}, which the server lacks"
+            raise NotAvailableError(f"load is not measured: {what}")
+
+    def name_of(self, case: Case) -> str:
+        """The name of a case's model there; a user's model keeps its own."""
+        return case.model.name if case.model.as_found else f"{case}{self.suffix}"
+
+    def load(self, built: BuiltModel, deployment: Deployment, scenario: Scenario) -> str:
+        """Load a model under its case's name, in place of any of that name; returns the backend that serves
+        it. Raises SetupError if the server takes no models, ProofError if the model does not load."""
+        case, name, engines, files = built.case, self.name_of(built.case), "", None
+        if self.kind == "remote":
+            ways = [True, False] if case.format.backend else [False]
+        else:
+            ways = [serves_natively(self.kind, self.backends, case.format)]
+            tensorrt = tensorrt_of(self.kind, self.image)
+            engines = engine_folder(case, built.digest, tensorrt=tensorrt, in_container=self.kind == "docker")
+        for native in ways:
+            config = model_config(case, deployment, native=native, scenario=scenario, engines=engines)
+            config.name = name
+            try:
+                if self.kind == "remote":
+                    # A sent model that is replaced while loaded stays in the server's /tmp for good.
+                    self.unload(name)
+                    code = () if native else ("model.py", "runtime.py")
+                    paths = [*map(built.artifact.with_name, code), *files_in(built.artifact)]
+                    files = {f"file:{path.relative_to(built.folder)}": path.read_bytes() for path in paths}
+                self._load(name, config_json(config), files)
+                return str(config.backend)
+            except Exception as error:
+                if not lacks_backend(error):
+                    raise self._refusal(str(case), error, built.taken_from or built.folder) from error
+        raise NotAvailableError(f"{self.label} {self.version} has no {case.format.backend} backend")
+
+    def load_as_found(self, folder: Path, config: "ModelConfig | None" = None) -> None:
+        """Load the model in `folder` of the server's repository with its own settings, or as `config` says.
+        Raises NotAvailableError if the server lacks its own backend, else what `load` raises."""
+        name = folder.name if config is None else str(config.name)
+        try:
+            self._load(name, None if config is None else config_json(config))
+        except Exception as error:
+            refusal = self._refusal(name, error, folder)
+            # Not by the refusal: the log's end, which is in it, may tell of another model.
+            if config is None and lacks_backend(error):
+                raise NotAvailableError(f"the server lacks a backend: {refusal.what}") from error
+            raise refusal from error
+
+    def _load(self, name: str, config: str | None, files: dict[str, bytes] | None = None) -> None:
+        options = {"config": config, "files": files, "client_timeout": self.timeouts.load_s}
+        try:
+            self.wait_for(lambda: self.client.load_model(name, **options))
+        except BaseException:
+            if self.kind == "remote":
+                # The server finishes the load that nobody waits for any more, and then unloads the model.
+                with contextlib.suppress(Exception):
+                    self.client.unload_model(name, client_timeout=self.timeouts.unload_s)
+            raise
+        if self.scratch is not None:
+            # Before the first request, whose tensors go through the segments that the Python backend made.
+            scratch.hide_segments(self.scratch.name)
+
+    def _refusal(self, name: str, error: Exception, folder: Path) -> ProofError:
+        if (refused := self.refused_models(error)) is not None:
+            return refused
+        reasons = [error_text(error, self.timeouts.load_s), why_not_loaded(self.log, name)]
+        if "failed to poll from model repository" in reasons[0] and reasons[1]:
+            reasons = reasons[1:]  # the first says only that there is one
+        what = f"{self.label} did not load {name}: {'; '.join(filter(None, reasons))}"
+        if not isinstance(error, connection.HangsError) and not self.is_live():
+            what = f"{self.label} ended, or answers no more, while it loaded {name}"
+        what += self.log_tail()
+        install = f"install it for the Python that serves the model (embedded: {sys.executable})"
+        return ProofError(what, where=folder, fix=install if "No module named" in what else None)
+
+    def refused_models(self, error: Exception) -> SetupError | None:
+        """The error for a server whose answer says that it refuses models; None if it takes them."""
+        if "explicit model load / unload is not allowed" not in str(error) and not is_unimplemented(error):
+            return None
+        fix = "start a Triton with --model-control-mode=explicit, or prove what it has: --repository remote"
+        return SetupError("the server does not accept models", where=f"--triton {self.url}", fix=fix)
+
+    def unload(self, name: str) -> None:
+        """Unload the model `name` and wait until it is gone; tritonclient's error if nothing answers."""
+        deadline = time.monotonic() + self.timeouts.unload_s
+        self.client.unload_model(name, client_timeout=self.timeouts.unload_s)
+        is_ready = self.client.is_model_ready
+        while (left_s := deadline - time.monotonic()) > 0 and is_ready(name, client_timeout=left_s):
+            time.sleep(0.05)
+
+    def infer(self, name: str, model: Model, arrays: Arrays) -> dict[str, Any]:
+        """Send one request to the loaded model `name`: inputs to outputs, both by name, [batch, ...] each.
+        Raises ProofError if it fails, takes longer than REQUEST_S, or the server hangs."""
+        limit_s = connection.REQUEST_S
+        try:
+            inputs = inputs_of(model, arrays)
+            result = self.wait_for(lambda: self.client.infer(name, inputs, client_timeout=limit_s))
+            values = {tensor.name: read_output(result, tensor.name) for tensor in model.outputs}
+        except (client_error(), ProofError) as error:
+            why = f"{error_text(error, limit_s)}{self.log_tail()}"
+            raise ProofError(f"a request failed: {why}", where=name) from error
+        alone = not model.batched
+        return {name: value[None] if alone and value is not None else value for name, value in values.items()}
+
+    def wait_for(self, call: Callable[[], connection.T]) -> connection.T:
+        """The result of `call`, which waits for this server. If a server on this machine computes nothing for
+        `timeouts.idle_s` seconds, ends it for everybody and raises HangsError."""
+        try:
+            return connection.wait_while_busy(call, self.pid, self.timeouts.idle_s)
+        except connection.HangsError:
+            if self.process is not None:
+                self.stop_reasons.append("was ended by this suite, as it hung")
+                stop(self.process)
+            raise
+
+    def forget_shared_memory(self) -> None:
+        """Unregister what a killed client left, whose names nobody could use; not on a remote server."""
+        if self.kind == "remote":
+            return
+        with contextlib.suppress(Exception):  # a server that is gone has forgotten it
+            self.client.unregister_system_shared_memory(client_timeout=self.timeouts.answer_s)
+            self.client.unregister_cuda_shared_memory(client_timeout=self.timeouts.answer_s)
+
+    def ask(self, question: str, call: str, *arguments: str) -> Any:
+        """The answer to a call of tritonclient's; None if the server lacks it. Raises ProofError without."""
+        limit_s = self.timeouts.answer_s
+        try:
+            return getattr(self.client, call)(*arguments, client_timeout=limit_s)
+        except client_error() as error:
+            if is_unimplemented(error):
+                return None
+            why = f"{error_text(error, limit_s)}{self.log_tail()}"
+            raise ProofError(f"the server does not say {question}: {why}", where=self.address) from error
+
+    def statistics(self) -> Sequence[Any]:
+        """The server's counts for each version of all models, if it counts any."""
+        answer = self.ask("what it has counted", "get_inference_statistics")
+        return [] if answer is None else list(answer.model_stats)
+
+    def watch_gpu(self) -> contextlib.AbstractContextManager[activity.GpuWatch | None]:
+        """Watch the server's GPUs for the length of a block; None if it has none, or they are unknown."""
+        if self.device != "cuda":
+            return contextlib.nullcontext()
+        return activity.watch_gpus(self.visible_pid())
+
+    def visible_pid(self) -> int | None:
+        """The process above all of the server's, even in a container; None if it is not visible from here."""
+        if self.kind == "docker":
+            return None if self.scratch is None else container_process(self.scratch.name)
+        return self.pid
+
+    def log_tail(self) -> str:
+        """How the server ended, if it did, and the last lines of its log."""
+        ended = self.how_it_ended()
+        return f"\n  {self.label} {ended}{tail_of(self.log)}" if ended else tail_of(self.log)
+
+    def how_it_ended(self) -> str:
+        """`was ended by SIGKILL`, `ended with status 1`; empty if it runs, or is not ours to watch."""
+        if self.process is None or self.stop_reasons:
+            return "".join(self.stop_reasons[:1])
+        # Its connections close first; its status follows when the guard has cleaned up.
+        limit_s = 0.0 if self.is_live(_ALIVE_S) else _ENDING_S
+        try:
+            return how_ended(self.process.wait(limit_s))
+        except subprocess.TimeoutExpired:
+            return ""
+
+    def check_running(self) -> None:
+        """Raise ProofError if the server ended in an earlier test."""
+        if self.process is not None and self.process.poll() is not None:
+            what = f"{self.label} {self.how_it_ended()} in an earlier test of the case{tail_of(self.log)}"
+            raise ProofError(what, fix="see the case's first failure; if memory ran out, use fewer instances")
+
+    def is_live(self, limit_s: float | None = None) -> bool:
+        """Whether the server answers within `limit_s` seconds, by default its own limit."""
+        try:
+            return bool(self.client.is_server_live(client_timeout=limit_s or self.timeouts.answer_s))
+        except client_error():
+            return False
+
+
+def lacks_backend(error: Exception) -> bool:
+    """Whether this is Triton's refusal of a model whose backend it lacks."""
+    return "unable to find" in str(error) and "backend" in str(error)
+
+
+_LOG_LINES, _REASONS = 15, 3
+"""The last lines of a log that an error shows, and the earlier ones with a reason."""
+_FRAME = re.compile(r"\s*\d+# 0x[0-9A-Fa-f]+ in ")
+"""A nameless stack frame; Triton prints twenty when a signal ends it."""
+_STUB = "Failed to preinitialize Python stub: "
+"""Logged before the Python backend waits for ever for a model: src/pb_stub.cc of python_backend, r24.10."""
+_REASON = re.compile(r"\s*what\(\): |E\d{4} (?!.*CudaDriverHelper has not been initialized)")
+"""A C++ exception's reason, or an error in Triton's log but for the one that a missing GPU always logs."""
+_WARNING = re.compile(r'^[WE]\d{4} \S+ +\d+ [^\]\n]+\] "?(.*?)"?$', re.MULTILINE)
+"""A line of Triton's log: `W1124 18:17:33.732266 7950 server.cc:305] "text"`."""
+_VARYING = re.compile(r"0x[0-9a-f]+|/tmp/\S+|\d+")
+
+
+def why_not_loaded(log: Path | None, name: str) -> str:
+    """The reason in a log why the model `name` did not load, if Triton's answer lacks it; else empty."""
+    text, reason, is_loading = "" if log is None else end_of(log), "", False
+    for line in text.splitlines():
+        if '"loading: ' in line:
+            is_loading = f'"loading: {name}:' in line
+            reason = "" if is_loading else reason
+        for beginning in (f"Poll failed for model directory '{name}': ", *([_STUB] if is_loading else [])):
+            if beginning in line:
+                reason = line.partition(beginning)[2].strip().removesuffix('"').partition("\\n")[0]
+    return reason
+
+
+def warnings_in(log: Path | None) -> dict[str, str]:
+    """The warnings and errors in a server's log, by their texts without numbers, which vary between runs."""
+    warnings: dict[str, str] = {}
+    if log is not None:
+        with contextlib.suppress(OSError), disk.opened(log) as file:
+            # Those of a start and of loads stand at its beginning.
+            for text in _WARNING.findall(file.read(4 << 20).decode(errors="replace")):
+                warnings.setdefault(_VARYING.sub("N", text), visible(text)[:500])
+    return warnings
+
+
+def tail_of(log: Path | None) -> str:
+    """The last lines of a log, if any, for an error, below its path and earlier lines with a reason."""
+    text = "" if log is None else end_of(log)
+    lines = [line for line in text.splitlines() if line.strip() and not _FRAME.match(line)]
+    reasons = [line for line in lines[:-_LOG_LINES] if _REASON.match(line)]
+    shown = [*reasons[-_REASONS:], *lines[-_LOG_LINES:]]
+    return below_an_error([f"the end of {log}:", *shown]) if shown else ""

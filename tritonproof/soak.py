@@ -1,0 +1,251 @@
+"""Keeps a load point under load for a long time, then loads the model repeatedly, and tells growth of what
+the server uses from warm-up, an allocator's plateaus and noise.
+
+The use is read between the passes, without requests in flight, so the figures include neither what serving
+requests takes nor the load generator's shared memory.
+
+Successive samples are not independent: at worst, memory is a random walk, of which only the steps are. So
+after the warm-up the samples are cut into blocks, and the growth from each block's median to the next is one
+observation. If nothing leaks, half of the observations are not above zero, however large single ones are, as
+when an allocator takes a piece. The interval of their median comes from the sign test, which assumes nothing
+about their distribution. A leak shows in nearly all of them.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+import numpy as np
+
+from tritonproof.measure import perf_analyzer, point_state
+from tritonproof.measure.job import Job, RunPass
+from tritonproof.measure.measurement import summed
+from tritonproof.measure.stopping import pass_window_s, warm_up_window_s
+from tritonproof.measure.usage import Usage, totals
+from tritonproof.measure.verifying import verifying
+from tritonproof.record.ratio import unpaired_ratio
+from tritonproof.record.schema import (
+    MIN_LEAK,
+    RESOURCE_UNITS,
+    Estimate,
+    Growth,
+    Soak,
+    Verdict,
+    VerifiedAnswers,
+)
+from tritonproof.spec import LoadPoint
+
+Per = Literal["request", "loading"]
+_PASSES, _MAX_S = 120, 600.0
+"""Passes of a soak of up to ten minutes: the second half has at least two for each step of the growth. A
+longer soak has more, of 5 s each: the load generator's notes on a pass are read at once."""
+LOADINGS = 120
+"""The most loadings of the model, if malloc has few heaps: loading a small model takes a second."""
+_SHARE_OF_LOADINGS = 1 / 3
+"""The most seconds of loading the model again and again, for each second of the soak."""
+_STRETCHES = 5
+"""Stretches of a quarter whose mean speeds are compared: successive passes share the machine's state."""
+Read = Callable[[], Usage]
+
+
+@dataclass(frozen=True)
+class UnderLoad:
+    """A load point that was under load for a long time."""
+
+    used: Sequence[Usage]
+    """How much the server used after each pass."""
+    times: Sequence[float]
+    """How many requests it had answered by then."""
+    speeds: Sequence[float]
+    """The speed in each pass but the first."""
+    answers: Sequence[VerifiedAnswers]
+    duration_s: float
+    """Seconds from the first pass to the end of the last."""
+
+
+def keep_loaded(
+    job: Job,
+    duration_s: float,
+    read: Read,
+    *,
+    run_pass: RunPass | None = None,
+    answered: Callable[[], int] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    report: Callable[[float, float, Usage, Usage], None] = lambda *_now: None,
+) -> UnderLoad:
+    """Keep a load point under load for so many seconds, in passes, and read the server's use and verify
+    answers between them; at least as many passes as growth needs, however long they take.
+
+    `answered` returns how many requests of the model the server has answered so far, by default from its
+    statistics; `report` gets the seconds and requests so far, and the first and the latest use.
+    """
+    run_pass = run_pass or verifying(perf_analyzer.run_pass)
+    count = answered or (lambda: totals(job.server)[job.name][0])
+    begun_s, before = clock(), count()
+    first = run_pass(job, warm_up_window_s(job.point, job.request_s, 0.0))
+    longest_s = float(first.latencies_s.max())
+    window_s = pass_window_s(job.point, longest_s, min(duration_s, _MAX_S), _PASSES)
+    used, times, speeds, answers = [read()], [float(count() - before)], [], [first.answers]
+    while clock() - begun_s < duration_s or len(used) < MIN_SAMPLES["request"]:
+        report(clock() - begun_s, times[-1], used[0], used[-1])
+        run = run_pass(job, window_s)
+        window_s = run.next_window_s
+        speeds.append(point_state.speed(run.steady, job.point))
+        answers.append(run.answers)
+        times.append(float(count() - before))
+        used.append(read())
+    verified = [answer for answer in answers if answer is not None]
+    return UnderLoad(used, times, speeds, verified, clock() - begun_s)
+
+
+def load_again(
+    load: Callable[[], object],
+    soak_s: float,
+    read: Read,
+    *,
+    most: int = LOADINGS,
+    clock: Callable[[], float] = time.monotonic,
+    report: Callable[[int], None] = lambda _count: None,
+) -> list[Usage]:
+    """What the server uses after each `load` of the model, `most` times, or as often as fits into a third of
+    the time under load. `load` also asks the model once."""
+    begun_s = clock()
+    used: list[Usage] = []
+    while len(used) < most:
+        elapsed_s = clock() - begun_s
+        if used and elapsed_s * (len(used) + 1) / len(used) > _SHARE_OF_LOADINGS * soak_s:
+            break
+        report(len(used) + 1)
+        load()
+        used.append(read())
+    return used
+
+
+def soak_entry(
+    point: LoadPoint,
+    loaded: UnderLoad,
+    loadings: Sequence[Usage],
+    not_watched: Sequence[str] = (),
+    heaps: int = 0,
+) -> Soak:
+    """The record's entry of a soak, with what was used after each loading that followed, and their `heaps` as
+    in `growths`."""
+    growth, missing = growths(loaded.used, loaded.times, "request"), list(not_watched)
+    if len(loadings) >= MIN_SAMPLES["loading"]:
+        growth += growths(loadings, range(1, len(loadings) + 1), "loading", heaps)
+    else:
+        fit = f"only {len(loadings)} of {MIN_SAMPLES['loading']} fit into a third of the soak's time"
+        missing.append(f"what a loading leaves behind was not watched: {fit}")
+    return Soak(
+        **point._asdict(),
+        duration_s=round(loaded.duration_s, 3),
+        requests=round(loaded.times[-1]),
+        passes=len(loaded.speeds),
+        growth=growth,
+        loadings=len(loadings),
+        not_watched=tuple(missing),
+        end_over_begin=end_over_begin(loaded.speeds),
+        requests_per_s=loaded.times[-1] / loaded.duration_s,
+        answers=summed(loaded.answers),
+    )
+
+
+def end_over_begin(speeds: Sequence[float]) -> Estimate | None:
+    """The speed of the last quarter of the passes over the second quarter's, as the first is the warm-up;
+    None if there are too few. The interval shows how much stretches of a quarter differ; the ratio includes
+    the machine's change in between."""
+    quarter = len(speeds) // 4
+    if quarter < _STRETCHES:
+        return None
+    begin, end = (
+        [float(np.mean(part)) for part in np.array_split(np.array(quarter_speeds), _STRETCHES)]
+        for quarter_speeds in (speeds[quarter : 2 * quarter], speeds[-quarter:])
+    )
+    return unpaired_ratio(end, begin)
+
+
+# --- growth -------------------------------------------------------------------------------------------------
+
+CONFIDENCE = 0.99
+"""The confidence of each interval. Of a soak's at most twelve figures, if all are random walks, one is above
+zero by chance in 6 of 100 soaks; the least growth that counts as a leak keeps that far below."""
+_STEPS = (20, 12, 8)
+"""Numbers of steps to test: of twenty steps, three may be of any size. A leak in large pieces, as of a GPU's
+memory, shows in nearly all of fewer, longer steps. With seven the sign test does not reach CONFIDENCE."""
+_WARM_UP: Mapping[Per, float] = {"request": 1 / 2, "loading": 1 / 3}
+"""The share of the samples that does not count. A server under load touches new memory for minutes; repeated
+loading has touched all of it after a few times."""
+MIN_SAMPLES: Mapping[Per, int] = {
+    per: math.ceil((min(_STEPS) + 1) / (1 - share)) for per, share in _WARM_UP.items()
+}
+"""The fewest samples with which the part that counts has one for each block."""
+
+_DETECTABLE: Mapping[tuple[str, Per], float] = {
+    ("bytes", "request"): 1024.0,
+    ("number", "request"): 0.01,
+    ("bytes", "loading"): 4.0 * 2**20,
+    ("number", "loading"): 0.5,
+}
+"""Leaks that a soak must find: for a request 1 KiB, or one open file or thread in a hundred requests; for a
+loading 4 MiB, or one file or thread in two. A figure passes only if shown to be less."""
+_MIN_IN_ALL: Mapping[tuple[str, Per], float] = {
+    ("bytes", "request"): 4.0 * 2**20,
+    ("number", "request"): 4.0,
+}
+"""A growth over all counted requests that is a leak too, even below MIN_LEAK each time. A server of 24.10
+that leaks nothing grew by half a byte a request, 50 KiB, in half a minute at 2,900 requests per second."""
+ARENAS_OF_A_CPU = 8
+"""The most heaps of glibc's malloc for each CPU (mallopt(3), M_ARENA_MAX, on 64 bits). A new thread loads a
+model each time, in another heap, which keeps its memory: on two CPUs the server of 24.10 grew by 12 MiB with
+each of 20 loadings of an ONNX model of 1.6 MiB, and then no more."""
+_LASTING = 0.5
+"""The share of a leak that must last to the end: memory that a collector frees grows in most steps too."""
+
+
+def growths(used: Sequence[Usage], times: Sequence[float], per: Per, heaps: int = 0) -> tuple[Growth, ...]:
+    """The growth of each figure that is in every sample, from samples in the order of time, after `times`
+    requests or loadings each. Needs MIN_SAMPLES[per] samples. In the first `heaps` samples, which may each be
+    another heap's, no growth of memory counts as a leak."""
+    return tuple(
+        _growth(name, per, np.array([sample[name] for sample in used]), np.array(times), heaps)
+        for name in RESOURCE_UNITS
+        if all(name in sample for sample in used)
+    )
+
+
+def _growth(name: str, per: Per, used: np.ndarray, times: np.ndarray, heaps: int) -> Growth:
+    unit, begin = RESOURCE_UNITS[name], int(len(used) * _WARM_UP[per])
+    heaps = heaps if name.startswith("memory") else 0
+    are_too_few = len(used) - heaps <= min(_STEPS)
+    begin = begin if are_too_few else max(begin, heaps)
+    counted = int(times[-1] - times[begin])
+    least = min(MIN_LEAK[unit, per], _MIN_IN_ALL.get((unit, per), math.inf) / max(1, counted))
+    looks = [_slope(used[begin:], times[begin:], steps) for steps in _STEPS]
+    leaking = [slope for slope, lasting in looks if slope.low > least and lasting > _LASTING * slope.low]
+    slope = leaking[0] if leaking else looks[0][0]
+    verdict: Verdict = "not shown"
+    if leaking and not are_too_few:
+        verdict = "failed"
+    elif not leaking and slope.high < _DETECTABLE[unit, per]:
+        verdict = "passed"
+    return Growth(name, unit, per, slope, float(used[0]), float(used[-1]), counted, verdict)
+
+
+def _slope(used: np.ndarray, times: np.ndarray, steps: int) -> tuple[Estimate, float]:
+    """The growth each time with its interval, and the growth each time from the first third to the last."""
+    from scipy import stats
+
+    blocks = np.array_split(np.arange(len(used)), min(steps + 1, len(used)))
+    levels = np.array([median(used[block].tolist()) for block in blocks])
+    when = np.array([times[block].mean() for block in blocks])
+    grown = np.sort(np.diff(levels) / np.diff(when))
+    # So many ordered figures lie outside of the interval of their median, at either end.
+    outside = max(0, int(stats.binom.ppf((1 - CONFIDENCE) / 2, len(grown), 0.5)) - 1)
+    third = len(blocks) // 3
+    first, last = slice(None, third), slice(-third, None)
+    lasting = (np.median(levels[last]) - np.median(levels[first])) / (when[last].mean() - when[first].mean())
+    slope = Estimate(float(np.median(grown)), float(grown[outside]), float(grown[-1 - outside]), CONFIDENCE)
+    return slope, float(lasting)

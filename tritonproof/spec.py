@@ -1,0 +1,343 @@
+"""The values that flow through the suite. All are frozen and plain; behaviour is functions that take them."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tritonproof.record import schema
+from tritonproof.record.per_sample import Part
+from tritonproof.record.schema import Arrivals, Better, Deployment, Limit, LoadPoint, Scenario  # noqa: F401 - values too
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Device = Literal["cpu", "cuda"]
+Framework = Literal["pytorch", "tensorflow", "onnx", "triton"]
+Split = Literal["training", "evaluation"]
+Exchange = Literal["single", "decoupled", "sequence"]
+Arrays = Mapping[str, "np.ndarray"]
+"""Tensors by name, [rows, ...] each: the first axis is the batch."""
+
+_ELEMENT_BYTES = {
+    **dict.fromkeys(("FP64", "INT64", "UINT64"), 8),
+    **dict.fromkeys(("FP32", "INT32", "UINT32"), 4),
+    **dict.fromkeys(("FP16", "BF16", "INT16", "UINT16"), 2),
+    **dict.fromkeys(("BOOL", "INT8", "UINT8"), 1),
+    "BYTES": 4,
+}
+"""The bytes of an element on the wire, by Triton's type; 1 for others. An empty text is only its length."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One input or output of a model, as clients of Triton see it."""
+
+    name: str
+    dtype: str
+    """The type of the elements, Triton's name without `TYPE_`: FP32, INT64, ..."""
+    shape: tuple[int, ...]
+    """A row's dimensions, without the batch; -1 for a length that each request chooses."""
+    optional: bool = False
+    is_scalar: bool = False
+    """Whether the network's own tensor is [rows]. Triton has no such shape: clients see [rows, 1]."""
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a row; the fewest where a dimension is variable or elements are texts."""
+        return _ELEMENT_BYTES.get(self.dtype, 1) * math.prod(max(1, length) for length in self.shape)
+
+    @property
+    def has_fixed_size(self) -> bool:
+        """Whether every row has `row_bytes`."""
+        return self.dtype != "BYTES" and -1 not in self.shape
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A split of a data set, loaded piece by piece so that it may exceed memory."""
+
+    ids: Sequence[str]
+    """The name of each row that is sent to the model, [rows]."""
+    load: Callable[[Sequence[int]], Arrays]
+    """Reads rows by their indices: the model's inputs, [len(indices), ...] each, in that order."""
+    labels: Any = None
+    """The ground truth of all items, in the form that the model's metrics take; None without one."""
+    items: "np.ndarray | None" = None
+    """The index of each row's item, ascending from 0, [rows]; None where each row is an item. Items are
+    scored: a question is one item, and a long text gives it several rows."""
+    are_made_up: bool = False
+    """Whether the suite made them up from shapes and types."""
+    others: "Sequence[Samples]" = ()
+    """Samples of other shapes, grouped by shape: no batch can hold them beside these."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A framework model ready for inference, and where its weights come from."""
+
+    network: Any
+    """A torch.nn.Module, a keras.Model or an OnnxNetwork: FP32, in evaluation mode, on the CPU."""
+    origin: str
+    """For the record: a checkpoint's name and digest, `trained by recipe, ...`, or `random, seed N`."""
+    digest: str
+    """Changes when the weights do, and decides whether a build is reused."""
+    trained: bool
+    """With random weights speed and conversion mean something, and the task's metric does not."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a converted model may be from the framework."""
+
+    relative_error: float
+    """The maximum difference of an element of a floating-point output, as a share of its column's spread over
+    all samples, where what the precision costs the model is not measured."""
+    agreement: float
+    """The least mean share of equal decisions, from 0 to 1."""
+    source: str
+    """The source of these limits: a measurement, or the format's digits."""
+    mean_error: float | None = None
+    """The same for an output's mean, as a share of its mean magnitude; None for `relative_error`."""
+    is_given: bool = False
+    """Whether the user has chosen it. It then also limits the differences between answers of one file."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a model's accuracy: the mean of its scores, with the limits that it must keep."""
+
+    name: str
+    """The metric's name in records and tables: top-1, F1."""
+    score: Callable[[Arrays, Any, Arrays], "np.ndarray"]
+    """Scores each item, [items], by a stage's kept outputs, the labels and the framework's kept outputs."""
+    limits: Mapping[str, Limit]
+    """The limit of the mean in each precision: a floor, or a ceiling where lower is better. A precision
+    without a limit is held to the framework's score alone. FP32 with products in TF32, which have FP16's 11
+    bits, has the limit of `tf32`, else of `fp16`, else of `fp32`."""
+    better: Better = "higher"
+    """Higher scores are fractions from 0 to 1, lower ones errors."""
+    labelled: bool = True
+    """Whether it needs labels; without, it compares with the framework's outputs and suits random weights."""
+    beside_framework: bool = True
+    """Whether one with labels must also nearly keep the framework's score; not with a user's own limit."""
+
+    def limit(self, precision: str, tf32: bool | None = None) -> Limit | None:
+        """The limit in a precision, if any; `tf32` is the deployment's."""
+        names = ("tf32", "fp16", precision) if tf32 else (precision,)
+        return next((self.limits[name] for name in names if name in self.limits), None)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """How a model is deployed on a kind of hardware, and the load points measured there."""
+
+    deployment: Deployment
+    batches: tuple[int, ...]
+    """The batch sizes of the offline scenario, a load point each."""
+    concurrencies: tuple[int, ...]
+    """The requests in flight of the online scenario, a load point each."""
+    published: tuple[str, ...] = ()
+    """The formats with published figures of NVIDIA's on this hardware: `onnx-trt-fp16`."""
+
+
+SMALL: Mapping[str, Matrix] = dict.fromkeys(
+    ("cpu", "gpu"), Matrix(Deployment(32, 1, (16, 32), 1_000, False, True), (1, 32), (16,))
+)
+"""For a model that names none: dynamic batching to 32 within a millisecond, and a few load points."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network with its task: weights, data, metrics and published settings.
+
+    A PyTorch network takes tensors in the order of `inputs` and returns one, or a tuple in the order of
+    `outputs`. Its floating-point inputs and outputs are FP32 whatever its own precision: it casts inside, so
+    that `network.half()` is the FP16 model, and clients of every precision send and receive the same tensors.
+    """
+
+    name: str
+    """The name in ids, options and tables. No two models share one, and no word of it names hardware."""
+    inputs: tuple[Tensor, ...]
+    """The tensors of a request, in the order in which the network takes them."""
+    outputs: tuple[Tensor, ...]
+    """The tensors of an answer, in the order in which the network gives them."""
+    load: Callable[[Path | None], Weights]
+    """Loads a checkpoint, or the model's own weights for None. Raises InputError if it does not fit."""
+    run: Callable[[Any, Arrays], Arrays]
+    """Runs the framework's network in this process: from its inputs to its outputs, by name."""
+    samples: Callable[[Split, Path | None, Path | None], Samples]
+    """Opens a split of a data set, or of the model's own data for None. The last argument is the checkpoint,
+    which may bring a vocabulary. Raises InputError or, for a missing split, NotAvailableError."""
+    decide: Callable[[Arrays], "np.ndarray"]
+    """The decisions by the kept outputs, [rows, ...]. Two stages agree by the share of equal elements."""
+    metrics: tuple[Metric, ...]
+    """Each has limits that a case has to keep; tables show the first, whose limits name the precisions."""
+    source: Path
+    """The file, a package's `__init__.py`, that defines the model; a change of it makes builds anew."""
+    packages: tuple[str, ...] = ()
+    """The distributions with the network's code, besides the formats'; a new version makes builds anew."""
+    keep: Callable[[Arrays], Arrays] = lambda outputs: outputs
+    """Reduces a batch's outputs to what `decide` and the metrics need, which is kept of all samples."""
+    matrices: Mapping[str, Matrix] = field(default_factory=lambda: SMALL)
+    """The deployment and load points by a target's name; `cpu` and `gpu` are for all others of that kind."""
+    show: Callable[[Samples, int, Arrays, Arrays], Sequence[Part]] | None = None
+    """Shows an item on the page, by its index and the kept outputs of the framework and of the server."""
+    framework: Framework = "pytorch"
+    """Decides which formats the model has. onnx: it is an ONNX file; triton: it is served as found."""
+    only_format: "Format | None" = None
+    """The only format of a model that is served as found; None for a model that is converted."""
+    batched: bool = True
+    """Whether requests have a batch dimension. Otherwise a request is a single row, and its tensors on the
+    wire lack the first axis that all arrays of the suite have."""
+    exchange: Exchange = "single"
+    """single: one answer a request; decoupled: any number; sequence: the server keeps state between them."""
+    one_row: bool = False
+    """Whether the network takes only batches of one row: Triton does not batch, and shapes begin with 1."""
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    """Why the model lacks a format, by `mnemonic` or `mnemonic-precision`."""
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    """What replaces the formats' tolerances, by precision; FP32 with products in TF32 has those of `fp16`."""
+    train: Callable[..., Mapping[str, Any]] | None = None
+    """The recipe of the committed weights: returns a state dictionary, and may take a number of `steps`."""
+    weights: Path | None = None
+    """The file of the committed weights, which `python -m tritonproof train` writes."""
+    micro: bool = False
+    """Whether the model is small enough to run everywhere without a selection by name."""
+
+    @property
+    def as_found(self) -> bool:
+        """Whether it is served as found in a repository of the user's: nothing is converted, and answers are
+        compared with the server's own answers to single requests only."""
+        return self.framework == "triton"
+
+    @property
+    def takes_single_rows(self) -> bool:
+        """Whether every request has a single row."""
+        return self.one_row or not self.batched
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """The precisions in which the suite proves the model."""
+        return tuple(self.metrics[0].limits)
+
+
+@dataclass(frozen=True)
+class ConversionJob:
+    """All that a format needs to convert a model of the framework to its artifact."""
+
+    model: Model
+    network: Any
+    """The framework's network as `Weights` holds it; a format must not change it."""
+    precision: str
+    accelerator: str | None
+    """The backend's accelerator that the artifact is for; None for the backend alone."""
+    device: Device
+    max_batch_size: int
+    """The largest batch that the artifact must take; the smallest is 1."""
+    calibration: Samples | None
+    """Samples of the training split; None unless the precision is calibrated."""
+    report: Callable[[str], None]
+    tf32: bool | None = None
+    """Whether products of FP32 may be computed in TF32; None where there is no choice, as in Deployment."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A serving format: how a model is converted to it, opened in process, and served."""
+
+    mnemonic: str
+    """The format's name in ids, after NVIDIA's scripts: ts-trace, ts-script, onnx, trt."""
+    label: str
+    engine: str
+    """The library that computes, for titles of tables."""
+    artifact: str
+    """The converted model's file or folder in the version folder of a build."""
+    backend: str
+    """Triton's native backend; empty where only the suite's runtime serves the format."""
+    runtime: str
+    """The file in tritonproof/runtimes/ that serves the format where the native backend is missing."""
+    convert: Callable[[ConversionJob, Path], None]
+    """Writes the artifact to a path. Raises ProofError where the converter refuses the model."""
+    precisions: Mapping[Device, tuple[str, ...]]
+    tolerances: Mapping[str, Tolerance]
+    """The tolerance in each precision, unless the model has its own; TF32 as in Model."""
+    packages: tuple[str, ...]
+    """The distributions whose versions decide the artifact; builds are made anew when one changes."""
+    platform: str = ""
+    """The `platform` in config.pbtxt, where Triton's native backend serves several kinds of artifacts."""
+    frameworks: tuple[Framework, ...] = ("pytorch",)
+    accelerators: Mapping[Device, tuple[str, ...]] = field(default_factory=dict)
+    """The accelerators that the backend has on each kind of device; every case also runs without one."""
+    native_parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
+    """The native backend's parameters in config.pbtxt, by `runtime_settings` of `build/runtimes.py`."""
+    missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
+    """Why this machine cannot build or run it with an accelerator in a precision, with the fix, or None."""
+    built_on_gpu: str = ""
+    """Why a conversion needs the GPU itself: "TensorRT builds engines on the GPU". Empty if it does not."""
+    left_out: Callable[[str | None, tuple[int, int] | None], str | None] = lambda *_: None
+    """Why no environment of the suite runs it with an accelerator on a compute capability, or None."""
+    gpu_arrays: Literal["numpy", "torch"] = "numpy"
+    """The runtime's inputs and outputs on a GPU: arrays in the host's memory, or tensors in the GPU's."""
+    pads_batches: bool = False
+    """Whether the runtime, on a GPU, may compute a few batch sizes alone and fill others up to the next."""
+    gpu_settings: frozenset[str] = frozenset()
+    """The settings of a deployment, `cuda_graphs` and `prefer_nhwc`, that the runtime obeys on a GPU."""
+    needs: str = ""
+    """The needs of a machine besides the suite's own packages."""
+    calibrated: frozenset[str] = frozenset()
+    compiles: bool = False
+    """Whether the conversion compiles code, which takes half a minute: a model's cases with it come last."""
+    only_named_on_cpu: bool = False
+    """Whether its cases on a CPU run only if it or the model is named, as another format computes alike."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kind of hardware: how to recognise it, and what it can do."""
+
+    name: str
+    label: str
+    device: Device
+    gpu_name: str | None = None
+    """A regular expression that the driver's name of the GPU matches; None for the CPU."""
+    compute_capability: tuple[int, int] | None = None
+    """The generation of the GPU, as CUDA numbers them; None for the CPU, and where only the driver knows."""
+    is_published: bool = False
+    """Whether NVIDIA published figures of it. Then only the published cases run without being named."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model in a format on a target. Its name is the test id, the folder, the record and the table row."""
+
+    target: Target
+    model: Model
+    format: Format
+    accelerator: str | None
+    precision: str
+    gpus: int = 1
+    """The number of GPUs that serve the model; 1 on a CPU too."""
+
+    @property
+    def answers_on(self) -> Device:
+        """The device whose precision and kernels its answers may show: a server elsewhere may have a GPU."""
+        return "cuda" if self.model.as_found and self.target.name == schema.REMOTE else self.target.device
+
+    def tolerance(self, tf32: bool | None = None) -> Tolerance:
+        """The model's own tolerance, else the format's; `tf32` is the deployment's."""
+        name = "fp16" if tf32 else self.precision
+        return self.model.tolerances.get(name) or self.format.tolerances[name]
+
+    @property
+    def key(self) -> schema.CaseKey:
+        """The case as the record names it."""
+        names = (self.target.name, self.model.name, self.format.mnemonic)
+        return schema.CaseKey(*names, self.accelerator, self.precision, self.gpus)
+
+    def __str__(self) -> str:
+        return schema.case_id(self.key)

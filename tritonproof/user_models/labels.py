@@ -1,0 +1,305 @@
+"""Labels of a user's samples, from CSV, JSON or NumPy's files, and their metrics by name: top-1 and its kin,
+f1, and those of torchmetrics. All score each sample, even F1."""
+
+import contextlib
+import csv
+import functools
+import io
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tritonproof.errors import InputError
+from tritonproof.safe_io import arrays, files
+from tritonproof.safe_io.files import parsed_json, readable, reason, shown
+from tritonproof.spec import Arrays, Limit, Metric, Tensor
+
+_WHAT, _FIX = "the labels", "see what a file of labels holds in docs/samples.md"
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """What the command line says about the labels of a model's samples."""
+
+    file: Path
+    metric: str
+    floor: float | None
+    """The metric's limit; None to compare it with a reference's score alone."""
+
+
+def read_labels(path: Path, ids: Sequence[str], every_id: Sequence[str]) -> np.ndarray:
+    """The labels of the samples with these names, [samples, ...], in their order.
+
+    CSV has a sample's name and its numbers in each line, and perhaps a line of titles; JSON an object, and
+    .npz an array, by the samples' names, with or without a file suffix; .npy the labels of all samples in the
+    order of `every_id`. Raises InputError for any other file, and if a sample has no label.
+    """
+    readers = {
+        ".csv": _read_csv,
+        ".json": _read_json,
+        ".npz": lambda archive: ((name, arrays.array(archive, name)) for name in arrays.members(archive)),
+        ".npy": lambda npy_path: _read_array(npy_path, every_id),
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        what = f"labels are in {', '.join(readers)} files"
+        raise InputError(what, where=f"--labels {path}", fix="save them as one of these")
+    with files.readable(_WHAT, path, _FIX):
+        by_name = _by_sample(list(reader(path)), set(ids), path)
+    if missing := [name for name in ids if name not in by_name]:
+        first = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        fix = "name each label after its sample, which is named after its file; docs/samples.md"
+        raise InputError(f"{len(missing)} of {len(ids)} samples have no label: {first}", where=path, fix=fix)
+    labels = [by_name[name] for name in ids]
+    for name, array in zip(ids, labels, strict=True):
+        if array.shape != labels[0].shape:
+            shapes = f"{labels[0].shape} and {array.shape}"
+            raise _unreadable(path, f"those of {ids[0]} and {name} have different shapes, {shapes}")
+        if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+            raise _unreadable(path, f"the label of {name} is no number; give classes as numbers from 0")
+    return np.stack(labels)
+
+
+_Named = tuple[str, np.ndarray]
+"""A name as written in the file, and its label."""
+
+
+def _by_sample(named: Sequence[_Named], ids: Set[str], path: Path) -> dict[str, np.ndarray]:
+    """The labels by the samples' names: an entry's whole name first, else its name without a file suffix.
+    Raises InputError if a sample has several."""
+    exact = [(name, value) for name, value in named if name in ids]
+    unlabelled = ids - {name for name, _ in exact}
+    by_stem = [(stem, value) for name, value in named if (stem := name.rpartition(".")[0]) in unlabelled]
+    for name, count in Counter(name for name, _ in (*exact, *by_stem)).items():
+        if count > 1:
+            raise _unreadable(path, f"the sample {shown(name)} has {count} labels, of which one is meant")
+    return dict((*exact, *by_stem))
+
+
+def _read_csv(path: Path) -> Iterator[_Named]:
+    text = io.StringIO(files.text(path, _WHAT, _FIX), newline="")
+    lines = [(number, line) for number, line in enumerate(csv.reader(text), 1) if line]
+    for place, (number, (name, *texts)) in enumerate(lines):
+        values = []
+        with contextlib.suppress(ValueError):
+            values = [float(text) if set(text) & set(".eEnN") else int(text) for text in texts]
+        if not values and place == 0:  # titles
+            continue
+        if not values:
+            raise _unreadable(path, f"line {number} is not a name and numbers: {shown(','.join(texts))!r}")
+        yield name.strip(), np.array(values[0] if len(values) == 1 else values)
+
+
+def _read_json(path: Path) -> Iterator[_Named]:
+    entries: Any = files.json_in(path, _WHAT, _FIX)
+    if not isinstance(entries, Mapping):
+        raise _unreadable(path, "it is no object from samples' names to labels")
+    return ((name, np.array(value)) for name, value in entries.items())
+
+
+def _read_array(path: Path, ids: Sequence[str]) -> Iterator[_Named]:
+    values = arrays.array(path)
+    if values.ndim == 0 or len(values) != len(ids):
+        raise _unreadable(path, f"it holds an array of shape {values.shape} for {len(ids)} samples")
+    return zip(ids, values, strict=True)
+
+
+def _unreadable(path: Path, problem: str) -> InputError:
+    return InputError(f"{_WHAT} cannot be read: {problem}", where=path, fix=_FIX)
+
+
+_ScoreSamples = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Scores each sample, [samples], by an output, [samples, ...], and the labels."""
+
+
+def _top_k(count: int, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The share of each sample's decisions whose right class is among the `count` most likely ones."""
+    labels, decided, scores = _classes(values, labels)
+    if scores is None:
+        return (decided == labels).reshape(len(labels), -1).mean(axis=1)
+    right = np.take_along_axis(scores, labels[..., None], axis=-1)
+    # Of equal scores the first counts as the likelier, as in argmax.
+    before = (scores > right) | ((scores == right) & (np.arange(scores.shape[-1]) < labels[..., None]))
+    return (before.sum(axis=-1) < count).reshape(len(labels), -1).mean(axis=1)
+
+
+def _f1(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Each sample's part in the data set's F1, the mean over all classes that occur: that F1 and what the
+    sample adds to it or takes from it, to the first order (the infinitesimal jackknife), whose mean is 0."""
+    pairs = np.stack([part.reshape(len(labels), -1) for part in _classes(values, labels)[:2]])
+    # Number the classes that occur, since a label may be any whole number.
+    classes, places = np.unique(pairs, return_inverse=True)
+    right, decided = places.reshape(pairs.shape)
+    is_hit = decided == right
+    sizes = np.bincount(places.reshape(-1), minlength=len(classes))  # decisions and labels of each class
+    of_class = 2 * np.bincount(decided[is_hit], minlength=len(classes)) / sizes
+    losses = (of_class / sizes)[decided] + (of_class / sizes)[right]
+    return of_class.mean() + len(labels) / len(classes) * (2 * is_hit / sizes[right] - losses).sum(axis=1)
+
+
+def class_axis(shape: Sequence[int]) -> int | None:
+    """The axis of classes: the second of vectors and of pictures, [rows, classes, ...], the last of
+    sequences, [rows, steps, classes]; None for a single value."""
+    if len(shape) < 2:
+        return None
+    axis = 2 if len(shape) == 3 else 1
+    return axis if shape[axis] > 1 else None
+
+
+def _classes(values: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """The labels and the decisions as classes, [samples, ...] each, and the classes' scores along a last axis
+    if the output has them. The likeliest class is decided; a single number decides above 0, a probability
+    above 0.5. Raises ValueError for labels that are no classes."""
+    axis = _axis_of_classes(values, labels)
+    if axis is None and labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+        axis = _axis_of_classes(values, labels)
+    # Above 2**53 JSON and FP64 cannot represent every integer.
+    if (labels != np.floor(labels)).any() or labels.min() < 0 or labels.max() > 2**53:
+        raise ValueError("the labels are not classes, which are whole numbers from 0")
+    labels = labels.astype(np.int64)
+    if axis is not None:
+        scores = np.moveaxis(values, axis, -1)
+        if labels.max() >= scores.shape[-1]:
+            raise ValueError(f"a label is class {labels.max()}, and the output has {scores.shape[-1]}")
+        return labels, scores.argmax(axis=-1), scores
+    decided = values.reshape(labels.shape)
+    if not np.issubdtype(decided.dtype, np.integer):
+        is_probability = decided.min() >= 0 and decided.max() <= 1
+        decided = decided > (0.5 if is_probability else 0.0)
+    return labels, decided.astype(np.int64), None
+
+
+def _axis_of_classes(values: np.ndarray, labels: np.ndarray) -> int | None:
+    """The output's axis that the labels lack; None if they lack none, or one of length 1."""
+    if values.ndim != labels.ndim + 1:
+        return None
+    axes = dict.fromkeys((class_axis(values.shape), 1, values.ndim - 1))
+    possible = [axis for axis in axes if axis is not None and values.shape[axis] > 1]
+    return next((axis for axis in possible if tuple(np.delete(values.shape, axis)) == labels.shape), None)
+
+
+_SHORT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "mse": ("MeanSquaredError", {}),
+    "mae": ("MeanAbsoluteError", {}),
+    "cosine": ("CosineSimilarity", {}),
+    "ssim": ("StructuralSimilarityIndexMeasure", {}),
+    # As in medical segmentation: each class counts as much, and the background, class 0, does not.
+    "dice": ("DiceScore", {"average": "macro", "include_background": False}),
+    "iou": ("MeanIoU", {"include_background": False}),
+}
+"""Short names of torchmetrics' classes, with their settings."""
+
+
+@dataclass(frozen=True)
+class LabelMetric:
+    """A metric, and the output that it takes."""
+
+    metric: Metric
+    output: str
+
+
+def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> LabelMetric:
+    """The metric `NAME[@OUTPUT][:KEY=VALUE,...]` of a network with these outputs, by default of the first.
+
+    `floor` limits its mean, from below or above; with None only the reference's score does. Raises
+    InputError for an unknown name, output or setting.
+    """
+    where = f"--metric {shown(text)}"
+    name, _, rest = text.partition(":")
+    name, _, output_name = name.partition("@")
+    by_name = {output.name: output for output in outputs}
+    if output_name and output_name not in by_name:
+        what = f"the network has no output {output_name!r}"
+        raise InputError(what, where=where, fix=f"use one of {', '.join(by_name)}")
+    output = by_name.get(output_name, outputs[0])
+    settings = {}
+    for part in rest.split(",") if rest else ():
+        key, equals, value = part.strip().partition("=")
+        if not (key.isidentifier() and equals):
+            fix = "write --metric NAME:key=value,key=value"
+            raise InputError("a setting is not written as KEY=VALUE", where=where, fix=fix)
+        settings[key] = value
+        with contextlib.suppress(ValueError, RecursionError):
+            settings[key] = parsed_json(value)
+    better: Any = "higher"
+    score: _ScoreSamples | None = {"f1": _f1}.get(name.lower())
+    if top := re.fullmatch(r"top-([1-9]\d{0,3})", name.lower()):
+        score = functools.partial(_top_k, int(top[1]))
+    if score is None:
+        score, better = _of_torchmetrics(name, settings, output, where)
+    elif settings:
+        raise InputError(f"{name} has no settings", where=where, fix=f"write --metric {name}")
+    limit = None if floor is None else Limit(floor, "given by --floor")
+    limits = {} if limit is None else dict.fromkeys(("fp32", "fp16", "int8"), limit)
+    checked = functools.partial(_score, score, output.name, where)
+    return LabelMetric(Metric(name, checked, limits, better, beside_framework=floor is None), output.name)
+
+
+def _score(
+    score: _ScoreSamples, output: str, where: str, kept: Arrays, labels: np.ndarray, _reference: Arrays
+) -> np.ndarray:
+    try:
+        return np.asarray(score(kept[output], labels), float)
+    except Exception as error:  # torchmetrics and PyTorch raise many types
+        shapes = f"{output}, {kept[output].shape}, with labels {labels.shape}"
+        what = f"the metric does not take the output {shapes}: {reason(error)}"
+        fix = "give classes from 0, or numbers of the output's shape; NAME@OUTPUT takes another output"
+        raise InputError(what, where=where, fix=fix) from error
+
+
+def _of_torchmetrics(
+    name: str, settings: Mapping[str, Any], output: Tensor, where: str
+) -> tuple[_ScoreSamples, str]:
+    """A torchmetrics class as a function that scores each sample alone, and which scores are better."""
+    import importlib
+
+    class_name, preset = _SHORT.get(name.lower(), (name, {}))
+    with readable("torchmetrics", where, "pip install torchmetrics; top-1 and f1 do not need it"):
+        parts = ("", ".segmentation", ".image", ".regression")
+        modules = [importlib.import_module(f"torchmetrics{part}") for part in parts]
+    found = (getattr(module, class_name) for module in modules if hasattr(module, class_name))
+    metric_class: Any = next(found, None)
+    higher = getattr(metric_class, "higher_is_better", None)
+    is_fraction = higher is False or getattr(metric_class, "plot_upper_bound", None) == 1.0
+    # Those of classification score a whole data set, and not each sample by itself.
+    if higher is None or not is_fraction or ".classification." in metric_class.__module__:
+        what = f"torchmetrics has no {shown(name)!r} that scores each sample with an error or a fraction of 1"
+        fix = f"use top-1, top-5, f1, {', '.join(_SHORT)}, or a class of torchmetrics that scores each sample"
+        raise InputError(what, where=where, fix=fix)
+    by_class = ".segmentation." in metric_class.__module__
+    if by_class:
+        axis = class_axis((1, *output.shape))
+        classes = 2 if axis is None else (1, *output.shape)[axis]
+        preset = {"num_classes": classes, "input_format": "index", **preset}
+    what = f"the settings of torchmetrics' {class_name}"
+    with readable(what, where, "look them up in torchmetrics' documentation"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about what its next version will do
+        metric = metric_class(**{**preset, **settings})
+    return functools.partial(_each, metric, by_class), "higher" if higher else "lower"
+
+
+def _each(metric: Any, by_class: bool, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The score of each sample alone, [samples]."""
+    import torch
+
+    if by_class:
+        labels, values, _ = _classes(values, labels)
+    elif values.size == labels.size:
+        values = values.reshape(labels.shape)
+    scores = []
+    for value, label in zip(values, labels, strict=True):
+        metric.reset()
+        pair = (torch.from_numpy(np.array(part[None])) for part in (value, label.astype(value.dtype)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            score = float(metric(*pair))
+        # Neither label nor decision has a class to score, for which torchmetrics has no number.
+        scores.append(1.0 if by_class and np.isnan(score) else score)
+    return np.array(scores)

@@ -1,0 +1,242 @@
+"""Samples that have to be prepared: PNG and JPEG files, each a row of the model's only input in its size and
+layout, and text files, one sample a line, for a BYTES input or a tokenizer; samples.toml says how."""
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+
+from tritonproof.errors import InputError
+from tritonproof.safe_io import files as files_given
+from tritonproof.safe_io.arrays import opened_picture
+from tritonproof.safe_io.files import check_count, readable, toml_in
+from tritonproof.spec import Tensor
+from tritonproof.user_models.user_sample import ANY, UserSample, in_memory, shape_text
+
+FILE = "samples.toml"
+_MAX_LENGTH = 1 << 20
+"""Pixels of a side, and tokens of a text, at most."""
+_Length = Annotated[int, msgspec.Meta(ge=1, le=_MAX_LENGTH)]
+
+
+class ImageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a picture becomes a row: resized, laid out, and each value (pixel * scale - mean) / std."""
+
+    layout: Literal["CHW", "HWC"] | None = None
+    """The order of the axes; None to tell it by the input's shape."""
+    size: tuple[_Length, _Length] | None = None
+    """Height and width (in pixels) where the model takes any; None for the picture's own."""
+    fit: Literal["crop", "stretch"] = "crop"
+    """Whether to crop at both sides what exceeds the size, or to stretch the picture."""
+    interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear"
+    channels: Literal["RGB", "BGR"] = "RGB"
+    """The order of three channels."""
+    scale: float | None = None
+    """The factor of pixels from 0 to 255; None for 1/255 for floating-point inputs, and for 1 for others."""
+    mean: tuple[float, ...] = (0.0,)
+    """Subtracted from each value: one number for all channels, or one for each."""
+    std: tuple[Annotated[float, msgspec.Meta(gt=0)], ...] = (1.0,)
+    """Divides each value: one number for all channels, or one for each."""
+
+
+class TextSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a text becomes tokens."""
+
+    max_length: _Length | None = None
+    """The tokens after which a text is cut off; None for the tokenizer's own limit, else 512."""
+    padding: Literal["longest", "max_length"] = "longest"
+    """Whether to pad all texts to the longest of them, or to the most tokens."""
+
+
+class SampleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings in samples.toml, a field for each table."""
+
+    image: ImageSettings = ImageSettings()
+    text: TextSettings = TextSettings()
+
+
+def read_settings(folder: Path) -> SampleSettings:
+    """The settings in a folder's samples.toml, or the defaults. Raises InputError."""
+    path = folder / FILE
+    what, fix = "the settings of samples", "see the tables [image] and [text] in docs/samples.md"
+    with readable(what, path, fix):
+        if not (path.exists() or path.is_symlink()):
+            return SampleSettings()
+        return msgspec.convert(toml_in(path, what, fix), SampleSettings)
+
+
+SUFFIXES = (".png", ".jpg", ".jpeg")
+_MODES = {3: "RGB", 1: "L", 4: "RGBA"}
+"""Pillow's modes by numbers of channels, the likeliest first: of 3 x 4 x 4 they are the 3."""
+_opened = functools.partial(
+    opened_picture, what="the picture", fix="save it anew as PNG or JPEG", formats=("PNG", "JPEG")
+)
+
+
+def read_pictures(
+    folder: Path, files: Sequence[Path], inputs: Sequence[Tensor], settings: ImageSettings
+) -> list[UserSample]:
+    """The samples in these files below `folder`. Raises InputError."""
+    if len(inputs) != 1:
+        names = ", ".join(tensor.name for tensor in inputs)
+        what = f"pictures are the one input of a model, and this one has {names}"
+        raise InputError(what, where=files[0], fix="prepare the inputs yourself and give NumPy's files")
+    (tensor,) = inputs
+    layout = _layout(tensor, settings, folder)
+    channels = dict(zip(layout, tensor.shape, strict=True)).get("C", 1)
+    channels = 3 if channels == ANY else channels
+    if channels not in _MODES:
+        what = f"the input {tensor.name} has {channels} channels as {layout}; pictures have 1, 3 or 4"
+        fix = f"change layout below [image] in {FILE}, or give NumPy's files"
+        raise InputError(what, where=folder, fix=fix)
+    for name, values in (("mean", settings.mean), ("std", settings.std)):
+        if len(values) not in (1, channels):
+            what = f"{name} has {len(values)} numbers for {channels} channels"
+            raise InputError(what, where=folder / FILE, fix="give one number, or one for each channel")
+    samples = []
+    for path in files:
+        with _opened(path) as picture:
+            height, width = settings.size or (picture.height, picture.width)
+        sizes = {"H": height, "W": width, "C": channels}
+        axes = zip(layout, tensor.shape, strict=True)
+        shape = tuple(sizes[axis] if length == ANY else length for axis, length in axes)
+        read = functools.partial(_read_picture, path, tensor, layout, shape, settings)
+        samples.append(UserSample(_stem(path, folder), str(path), {tensor.name: shape}, read))
+    return samples
+
+
+def _stem(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).with_suffix("").as_posix()
+
+
+def _layout(tensor: Tensor, settings: ImageSettings, folder: Path) -> str:
+    """The order of the axes: HW, CHW or HWC."""
+    shape = tensor.shape
+    if len(shape) == 2:
+        return "HW"
+    if len(shape) == 3 and settings.layout is not None:
+        return settings.layout
+    if len(shape) == 3 and shape[0] != shape[2]:
+        for count in (*_MODES, ANY):
+            if count in (shape[0], shape[2]):
+                return "CHW" if shape[0] == count else "HWC"
+    what = f"which axes of {tensor.name}, {shape_text(shape)}, are height, width and channels is unclear"
+    fix = f'write layout = "CHW" (or "HWC") below [image] in {FILE}, or give NumPy\'s files'
+    raise InputError(what, where=folder, fix=fix)
+
+
+def _read_picture(
+    path: Path, tensor: Tensor, layout: str, shape: tuple[int, ...], settings: ImageSettings
+) -> dict[str, Any]:
+    from PIL import Image, ImageOps
+
+    sizes = {"C": 1, **dict(zip(layout, shape, strict=True))}
+    size = sizes["W"], sizes["H"]
+    resampling = Image.Resampling[settings.interpolation.upper()]
+    with _opened(path) as picture:
+        upright = ImageOps.exif_transpose(picture).convert(_MODES[sizes["C"]])
+        resized: Any = ImageOps.fit if settings.fit == "crop" else Image.Image.resize
+        pixels = np.asarray(resized(upright, size, resampling)).reshape(sizes["H"], sizes["W"], sizes["C"])
+    if settings.channels == "BGR" and sizes["C"] == 3:
+        pixels = pixels[..., ::-1]
+    is_floating = tensor.dtype.startswith(("FP", "BF"))
+    scale = settings.scale if settings.scale is not None else 1 / 255 if is_floating else 1.0
+    values = (pixels * scale - np.array(settings.mean)) / np.array(settings.std)
+    if not is_floating:
+        values = values.round().astype(np.int64)
+    return {tensor.name: (values.transpose(2, 0, 1) if layout == "CHW" else values).reshape(shape)}
+
+
+TOKENIZER = "tokenizer.json"
+"""The file of a tokenizer, as Hugging Face's library `tokenizers` writes it."""
+_MAX_TOKENS = 512
+"""The most tokens if neither settings, model nor tokenizer say: those of BERT and its kin."""
+_EXPORT = "export the model anew"
+_TOKENIZER_RESULTS: dict[str, Callable[[Any], Any]] = {
+    "input_ids": lambda encoding: encoding.ids,
+    "attention_mask": lambda encoding: encoding.attention_mask,
+    "token_type_ids": lambda encoding: encoding.type_ids,
+    "position_ids": lambda encoding: range(len(encoding.ids)),
+}
+"""A tokenizer's results, by the names of inputs in Hugging Face's exports."""
+
+
+def read_texts(
+    folder: Path,
+    files: Sequence[Path],
+    inputs: Sequence[Tensor],
+    settings: TextSettings,
+    tokenizer: Path | None,
+) -> list[UserSample]:
+    """The samples in these files below `folder`, one per line that is not empty. `tokenizer` is the folder of
+    a token model's tokenizer.json; for it a tab separates two texts. Raises InputError."""
+    lines: list[tuple[str, str, str]] = []  # the name, the place and the text of each
+    for path in files:
+        content = files_given.text(path, "the texts", "save them as UTF-8, one a line")
+        check_count(content.count("\n"), path)
+        for number, line in enumerate(content.split("\n"), 1):
+            if text := line.removesuffix("\r"):
+                lines.append((f"{_stem(path, folder)}-{number:04d}", f"{path}:{number}", text))
+    if len(inputs) == 1 and inputs[0].dtype == "BYTES":
+        (tensor,) = inputs
+        shape = tuple(1 if length == ANY else length for length in tensor.shape)
+
+        def read(text: str) -> dict[str, Any]:
+            return {tensor.name: np.full(shape, text.encode(), object)}
+
+        shapes = {tensor.name: shape}
+        return [UserSample(stem, where, shapes, functools.partial(read, text)) for stem, where, text in lines]
+    if tokenizer is None or any(tensor.name not in _TOKENIZER_RESULTS for tensor in inputs):
+        taken = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in inputs)
+        what = f"texts are for a BYTES input, or for {', '.join(_TOKENIZER_RESULTS)}; the model takes {taken}"
+        fix = f"name such inputs so, and put {TOKENIZER} beside the model; or give NumPy's files"
+        raise InputError(what, where=files[0], fix=fix)
+    encoded = _encode([text for _, _, text in lines], inputs, settings, tokenizer)
+    return [
+        in_memory(
+            stem,
+            where,
+            {tensor.name: np.array(_TOKENIZER_RESULTS[tensor.name](tokens), np.int64) for tensor in inputs},
+        )
+        for (stem, where, _), tokens in zip(lines, encoded, strict=True)
+    ]
+
+
+def _encode(
+    texts: Sequence[str], inputs: Sequence[Tensor], settings: TextSettings, tokenizer: Path
+) -> list[Any]:
+    """Each text as tokens, all of one length: the model's if it is fixed, else by the settings or, for what
+    they do not say, by the tokenizer's files."""
+    from tokenizers import Tokenizer
+
+    path = tokenizer / TOKENIZER
+    with readable("the tokenizer", path, _EXPORT):
+        encoder = Tokenizer.from_str(files_given.text(path, "the tokenizer", _EXPORT))
+    config = tokenizer / "tokenizer_config.json"
+    written = files_given.json_in(config, "the tokenizer's settings", _EXPORT) if config.is_file() else {}
+    if not isinstance(written, dict):
+        raise InputError("the tokenizer's settings are no JSON object", where=config, fix=_EXPORT)
+    limit = written.get("model_max_length")
+    if not isinstance(limit, int) or not 1 <= limit <= _MAX_LENGTH:  # without one the library writes 1e30
+        limit = _MAX_TOKENS
+    fixed = min((tensor.shape[0] for tensor in inputs if tensor.shape[0] != ANY), default=None)
+    cap = fixed or settings.max_length or limit
+    encoder.enable_truncation(cap)
+    fills = fixed is not None or settings.padding == "max_length"
+    padding, token = encoder.padding, written.get("pad_token")
+    token = token.get("content") if isinstance(token, dict) else token
+    if padding is None and isinstance(token, str) and (number := encoder.token_to_id(token)) is not None:
+        padding = {"pad_id": number, "pad_token": token}
+    if padding is not None:
+        encoder.enable_padding(**{**padding, "length": cap if fills else None, "pad_to_multiple_of": None})
+    pairs = [tuple(text.split("\t", 1)) if "\t" in text else text for text in texts]
+    with readable("a text by the tokenizer", path, _EXPORT):
+        encoded = list(encoder.encode_batch(pairs))
+    if padding is None and len({len(encoding.ids) for encoding in encoded} | ({cap} if fills else set())) > 1:
+        what = "the texts have different numbers of tokens, and the tokenizer names no token to pad them with"
+        fix = f'name "pad_token" in {config}, or make all texts as long by max_length in {FILE}'
+        raise InputError(what, where=path, fix=fix)
+    return encoded

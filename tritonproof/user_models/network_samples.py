@@ -1,0 +1,178 @@
+"""Chooses the samples that evaluate a network and calibrate INT8, the user's or made-up ones; and finds its
+batch axis and the shapes of its outputs, from its declaration and by running it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from tritonproof.errors import InputError
+from tritonproof.frameworks import error_line, onnx_files
+from tritonproof.frameworks.onnx_files import Interface, OnnxNetwork
+from tritonproof.spec import Arrays, Samples, Tensor
+from tritonproof.user_models.samples import CALIBRATION, read_samples, sized_inputs
+from tritonproof.user_models.user_sample import ANY, shape_text
+
+VARIABLE_LENGTHS = (16, 224)
+"""Lengths tried for variable dimensions: a short text, and ImageNet's pictures."""
+_MAX_SAMPLES, _MIN_SAMPLES = 64, 4
+_MAX_BYTES = 1 << 26
+"""The most bytes of all samples, unless the least number of samples takes more."""
+_MAX_NUMBERS = 1 << 26
+"""The most numbers of a sample, those of four volumes of 256 x 256 x 256: at eight bytes each to make and
+to send, they take a gigabyte. A text takes the memory of eight numbers."""
+
+
+def synthetic_samples(inputs: Sequence[Tensor], indices: Mapping[str, int], length: int) -> Samples:
+    """Samples for these inputs, whose shapes lack the batch; variable dimensions become `length` long.
+
+    Floating-point numbers are normally distributed. Integers are below their input's entry in `indices`,
+    such as the number of rows of the table that they index, and within their type's range; those of a mask
+    are 1, all others 0 or 1, like BOOL and, as digits, BYTES.
+    """
+    sized = [
+        Tensor(tensor.name, tensor.dtype, tuple(length if side == ANY else side for side in tensor.shape))
+        for tensor in inputs
+    ]
+    numbers = sum(math.prod(tensor.shape) * (8 if tensor.dtype == "BYTES" else 1) for tensor in sized)
+    if numbers > _MAX_NUMBERS:
+        what = f"a sample takes {numbers:,} numbers, and {_MAX_NUMBERS:,} are the most that are made up"
+        fix = "give samples, one small enough to be held in memory a few times"
+        raise InputError(what, where="inputs that are made up, without samples", fix=fix)
+    count = max(_MIN_SAMPLES, min(_MAX_SAMPLES, _MAX_BYTES // max(1, 8 * numbers)))
+
+    def load(chosen: Sequence[int]) -> Arrays:
+        rows = [_row(sized, indices, index) for index in chosen]
+        return {tensor.name: np.stack([row[tensor.name] for row in rows]) for tensor in sized}
+
+    return Samples([f"made-up-{number:02d}" for number in range(count)], load, are_made_up=True)
+
+
+def _row(inputs: Sequence[Tensor], indices: Mapping[str, int], index: int) -> dict[str, np.ndarray]:
+    from tritonclient.utils import triton_to_np_dtype
+
+    generator = np.random.default_rng(index)
+    row = {}
+    values: np.ndarray
+    for tensor in inputs:
+        if tensor.dtype.startswith(("FP", "BF")):
+            values = generator.standard_normal(tensor.shape)
+        elif tensor.name in indices:
+            most = {"INT8": 128, "UINT8": 256}.get(tensor.dtype, np.inf)
+            values = generator.integers(int(min(most, indices[tensor.name])), size=tensor.shape)
+        elif "mask" in tensor.name.lower():
+            values = np.ones(tensor.shape)
+        else:
+            values = generator.integers(2, size=tensor.shape)
+        type_ = bytes if tensor.dtype == "BYTES" else triton_to_np_dtype(tensor.dtype)
+        row[tensor.name] = values.astype(type_).astype(object) if type_ is bytes else values.astype(type_)
+    return row
+
+
+_HELD_BACK = 4
+"""One in this many samples calibrates INT8 instead of being evaluated, unless a folder calibrates."""
+MIN_SAMPLES = 8
+"""The fewest samples of which some are held back."""
+
+
+def split_samples(
+    folder: Path, inputs: Sequence[Tensor], tokenizer: Path | None, *, calibrates: bool
+) -> tuple[Sequence[str], Samples, Samples | None]:
+    """The names of all samples, the evaluated ones, and those that only calibrate INT8, or None."""
+    samples = read_samples(folder, inputs, tokenizer=tokenizer)
+    if (folder / CALIBRATION).is_dir():
+        calibration = read_samples(folder / CALIBRATION, sized_inputs(inputs, samples), tokenizer=tokenizer)
+        return samples.ids, samples, calibration
+    if len(samples) < MIN_SAMPLES or not calibrates:
+        return samples.ids, samples, None
+
+    def some(chosen: Sequence[int]) -> Samples:
+        ids = [samples.ids[index] for index in chosen]
+        return Samples(ids, lambda indices: samples.load([chosen[index] for index in indices]))
+
+    held_back = range(_HELD_BACK - 1, len(samples), _HELD_BACK)
+    return samples.ids, some([i for i in range(len(samples)) if i not in held_back]), some(held_back)
+
+
+def synthetic_samples_for(network: OnnxNetwork, inputs: Sequence[Tensor], interface: Interface) -> Samples:
+    """Made-up samples, with the first length of variable dimensions that the network computes. Raises
+    InputError if it computes none."""
+    is_open = any(ANY in tensor.shape for tensor in inputs)
+    problems = []
+    for length in VARIABLE_LENGTHS if is_open else VARIABLE_LENGTHS[:1]:
+        samples = synthetic_samples(inputs, interface.indices, length)
+        try:
+            for index in range(_MIN_SAMPLES):  # the few values of the first may fit by chance
+                _run(network, samples.load([index]), "inputs that were made up for it")
+            return samples
+        except InputError as error:
+            problems.append(error)
+    raise problems[0]
+
+
+Batch = Literal["open", "one row", "none"]
+"""The first axis of a network's inputs: a batch of any length, a batch of one row, or no batch."""
+
+
+class BatchError(InputError):
+    """The first axis of an output is not the batch axis of the inputs."""
+
+
+def row_tensor(name: str, dtype: str, shape: tuple[int, ...], batch: Batch) -> Tensor:
+    """A row of a network's tensor as clients of Triton see it: at least one axis long. A network without
+    batches gets that axis when it is converted, since Triton reshapes to no axis only behind a batch."""
+    return Tensor(name, dtype, shape or (1,), is_scalar=not shape and batch != "none")
+
+
+def sample_outputs(network: OnnxNetwork, samples: Samples, batch: Batch) -> dict[str, np.ndarray]:
+    """The outputs of 16 evenly spaced samples, [samples, ...] each, and [samples] where a row is a single
+    number. Raises InputError if an output's first axis is not the batch, or its shape depends on the data."""
+    rows: list[dict[str, np.ndarray]] = []
+    for index in np.linspace(0, len(samples) - 1, min(len(samples), 16)).astype(int).tolist():
+        rows.append(_run(network, samples.load([index]), "a sample"))
+        _check_rows(network, rows[0], rows[-1], 1)
+    if batch == "open":
+        pair = _run(network, samples.load([0, len(samples) - 1]), "a batch of two samples")
+        _check_rows(network, rows[0], pair, 2)
+    return {name: np.concatenate([outputs[name] for outputs in rows]) for name in rows[0]}
+
+
+def computes_zeros(network: OnnxNetwork, samples: Samples) -> bool:
+    """Whether the network computes zeros and empty texts, which Triton's warm-up sends: an encoder of
+    categories, as scikit-learn's by default, refuses unknown categories."""
+    zeros = {
+        name: np.full_like(values, b"" if values.dtype == object else 0)
+        for name, values in samples.load([0]).items()
+    }
+    try:
+        _run(network, zeros, "zeros")
+    except InputError:
+        return False
+    return True
+
+
+def _check_rows(network: OnnxNetwork, first: Arrays, outputs: Arrays, count: int) -> None:
+    """Raise InputError unless these outputs have so many rows, in the shape of the first sample's."""
+    for name, values in outputs.items():
+        if values.ndim == 0 or len(values) != count:
+            what = f"the first axis of the output {name}, {shape_text(values.shape)}, is no batch of {count}"
+            fix = "export the network without that output, or with a batch axis of all inputs and outputs"
+            raise BatchError(what, where=network.path, fix=fix)
+        if values.shape[1:] != first[name].shape[1:]:
+            shapes = first[name].shape[1:], values.shape[1:]
+            raise onnx_files.shape_depends_on_data(network.path, name, *shapes)
+
+
+def _run(network: OnnxNetwork, inputs: Arrays, what: str) -> dict[str, np.ndarray]:
+    """The network's outputs. If it computes none, raises InputError, in which `what` names the inputs."""
+    try:
+        return onnx_files.run_as_exported(network, inputs)
+    except InputError:
+        raise
+    except Exception as error:  # ONNX Runtime has a type of its own for each status
+        shapes = ", ".join(f"{name} {shape_text(values.shape)}" for name, values in inputs.items())
+        problem = f"the network does not compute {what} ({shapes}): {error_line(str(error))[:300]}"
+        fix = "give samples that it computes: --samples DIR; if two at a time fail, export a dynamic batch"
+        raise InputError(problem, where=network.path, fix=fix) from error

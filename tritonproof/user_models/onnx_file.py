@@ -1,0 +1,315 @@
+"""An ONNX file as a model of the suite: its interface from the file, its data from samples or made up.
+
+The reference is ONNX Runtime on the CPU, which runs the graph as it is in the file. Without labels the model
+is right if it decides what the reference decides, by the shapes and values of its outputs.
+"""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from msgspec import structs
+
+from tritonproof.errors import InputError, NotAvailableError
+from tritonproof.frameworks import onnx_files
+from tritonproof.frameworks.onnx_files import Interface
+from tritonproof.frameworks.pytorch import TOLERANCES
+from tritonproof.record.disk import strict_glob
+from tritonproof.safe_io.files import files_in, readable
+from tritonproof.spec import (
+    SMALL,
+    Arrays,
+    Deployment,
+    Limit,
+    Matrix,
+    Metric,
+    Model,
+    Samples,
+    Split,
+    Tolerance,
+    Weights,
+)
+from tritonproof.user_models import network_samples
+from tritonproof.user_models.labels import LabelOptions, class_axis, metric_of, read_labels
+from tritonproof.user_models.media_files import TOKENIZER
+from tritonproof.user_models.network_samples import Batch, BatchError, row_tensor
+from tritonproof.user_models.samples import CALIBRATION, sized_inputs
+from tritonproof.user_models.user_sample import ANY, shape_text
+
+_TOLERANCES = {
+    "int8": Tolerance(
+        2.0,
+        0.9,
+        "chosen: 8 bits per activation in a network that nobody has prepared for them, a fifth on the mean, "
+        "one decision of ten",
+        mean_error=0.2,
+    )
+}
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """What the command line says about one network."""
+
+    file: Path
+    """The ONNX file, or a folder with one, such as Hugging Face's exports."""
+    samples: Path | None = None
+    """The folder of samples; None for inputs that are made up."""
+    labels: LabelOptions | None = None
+    tolerance: float | None = None
+    """How far outputs may differ, as a share of their scale; None for the suite's own tolerances."""
+
+
+def model_of(name: str, given: NetworkOptions) -> Model:
+    """The network as a Model, run once for the shapes of its outputs. Raises InputError if the file, the
+    samples or the labels are unusable, or do not fit one another."""
+    with readable("the ONNX file", given.file, "name the file itself"):
+        path = _graph_in(given.file)
+    interface = onnx_files.read_interface(path)
+    lengths = {tensor.shape[:1] for tensor in interface.inputs}
+    if lengths != {(1,)}:
+        return _model_of(name, given, path, interface, "open" if lengths == {(ANY,)} else "none")
+    try:
+        return _model_of(name, given, path, interface, "one row")
+    except BatchError:
+        return _model_of(name, given, path, interface, "none")
+
+
+def _model_of(name: str, given: NetworkOptions, path: Path, interface: Interface, batch: Batch) -> Model:
+    from tritonclient.utils import np_to_triton_dtype
+
+    batched = batch != "none"
+    network = onnx_files.open_network(path, batched=batched)
+    rows = tuple(
+        row_tensor(tensor.name, tensor.dtype, tensor.shape[batched:], batch) for tensor in interface.inputs
+    )
+    if given.samples is None:
+        evaluation, calibration = network_samples.synthetic_samples_for(network, rows, interface), None
+        every_id = evaluation.ids
+    else:
+        # Hugging Face's exports have it beside the graph, or above a folder onnx with the graph.
+        folders = [path.parent, *([path.parent.parent] if path.parent.name == "onnx" else [])]
+        tokenizer = next((folder for folder in folders if (folder / TOKENIZER).is_file()), None)
+        every_id, evaluation, calibration = network_samples.split_samples(
+            given.samples, rows, tokenizer, calibrates=interface.has_products
+        )
+    no_int8 = (
+        f"INT8 is calibrated on samples that are not evaluated: give {network_samples.MIN_SAMPLES} or more "
+        f"with --samples, or some in a folder {CALIBRATION} beside them"
+    )
+    if not interface.has_products:
+        calibration = None
+        no_int8 = "INT8 has nothing to quantise: there is no matrix product and no convolution"
+    inputs = sized_inputs(rows, evaluation)
+    answers = network_samples.sample_outputs(network, evaluation, batch)
+    outputs = tuple(
+        row_tensor(output, str(np_to_triton_dtype(values.dtype)), values.shape[1:], batch)
+        for output, values in answers.items()
+    )
+    rules = {output: rule for output, values in answers.items() if (rule := _decided_by(values)) is not None}
+    tolerances = _TOLERANCES
+    if given.tolerance is not None:  # the share of decisions that must agree stays
+        tolerances = {
+            precision: user_tolerance(given.tolerance, tolerance.agreement)
+            for precision, tolerance in {**TOLERANCES, **_TOLERANCES}.items()
+        }
+    metrics, kept_outputs = [_unlabelled_metric(rules, {**TOLERANCES, **tolerances})], []
+    if given.labels is not None:
+        labelled = metric_of(given.labels.metric, given.labels.floor, outputs)
+        labels = read_labels(given.labels.file, evaluation.ids, every_id)
+        evaluation = dataclasses.replace(evaluation, labels=labels)
+        # Before anything runs, refuse a metric that does not fit the network.
+        first = onnx_files.run(network, evaluation.load([0]))
+        labelled.metric.score(first, labels[:1], first)
+        metrics.insert(0 if labelled.metric.limits else 1, labelled.metric)
+        kept_outputs.append(labelled.output)
+    matrix = SMALL["cpu"] if batch == "open" else Matrix(Deployment(1, 1, (), 0, False, True), (1,), (16,))
+    warmup = network_samples.computes_zeros(network, evaluation)
+    matrix = dataclasses.replace(matrix, deployment=structs.replace(matrix.deployment, warmup=warmup))
+    excluded = {
+        "onnx-int8": no_int8 if calibration is None else None,
+        "trt": None if batched else "TensorRT's engines are built for batches",
+        "openvino": onnx_files.left_out_by_openvino([*inputs, *outputs]),
+    }
+    return Model(
+        name=name,
+        inputs=inputs,
+        outputs=outputs,
+        load=functools.partial(_load, path, given.samples, batched),
+        run=onnx_files.run,
+        samples=functools.partial(_samples, name, evaluation, calibration),
+        decide=lambda kept: kept[_DECISIONS],
+        keep=functools.partial(_keep, rules, kept_outputs),
+        metrics=tuple(metrics),
+        source=Path(__file__),
+        matrices=dict.fromkeys(("cpu", "gpu"), matrix),
+        framework="onnx",
+        excluded={format_: reason for format_, reason in excluded.items() if reason is not None},
+        tolerances=tolerances,
+        micro=True,
+        batched=batched,
+        one_row=batch == "one row",
+    )
+
+
+def user_tolerance(share: float, agreement: float) -> Tolerance:
+    """The tolerance that --tolerance gives."""
+    return Tolerance(share, agreement, "given by --tolerance", is_given=True)
+
+
+def description(model: Model, given: NetworkOptions) -> str:
+    """The network in a run's header: its file, inputs, origin of samples, and what the run leaves out."""
+    inputs = ", ".join(f"{tensor.name} {tensor.dtype} {shape_text(tensor.shape)}" for tensor in model.inputs)
+    origin = f"of {given.samples}" if given.samples else "made up (no --samples)"
+    samples = f"{len(model.samples('evaluation', None, None))} samples {origin}"
+    parts = [f"{model.name}: {given.file}", inputs, samples, *model.excluded.values()]
+    if model.one_row:
+        parts.append("a batch is one row, as the file has it")
+    if not model.batched:
+        parts.append("no batches, as the first axis of its inputs and outputs is not one for all of them")
+    return "; ".join(parts)
+
+
+def _graph_in(place: Path) -> Path:
+    """The graph's file: the path itself or, in a folder, model.onnx, onnx/model.onnx or the only .onnx."""
+    if not place.is_dir():
+        return place
+    for path in (place / onnx_files.GRAPH, place / "onnx" / onnx_files.GRAPH):
+        if path.is_file():
+            return path
+    graphs = [*strict_glob(place, "*.onnx"), *strict_glob(place / "onnx", "*.onnx")]
+    if len(graphs) != 1:
+        names = ", ".join(path.name for path in graphs[:5]) or "no ONNX file"
+        what = f"the folder holds {names}, and not {onnx_files.GRAPH}"
+        raise InputError(what, where=place, fix="name the file itself")
+    return graphs[0]
+
+
+def _load(path: Path, samples: Path | None, batched: bool, checkpoint: Path | None) -> Weights:
+    """The network. Its digest includes the sample files, since some of them calibrate INT8."""
+    if checkpoint is not None:
+        what = "the weights of a network that --onnx gives are in its file"
+        fix = "name the file of the other weights with --onnx"
+        raise InputError(what, where=f"--checkpoint {checkpoint}", fix=fix)
+    digest = onnx_files.digest(path)
+    origin = f"{path.name}, sha256 {digest[:12]}" + ("; samples made up" if samples is None else "")
+    stamps = [digest]
+    if samples is not None:
+        files = [(file.relative_to(samples), file.stat()) for file in files_in(samples)]
+        stamps += [f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in files]
+    full_digest = hashlib.sha256("\n".join(stamps).encode(errors="surrogateescape")).hexdigest()
+    network = onnx_files.open_network(path, batched=batched)
+    return Weights(network, origin, full_digest, trained=True)
+
+
+def _samples(
+    name: str,
+    evaluation: Samples,
+    calibration: Samples | None,
+    split: Split,
+    dataset: Path | None,
+    _checkpoint: Path | None,
+) -> Samples:
+    if dataset is not None:
+        what = "the samples of a network that --onnx gives are named with it"
+        raise InputError(what, where=f"--dataset {name}={dataset}", fix=f"write --samples {name}={dataset}")
+    if split == "evaluation":
+        return evaluation
+    if calibration is None:
+        what = "no samples were given that calibrate INT8"
+        raise NotAvailableError(what, where=name, fix="give --samples DIR")
+    return calibration
+
+
+_DECISIONS = "decisions"
+"""The name of a row's decisions, beside the names of outputs."""
+_SOME = "some of "
+_MAX_ERROR = 0.1
+"""The limit of a row's mean error, whatever a single element's: that of INT8 in an unprepared network."""
+_MAX_KEPT = 4096
+"""Evenly spaced elements of a row that give its error; test_conversion and test_accuracy compare all."""
+
+_Decide = Callable[[np.ndarray], np.ndarray]
+"""From an output, [rows, ...], to its decisions."""
+
+
+def _decided_by(values: np.ndarray) -> _Decide | None:
+    """What an output decides, by its values for some samples, [samples, ...]; None if it decides nothing.
+
+    An integer, text or truth value is a decision itself. A vector, [rows, classes], decides for its largest
+    value; so does an output of more axes whose values along one axis are probabilities. A number decides by
+    its sign; numbers and maps of one channel, if all are from 0 to 1, decide by whether they exceed a half.
+    Anything else decides nothing: boxes are not classes, and a number near 0 in a map has no sign.
+    """
+    if not np.issubdtype(values.dtype, np.floating):
+        return np.asarray
+    axis = class_axis(values.shape) if values.ndim < 3 else _axis_of_probabilities(values)
+    if axis is not None:
+        return lambda values: values.argmax(axis=axis)
+    has_one_channel = values.ndim > 2 and 1 in (values.shape[1], values.shape[-1])
+    if values[:1].size > 1 and not (_are_shares(values) and has_one_channel):
+        return None
+    threshold = 0.5 if _are_shares(values) else 0.0
+    return lambda values: values > threshold
+
+
+def _are_shares(values: np.ndarray) -> bool:
+    return bool((values >= 0).all() and (values <= 1).all())
+
+
+def _axis_of_probabilities(values: np.ndarray) -> int | None:
+    """The axis along which all values are at least 0 and sum to 1: the last, or the second."""
+    if (values < 0).any():
+        return None
+    for axis in (values.ndim - 1, 1):
+        sums = values.sum(axis=axis, dtype=np.float64)
+        # Half precision rounds a thousand probabilities to a sum that is off by a hundredth.
+        if values.shape[axis] > 1 and (np.abs(sums - 1) <= 1e-2).all():
+            return axis
+    return None
+
+
+def _keep(rules: Mapping[str, _Decide], kept: Sequence[str], outputs: Arrays) -> Arrays:
+    """The decisions of a batch, [rows, decisions], and the outputs in `kept`, which a metric needs; where
+    nothing is decided, also some elements of every output."""
+    rows = len(next(iter(outputs.values())))
+    parts = [rule(outputs[name]).reshape(rows, -1) for name, rule in rules.items()]
+    decisions = np.concatenate(parts, axis=1) if parts else np.empty((rows, 0))
+    elements = {}
+    for name, values in outputs.items() if not parts else ():
+        flat = values.reshape(rows, -1)
+        places = np.linspace(0, flat.shape[1] - 1, min(flat.shape[1], _MAX_KEPT)).astype(int)
+        elements[f"{_SOME}{name}"] = flat[:, places]
+    return {_DECISIONS: decisions, **elements, **{name: outputs[name] for name in kept}}
+
+
+def _unlabelled_metric(rules: Mapping[str, _Decide], tolerances: Mapping[str, Tolerance]) -> Metric:
+    """The metric without labels: the share of decisions that equal the reference's or, if the network
+    decides nothing, the error."""
+    limits = {}
+    for name in ("fp32", "fp16", "int8"):
+        tolerance = tolerances[name]
+        most_error = min(tolerance.relative_error, np.inf if tolerance.is_given else _MAX_ERROR)
+        limits[name] = Limit(tolerance.agreement if rules else most_error, tolerance.source)
+    if rules:
+        return Metric("agreement", _equal, limits, labelled=False)
+    return Metric("mean error", _error, limits, better="lower", labelled=False)
+
+
+def _equal(kept: Arrays, _labels: object, reference: Arrays) -> np.ndarray:
+    return np.asarray((kept[_DECISIONS] == reference[_DECISIONS]).mean(axis=1), float)
+
+
+def _error(kept: Arrays, _labels: object, reference: Arrays) -> np.ndarray:
+    """The mean difference of each row of the worst output, [rows], as a share of that output's largest
+    magnitude, or of 1 where its values are from 0 to 1."""
+    errors = []
+    for name in (name for name in reference if name.startswith(_SOME)):
+        expected = reference[name].astype(np.float64)
+        magnitude = 1.0 if _are_shares(expected) else float(np.abs(expected).max())
+        errors.append(np.abs(kept[name] - expected).mean(axis=1) / magnitude)
+    return np.asarray(np.max(errors, axis=0))

@@ -1,0 +1,195 @@
+"""Finds the models in a user's model repository, from its files only, and makes a repository of links to
+them, so that nothing writes into the user's folder."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tritonproof.errors import InputError, ProofError
+from tritonproof.record.disk import is_plain, strict_glob, strict_walk
+from tritonproof.safe_io.files import MAX_DIMENSIONS, MAX_SETTINGS_BYTES, content, readable, shown, text
+from tritonproof.user_models.user_sample import ANY
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+CONFIG = "config.pbtxt"
+_FIX = "give the folder of a model repository"
+_MAX_NAME_CHARS = 200
+"""A file's name has 255 bytes on Linux (NAME_MAX in linux/limits.h); a record's adds to the model's."""
+_BACKEND_BY_PLATFORM = {
+    "onnxruntime_onnx": "onnxruntime",
+    "pytorch_libtorch": "pytorch",
+    "tensorrt_plan": "tensorrt",
+    "tensorflow_graphdef": "tensorflow",
+    "tensorflow_savedmodel": "tensorflow",
+}
+"""The backend of a `platform`. Source: triton-inference-server/core r24.10, src/model_config_utils.cc."""
+_BACKEND_BY_FILE = {
+    "model.onnx": "onnxruntime",
+    "model.pt": "pytorch",
+    "model.plan": "tensorrt",
+    "model.graphdef": "tensorflow",
+    "model.savedmodel": "tensorflow",
+    "model.xml": "openvino",
+    "model.py": "python",
+}
+"""The backend that completes a configuration, by the file in the version folder. Source: as above."""
+
+
+@dataclass(frozen=True)
+class RepositoryModel:
+    """A model's folder in a repository, or a model that a server has loaded."""
+
+    name: str
+    """The name of the folder, which is the model's on the server."""
+    folder: Path | None
+    """None for a model that only the server has."""
+    config: "ModelConfig | None"
+    """The model's config.pbtxt, or the server's configuration; None if the server makes one up."""
+    problem: str = ""
+    """Why its config.pbtxt cannot be read; empty if it can."""
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Whether it is made of other models, which Triton itself calls."""
+        return self.config is not None and bool(self.config.ensemble_scheduling.step)
+
+    @property
+    def backend(self) -> str:
+        """The backend that it needs; empty for an ensemble, or if its files do not say."""
+        if self.is_ensemble:
+            return ""
+        if self.config is not None and (self.config.backend or self.config.platform):
+            return str(self.config.backend or _BACKEND_BY_PLATFORM.get(self.config.platform, ""))
+        if self.folder is None:
+            return ""
+        with readable("the model's folder", self.folder, _FIX):
+            names = {path.name for path in strict_glob(self.folder, "*/model.*")}
+        return next((backend for name, backend in _BACKEND_BY_FILE.items() if name in names), "")
+
+
+def models_in(root: Path, where: str) -> list[RepositoryModel]:
+    """The models of the repository that the option `where` names, sorted by name. Raises InputError for any
+    other folder, and for a model's name that no record can have."""
+    with readable("the repository", where, _FIX):
+        if not root.is_dir():
+            raise InputError("there is no such folder", where=where, fix=_FIX)
+        if (root / CONFIG).is_file():
+            fix = f"give the folder above, {root.parent}, and choose the model with -k {root.name}"
+            raise InputError("this is the folder of one model", where=where, fix=fix)
+        folders = []
+        for path in strict_glob(root, "*"):
+            if path.is_dir() and not path.name.startswith("."):
+                has_version = any(inner.is_dir() and inner.name.isdecimal() for inner in path.iterdir())
+                folders += [path] if has_version or (path / CONFIG).is_file() else []
+    if not folders:
+        fix = "give a folder with one for each model, which has config.pbtxt or version folders 1, 2, ..."
+        raise InputError("no model lies in this folder", where=where, fix=fix)
+    models = []
+    for folder in folders:
+        check_name(folder.name, str(folder))
+        try:
+            models.append(RepositoryModel(folder.name, folder, read_config(folder / CONFIG)))
+        except ProofError as error:
+            models.append(RepositoryModel(folder.name, folder, None, str(error)))
+    return models
+
+
+def check_name(name: str, where: str) -> None:
+    """Raise InputError for a name that a test, a folder or a record cannot have."""
+    if not is_plain(name) or len(name) > _MAX_NAME_CHARS:
+        fix = f"use at most {_MAX_NAME_CHARS} letters, digits, '.', '_' and '-', as records have this name"
+        raise InputError(f"a model is called {shown(name)!r}", where=where, fix=fix)
+
+
+def models_called_by(model: RepositoryModel, models: Mapping[str, RepositoryModel]) -> list[RepositoryModel]:
+    """The models of a repository that this one calls, and those that they call; the last called first. An
+    ensemble names them in its configuration, a Python-backend model in texts of its code or parameters."""
+    called: dict[str, RepositoryModel] = {}
+    pending = [model]
+    while pending:
+        names = _names_in(pending.pop()) - called.keys() - {model.name}
+        fresh = {name: found for name, found in models.items() if name in names}
+        called |= fresh
+        pending += fresh.values()
+    return list(called.values())[::-1]
+
+
+def _names_in(model: RepositoryModel) -> set[str]:
+    """Every text of a model that may be the name of another."""
+    if model.is_ensemble:
+        assert model.config is not None
+        return {step.model_name for step in model.config.ensemble_scheduling.step}
+    if model.backend != "python" or model.folder is None:
+        return set()
+    names = set[str]()
+    if model.config is not None:
+        names |= {parameter.string_value for parameter in model.config.parameters.values()}
+    with readable("the model's folder", model.folder, _FIX):
+        for path in sorted(strict_walk(model.folder)):
+            if path.suffix == ".py":
+                source = content(path, "the model's code", "take it out of the model's folder")
+                names |= set(re.findall(r"(?<=[\"'])[\w.-]+(?=[\"'])", source.decode(errors="replace")))
+    return names
+
+
+def check_config(config: "ModelConfig") -> None:
+    """Raise ValueError for a tensor of a type that Triton lacks, of more dimensions than an array can have,
+    or of a negative length other than -1, which means any."""
+    from tritonclient.grpc import model_config_pb2 as pb
+
+    for tensor in (*config.input, *config.output):
+        pb.DataType.Name(tensor.data_type)  # raises ValueError for an unknown number
+        if len(tensor.dims) > MAX_DIMENSIONS or min(tensor.dims, default=ANY) < ANY:
+            limits = f"at most {MAX_DIMENSIONS} dimensions, each of length {ANY} or more"
+            raise ValueError(f"{shown(tensor.name)} has not {limits}")
+
+
+def read_config(path: Path) -> "ModelConfig | None":
+    """A config.pbtxt, or None without one. Raises ProofError, with file and line, for a damaged one."""
+    from google.protobuf import text_format
+    from tritonclient.grpc import model_config_pb2 as pb
+
+    fix = "mend the line, which Triton refuses too"
+    with readable("the configuration of a model", path, fix):
+        if not (path.exists() or path.is_symlink()):
+            return None
+        source = text(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
+        # The server judges the fields of a later Triton.
+        config = text_format.Parse(source, pb.ModelConfig(), allow_unknown_field=True)
+        check_config(config)
+    return config
+
+
+def link_repository(models: Iterable[RepositoryModel], place: Path) -> Path:
+    """Make the models' repository below `place`, an empty folder; returns it. Each becomes a folder of links:
+    Python writes bytecode beside its code, and Triton's stub cannot be told not to."""
+    for model in models:
+        if model.folder is not None:
+            with readable("the model's folder", model.folder, _FIX):
+                _link_tree(model.folder, place / model.name)
+    return place
+
+
+def _link_tree(source: Path, target: Path, parents: tuple[Path, ...] = ()) -> None:
+    """Make a folder `target` of links to the files of `source`, whose resolved `parents` are known. Raises
+    InputError for a link back to one of them."""
+    resolved = source.resolve()
+    if resolved in parents:
+        what = "a link in the model's folder leads back to a folder around it"
+        raise InputError(what, where=source, fix="remove the link")
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        if path.name == "__pycache__":
+            continue
+        if path.is_dir():
+            _link_tree(path, target / path.name, (*parents, resolved))
+            continue
+        try:
+            os.link(path.resolve(), target / path.name)  # no library resolves it to another folder
+        except OSError:  # as across disks
+            (target / path.name).symlink_to(path.resolve())

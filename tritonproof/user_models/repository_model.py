@@ -1,0 +1,183 @@
+"""Describes a model of an existing repository as a Model of the suite, by its configuration."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from tritonproof.errors import NotAvailableError
+from tritonproof.safe_io.files import MAX_REQUEST_BYTES
+from tritonproof.spec import (
+    Deployment,
+    Device,
+    Exchange,
+    Format,
+    Limit,
+    Matrix,
+    Metric,
+    Model,
+    Samples,
+    Tensor,
+    Tolerance,
+    Weights,
+)
+from tritonproof.user_models.labels import LabelOptions, metric_of
+from tritonproof.user_models.repository import RepositoryModel
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+_SOME_BATCH, _CLIENTS = 8, 16
+"""A batch between one row and the largest, and requests in flight: few points for many models."""
+_MAX_ROWS = 4096
+"""The most rows of a measured request, since a configuration may allow any number."""
+_COMPLETED_BATCH = 4
+"""The largest batch of a configuration that Triton completes: tritonserver's `default-max-batch-size`."""
+_UNKNOWN = 2**31 - 1
+"""The largest batch of a model until the server says it."""
+
+
+def _unknown(*_arguments: object) -> Any:
+    raise NotImplementedError("a model as found is not converted, nor scored before it is loaded")
+
+
+AS_FOUND = Format(
+    mnemonic="asis",
+    label="As it is",
+    engine="Triton",
+    artifact="",
+    backend="",
+    runtime="",
+    convert=_unknown,
+    precisions={"cpu": ("",), "cuda": ("",)},
+    tolerances={
+        "": Tolerance(
+            2e-3,
+            1.0,
+            "what FP32's kernels differ by in public models; more where all answers show a lesser precision; "
+            "integers and texts are equal",
+            mean_error=2e-5,
+        )
+    },
+    packages=(),
+)
+MISSING = dataclasses.replace(AS_FOUND, label="Missing")
+"""The format of a model that this repository lacks, and the one that it is to replace has."""
+
+
+def as_model(found: RepositoryModel) -> Model:
+    """The model as its files describe it; without config.pbtxt its inputs and outputs are unknown."""
+    plain = Model(
+        name=found.name,
+        inputs=(),
+        outputs=(),
+        load=lambda _checkpoint: Weights(None, "as found in the repository", "", trained=True),
+        run=lambda _network, inputs: inputs,
+        samples=_no_samples,
+        decide=_unknown,
+        metrics=(),
+        source=Path(__file__),
+        matrices=_matrices(Deployment(_UNKNOWN, 1, (), 0, False, False), (1, _COMPLETED_BATCH)),
+        framework="triton",
+        only_format=AS_FOUND,
+        micro=True,
+    )
+    return plain if found.config is None else with_config(plain, found.config)
+
+
+def is_complete(config: "ModelConfig | None") -> bool:
+    """Whether a configuration leaves no inputs, outputs or batches for the server to complete."""
+    return config is not None and bool(config.input and config.output)
+
+
+def with_config(model: Model, config: "ModelConfig") -> Model:
+    """The model with the inputs, outputs, batches and settings of a configuration."""
+    largest = max(1, config.max_batch_size)
+    inputs = tuple(_tensor(tensor, optional=tensor.optional) for tensor in config.input)
+    row = sum(tensor.row_bytes for tensor in inputs)
+    sent = max(1, min(largest, _MAX_ROWS, MAX_REQUEST_BYTES // max(1, row)))
+    batches = tuple(sorted({1, min(_SOME_BATCH, sent), sent}))
+    deployment = deployment_of(config)
+    exchange: Exchange = "decoupled" if config.model_transaction_policy.decoupled else "single"
+    # An iterative sequence is one request, which the server passes to the model again and again.
+    if config.HasField("sequence_batching") and not config.sequence_batching.iterative_sequence:
+        exchange = "sequence"
+    if not is_complete(config) and not config.max_batch_size:
+        deployment, batches = structs.replace(deployment, max_batch_size=_UNKNOWN), (1, _COMPLETED_BATCH)
+    return dataclasses.replace(
+        model,
+        inputs=inputs,
+        outputs=tuple(_tensor(tensor) for tensor in config.output),
+        matrices=_matrices(deployment, batches),
+        batched=config.max_batch_size > 0,
+        exchange=exchange,
+    )
+
+
+def deployment_of(config: "ModelConfig") -> Deployment:
+    """The settings in the model's configuration; a model without batches takes one row at a time."""
+    batching = config.dynamic_batching
+    return Deployment(
+        max_batch_size=max(1, config.max_batch_size),
+        instances=sum(group.count for group in config.instance_group) or 1,
+        preferred_batch_sizes=tuple(batching.preferred_batch_size),
+        max_queue_delay_us=batching.max_queue_delay_microseconds,
+        cuda_graphs=config.optimization.cuda.graphs,
+        warmup=bool(config.model_warmup),
+    )
+
+
+def joins_requests(config: "ModelConfig") -> bool:
+    """Whether the server may join requests to a batch, itself or in the models that an ensemble calls."""
+    return bool(config.ensemble_scheduling.step) or config.HasField("dynamic_batching")
+
+
+def sequences_at_once(config: "ModelConfig") -> int:
+    """How many sequences the model takes at once; the server queues others until one ends or times out."""
+    batching, deployment = config.sequence_batching, deployment_of(config)
+    oldest = batching.oldest.max_candidate_sequences if batching.HasField("oldest") else None
+    return deployment.instances * max(1, deployment.max_batch_size if oldest is None else oldest)
+
+
+def why_not_here(found: RepositoryModel, device: Device) -> str | None:
+    """Why a device cannot run the model, by its configuration; None if it can."""
+    from tritonclient.grpc import model_config_pb2 as pb
+
+    kinds = set() if found.config is None else {group.kind for group in found.config.instance_group}
+    if device == "cpu" and kinds == {pb.ModelInstanceGroup.KIND_GPU}:
+        return f"{found.name} needs a GPU: its configuration has instances of KIND_GPU alone"
+    return None
+
+
+def with_labels(model: Model, given: LabelOptions) -> Model:
+    """The model with its labels' metric, which scores only once outputs are known. Raises InputError."""
+    limits = {} if given.floor is None else {"": Limit(given.floor, "given by --floor")}
+    if not model.outputs:
+        name = re.split("[@:]", given.metric)[0]
+        # Which direction is better is unknown yet: as an error it may have any threshold.
+        return dataclasses.replace(model, metrics=(Metric(name, _unknown, limits, better="lower"),))
+    labelled = metric_of(given.metric, given.floor, model.outputs)
+    return dataclasses.replace(
+        model,
+        metrics=(dataclasses.replace(labelled.metric, limits=limits),),
+        decide=lambda kept: kept[labelled.output],
+        keep=lambda outputs: {labelled.output: outputs[labelled.output]},
+    )
+
+
+def _tensor(entry: Any, *, optional: bool = False) -> Tensor:
+    from tritonclient.grpc import model_config_pb2 as pb
+
+    name = pb.DataType.Name(entry.data_type).removeprefix("TYPE_")
+    return Tensor(entry.name, "BYTES" if name == "STRING" else name, tuple(entry.dims), optional)
+
+
+def _matrices(deployment: Deployment, batches: tuple[int, ...]) -> Mapping[str, Matrix]:
+    return dict.fromkeys(("cpu", "gpu"), Matrix(deployment, batches, (_CLIENTS,)))
+
+
+def _no_samples(*_arguments: object) -> Samples:
+    raise NotAvailableError("a model that is served as it was found has no data set")

@@ -1,0 +1,185 @@
+"""The user's folder of samples: NumPy's files, pictures, perf_analyzer's JSON, or texts; docs/samples.md."""
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tritonproof.errors import InputError
+from tritonproof.record.disk import strict_walk
+from tritonproof.record.sanitize import is_printable
+from tritonproof.safe_io.arrays import check_row
+from tritonproof.safe_io.files import readable, shown
+from tritonproof.spec import Arrays, Samples, Tensor
+from tritonproof.user_models.media_files import FILE, SUFFIXES, read_pictures, read_settings, read_texts
+from tritonproof.user_models.user_sample import UserSample, fits, shape_text
+from tritonproof.user_models.value_files import read_numpy_files, read_request_files
+
+_KINDS = {
+    **dict.fromkeys((".npy", ".npz"), "NumPy's files"),
+    **dict.fromkeys(SUFFIXES, "pictures"),
+    ".json": "requests",
+    ".txt": "texts",
+}
+CALIBRATION = "calibration"
+"""The folder, within that of the evaluated samples, whose samples calibrate INT8."""
+_BESIDE = ("labels", "answers", CALIBRATION, "readme", "license")
+"""How the names begin of files and folders that may lie beside samples."""
+
+
+def read_samples(
+    folder: Path,
+    inputs: Sequence[Tensor],
+    *,
+    optional: Collection[str] = (),
+    tokenizer: Path | None = None,
+    several: bool = False,
+) -> Samples:
+    """The samples in a folder, for a model of these inputs; their values are read only when needed.
+
+    The samples decide a length of -1 in an input's shape, the same for all of them (see `sized_inputs`);
+    `several` also allows other shapes, which become `others` of the most frequent. All samples may lack an
+    input in `optional`, but not only some. `tokenizer` is the folder of a tokenizer.json, for texts. The
+    files name and order the samples. Raises InputError that names the file.
+    """
+    with readable("the folder of samples", folder, "check the path in --samples"):
+        files = _files(folder)
+    kinds = dict.fromkeys(_KINDS[path.suffix.lower()] for path in files)
+    if len(kinds) > 1:
+        what = f"the folder holds samples of several kinds: {' and '.join(kinds)}"
+        fix = "keep one kind in a folder; what begins with labels or answers may lie beside them"
+        raise InputError(what, where=folder, fix=fix)
+    settings = read_settings(folder)
+    match next(iter(kinds)):
+        case "pictures":
+            samples = read_pictures(folder, files, inputs, settings.image)
+        case "requests":
+            samples = read_request_files(folder, files, inputs)
+        case "texts":
+            samples = read_texts(folder, files, inputs, settings.text, tokenizer)
+        case _:
+            samples = read_numpy_files(folder, files, inputs)
+    if not samples:
+        raise InputError("the files have no samples", where=files[0], fix="give at least one")
+    present = [entry for entry in inputs if entry.name not in optional or entry.name in samples[0].shapes]
+    _check(samples, present)
+    by_shape: dict[tuple[tuple[int, ...], ...], list[UserSample]] = {}
+    for entry in samples:
+        by_shape.setdefault(tuple(entry.shapes[tensor.name] for tensor in present), []).append(entry)
+    if len(by_shape) > 1 and not several:
+        found = [
+            f"{' and '.join(map(shape_text, shapes))} in {group[0].where}"
+            for shapes, group in list(by_shape.items())[:2]
+        ]
+        what = f"the samples are of several shapes, of which a batch takes one: {', '.join(found)}"
+        fix = f"pad or cut them to one; for pictures and texts {FILE} does; or give those of one shape alone"
+        raise InputError(what, where=folder, fix=fix)
+
+    def of_one_shape(group: Sequence[UserSample]) -> Samples:
+        ids = [sample.id for sample in group]
+        return Samples(ids, lambda indices: _stack_samples([group[index] for index in indices], present))
+
+    main, *others = map(of_one_shape, sorted(by_shape.values(), key=len, reverse=True))
+    return dataclasses.replace(main, others=others)
+
+
+def sized_inputs(inputs: Sequence[Tensor], samples: Samples) -> tuple[Tensor, ...]:
+    """The inputs that the samples have, in the shapes that the samples have."""
+    first = samples.load([0])
+    return tuple(
+        dataclasses.replace(tensor, shape=tuple(first[tensor.name].shape[1:]))
+        for tensor in inputs
+        if tensor.name in first
+    )
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of samples below a folder, sorted. Raises InputError for other files and for none."""
+    if not folder.is_dir():
+        what = "there is no such folder of samples"
+        raise InputError(what, where=folder, fix="check the path in --samples")
+    files = []
+    # Sorted at the end: a wrong folder, such as a home, fails at its first file.
+    for path in strict_walk(folder, lambda inside: not _is_beside(inside, folder)):
+        if _is_beside(path, folder) or path == folder / FILE or path.is_dir():
+            continue
+        if path.suffix.lower() not in _KINDS:
+            what = "the file is not of a kind that samples can have"
+            raise InputError(what, where=path, fix=f"give {', '.join(_KINDS)}, or move it elsewhere")
+        files.append(path)
+    if not files:
+        fix = f"put {', '.join(_KINDS)} files there"
+        raise InputError("the folder holds no samples", where=folder, fix=fix)
+    return sorted(files)
+
+
+def _is_beside(path: Path, folder: Path) -> bool:
+    """Whether a path below the folder of samples neither is a sample nor leads to one."""
+    parts = path.relative_to(folder).parts
+    return parts[0].lower().startswith(_BESIDE) or any(part.startswith(".") for part in parts)
+
+
+def _check(samples: Sequence[UserSample], inputs: Sequence[Tensor]) -> None:
+    """Raise InputError if a sample does not fit, or its name is another's or none that a record can have."""
+    places: dict[str, str] = {}
+    for sample in samples:
+        if sample.id in places:
+            what = f"two samples are named {sample.id!r}: {places[sample.id]} and this one"
+            raise InputError(what, where=sample.where, fix="give each sample a file name of its own")
+        places[sample.id] = sample.where
+        if not is_printable(sample.id):
+            what = (
+                f"the sample's name has control characters, or bytes that are not UTF-8: {shown(sample.id)}"
+            )
+            raise InputError(what, where=shown(sample.where), fix="rename the file, which names the sample")
+        for tensor in inputs:
+            _check_shape(sample, tensor)
+
+
+def _check_shape(sample: UserSample, tensor: Tensor) -> None:
+    shape = sample.shapes.get(tensor.name)
+    if shape is None:
+        what = f"the sample lacks the input {tensor.name}; it has {', '.join(sample.shapes) or 'nothing'}"
+        raise InputError(what, where=sample.where, fix="name what is in the file after the model's inputs")
+    if not fits(shape, tensor.shape):
+        what = f"the sample is of shape {shape_text(shape)}, and the model takes {shape_text(tensor.shape)}"
+        fix = "give rows without the batch, or many in one array, the first axis of which counts them"
+        raise InputError(what, where=f"{sample.where}, input {tensor.name}", fix=fix)
+    check_row(tensor.name, shape, tensor.dtype, sample.where)
+
+
+def _row_of(values: Any, tensor: Tensor, where: str) -> np.ndarray:
+    """A sample's values in the model's type. Raises InputError for fractions in integers and for overflow."""
+    from tritonclient.utils import triton_to_np_dtype
+
+    array, where = np.asarray(values), f"{where}, input {tensor.name}"
+    what = f"the values are of NumPy's type {array.dtype}, and the input is {tensor.dtype}"
+    fix = "give values of the type that the model takes"
+    target = np.dtype(triton_to_np_dtype(tensor.dtype))  # objects for BYTES
+    kinds = {"O": "SUO", "f": "biuf"}.get(target.kind, "biu")
+    if array.dtype.kind not in kinds:
+        raise InputError(what, where=where, fix=fix)
+    if target.kind == "O":
+        with readable("a text", where, "give texts in Unicode, or bytes"):
+            encode = np.vectorize(lambda text: text if isinstance(text, bytes) else str.encode(text), "O")
+            return np.asarray(encode(array))
+    with np.errstate(over="ignore"):
+        cast = array.astype(target)
+    changed = ~np.isfinite(cast) & np.isfinite(array) if target.kind == "f" else cast != array
+    if changed.any():
+        what = f"{array[changed].flat[0]} does not fit the input's type {tensor.dtype}"
+        raise InputError(what, where=where, fix=fix)
+    return cast
+
+
+def _stack_samples(samples: Sequence[UserSample], inputs: Sequence[Tensor]) -> Arrays:
+    """The samples as the model's inputs, [samples, ...] each, in the model's order. Raises InputError."""
+    rows: dict[str, list[np.ndarray]] = {tensor.name: [] for tensor in inputs}
+    for sample in samples:
+        values = sample.read()
+        for tensor in inputs:
+            row = _row_of(values[tensor.name], tensor, sample.where)
+            rows[tensor.name].append(row.reshape(sample.shapes[tensor.name]))
+    return {name: np.stack(input_rows) for name, input_rows in rows.items()}

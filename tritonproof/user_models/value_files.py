@@ -1,0 +1,177 @@
+"""Samples whose files hold the inputs' values: NumPy's files, and JSON files for perf_analyzer's input data,
+a list of requests of one row each (source: triton-inference-server/perf_analyzer r24.10, src/data_loader.cc).
+"""
+
+import base64
+import functools
+import math
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from tritonproof.errors import InputError
+from tritonproof.safe_io import arrays
+from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, json_in, readable, shown
+from tritonproof.spec import Tensor
+from tritonproof.user_models.user_sample import ANY, UserSample, fits, in_memory, shape_text
+
+
+def read_numpy_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tensor]) -> list[UserSample]:
+    """The samples in these files below `folder`: arrays in folders of the inputs' names, an archive for each
+    sample, or stacks. Raises InputError for a damaged file, or one of no input."""
+    groups: dict[str, dict[str, tuple[Path, str]]] = {}
+    for path in files:
+        for stem, name, member in _arrays_of(path, folder, [tensor.name for tensor in inputs]):
+            if name in groups.setdefault(stem, {}):
+                what = f"two files hold the input {name} of the sample {stem!r}"
+                raise InputError(what, where=path, fix="give each sample a file name of its own")
+            groups[stem][name] = path, member
+    return [sample for stem, group in groups.items() for sample in _in_arrays(stem, group, inputs)]
+
+
+def _arrays_of(path: Path, folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """The sample's name, the input and the member of the archive of each array in a file."""
+    relative = path.relative_to(folder).with_suffix("")
+    if path.suffix == ".npz":
+        members = arrays.members(path)
+        known = [name for name in dict.fromkeys(members) if name in names]
+        yield from ((relative.as_posix(), name, name) for name in known)
+        if not known:
+            yield relative.as_posix(), next(iter(members), "nothing"), next(iter(members), "")
+    elif relative.parts[0] in names and len(relative.parts) > 1:
+        yield Path(*relative.parts[1:]).as_posix(), relative.parts[0], ""
+    elif relative.as_posix() in names:
+        yield "sample", relative.as_posix(), ""
+    elif len(names) == 1:
+        yield relative.as_posix(), names[0], ""
+    else:
+        fix = f"put it into a folder of its input's name: {', '.join(sorted(names))}"
+        raise InputError("the file belongs to none of the model's inputs", where=path, fix=fix)
+
+
+def _sample_id(stem: str, number: int, count: int) -> str:
+    """The name of a sample by its number from 0, in a file with `count` samples."""
+    return stem if count == 1 else f"{stem}-{number:0{max(4, len(str(count - 1)))}d}"
+
+
+def _in_arrays(
+    stem: str, group: dict[str, tuple[Path, str]], inputs: Sequence[Tensor]
+) -> Iterator[UserSample]:
+    """One sample from an array for each input, or the samples along the first axis of these arrays."""
+    declared = {tensor.name: tensor.shape for tensor in inputs}
+    shapes, counts = {}, {}
+    for name, (path, member) in group.items():
+        shape = arrays.array_header(path, member).shape
+        row = declared.get(name, shape)
+        if row == (1,) and len(shape) < 2 and shape != (1,):
+            shape = (*shape, 1)  # the axis that Triton has for a single number
+        shapes[name] = shape
+        if len(shape) == len(row) + 1:
+            shapes[name], counts[name] = shape[1:], shape[0]
+    where = ", ".join(dict.fromkeys(str(path) for path, _ in group.values()))
+    different = {counts.get(name, 1) for name in group}
+    if len(different) > 1:
+        counted = ", ".join(f"{name} {counts.get(name, 1)}" for name in group)
+        what = f"the inputs have different numbers of samples: {counted}"
+        raise InputError(what, where=where, fix="give the same number of samples for each input")
+    (count,) = different
+    check_count(count, where)
+    for number in range(count):
+        yield UserSample(
+            _sample_id(stem, number, count),
+            where if count == 1 else f"{where}, row {number}",
+            shapes,
+            functools.partial(_read, group, counts.keys(), number),
+        )
+
+
+def _read(group: dict[str, tuple[Path, str]], stacks: Collection[str], number: int) -> dict[str, Any]:
+    row = {}
+    for name, (path, member) in group.items():
+        values = _of_archive(path, member) if member else arrays.array(path)
+        row[name] = values[number] if name in stacks else values
+    return row
+
+
+_of_archive = functools.lru_cache(maxsize=4)(arrays.array)
+"""An array of an archive, whose rows cannot be read alone."""
+
+
+_FIX = 'write it as perf_analyzer takes it: {"data": [{"INPUT": {"content": [1, 2], "shape": [2]}}]}'
+
+
+class _Requests(msgspec.Struct):
+    data: list[dict[str, Any] | list[dict[str, Any]]]
+    """Requests of one row each, or streams of them."""
+
+
+class _Values(msgspec.Struct):
+    """An input of a request that is no mere list of values."""
+
+    content: "list[Any] | _Values" = []
+    b64: str | None = None
+    shape: tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_REQUEST_BYTES)], ...] | None = None
+
+
+def read_request_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tensor]) -> list[UserSample]:
+    """The samples in these files below `folder`. Raises InputError with the place in the file."""
+    return [sample for path in files for sample in _in_requests(path, folder, inputs)]
+
+
+def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator[UserSample]:
+    what = "the list of requests, `data`,"
+    with readable(what, path, _FIX):
+        data = msgspec.convert(json_in(path, what, _FIX), _Requests).data
+    requests: list[tuple[str, dict[str, Any]]] = []
+    for number, entry in enumerate(data):
+        if isinstance(entry, list):
+            requests += [(f"data[{number}][{step}]", request) for step, request in enumerate(entry)]
+        else:
+            requests.append((f"data[{number}]", entry))
+    check_count(len(requests), path)
+    stem = path.relative_to(folder).with_suffix("").as_posix()
+    for number, (place, request) in enumerate(requests):
+        where = f"{path}, {place}"
+        given = [tensor for tensor in inputs if tensor.name in request]
+        row = {
+            tensor.name: _values(request[tensor.name], tensor, f"{where}.{tensor.name}") for tensor in given
+        }
+        unknown = [shown(name) for name in request if name not in row]
+        if unknown and len(row) < len(inputs):
+            what = f"a request has {', '.join(unknown[:5])}, which is no input of the model"
+            raise InputError(what, where=where, fix=_FIX)
+        yield in_memory(_sample_id(stem, number, len(requests)), where, row)
+
+
+def _values(entry: Any, tensor: Tensor, where: str) -> np.ndarray:
+    """An input's values in their shape: a list, or an object with `content` or `b64` and maybe `shape`."""
+    with readable("an input", where, _FIX):
+        given = _Values(entry) if isinstance(entry, list) else msgspec.convert(entry, _Values)
+        inner = given.content if isinstance(given.content, _Values) else given
+        if inner.b64 is not None:
+            values = _decoded(inner.b64, tensor)
+        else:
+            values = np.asarray(inner.content, object if tensor.dtype == "BYTES" else None)
+    if given.shape is None and fits(values.shape, tensor.shape):
+        return values  # nested as the row is
+    declared = filled = tensor.shape if given.shape is None else given.shape
+    if declared.count(ANY) == 1:
+        length = values.size // max(1, -math.prod(declared))  # as long as the values need
+        filled = tuple(length if side == ANY else side for side in declared)
+    if ANY in filled or math.prod(filled) != values.size:
+        what = f"an input has {values.size} values for the shape {shape_text(declared)}"
+        raise InputError(what, where=where, fix=_FIX)
+    return values.reshape(filled)
+
+
+def _decoded(text: str, tensor: Tensor) -> np.ndarray:
+    """The values of a row in base64: the bytes that go over the network."""
+    from tritonclient.utils import deserialize_bytes_tensor, triton_to_np_dtype
+
+    raw = base64.b64decode(text, validate=True)
+    if tensor.dtype == "BYTES":
+        return np.asarray(deserialize_bytes_tensor(raw))
+    return np.frombuffer(raw, triton_to_np_dtype(tensor.dtype))
