@@ -28,7 +28,7 @@ def test_contributing_example_converts_serves_and_measures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (lines,) = re.findall(
-        r"```python\n(from fixtures\.cases.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S
+        r"```python\n(from tritonproof\.cases.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S
     )
     arguments = f'model_repos="{tmp_path}/repos", results="{tmp_path}/results", triton="embedded", '
     namespace: dict[str, Any] = {}
