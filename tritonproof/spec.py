@@ -188,9 +188,9 @@ class Model:
     show: Callable[[Samples, int, Arrays, Arrays], Sequence[Part]] | None = None
     """Shows an item on the page, by its index and the kept outputs of the framework and of the server."""
     framework: Framework = "pytorch"
-    """Decides which formats the model has. onnx: it is an ONNX file; triton: it is served as found."""
+    """Decides which formats the model has. onnx: it is an ONNX file; triton: it is served as it is."""
     only_format: "Format | None" = None
-    """The only format of a model that is served as found; None for a model that is converted."""
+    """The only format of a model that is served as it is; None for a model that is converted."""
     batched: bool = True
     """Whether requests have a batch dimension. Otherwise a request is a single row, and its tensors on the
     wire lack the first axis that all arrays of the suite have."""
@@ -210,8 +210,8 @@ class Model:
     """Whether the model is small enough to run everywhere without a selection by name."""
 
     @property
-    def as_found(self) -> bool:
-        """Whether it is served as found in a repository of the user's: nothing is converted, and answers are
+    def as_is(self) -> bool:
+        """Whether it is served as it is in a repository of the user's: nothing is converted, and answers are
         compared with the server's own answers to single requests only."""
         return self.framework == "triton"
 
@@ -326,7 +326,7 @@ class Case:
     @property
     def answers_on(self) -> Device:
         """The device whose precision and kernels its answers may show: a server elsewhere may have a GPU."""
-        return "cuda" if self.model.as_found and self.target.name == schema.REMOTE else self.target.device
+        return "cuda" if self.model.as_is and self.target.name == schema.REMOTE else self.target.device
 
     def tolerance(self, tf32: bool | None = None) -> Tolerance:
         """The model's own tolerance, else the format's; `tf32` is the deployment's."""

@@ -228,11 +228,11 @@ def test_user_floor_replaces_framework_comparison() -> None:
     assert (score.passed, [limit.source for limit in score.limits]) == (True, ["given"])
 
 
-# --- models served as found ---------------------------------------------------------------------------------
+# --- models served as it is ---------------------------------------------------------------------------------
 
 
-def as_found(right: int, requested: dict[str, Limit], *metrics: Any) -> Accuracy:
-    """The ledger of a model served as found that gets `right` of 100 samples right."""
+def as_is(right: int, requested: dict[str, Limit], *metrics: Any) -> Accuracy:
+    """The ledger of a model served as it is that gets `right` of 100 samples right."""
     served = stage("served", right, requests=7)
     return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, requested)
 
@@ -241,17 +241,17 @@ def test_served_model_without_reference_keeps_its_own_limits() -> None:
     """Requested limits replace them."""
     metric = toy.metric(limits={"fp32": Limit(0.9, "chosen")})
 
-    passing = as_found(95, {}, metric)
+    passing = as_is(95, {}, metric)
     assert (passing.passed, passing.samples, passing.requests, passing.disagreements) == (True, 100, 7, ())
     (score,) = passing.scores
     assert (score.framework, score.converted, score.served) == (None, None, 0.95)
     assert (score.metric, score.limits) == ("top-1", (Limit(0.9, "chosen"),))
-    assert not as_found(85, {}, metric).passed
-    assert as_found(85, {"top-1": Limit(0.8, "asked")}, metric).passed
-    stricter = as_found(95, {"top-1": Limit(0.97, "asked")}, metric)
+    assert not as_is(85, {}, metric).passed
+    assert as_is(85, {"top-1": Limit(0.8, "asked")}, metric).passed
+    stricter = as_is(95, {"top-1": Limit(0.97, "asked")}, metric)
     assert (stricter.passed, [entry.source for entry in stricter.scores[0].limits]) == (False, ["asked"])
-    assert as_found(1, {}, toy.metric(limits={})).passed
-    mixed = as_found(95, {}, metric, toy.metric(name="other", limits={"fp32": Limit(0.99, "chosen")}))
+    assert as_is(1, {}, toy.metric(limits={})).passed
+    mixed = as_is(95, {}, metric, toy.metric(name="other", limits={"fp32": Limit(0.99, "chosen")}))
     assert ([entry.passed for entry in mixed.scores], mixed.passed) == ([True, False], False)
 
 

@@ -65,7 +65,7 @@ def alone(count: int = 8) -> LoneAnswers:
 
 COUNT = 12
 WIDE = AnswerLimits(0.02, 0.1, 0.98)
-"""The widest limits of a model served as found, with integers that a few ties may change."""
+"""The widest limits of a model served as it is, with integers that a few ties may change."""
 Fault = Callable[[Arrays], Arrays]
 """Turns the right rows of a batch into wrong ones."""
 

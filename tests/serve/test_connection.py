@@ -34,7 +34,7 @@ from tritonproof.measure.job import Job, input_data
 from tritonproof.measure.requests import shared_region
 from tritonproof.measure.verifying import ask_once
 from tritonproof.serve import connection
-from tritonproof.serve.as_found import list_models, load_model
+from tritonproof.serve.as_is import list_models, load_model
 from tritonproof.serve.connection import (
     Access,
     HangsError,

@@ -10,7 +10,7 @@ from tritonclient.utils import triton_to_np_dtype
 from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 from tritonproof.consistency.repeat_checks import compare_conversations
 from tritonproof.errors import ProofError
-from tritonproof.serve.as_found import send_first_request
+from tritonproof.serve.as_is import send_first_request
 from tritonproof.serve.launch import serve
 from tritonproof.serve.messages import Message, converse, raw_content, values_of
 from tritonproof.serve.server import Server
@@ -80,7 +80,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
         ServerSpec("embedded"), linked, tmp_path_factory.mktemp("logs") / "log", device="cpu"
     ) as server:
         for model in found_models:
-            server.load_as_found(Path(model.name))
+            server.load_as_is(Path(model.name))
         yield server, {model.name: as_model(model) for model in found_models}
 
 

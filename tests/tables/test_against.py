@@ -25,7 +25,7 @@ OPEN: dict[str, Any] = FAST | {"verdict": "not shown"}
 
 def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
     """A model measured against another, with a load point for each comparison."""
-    build = Build("0", "as found", 0.0, 1.0, "As it is", "python", inputs={}, as_found=True)
+    build = Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={}, as_is=True)
     right = VerifiedAnswers(9, 0, 9, 0.1, held_to="alone")
     loads = [
         examples.load("offline", batch, 100.0, comparison=examples.comparison(**changes), answers=right)

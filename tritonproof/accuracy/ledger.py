@@ -75,7 +75,7 @@ def accuracy_ledger(
 def served_ledger(
     case: Case, samples: Samples, served: StageAnswers, requested: Mapping[str, Limit]
 ) -> Accuracy:
-    """The ledger of a model served as found: its scores by labels, with the given limits. Raises ProofError
+    """The ledger of a model served as it is: its scores by labels, with the given limits. Raises ProofError
     unless a metric gives one finite score for each sample."""
     scores = []
     for metric in case.model.metrics:

@@ -53,7 +53,7 @@ class ServedModel:
     """Whether a load may change kernels: on a GPU libraries choose them by trying some."""
     least_noise: float = MIN_NOISE
     """How far answers may be apart in any case, as a share of the spread; the user may ask for more."""
-    as_found_device: str = ""
+    as_is_device: str = ""
     """The device, cpu or cuda, of a model whose precision only its answers show; empty if that is known."""
     on_mismatch: Callable[[str, Mismatch], None] = lambda _gate, _mismatch: None
     """Called with a gate's name and its whole first wrong answer."""
@@ -134,9 +134,9 @@ def ask_one_by_one(served: ServedModel) -> LoneAnswers:
 
 def limits_for(served: ServedModel, rows: AnswersBySample) -> AnswerLimits:
     """How far answers to one sample may differ if other kernels may compute them, as `rows` show it."""
-    if not served.as_found_device:
+    if not served.as_is_device:
         return served.limits
-    return inferred_limits(served.limits, rows.values(), served.as_found_device)
+    return inferred_limits(served.limits, rows.values(), served.as_is_device)
 
 
 def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:

@@ -57,7 +57,7 @@ def expected_answers(
         tensor.name: np.concatenate([np.asarray(part[tensor.name]) for part in parts])
         for tensor in case.model.outputs
     }
-    if not case.model.as_found:
+    if not case.model.as_is:
         return ExpectedAnswers(expect(data.ids, outputs), limits)
     limits = inferred_limits(limits, [outputs], case.answers_on)
     return ExpectedAnswers(expect(data.ids, outputs), limits, "alone")

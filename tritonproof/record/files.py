@@ -166,7 +166,7 @@ def _problems(record: Record) -> _Problems:
     """The keys of what contradicts itself, so that no run writes it, and the reasons."""
     if len(case_id(record.case)) > 250:  # with `.json` it is a file's, of at most 255 (NAME_MAX in limits.h)
         yield "case", "its name is longer than a file's may be"
-    if record.case.precision == "" and not record.build.as_found:
+    if record.case.precision == "" and not record.build.as_is:
         yield "case.precision", "it is empty, although the model was converted"
     if len({load.point for load in record.loads}) < len(record.loads):
         yield "loads", "a load point is there twice"

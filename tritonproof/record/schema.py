@@ -82,7 +82,7 @@ class CaseKey(Struct, frozen=True):
     format: FilePart
     accelerator: FilePart | None
     precision: Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]*\Z")]
-    """Empty for a model that is served as found: its own configuration decides."""
+    """Empty for a model that is served as it is: its own configuration decides."""
     gpus: Counted = 1
     """The number of GPUs, each with as many instances as the deployment says; 1 on a CPU."""
 
@@ -177,8 +177,8 @@ class Build(Struct, frozen=True):
     """The library that computes, as a reader knows it: `PyTorch`."""
     inputs: ByName[tuple[Axis, ...]]
     """The model's inputs and their shapes without the batch dimension."""
-    as_found: bool = False
-    """Whether it is served as found: nothing was converted, and answers are compared with its own alone."""
+    as_is: bool = False
+    """Whether it is served as it is: nothing was converted, and answers are compared with its own alone."""
     requests: Text = ""
     """The content of the requests, if that is not the model's data set."""
 
@@ -355,7 +355,7 @@ class Score(Struct, frozen=True):
     better: Better
     """higher: a fraction from 0 to 1, shown in percent; lower: an error, shown as a number."""
     framework: Number | None
-    """None, like `converted`, for a model that is served as found."""
+    """None, like `converted`, for a model that is served as it is."""
     converted: Number | None
     served: Number
     limits: tuple[Limit, ...]
@@ -403,7 +403,7 @@ class Accuracy(Struct, frozen=True):
     """None if no sample was sent in several ways."""
     origin: Origin | None = None
     outputs: tuple[OutputDifference, ...] = ()
-    """The differences from the converted model in process; empty for a model that is served as found."""
+    """The differences from the converted model in process; empty for a model that is served as it is."""
 
 
 class AnswerGate(Struct, frozen=True):

@@ -35,7 +35,7 @@ from tritonproof.run import comparing, serving
 from tritonproof.run.models import ModelRun, deployment_of, evaluation_batch, load_points, samples_of
 from tritonproof.run.once import once
 from tritonproof.run.serving import Role
-from tritonproof.serve.as_found import ServedAsFound
+from tritonproof.serve.as_is import ServedAsIs
 from tritonproof.serve.backends import check_supported, pool_options, server_variables, serving_of
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, Deployment, LoadPoint, Samples, Scenario
@@ -107,21 +107,21 @@ class CaseRun(contextlib.ExitStack):
     # --- what is served -------------------------------------------------------------------------------------
 
     @once
-    def as_found(self) -> ServedAsFound | None:
+    def as_is(self) -> ServedAsIs | None:
         """The case of --repository as its server has loaded it; None for a converted case."""
-        if not self.requested.model.as_found:
+        if not self.requested.model.as_is:
             return None
-        return self.enter_context(serving.serve_as_found(self))
+        return self.enter_context(serving.serve_as_is(self))
 
     @property
     def case(self) -> Case:
         """The case; for --repository with the inputs, outputs and batches that only the server knows."""
-        return self.requested if self.as_found is None else self.as_found.case
+        return self.requested if self.as_is is None else self.as_is.case
 
     @once
     def samples(self) -> Samples:
         """The evaluation split of the model."""
-        if self.as_found is None:
+        if self.as_is is None:
             return self.model_run.samples
         return samples_of(self.case.model, "evaluation", self.settings)
 
@@ -132,8 +132,8 @@ class CaseRun(contextlib.ExitStack):
     @once
     def build(self) -> BuiltModel:
         """The converted model in model_repos/<target>/<case>/, built there if it is missing."""
-        if self.as_found is not None:
-            return self.as_found.build
+        if self.as_is is not None:
+            return self.as_is.build
         source = self.role.build_source or functools.partial(serving.convert, self)
         return self.enter_context(source())
 
@@ -141,8 +141,8 @@ class CaseRun(contextlib.ExitStack):
     def converted(self) -> Callable[[Any], Mapping[str, Any]]:
         """The converted model in process, a function of inputs by name; for --repository its server, which
         gets each row alone."""
-        if self.as_found is not None:
-            return self.as_found.alone
+        if self.as_is is not None:
+            return self.as_is.alone
         engines = runtimes.engine_folder(self.build.case, self.build.digest)
         with self.hold_machine(exclusive=False):
             return runtimes.open_in_process(self.case, self.build.artifact, self.deployment, engines)
@@ -151,8 +151,8 @@ class CaseRun(contextlib.ExitStack):
     def server(self) -> Server:
         """The case's Triton, started while nobody measures and stopped with the block. The case is built
         first, as a server without its model repository ends."""
-        if self.as_found is not None:
-            return self.as_found.server
+        if self.as_is is not None:
+            return self.as_is.server
         for kind in self.suite_run.peaks:
             with contextlib.suppress(ProofError):  # raised again by the stage that needs it
                 self.peak_per_s(kind)
@@ -188,10 +188,10 @@ class CaseRun(contextlib.ExitStack):
             return loaded
         self.deployed = None  # nothing is loaded if the next steps fail
         check_supported(self.server, self.case)
-        if self.as_found is not None:
-            self.as_found.check_single_requests()
-            backend, start = self.case.format.engine, self.as_found.start(scenario)
-            first_answer = self.as_found.first_request.answer
+        if self.as_is is not None:
+            self.as_is.check_single_requests()
+            backend, start = self.case.format.engine, self.as_is.start(scenario)
+            first_answer = self.as_is.first_request.answer
         else:
             self.say(f"load into Triton ({scenario})")
             with self.hold_machine(exclusive=False):
@@ -207,8 +207,8 @@ class CaseRun(contextlib.ExitStack):
     def load_model(self, scenario: Scenario, deployment: Deployment, *, anew: bool = False) -> str:
         """Load the case on its server, even if it is loaded; returns the backend that serves it. If `anew`,
         it is unloaded before, and gets one request."""
-        if self.as_found is not None:
-            self.as_found.reload()
+        if self.as_is is not None:
+            self.as_is.reload()
             backend = self.case.format.engine
         else:
             if anew:
@@ -216,7 +216,7 @@ class CaseRun(contextlib.ExitStack):
             if self.role.keeps_config:
                 config = baseline_build.config_of(self.build.folder)
                 config = baseline_build.for_scenario(config, self.case, scenario)
-                self.server.load_as_found(self.build.folder, config)
+                self.server.load_as_is(self.build.folder, config)
                 backend = ""
             else:
                 backend = self.server.load(self.build, deployment, scenario)
@@ -237,7 +237,7 @@ class CaseRun(contextlib.ExitStack):
     @once
     def precision_cost(self) -> PrecisionCost | None:
         """The cost of the case's precision, which limits all answers; None without a framework."""
-        if self.as_found is not None:
+        if self.as_is is not None:
             return None
         with self.hold_machine(exclusive=False):
             self.say(f"measure what {self.case.precision.upper()} costs")
@@ -295,7 +295,7 @@ class CaseRun(contextlib.ExitStack):
 
     def served_model(self, deployed: Deployed) -> ServedModel:
         """The case for the gates, as it is loaded now."""
-        deployment, served = deployed.deployment, self.as_found
+        deployment, served = deployed.deployment, self.as_is
         tolerance = self.case.tolerance(deployment.tf32)
         joins = deployed.start.scenario == "online"
         if served is not None:
@@ -312,7 +312,7 @@ class CaseRun(contextlib.ExitStack):
             joins=joins,
             first_answer=deployed.first_answer,
             least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
-            as_found_device="" if served is None else self.case.answers_on,
+            as_is_device="" if served is None else self.case.answers_on,
             kernels_may_change=self.case.answers_on == "cuda",
             on_mismatch=self.mismatches.__setitem__,
         )
@@ -336,7 +336,7 @@ class CaseRun(contextlib.ExitStack):
         """The answers that the case has to give under load."""
         data, limits, converted = self.load_data, self.answer_limits, self.converted
         with self.hold_machine(exclusive=False):
-            where = "in process" if self.as_found is None else "asked alone"
+            where = "in process" if self.as_is is None else "asked alone"
             self.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
             size = min(self.deployment.max_batch_size, len(data.ids))
             return expected_answers(self.case, data, converted, size, limits)
@@ -368,7 +368,7 @@ class CaseRun(contextlib.ExitStack):
         if self.suite_run.points is not None:
             selected = self.suite_run.points.get(str(self.requested), ())
             points = [point for point in selected if point.scenario == scenario]
-        if self.as_found is None:
+        if self.as_is is None:
             return points
         # Only the server knows the largest batch, as no file has its configuration.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]

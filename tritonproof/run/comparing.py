@@ -45,7 +45,7 @@ def with_baselines(
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
             raise InputError(what, where=baseline.build.folder / "config.pbtxt", fix=fix)
     baseline.check_running()
-    if baseline.as_found is None:
+    if baseline.as_is is None:
         baseline.say(f"load into Triton ({scenario})")
         backend = baseline.load_model(scenario, baseline.deployment)
     else:
@@ -70,7 +70,7 @@ def reloader(run: "CaseRun", baseline: "CaseRun", scenario: Scenario) -> Callabl
     """A function that loads the case and its baseline again, in random order. None on a server with a
     repository that others may use."""
     sides = (run, baseline)
-    if any(side.as_found is not None and side.settings.triton.kind == "remote" for side in sides):
+    if any(side.as_is is not None and side.settings.triton.kind == "remote" for side in sides):
         return None
 
     def load() -> None:
@@ -215,8 +215,8 @@ def _loads_in_turns(run: "CaseRun", baseline: "CaseRun") -> tuple[list[float], l
     most = 0 if run.settings.triton.kind == "remote" else MAX_LOADINGS
     while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
         for side, loads_s in ((run, current_s), (baseline, baseline_s)):
-            assert side.as_found is not None
-            load_s = side.as_found.reload()
+            assert side.as_is is not None
+            load_s = side.as_is.reload()
             answer_s = side.timed_answer(1)[0] if side.case.model.exchange == "single" else 0.0
             loads_s.append(round(load_s + answer_s, 3))
     return current_s, baseline_s

@@ -34,7 +34,7 @@ def ready(
 ) -> Iterator[tuple[Deployed, list[Job]]]:
     """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
     the seconds of one request each; otherwise one is timed."""
-    run.server.check_load(run.as_found.loaded.unreported if run.as_found else ())
+    run.server.check_load(run.as_is.loaded.unreported if run.as_is else ())
     expected, scenario = run.expected_answers, next(iter(points)).scenario
     deployed = run.deploy(scenario)
     with run.hold_machine(exclusive=True):
@@ -48,7 +48,7 @@ def measure(
     run: CaseRun, point: LoadPoint, save: Save = lambda _deployed, _loads: None
 ) -> tuple[Deployed, Measurement]:
     """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
-    if run.as_found is not None and point.batch > run.deployment.max_batch_size:
+    if run.as_is is not None and point.batch > run.deployment.max_batch_size:
         raise NotAvailableError(
             f"{run.case.model.name} takes batches up to {run.deployment.max_batch_size}, not {point.batch}"
         )
@@ -66,7 +66,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.server  # noqa: B018 - it starts before the machine is ours
-    called = () if run.as_found is None else run.as_found.loaded.called_names
+    called = () if run.as_is is None else run.as_is.loaded.called_names
     composing = ComposingTimes(called)
     scenario, plan = points[0].scenario, run.settings.plan
     with ready(run, points) as (deployed, jobs):

@@ -25,7 +25,7 @@ from tritonproof.run.narrator import Narrator
 from tritonproof.run.once import once
 from tritonproof.run.settings import Settings
 from tritonproof.safe_io.files import shown
-from tritonproof.serve.as_found import list_models
+from tritonproof.serve.as_is import list_models
 from tritonproof.serve.backends import local_backends, serves_natively
 from tritonproof.serve.launch import connect
 from tritonproof.spec import (
@@ -260,7 +260,7 @@ class ModelRun(contextlib.ExitStack):
     def weights(self) -> Weights:
         """The framework model: from --checkpoint, the repository's own, or seeded random ones."""
         with self.hold_machine(exclusive=False):
-            if not self.model.as_found:
+            if not self.model.as_is:
                 self.say("load weights")
             return self.model.load(self.settings.checkpoint.get(self.model.name))
 

@@ -35,7 +35,7 @@ class Evaluation:
     missing: str | None
     """Why the task's metric is not in the ledger; None if it is."""
     samples: sample_files.SampleScores | None
-    """Every sample's score after each stage and the worst samples; None of a model served as found."""
+    """Every sample's score after each stage and the worst samples; None of a model served as it is."""
 
 
 def prove_accuracy(run: CaseRun) -> Evaluation:
@@ -51,8 +51,8 @@ def evaluate(run: CaseRun, deployed: Deployed) -> Evaluation:
     """Evaluate the case by the framework, in process, and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
     requested = run.settings.thresholds.limits(run.case)
-    if run.as_found is not None:
-        labelled = run.as_found.labelled
+    if run.as_is is not None:
+        labelled = run.as_is.labelled
         assert labelled is not None
         served_stage = _through_server(run, labelled, deployed.deployment.max_batch_size)
         ledger = served_ledger(run.case, labelled, served_stage, requested)
@@ -87,12 +87,12 @@ def _through_server(
 
 def converse(run: CaseRun) -> tuple[Serving, Conversation]:
     """Whether a model that takes no single requests gives the same answers again."""
-    if run.as_found is None or run.case.model.exchange == "single":
+    if run.as_is is None or run.case.model.exchange == "single":
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same messages again")
     with run.hold_machine(exclusive=False):
-        at_once = sequences_at_once(run.as_found.loaded.config)
-        conversation = compare_conversations(run.as_found.server, run.case.model, run.samples, at_once)
+        at_once = sequences_at_once(run.as_is.loaded.config)
+        conversation = compare_conversations(run.as_is.server, run.case.model, run.samples, at_once)
     return serving_of(run.server, run.case.format.engine, run.settings.shared_memory), conversation
 
 
@@ -108,7 +108,7 @@ def run_gate(run: CaseRun, gate: str) -> tuple[Deployed, AnswerGate]:
 def _gate_online(run: CaseRun, gate: str) -> tuple[Deployed, AnswerGate]:
     model, alone = run.alone
     deployed = run.deploy("online")
-    served = run.as_found
+    served = run.as_is
     if gate == "largest-batch" and served and "configuration" in served.loaded.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
     # For a converted model, the accuracy stage sends every sample and looks at every number.
@@ -141,8 +141,8 @@ def _gate_reloaded(run: CaseRun) -> tuple[Deployed, AnswerGate]:
     _check_may_reload(run)
     deployed = run.deploy("offline")
     model = run.served_model(deployed)
-    if run.as_found is not None:
-        run.as_found.reload()  # both scenarios load it in the same way
+    if run.as_is is not None:
+        run.as_is.reload()  # both scenarios load it in the same way
         model = dataclasses.replace(model, first_answer=None)  # that is from the load before
     return deployed, repeat_checks.reloaded(model, alone)
 
@@ -171,7 +171,7 @@ def reproduce(run: CaseRun, result: AnswerGate) -> str:
 
 def prove_warm_up(run: CaseRun) -> tuple[Deployed, WarmUp]:
     """Compare the first request after a load with those after it, for a model of --repository."""
-    served = run.as_found
+    served = run.as_is
     assert served is not None
     _check_may_reload(run)
     batch = declared.warmup_batch(served.loaded.config, run.samples.load([0]))

@@ -38,7 +38,7 @@ def search(run: CaseRun) -> Iterator[tuple[Deployed, Search]]:
     the differences from a user's own, lie in `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan
     assert goal is not None
-    searched = SearchedCase(run) if run.as_found is None else SearchedModel(run)
+    searched = SearchedCase(run) if run.as_is is None else SearchedModel(run)
     space = searched.space(goal)
     request_s: dict[tuple[Candidate, int], float] = {}
 
@@ -109,14 +109,14 @@ class SearchedModel:
     other is loaded. Raises NotAvailableError for an ensemble, which has nothing to vary."""
 
     def __init__(self, run: CaseRun) -> None:
-        assert run.as_found is not None
-        self.run, self.model = run, run.as_found.loaded.source
+        assert run.as_is is not None
+        self.run, self.model = run, run.as_is.loaded.source
         if self.model.is_ensemble:
             what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
         assert self.model.folder is not None
-        self.folder, self.completed = self.model.folder, run.as_found.loaded.config
+        self.folder, self.completed = self.model.folder, run.as_is.loaded.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.answers, _ = run.alone, run.expected_answers
         self.loaded: object = None  # the loaded settings; None for the model's own
@@ -154,7 +154,7 @@ class SearchedModel:
 
     def _load(self, candidate: Candidate) -> None:
         config = candidates.varied(self.completed, self.completed, candidate)
-        self.run.server.load_as_found(self.folder, config)
+        self.run.server.load_as_is(self.folder, config)
         served, alone = self.answers
         # If the batcher joins requests, other kernels may compute them, whatever the model's own settings.
         joins = served.joins or candidate.scenario == "online"
@@ -175,4 +175,4 @@ class SearchedModel:
     def restore(self) -> None:
         """Load the model with its own configuration again."""
         with self.run.hold_machine(exclusive=False):
-            self.run.server.load_as_found(self.folder)
+            self.run.server.load_as_is(self.folder)

@@ -14,7 +14,7 @@ from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.run.models import AvailableModels, build_case, labelled_samples, samples_in_folder
-from tritonproof.serve import as_found
+from tritonproof.serve import as_is
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.spec import Device, Model, Samples
@@ -83,7 +83,7 @@ def start_server(run: "CaseRun", repository: Path, **more: Any) -> Iterator[Serv
 
 
 @contextlib.contextmanager
-def serve_as_found(run: "CaseRun") -> Iterator[as_found.ServedAsFound]:
+def serve_as_is(run: "CaseRun") -> Iterator[as_is.ServedAsIs]:
     """The case of --repository with its model loaded and its first request answered."""
     case, settings, available = run.requested, run.settings, run.model_run.models
     name, models = case.model.name, available.repository_models
@@ -115,13 +115,13 @@ def serve_as_found(run: "CaseRun") -> Iterator[as_found.ServedAsFound]:
         labelled = None
         if name in available.labels and name in available.samples:
             labelled = labelled_samples(model, available.samples[name], available.labels[name])
-        build = as_found.as_build(case, loaded, as_served)
-        yield as_found.ServedAsFound(case, server, loaded, build, first_request, labelled)
+        build = as_is.as_build(case, loaded, as_served)
+        yield as_is.ServedAsIs(case, server, loaded, build, first_request, labelled)
 
 
 def _load_and_ask(
     run: "CaseRun", server: Server, available: AvailableModels
-) -> tuple[Model, as_found.LoadedModel, as_found.FirstRequest]:
+) -> tuple[Model, as_is.LoadedModel, as_is.FirstRequest]:
     """Load a model of --repository and send its first request; returns the model as its server completes it,
     too. A baseline gets the samples of the case that is compared with it."""
     requested, name = run.requested.model, run.requested.model.name
@@ -133,7 +133,7 @@ def _load_and_ask(
         return samples_in_folder(model, available.samples.get(name), several=several)
 
     samples = shared_samples or user_samples(requested)
-    loaded = as_found.load_model(server, models[name], models)
+    loaded = as_is.load_model(server, models[name], models)
     model = repository_model.with_config(requested, loaded.config)
     if labels is not None:
         model = repository_model.with_labels(model, labels)
@@ -141,7 +141,7 @@ def _load_and_ask(
     if shared_samples is not None and (lacking := required - shared_samples.load([0]).keys()):
         inputs = ", ".join(sorted(lacking))
         raise AccuracyError(f"{run.role.label} takes other inputs: {inputs} too", where=run.requested)
-    first_request = as_found.send_first_request(server, model, samples or user_samples(model))
+    first_request = as_is.send_first_request(server, model, samples or user_samples(model))
     if loaded.unreported:
         remark = f"the server does not give {' and '.join(loaded.unreported)}"
         first_request = dataclasses.replace(first_request, note=f"{first_request.note}; {remark}")

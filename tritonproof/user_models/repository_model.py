@@ -41,10 +41,10 @@ _UNKNOWN = 2**31 - 1
 
 
 def _unknown(*_arguments: object) -> Any:
-    raise NotImplementedError("a model as found is not converted, nor scored before it is loaded")
+    raise NotImplementedError("nothing is converted, nor scored before the server has loaded it")
 
 
-AS_FOUND = Format(
+AS_IS = Format(
     mnemonic="asis",
     label="As it is",
     engine="Triton",
@@ -64,7 +64,7 @@ AS_FOUND = Format(
     },
     packages=(),
 )
-MISSING = dataclasses.replace(AS_FOUND, label="Missing")
+MISSING = dataclasses.replace(AS_IS, label="Missing")
 """The format of a model that this repository lacks, and the one that it is to replace has."""
 
 
@@ -74,7 +74,7 @@ def as_model(found: RepositoryModel) -> Model:
         name=found.name,
         inputs=(),
         outputs=(),
-        load=lambda _checkpoint: Weights(None, "as found in the repository", "", trained=True),
+        load=lambda _checkpoint: Weights(None, "as it is in the repository", "", trained=True),
         run=lambda _network, inputs: inputs,
         samples=_no_samples,
         decide=_unknown,
@@ -82,7 +82,7 @@ def as_model(found: RepositoryModel) -> Model:
         source=Path(__file__),
         matrices=_matrices(Deployment(_UNKNOWN, 1, (), 0, False, False), (1, _COMPLETED_BATCH)),
         framework="triton",
-        only_format=AS_FOUND,
+        only_format=AS_IS,
         micro=True,
     )
     return plain if found.config is None else with_config(plain, found.config)
@@ -180,4 +180,4 @@ def _matrices(deployment: Deployment, batches: tuple[int, ...]) -> Mapping[str, 
 
 
 def _no_samples(*_arguments: object) -> Samples:
-    raise NotAvailableError("a model that is served as it was found has no data set")
+    raise NotAvailableError("a model that is served as it is has no data set")

@@ -45,7 +45,7 @@ def status_of(record: Publishable) -> Status:
         return Status("bad", "not proven", record.no_speed)
     if main_score(record) is not None:
         return Status("good", "passed")
-    if record.build.as_found:
+    if record.build.as_is:
         return Status("good", "same answers", "No labels say what the answers should be.")
     return Status("care", "accuracy not measured", f"{missing_score_reason(record)}. The conversion holds.")
 

@@ -72,7 +72,7 @@ def scenario_section(record: Publishable, scenario: str) -> list[Block]:
 
 def _batching(record: Publishable, scenario: str) -> str:
     if scenario == "offline":
-        if record.build.as_found:
+        if record.build.as_is:
             return "Whole batches, one request in flight, by the model's own settings."
         return (
             "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
@@ -80,7 +80,7 @@ def _batching(record: Publishable, scenario: str) -> str:
         )
     loads = (*record.loads, *record.hidden)
     sizes = sorted({load.batch for load in loads if load.scenario == "online"}) or [1]
-    how = "By the model's own settings" if record.build.as_found else "Dynamic batching"
+    how = "By the model's own settings" if record.build.as_is else "Dynamic batching"
     return f"{how}; client batch size {', '.join(map(str, sizes))}."
 
 
@@ -248,9 +248,9 @@ def accuracy_blocks(record: Record) -> list[Block]:
     """Whether the case is right: the conversion, the ledger stage by stage, and the gates."""
     conversion, accuracy = record.conversion, record.accuracy
     blocks: list[Block] = []
-    if record.build.as_found:
+    if record.build.as_is:
         blocks.append(
-            "Served as it was found: nothing was converted, and answers under load are held to the server's "
+            "Served as it is: nothing was converted, and answers under load are held to the server's "
             "own to the same samples, one request at a time."
         )
     elif conversion is None:

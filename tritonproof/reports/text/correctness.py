@@ -59,7 +59,7 @@ def accuracy_sentence(record: schema.Record) -> str:
         for pair in accuracy.disagreements
     ]
     text = f"on {accuracy.samples} samples, {scores}"
-    if record.build.as_found:
+    if record.build.as_is:
         return text  # there is no earlier stage that could decide differently
     return f"{text}; decisions that differ: {', '.join(pairs) or 'not counted'}"
 
@@ -86,7 +86,7 @@ def missing_score(record: schema.Record) -> str:
     """The words in place of a missing score."""
     if any(failure.step == "accuracy" for failure in record.failures):
         return "failed"
-    if record.build.as_found:
+    if record.build.as_is:
         return "no labels"
     return "random weights" if has_random_weights(record) else "not measured"
 

@@ -83,7 +83,7 @@ def _why_no_speed(record: Record) -> str:
 def _failures(record: Record) -> list[str]:
     """What was measured that hides the record's speed, as parts of a sentence."""
     failures: list[str] = []
-    if not record.build.as_found:
+    if not record.build.as_is:
         failures += filter(None, [correctness.conversion_failure(record.conversion)])
         if not correctness.has_random_weights(record) and correctness.main_score(record) is None:
             failures.append(f"accuracy was {correctness.missing_score_reason(record)}")
@@ -96,7 +96,7 @@ def _failures(record: Record) -> list[str]:
     failures += [f"{gate.wrong} (gate {gate.gate})" for gate in gates if gate.wrong]
     failures += filter(None, [correctness.conversation_failure(record.conversation)])
     unverified = [full_point_text(load) for load in record.loads if load.answers is None]
-    if record.build.as_found and unverified:
+    if record.build.as_is and unverified:
         failures.append(f"answers under load were not compared ({unverified[0]})")
     return failures
 

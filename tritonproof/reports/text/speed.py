@@ -163,7 +163,7 @@ def search_paragraph(record: Publishable) -> str:
     if record.no_winner:
         return record.no_winner
     proven = (
-        "with which no answer changes" if record.build.as_found else "for which conversion and accuracy hold"
+        "with which no answer changes" if record.build.as_is else "for which conversion and accuracy hold"
     )
     configurations = counted(search.configurations, "configuration")
     tried = f"{search.passes} passes of {configurations}, {quantities.DURATION.text(search.duration_s)}"

@@ -16,7 +16,7 @@ from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import ExpectedAnswers, Job, SharedMemory, input_data
 from tritonproof.measure.verifying import ask_once, verify
-from tritonproof.serve.as_found import (
+from tritonproof.serve.as_is import (
     FirstRequest,
     LoadedModel,
     as_build,
@@ -131,7 +131,7 @@ def test_backend_that_another_model_lacked_excuses_no_failure(tmp_path: Path) ->
     """Its line still stands at the end of the log."""
     (tmp_path / "log").write_text("unable to find backend library for backend 'unheard_of'\n")
     with grpc_client("127.0.0.1:1") as client, pytest.raises(ProofError, match="unheard_of") as refused:
-        Server("local", "127.0.0.1:1", "2.51.0", tmp_path / "log", client).load_as_found(tmp_path)
+        Server("local", "127.0.0.1:1", "2.51.0", tmp_path / "log", client).load_as_is(tmp_path)
     assert type(refused.value) is ProofError
 
 
@@ -178,7 +178,7 @@ def refusing(refused: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.mark.parametrize(("name", "reason"), [("shapeless", "dims"), ("renamed", "former")])
 def test_first_line_states_reason(refusing: Server, refused: Path, name: str, reason: str) -> None:
     with pytest.raises(ProofError) as caught:
-        refusing.load_as_found(refused / name)
+        refusing.load_as_is(refused / name)
     first_line = caught.value.what.splitlines()[0]
     assert reason in first_line
     assert "failed to poll" not in first_line

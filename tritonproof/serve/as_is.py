@@ -90,7 +90,7 @@ def load_model(server: Server, source: RepositoryModel, models: Mapping[str, Rep
             fix = f"put it into the folder of a version: {model.folder / '1' / shown(name)}"
             what = f"{model.name} is of the Python backend, without {name!a}"
             raise ProofError(what, where=model.folder, fix=fix)
-        server.load_as_found(model.folder)
+        server.load_as_is(model.folder)
     load_s = 0.0 if is_remote else round(time.monotonic() - started, 3)
     versions = _versions(server, source)
     config, is_reported = model_config_of(server, source.name)
@@ -255,7 +255,7 @@ def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays 
 
 
 @dataclass(frozen=True)
-class ServedAsFound:
+class ServedAsIs:
     """A case of --repository on its server, after its first answer."""
 
     case: Case
@@ -305,7 +305,7 @@ class ServedAsFound:
         assert self.loaded.source.folder is not None
         self.server.unload(self.case.model.name)
         started = time.monotonic()
-        self.server.load_as_found(self.loaded.source.folder)
+        self.server.load_as_is(self.loaded.source.folder)
         return time.monotonic() - started
 
 
@@ -325,5 +325,5 @@ def as_build(case: Case, loaded: LoadedModel, folder: Path) -> BuiltModel:
                 place = Path(model.name, path.relative_to(model.folder))
                 digest.update(f"{place} {file_digest(path)}".encode())
         size += size_bytes(model.folder)
-    origin = f"as found{'' if loaded.source.folder is not None else ' on the server'}, {loaded.version}"
+    origin = f"as it is{'' if loaded.source.folder is not None else ' on the server'}, {loaded.version}"
     return BuiltModel(case, folder, digest.hexdigest(), origin, 0.0, round(size / 2**20, 3), reused=True)
