@@ -72,7 +72,7 @@ ORT = {"onnxruntime": "1.31.0"}
     ("record", "parts"),
     [
         (served("onnxruntime", {"onnxruntime": "1.19"}, {"onnxruntime-gpu": "1.31"}), ("1.19", "1.31")),
-        (served("onnxruntime", ORT | {"tensorrt": "10.5"}, ORT, "trt"), ("TensorRT too: 10.5", "unknown")),
+        (served("onnxruntime", ORT | {"tensorrt": "10.5"}, ORT, "trt"), ("TensorRT: 10.5", "unknown")),
         (served("tensorrt", {"tensorrt": "10.13.20"}, {"tensorrt": "10.13.2"}), ("10.13.20",)),
         (served("python", {}, ORT), ()),
         (served("onnxruntime", ORT | {"tensorrt": "9"}, ORT), ()),

@@ -28,8 +28,8 @@ def cores() -> Finding:
     allowed, limit = len(os.sched_getaffinity(0)), machine.cgroup_cores()
     if limit is not None and limit < allowed:
         pin = f"taskset -c 0-{max(1, int(limit)) - 1} ..., or docker run --cpuset-cpus"
-        text = f"{allowed} are visible, but a control group allows only {limit:g}"
-        return warning(f"{text}: it keeps pausing threads beyond these", f"pin the run to cores: {pin}")
+        text = f"{allowed} are visible, but the control group allows only {limit:g}"
+        return warning(f"{text}, so the kernel will pause the run's threads", f"pin the run to cores: {pin}")
     return ok(f"{allowed}" + ("" if allowed > 1 else "; server and load generator share it"))
 
 
@@ -39,7 +39,7 @@ def other_load() -> Finding:
 
     share = psutil.cpu_times_percent(0.5)
     busy = share.user + share.nice + share.system + share.irq + share.softirq
-    text = f"other programs use {busy:.0f}% of the cores, the host of a virtual machine {share.steal:.0f}%"
+    text = f"other programs use {busy:.0f} % of the cores, the host of a virtual machine {share.steal:.0f} %"
     if busy > _OTHERS or share.steal > _STOLEN:
         fix = "stop them, or measure later or on a machine of your own; disturbed load points are marked"
         return warning(text, fix)

@@ -110,7 +110,7 @@ def ray_module() -> ModuleType:
         raise SetupError(
             "a fleet needs a checkout of tritonproof, from which each node makes its environment",
             where="--fleet",
-            fix="clone its repository, whose docs/fleet.md says how to go on",
+            fix="clone its repository and follow its docs/fleet.md",
         )
     try:
         import ray

@@ -112,6 +112,5 @@ def import_error(error: BaseException, source: Path, own: Iterable[Path], before
     return InputError(
         f"the file cannot be imported: {type(error).__name__}: {shown(' '.join(message.split()), 500)}",
         where=f"{before}{place}",
-        fix="mend that line; a package that is not installed here is to be imported within functions, or "
-        "installed beside the suite's own",
+        fix="correct that line; import a package that is not installed here inside a function, or install it",
     )

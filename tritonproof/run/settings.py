@@ -64,8 +64,8 @@ class Settings:
     """Run each test on a machine of a Ray cluster that has its hardware: local (this machine alone), auto
     (the cluster that this machine belongs to), HOST:PORT or ray://HOST:PORT. See docs/fleet.md."""
     convert_only: bool = option("selection", default=False, conflicts_with="repository fleet")
-    """Convert the models of the selected cases alone, for a later run with the same --model-repos and
-    options. With --target for a GPU that is not here, try only the conversions that do not need it."""
+    """Only convert the models of the selected cases, for a later run with the same --model-repos and options.
+    If --target names a GPU that is not here, try only the conversions that need no GPU."""
 
     onnx: Mapping[str, Path] = types.path_by_name("networks", "NAME=FILE")
     """Run an ONNX file as a model of this name, or a folder that holds one, such as Hugging Face's exports.
@@ -74,7 +74,7 @@ class Settings:
     """The samples for all models of --onnx or --repository, or for the one that is named. Default: inputs
     that are made up from the shapes and types. See docs/samples.md."""
     labels: PerModel[Path] = types.per_model("[NAME=]FILE", existing)
-    """The samples' labels, by their names: CSV, JSON or NumPy. Needs --metric. See docs/onnx-file.md."""
+    """The samples' labels, by their names: CSV, JSON or NumPy. Needs --metric. See docs/samples.md."""
     metric: PerModel[str] = types.per_model("[NAME=]METRIC")
     """The metric that is computed from the labels: top-1, top-5, f1, dice, iou, mse, mae, ssim, cosine, or a
     class of torchmetrics, written as METRIC[@OUTPUT][:KEY=VALUE,...]."""
@@ -82,8 +82,8 @@ class Settings:
     """The lowest value that the metric may have, such as 0.75, or the highest value where lower is better.
     With --repository it has to be given. Default: nearly the score of the reference."""
     tolerance: PerModel[float] = types.per_model("[NAME=]SHARE", types.share)
-    """How far outputs may differ from those that they are held to, as a share of their scale, such as 0.005.
-    For all models of --onnx or --repository, or for the one that is named. See docs/onnx-file.md."""
+    """How far outputs may differ from the expected ones, as a share of their spread over the samples, such as
+    0.005. For all models of --onnx or --repository, or for the one that is named. See docs/onnx-file.md."""
 
     triton: ServerSpec = option(
         "deployment",
@@ -96,8 +96,8 @@ class Settings:
     same with TLS). Default: what the variable TRITONPROOF_TRITON names; else local, if tritonserver is on
     PATH; else embedded. See docs/servers.md."""
     triton_ca: Path | None = option("deployment", "FILE", types.file(check_certificates))
-    """The certificates, as a PEM file, that the certificate of --triton grpcs://HOST:PORT is checked with.
-    Default: those of the public authorities."""
+    """A PEM file with the certificate authorities to trust for --triton grpcs://HOST:PORT. Default: the
+    public authorities."""
     triton_headers: Path | None = option("deployment", "FILE", types.file(headers_in))
     """A file with the headers of requests to --triton HOST:PORT, one a line: Authorization: Bearer TOKEN."""
     repository: Path | Remote | None = option("deployment", "DIR", types.repository)
@@ -160,8 +160,8 @@ class Settings:
     """Stop measuring a load point when the 95 % confidence interval of its throughput is as narrow as ±
     PERCENT. At a request rate, the mean latency takes the place of the throughput. Default: 5."""
     point_budget_s: float | None = option("load", "SECONDS", types.seconds, passed_to="nodes")
-    """Stop measuring a load point after so many seconds, not counting the warm-up, even if its interval is
-    wider than --precision-target. Default: 3; with --against and --against-triton 120, for both sides."""
+    """Stop measuring a load point after SECONDS, not counting the warm-up, even if its interval is wider than
+    --precision-target. Default: 3; with --against and --against-triton 120, for both sides."""
     certify: float | None = option("load", "PERCENT", types.percentile(*CERTIFIABLE), passed_to="nodes")
     """Measure each load point, however long that takes, until MLPerf LoadGen's early stopping gives an upper
     bound of its p99 (99) or p99.9 (99.9) with 99 % confidence. See docs/reading.md."""
@@ -179,14 +179,14 @@ class Settings:
         conflicts_with="fleet",
     )
     """Measure another build in turns with this one, and fail a load test if this one is shown to be slower: a
-    git commit, a model repository (or a part of one), or a checkout. With --repository it is the repository
-    that DIR is to replace, whose models have to give the same answers too. See docs/comparing.md."""
+    git commit, a model repository (or a part of one), or a checkout. With --repository DIR, name the
+    repository that DIR will replace; both must then give the same answers. See docs/comparing.md."""
     against_triton: ServerSpec | None = option(
         "comparison", "SERVER", lambda flag, text: parse_server(text, flag), conflicts_with="against fleet"
     )
     """Measure the same build on another Triton in turns, and fail a load test if --triton's is shown to be
-    slower. It is embedded, local[:PATH] or docker[:IMAGE], or HOST:PORT beside a --triton HOST:PORT. With
-    --repository both have to give the same answers too. See docs/comparing.md."""
+    slower: embedded, local[:PATH] or docker[:IMAGE]; or HOST:PORT, if --triton is one too. With --repository
+    both must give the same answers. See docs/comparing.md."""
     allow_slowdown: float = option("comparison", "PERCENT", types.percent, 3.0, passed_to="nodes")
     """The slow-down that --against and --against-triton allow, in percent. Default: 3."""
     thresholds: Thresholds = option(
@@ -212,9 +212,10 @@ class Settings:
     results: Path = option("output", "DIR", folder_of, RESULTS)
     """The folder for records. Default: reports/results."""
     answers: Path | None = option("output", "DIR", folder_of, passed_to="nodes")
-    """Hold each model to its recorded answers in a folder, a file for each model. See docs/reading.md."""
+    """Compare each model's answers with those recorded in DIR, one file for each model. See
+    docs/how-it-measures.md."""
     record_answers: bool = option("output", default=False, passed_to="nodes")
-    """Record each model's answers in the folder of --answers, to which later runs are held."""
+    """Record each model's answers in the folder of --answers, with which later runs compare theirs."""
     price_per_hour: float | None = option("output", "AMOUNT", types.price, passed_to="nodes")
     """What an hour of this machine costs, in any currency. The tables then give the cost of a million correct
     inferences. Default: no costs."""
@@ -222,7 +223,7 @@ class Settings:
     """Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions they are
     appended to the file that GITHUB_STEP_SUMMARY names."""
     history: Path | None = option("output", "DIR", path_of)
-    """The folder of the history, which keeps a row for each measurement, of which the reports make a trend.
+    """The folder of the history: a row for each measurement, in which `report trend` finds lasting changes.
     Default: reports/history, or DIR/history with --results DIR."""
 
     @classmethod
@@ -345,7 +346,7 @@ def _check_together(settings: Settings) -> None:
     is_remote, has_repository = settings.triton.kind == "remote", settings.repository is not None
     memory, other = settings.shared_memory, settings.against_triton
     if has_repository and is_remote != isinstance(settings.repository, Remote):
-        what = "a server that somebody else runs is left as it is: its models are those that it has loaded"
+        what = "a folder needs a server that the run starts, and a server at HOST:PORT has its own models"
         fix = "use --repository remote with --triton HOST:PORT, a folder with any other server"
         raise InputError(what, where=f"--repository {settings.repository} {triton}", fix=fix)
     for name, is_used in (("triton_ca", settings.triton.access.tls), ("triton_headers", is_remote)):
@@ -354,13 +355,13 @@ def _check_together(settings: Settings) -> None:
             fix = "use it with --triton grpcs://HOST:PORT"
             raise InputError(what, where=f"{flag(name)} {triton}", fix=fix)
     if other is not None and (other.kind == "remote") != is_remote:
-        what = "this run starts both servers on this machine, or somebody else runs both"
-        fix = "use embedded, local[:PATH] or docker[:IMAGE] for both, or HOST:PORT"
+        what = "this run must start both servers, or both must be at HOST:PORT"
+        fix = "use embedded, local[:PATH] or docker[:IMAGE] for both, or HOST:PORT for both"
         raise InputError(what, where=f"--against-triton {other} {triton}", fix=fix)
     own_server = {"against", "fleet"} | ({"latency_budget_ms"} if has_repository else set())
     for name in sorted(given & own_server):
         if is_remote:
-            what = f"{flag(name)} starts or loads others, and somebody else's server is left as it is"
+            what = f"{flag(name)} starts a server or loads models, and a server at HOST:PORT is left as it is"
             fix = f"use embedded, local or docker, or compare records: {commands.tool('report', 'compare')}"
             raise InputError(what, where=f"{flag(name)} {triton}", fix=fix)
     if has_repository and against is not None and against.kind != "builds":

@@ -93,11 +93,6 @@ def size_text(count: int) -> str:
     return f"{count >> 10 * unit:,} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"
 
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # the package that became Python's own module
-
 MAX_BYTES = disk.MAX_BYTES
 """The most bytes of a file that is read whole, unless another limit is set."""
 MAX_SETTINGS_BYTES = 2**20
@@ -106,7 +101,6 @@ _SAID = {
     KeyError: "it lacks the key ",
     UnicodeDecodeError: "not UTF-8: ",
     json.JSONDecodeError: "not JSON: ",
-    tomllib.TOMLDecodeError: "not TOML: ",
     zipfile.BadZipFile: "no archive: ",
 }
 """Prefixes for exceptions whose text does not say what it is about."""
@@ -214,8 +208,17 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def toml_in(path: Path, what: str, fix: str) -> dict[str, Any]:
     """The content of a TOML file. Its `inf` and `nan` are refused: no setting takes them."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib  # the package that became Python's own module; `new` runs without any
+
     with readable(what, path, fix):
-        return tomllib.loads(text(path, what, fix, MAX_SETTINGS_BYTES), parse_float=_finite)
+        content = text(path, what, fix, MAX_SETTINGS_BYTES)
+        try:
+            return tomllib.loads(content, parse_float=_finite)
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"not TOML: {error}") from error
 
 
 def _finite(digits: str) -> float:

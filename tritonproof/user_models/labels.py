@@ -78,7 +78,7 @@ def _by_sample(named: Sequence[_Named], ids: Set[str], path: Path) -> dict[str, 
     by_stem = [(stem, value) for name, value in named if (stem := name.rpartition(".")[0]) in unlabelled]
     for name, count in Counter(name for name, _ in (*exact, *by_stem)).items():
         if count > 1:
-            raise _unreadable(path, f"the sample {shown(name)} has {count} labels, of which one is meant")
+            raise _unreadable(path, f"the sample {shown(name)} has {count} labels; give it one")
     return dict((*exact, *by_stem))
 
 

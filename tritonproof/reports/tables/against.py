@@ -48,7 +48,7 @@ def upgrade_verdict(record: Publishable) -> tuple[Verdict, str]:
     if not comparisons:
         not_shown.append("its speed was not compared")
     if beside and beside.warnings:
-        not_shown.append(f"its log newly warns of {counted(len(beside.warnings), 'thing')}")
+        not_shown.append(f"its log has {counted(len(beside.warnings), 'new warning')}")
     if not_shown:
         return "not shown", "; ".join(["the same answers", *not_shown])
     return "passed", "the same answers, and not slower"
@@ -132,5 +132,5 @@ def against_table(records: Sequence[Publishable]) -> Table:
         "Ready: from the loading of the model to its first answer. Memory: what the server's processes keep. "
         "Far more of either fails; a new warning has to be read."
     )
-    bullets = Bullets([f"{code(name)} newly warns: {code(warning)}" for name, warning in warnings])
+    bullets = Bullets([f"{code(name)}, new warning: {code(warning)}" for name, warning in warnings])
     return table(_COLUMNS, rows, notes=[note, bullets])

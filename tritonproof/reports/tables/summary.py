@@ -81,20 +81,20 @@ def _meanings(rows: Sequence[SummaryRow]) -> Mapping[str, str]:
     references = " or ".join(speed.reference_names([row.record for row in rows]))
     unbounded = ""
     if any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms):
-        unbounded = ", with a + where the requests were too few for an upper bound of it"
+        unbounded = "; + marks too few requests for an upper bound"
     return {
         "Inferences/second": "the best of a case's load points, ± half the width of its "
         f"{levels} confidence interval",
-        "At": "a batch is of the offline scenario, a concurrency or a request rate of the online one",
+        "At": "the load point: a batch size (offline), or a concurrency or request rate (online)",
         "P99 (ms)": f"the latency there{unbounded}",
-        "Rank": "one more than how many formats of the model are shown to be faster; those whose intervals "
-        "meet share it",
-        "Ratio to reference": f"over {references} of the same model, each at its best, measured in turns, "
-        "with its 95 % interval",
-        "Ratio to published": "over NVIDIA's figure for the same GPU, format, precision and load point; the "
-        "report `published` says what else differs",
-        "Ratio to in process": "over the same artifact without a server, measured in turns, with its 95 % "
-        "interval",
+        "Rank": "1 plus the number of the model's formats that are shown to be faster; formats whose "
+        "intervals overlap share a rank",
+        "Ratio to reference": f"throughput divided by that of {references} of the same model, each at its "
+        "best load point, measured in turns; in brackets the 95 % interval",
+        "Ratio to published": "throughput divided by NVIDIA's figure for the same GPU, format, precision and "
+        "load point; the report `published` says what else differs",
+        "Ratio to in process": "throughput divided by that of the same artifact without a server, measured "
+        "in turns; in brackets the 95 % interval",
     }
 
 

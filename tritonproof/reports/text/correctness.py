@@ -146,7 +146,7 @@ def _output_failure(output: schema.OutputDifference) -> str:
         text = f"on the mean {mean}; at most {largest}"
     if output.compared < output.compared_limit:
         share = _with_limit(AGREEMENT, output.compared, output.compared_limit, " of the samples")
-        text += f"; compared on {share}, as integers beside it differ on the others"
+        text += f"; compared on {share}, as integers in the same rows differ on the others"
     place = f"sample {output.sample}"
     if output.expected != output.given:  # they are equal for texts, which a record has no place for
         place += f": expected {output.expected:.6g}, given {output.given:.6g}"
@@ -180,7 +180,7 @@ def verified_answers_text(loads: Sequence[schema.Load]) -> str:
     text = f"{COUNT.text(verified)} answers under load were compared with {basis}"
     if left_out := sum(check.left_out for check in checks):
         text += f" ({COUNT.text(left_out)} by their integers alone, as a few of these differ)"
-    return f"{text}: {COUNT.text(wrong)} were wrong." if wrong else f"{text}, none was wrong."
+    return f"{text}: {COUNT.text(wrong)} were wrong." if wrong else f"{text}; none was wrong."
 
 
 def conversation_text(conversation: schema.Conversation) -> str:

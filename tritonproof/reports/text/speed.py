@@ -130,7 +130,9 @@ def version_note(record: schema.Record) -> str:
         short, long = sorted((in_server, in_process), key=len)
         if "unknown" in long or not (long == short or long.startswith((f"{short}.", f"{short}+"))):
             versions = f"{in_server} in the server, {in_process} in process"
-            notes.append(f"The ratio may hold the difference of two versions of {label} too: {versions}.")
+            notes.append(
+                f"The ratio may also include the difference between two versions of {label}: {versions}."
+            )
     return " ".join(notes)
 
 
