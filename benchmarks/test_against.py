@@ -4,8 +4,8 @@ import pytest
 
 from fixtures.recorder import Recorder
 from tritonproof.errors import AccuracyError, SpeedError
-from tritonproof.record.sentences import footprint_changes, footprint_failures
 from tritonproof.reports.text.correctness import gate_text
+from tritonproof.reports.text.load_point import footprint_changes, footprint_failures
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import reproduce
 

@@ -8,8 +8,8 @@ import pytest
 
 from fixtures.recorder import Recorder
 from tritonproof.errors import SpeedError
-from tritonproof.record.sentences import speed_failures
 from tritonproof.reports.text.correctness import wrong_answers_text
+from tritonproof.reports.text.load_point import speed_failures
 from tritonproof.reports.text.publishable import publishable
 from tritonproof.reports.text.speed import efficiency_text, warm_up_text
 from tritonproof.run.case_run import CaseRun

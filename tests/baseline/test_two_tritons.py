@@ -10,7 +10,7 @@ import pytest
 from fixtures.summary import STATUS
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import suite
-from tritonproof.record.sentences import footprint_failures
+from tritonproof.reports.text.load_point import footprint_failures
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec

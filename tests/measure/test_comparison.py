@@ -18,7 +18,7 @@ from tritonproof.measure.measurement import Measurement, outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Comparison, VerifiedAnswers
-from tritonproof.record.sentences import speed_failures
+from tritonproof.reports.text.load_point import speed_failures
 from tritonproof.spec import LoadPoint
 
 OTHER = ComparisonPlan("HEAD~1", 0.03)

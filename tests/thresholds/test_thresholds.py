@@ -11,7 +11,7 @@ from tests import examples, toy
 from tests.helpers import ROOT, Collect
 from tritonproof.errors import InputError
 from tritonproof.record.schema import CertifiedPercentile, Estimate, Load
-from tritonproof.record.sentences import speed_failures
+from tritonproof.reports.text.load_point import speed_failures
 from tritonproof.spec import Case, LoadPoint
 from tritonproof.thresholds import Thresholds, read
 

@@ -12,7 +12,7 @@ from fixtures.summary import STATUS
 from tests.helpers import ROOT, git
 from tests.whole_runs.suite import GIVEN, suite
 from tritonproof.build.runtimes import RUNTIMES
-from tritonproof.record.sentences import comparison_text
+from tritonproof.reports.text.load_point import comparison_text
 from tritonproof.reports.text.speed import search_text
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec

@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tritonproof.record import quantities, schema, sentences
+from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT
 from tritonproof.record.ratio import FALSE_ALARMS
 from tritonproof.reports.published import column_of, names_of
 from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
-from tritonproof.reports.text import phrases, speed
+from tritonproof.reports.text import load_point, phrases, speed
 from tritonproof.reports.text.correctness import verified_answers_text
 from tritonproof.reports.text.phrases import full_point_text, point_text
 from tritonproof.reports.text.publishable import Publishable, name_of
@@ -137,7 +137,7 @@ def certified_table(record: Publishable, scenario: str) -> Table:
     names = dict.fromkeys(name for row in rows for name in row.load.certified)
     requests: Column[Point] = Column("Requests", lambda row: row.load.requests, COUNT)
     note = (
-        f"At most: with {levels} confidence, by the rule of {sentences.CERTIFIED_BY}, which counts requests "
+        f"At most: with {levels} confidence, by the rule of {load_point.CERTIFIED_BY}, which counts requests "
         "as independent of each other. `--certify 99` measures until there is a bound."
     )
     columns = [_AT, requests, *(column for name in names for column in _certified(name))]
@@ -189,7 +189,7 @@ _BUDGETS: Sequence[Column[Point]] = (
     Column("At", lambda row: full_point_text(row.load)),
     Column("Latency", _limited_latency),
     Column("Budget", lambda row: quantities.LATENCY_BUDGET.text(row.part.budget_ms)),
-    Column("Verdict", lambda row: sentences.BUDGET_WORDS[row.part.verdict]),
+    Column("Verdict", lambda row: load_point.BUDGET_WORDS[row.part.verdict]),
     Column("Budget from", lambda row: row.part.source),
 )
 
@@ -210,7 +210,7 @@ _COMPARISON: Sequence[Column[Point]] = (
     Column("Speed, ratio", lambda row: speed_cell(row.part), RATIO, is_right=False),
     Column("To", lambda row: row.part.reference),
     Column("P99, ratio", lambda row: p99_cell(row.part), RATIO, is_optional=True, is_right=False),
-    Column("Verdict", lambda row: row.record.no_speed or sentences.comparison_verdict(row.part)),
+    Column("Verdict", lambda row: row.record.no_speed or load_point.comparison_verdict(row.part)),
 )
 
 

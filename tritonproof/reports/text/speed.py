@@ -8,8 +8,8 @@ from msgspec import structs
 
 from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, RATIO, SHARE_OF_SPEED, TOO_WIDE
-from tritonproof.record.sentences import BUDGET_WORDS, mark_codes
 from tritonproof.reports.text.correctness import main_score
+from tritonproof.reports.text.load_point import BUDGET_WORDS, mark_codes
 from tritonproof.reports.text.phrases import counted, format_text, full_point_text, grouped, sentence
 from tritonproof.reports.text.publishable import Publishable, name_of
 

@@ -5,7 +5,7 @@ from typing import Any
 from tests import examples
 from tritonproof.record.quantities import TOO_WIDE
 from tritonproof.record.schema import Comparison, Estimate, LatencyBudget
-from tritonproof.record.sentences import comparison_text, comparison_verdict, speed_failures
+from tritonproof.reports.text.load_point import comparison_text, comparison_verdict, speed_failures
 
 
 def comparison(**changes: Any) -> Comparison:
