@@ -8,6 +8,7 @@ _NAMES = (
     "fixtures.collection",
     "fixtures.converting",
     "fixtures.recorder",
+    "fixtures.failures",
     "fixtures.output",
     "fixtures.interrupts",
     "fixtures.fleet",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.summary import STATUS, Failure, Outcomes, annotation, fit_summary, status_sentence
+from fixtures.failures import STATUS
+from fixtures.summary import Failure, Outcomes, annotation, fit_summary, status_sentence
 from tests.helpers import JunitTest, junit, run_pytest, write_benchmarks
 
 LOAD = "test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
