@@ -7,6 +7,7 @@ import pytest
 _NAMES = (
     "fixtures.collection",
     "fixtures.converting",
+    "fixtures.runs",
     "fixtures.recorder",
     "fixtures.failures",
     "fixtures.output",

@@ -17,8 +17,8 @@ from types import SimpleNamespace
 import pytest
 from tritonproof.errors import AccuracyError, NotAvailableError
 from tritonproof.host.machine import origin
-from fixtures.recorder import run_of
 from fixtures.recorder import Recorder
+from fixtures.runs import run_of
 from fixtures.steps import step_of
 from tritonproof.record.schema import Start
 from tests import examples
