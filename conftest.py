@@ -6,6 +6,7 @@ import pytest
 
 _NAMES = (
     "fixtures.collection",
+    "fixtures.leftovers",
     "fixtures.converting",
     "fixtures.runs",
     "fixtures.recorder",
