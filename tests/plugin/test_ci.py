@@ -199,7 +199,7 @@ def test_junit_has_figures_with_units(either: Run) -> None:
     converted = either.tests["test_conversion"].properties
     error, limit = (float(converted[f"conversion_relative_error{end}"]) for end in ("", "_limit"))
     assert error < limit == 0.01
-    assert converted["figure"] == "all agree"
+    assert converted["outcome_text"] == "all agree"
     scored = either.tests["test_accuracy"].properties
     assert scored["accuracy_scores_top-1_served"] == "0.931"
     assert scored["accuracy_scores_top-1_limits_2_value"] == "0.94"
