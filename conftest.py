@@ -6,8 +6,11 @@ import pytest
 
 _NAMES = (
     "fixtures.collection",
+    "fixtures.leftovers",
     "fixtures.converting",
+    "fixtures.runs",
     "fixtures.recorder",
+    "fixtures.failures",
     "fixtures.output",
     "fixtures.interrupts",
     "fixtures.fleet",

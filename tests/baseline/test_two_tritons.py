@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.summary import STATUS
+from fixtures.failures import STATUS
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import suite
 from tritonproof.reports.text.load_point import footprint_failures

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from ci import prove
-from fixtures.summary import STATUS
+from fixtures.failures import STATUS
 from tests import examples
 from tests.docs.test_docs import environments
 from tests.helpers import Collect, git, help_text, project_file, records_in

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.summary import STATUS
+from fixtures.failures import STATUS
 from tests import classifier, own_machine
 from tests.faults.place import Place, files_in_checkout
 from tests.helpers import ROOT, Household

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from fixtures.selection import parameters_of
+from fixtures.items import parameters_of
 from fixtures.steps import step_of
 from tests.examples import accuracy, load, record
 from tritonproof.record import files

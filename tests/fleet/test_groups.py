@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from fixtures.selection import as_grouped
+from fixtures.items import as_grouped
 from tests.helpers import Collect
 from tritonproof.fleet.groups import Group, groups_of, split
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fixtures import recorder
+from fixtures import runs
 from tests.helpers import git
 from tests.host.fake_nvml import Nvml
 from tritonproof.host import machine
@@ -74,7 +74,7 @@ def test_environment_overrides_host_and_commit(tmp_path: Path, monkeypatch: pyte
 
 def test_all_workers_share_run_and_start(monkeypatch: pytest.MonkeyPatch) -> None:
     node: Any = SimpleNamespace(workerinput={})
-    recorder.pytest_configure_node(node)
+    runs.pytest_configure_node(node)
     of_controller = machine.own_run()
-    monkeypatch.setattr(recorder, "own_run", lambda: ("the worker's own", "later"))
-    assert recorder.run_of(node) == of_controller
+    monkeypatch.setattr(runs, "own_run", lambda: ("the worker's own", "later"))
+    assert runs.run_of(node) == of_controller

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.summary import STATUS, Failure, Outcomes, annotation, fit_summary, status_sentence
+from fixtures.failures import STATUS
+from fixtures.summary import Failure, Outcomes, annotation, fit_summary, status_sentence
 from tests.helpers import JunitTest, junit, run_pytest, write_benchmarks
 
 LOAD = "test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
@@ -198,7 +199,7 @@ def test_junit_has_figures_with_units(either: Run) -> None:
     converted = either.tests["test_conversion"].properties
     error, limit = (float(converted[f"conversion_relative_error{end}"]) for end in ("", "_limit"))
     assert error < limit == 0.01
-    assert converted["figure"] == "all agree"
+    assert converted["outcome_text"] == "all agree"
     scored = either.tests["test_accuracy"].properties
     assert scored["accuracy_scores_top-1_served"] == "0.931"
     assert scored["accuracy_scores_top-1_limits_2_value"] == "0.94"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.summary import STATUS
+from fixtures.failures import STATUS
 from tests import examples
 from tests.consistency.answering_servers import Memory, with_memory
 from tests.helpers import ROOT, WITHOUT, Collect

@@ -1,17 +1,13 @@
 """A test that fails without a result is recorded as failed, which hides later speeds."""
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fixtures.steps import STEPS, has_step
 from tests import examples
 from tests.helpers import run_pytest_here, write_benchmarks
 from tritonproof.host.machine import own_run
-from tritonproof.models import all_models
 from tritonproof.record import files
 from tritonproof.reports.text.publishable import Publishable, publishable
 
@@ -21,8 +17,8 @@ from types import SimpleNamespace
 import pytest
 from tritonproof.errors import AccuracyError, NotAvailableError
 from tritonproof.host.machine import origin
-from fixtures.recorder import run_of
 from fixtures.recorder import Recorder
+from fixtures.runs import run_of
 from fixtures.steps import step_of
 from tritonproof.record.schema import Start
 from tests import examples
@@ -113,25 +109,3 @@ def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
 
     assert not record.failures
     assert record.accuracy is not None
-
-
-def test_failure_of_each_step_that_asserts_answers_is_recorded() -> None:
-    proving = {name for name, step in STEPS.items() if step.proves}
-    assert proving == {"conversion", "accuracy", "answers", "recorded", "conversation", "reload", "against"}
-
-
-def test_model_of_sequences_has_no_step_of_single_requests() -> None:
-    single = {name for name, step in STEPS.items() if step.sends_single_requests}
-    assert single == {"answers", "recorded", "reload", "search", "soak"}
-
-
-@pytest.mark.parametrize(
-    ("exchange", "knows_inputs", "has"),
-    [("single", True, False), ("single", False, True), ("decoupled", True, True), ("sequence", True, True)],
-)
-def test_conversation_is_a_step_of_models_that_may_take_no_single_requests(
-    exchange: Any, knows_inputs: bool, has: bool
-) -> None:
-    model = dataclasses.replace(all_models()[0], framework="triton", exchange=exchange)
-    model = model if knows_inputs else dataclasses.replace(model, inputs=())
-    assert has_step(model, "conversation") is has

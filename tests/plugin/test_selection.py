@@ -1,17 +1,15 @@
-"""Cases by hardware, default selection, order and shards."""
+"""Cases by hardware, and default selection."""
 
 import re
 import subprocess
 import sys
-from itertools import groupby
 
 import pandas as pd
 import pytest
 
 from fixtures import selection
 from fixtures.selection import is_selected, positive_words
-from fixtures.steps import step_of
-from tests.helpers import ROOT, WITHOUT, Collect, Collected
+from tests.helpers import ROOT, WITHOUT, Collect
 from tritonproof import cases
 from tritonproof.cases import matrix_of, precisions_of
 from tritonproof.formats import all_formats
@@ -153,41 +151,6 @@ def test_collection_imports_no_heavy_packages() -> None:
     assert "LOADED []" in done.stdout
 
 
-def test_cases_stay_together_in_step_order(collect: Collect) -> None:
-    arguments = ("-k", "cpu and resnet50-micro and onnx", "--batches", "1,16", "--concurrencies", "4")
-    collected = collect(*arguments, "--soak", "10m", "--latency-budget-ms", "7")
-
-    steps = [
-        "conversion",
-        "accuracy",
-        "answers",
-        "online",
-        "offline",
-        "reload",
-        "efficiency",
-        "search",
-        "soak",
-    ]
-    assert [step for step, _ in groupby(map(step_of, collected.selected))] == steps * 2
-    assert sum("test_offline" in name for name in collected.names) == 2 * 2
-    half = len(collected.names) // 2
-    assert ["onnx-fp32" in name for name in collected.names] == [True] * half + [False] * half
-
-
-def test_reference_comes_first_and_compiled_formats_last(collect: Collect) -> None:
-    """All cases of a model are adjacent, so that a run loads its weights once; sorted by name, `resnet50-tf`
-    would come between `resnet50-onnx` and `resnet50-ts-trace`."""
-    collected = collect("-k", "(cpu and fastpitch-micro or t4 and (resnet50 or resnet50-tf)) and conversion")
-
-    cases = [item.callspec.params["case"] for item in collected.selected]  # type: ignore[attr-defined]
-    formats = [case.format.mnemonic for case in cases if case.model.name == "fastpitch-micro"]
-    assert (formats[0], formats[-1]) == ("onnx", "pt2")
-    assert len(formats) > 2
-    groups = [name for name, _ in groupby((case.target.name, case.model.name) for case in cases)]
-    assert len({case.model.name for case in cases if case.target.name == "t4"}) > 1
-    assert len(groups) == len(set(groups))
-
-
 def test_absent_hardware_skips_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     status = pytest.main(["benchmarks", "--target", "v100", "-k", "resnet50-micro and onnx", *WITHOUT])
     assert status == pytest.ExitCode.NO_TESTS_COLLECTED, "a run that proves nothing is not green"
@@ -276,50 +239,3 @@ def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:
 
     assert len(tests) > 8
     assert not [(test, word) for test in tests for word in words if word in test]
-
-
-# --- shards: each test is in exactly one, though machines do not communicate ----------------------------------
-
-ON_CPU = ("--target", "cpu")
-
-
-def shards(collect: Collect, count: int, *arguments: str) -> list[Collected]:
-    return [collect("--shard", f"{number}/{count}", *arguments) for number in range(1, count + 1)]
-
-
-@pytest.mark.parametrize(
-    ("count", "arguments"),
-    [
-        (1, ON_CPU),
-        (4, ON_CPU),
-        (2, (*ON_CPU, "-m", "not load")),
-        (3, ("--target", "cpu,t4", "-k", "resnet50 and not int8", "--batches", "1,2,4")),
-    ],
-    ids=["one", "all", "-m", "two targets"],
-)
-def test_shards_have_each_selected_test_once(
-    count: int, arguments: tuple[str, ...], collect: Collect
-) -> None:
-    whole = collect(*arguments)
-    collected = shards(collect, count, *arguments)
-
-    assert sorted(name for shard in collected for name in shard.names) == sorted(whole.names)
-    for number, shard in enumerate(collected, 1):
-        assert shard.status == 0
-        assert shard.names == [name for name in whole.names if name in set(shard.names)], "in their order"
-        summary = f"shard {number} of {count}: {len(shard.names)} of {len(whole.names)} tests"
-        assert summary in shard.text
-    cases = [
-        {item.callspec.params["case"].key for item in shard.selected}  # type: ignore[attr-defined]
-        for shard in collected
-    ]
-    assert sum(map(len, cases)) == len(set.union(*cases)), "the tests of a case stay in one shard"
-
-
-def test_empty_shard_passes_but_empty_selection_does_not(collect: Collect) -> None:
-    collected = shards(collect, 4, *ON_CPU, "-k", "resnet50-micro and onnx")
-
-    assert sorted(bool(shard.names) for shard in collected) == [False, False, True, True]
-    assert {shard.status for shard in collected} == {0}
-    nothing = collect(*ON_CPU, "-k", "no-such-case", "--shard", "1/2")
-    assert nothing.status == pytest.ExitCode.NO_TESTS_COLLECTED

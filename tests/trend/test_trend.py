@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from fixtures.summary import STATUS
+from fixtures.failures import STATUS
 from tests import examples
 from tests.conftest import Reports
 from tests.trend import past

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.summary import STATUS
+from fixtures.failures import STATUS
 from tests import classifier
 from tests.classifier import write_network
 from tests.whole_runs.suite import BIOPSY, FAST, GIVEN, Run, suite

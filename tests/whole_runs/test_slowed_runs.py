@@ -8,7 +8,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from fixtures.summary import STATUS
+from fixtures.failures import STATUS
 from tests.helpers import ROOT, git
 from tests.whole_runs.suite import GIVEN, suite
 from tritonproof.build.runtimes import RUNTIMES

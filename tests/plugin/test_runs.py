@@ -1,9 +1,7 @@
-"""What the tests of a run share: a model's weights, a case's server, and the end of a run by unusable input."""
+"""What the tests of a run share: a model's weights and a case's server."""
 
 import re
 from pathlib import Path
-
-import pytest
 
 from tests.classifier import write_two
 from tests.helpers import run_pytest
@@ -89,33 +87,3 @@ def test_cases_share_what_belongs_to_their_model_and_their_run(tmp_path: Path) -
     failed = re.findall(r"(?m)^FAILED .*::(\S+)", done.stdout)
     assert failed == ["test_passes_without_asking_it[cpu-left-onnx-fp32]"], done.stdout + done.stderr
     assert re.search(r"\b1 failed, 20 passed", done.stdout)
-
-
-INPUTS = """\
-import pytest
-
-from tritonproof.errors import InputError
-
-
-@pytest.mark.step("accuracy")
-@pytest.mark.parametrize("number", [1, 2])
-def test_of_case(case, number):
-    raise InputError("no such sample", where="samples.csv", fix="look")
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_alone(number):
-    raise InputError(f"no such sample {number}", where="samples.csv", fix="look")
-"""
-
-
-@pytest.mark.parametrize(("selected", "failed"), [("cpu-resnet50-micro-onnx-fp32", 1), ("alone", 2)])
-def test_unusable_input_of_a_case_ends_the_run(selected: str, failed: int, tmp_path: Path) -> None:
-    """Other tests fail alone."""
-    file = tmp_path / "a_test.py"
-    file.write_text(INPUTS)
-
-    done = run_pytest(str(file), "-p", "conftest", "-k", selected, "--results", str(tmp_path / "results"))
-
-    assert f"{failed} failed" in done.stdout, done.stdout + done.stderr
-    assert "samples.csv" in done.stdout

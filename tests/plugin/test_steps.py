@@ -1,0 +1,38 @@
+"""Which steps the cases of a model go through."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from fixtures.steps import STEPS, has_step
+from tritonproof.models import all_models
+from tritonproof.user_models.repository_model import MISSING
+
+
+def test_model_that_a_repository_lacks_is_only_compared() -> None:
+    model = dataclasses.replace(all_models()[0], framework="triton", only_format=MISSING)
+    assert [step for step in (*STEPS, None) if has_step(model, step)] == ["against"]
+
+
+def test_failure_of_each_step_that_asserts_answers_is_recorded() -> None:
+    proving = {name for name, step in STEPS.items() if step.proves}
+    assert proving == {"conversion", "accuracy", "answers", "recorded", "conversation", "reload", "against"}
+
+
+def test_model_of_sequences_has_no_step_of_single_requests() -> None:
+    model = dataclasses.replace(all_models()[0], exchange="sequence")
+    left_out = {step for step in STEPS if has_step(all_models()[0], step) and not has_step(model, step)}
+    assert left_out == {"answers", "recorded", "reload", "search", "soak"}
+
+
+@pytest.mark.parametrize(
+    ("exchange", "knows_inputs", "has"),
+    [("single", True, False), ("single", False, True), ("decoupled", True, True), ("sequence", True, True)],
+)
+def test_conversation_is_a_step_of_models_that_may_take_no_single_requests(
+    exchange: Any, knows_inputs: bool, has: bool
+) -> None:
+    model = dataclasses.replace(all_models()[0], framework="triton", exchange=exchange)
+    model = model if knows_inputs else dataclasses.replace(model, inputs=())
+    assert has_step(model, "conversation") is has
