@@ -53,7 +53,7 @@ class Settings:
         conflicts_with="repository",
     )
     """Run the models of a Python file, or of all files in a folder that assign MODELS. Repeatable. Only these
-    models run, unless -k or a test's id names another. See docs/own-model.md."""
+    models run, unless -k or a test's id names another. See docs/model-in-python.md."""
     gpus: int = option("selection", "N", types.gpus, 1, passed_to="nodes builds")
     """Serve each case on N GPUs of one kind, with the instances of --deployment on each. CUDA_VISIBLE_DEVICES
     says which may be used. Default: 1."""
@@ -103,7 +103,7 @@ class Settings:
     repository: Path | Remote | None = option("deployment", "DIR", types.repository)
     """Prove the models of a Triton model repository as they are, in place of the suite's own. Nothing is
     converted, and nothing written into DIR. With --triton HOST:PORT, DIR is the word remote for the models
-    that are loaded there, or remote:NAME,... for these alone. See docs/serving-your-own.md."""
+    that are loaded there, or remote:NAME,... for these alone. See docs/model-repository.md."""
     checkpoint: Mapping[str, Path] = types.path_by_name("deployment", "MODEL=PATH")
     """A model's weights, a file or folder in NVIDIA's own layout. Repeatable. See docs/real-weights.md."""
     dataset: Mapping[str, Path] = types.path_by_name("deployment", "MODEL=PATH")
