@@ -59,7 +59,7 @@ class Settings:
     says which may be used. Default: 1."""
     shard: Shard | None = option("selection", "I/N", types.shard)
     """Run only the I-th of N parts of the selected tests, which have about equally many. A case stays whole,
-    and every machine computes the same parts by itself. See docs/ci.md."""
+    and every machine computes the same parts by itself. See docs/ci-many-machines.md."""
     fleet: str | None = option("selection", "ADDRESS", lambda _flag, text: text, conflicts_with="repository")
     """Run each test on a machine of a Ray cluster that has its hardware: local (this machine alone), auto
     (the cluster that this machine belongs to), HOST:PORT or ray://HOST:PORT. See docs/fleet.md."""
@@ -74,7 +74,7 @@ class Settings:
     """The samples for all models of --onnx or --repository, or for the one that is named. Default: inputs
     that are made up from the shapes and types. See docs/samples.md."""
     labels: PerModel[Path] = types.per_model("[NAME=]FILE", existing)
-    """The samples' labels, by their names: CSV, JSON or NumPy. Needs --metric. See docs/onnx-file.md."""
+    """The samples' labels, by their names: CSV, JSON or NumPy. Needs --metric. See docs/samples.md."""
     metric: PerModel[str] = types.per_model("[NAME=]METRIC")
     """The metric that is computed from the labels: top-1, top-5, f1, dice, iou, mse, mae, ssim, cosine, or a
     class of torchmetrics, written as METRIC[@OUTPUT][:KEY=VALUE,...]."""
@@ -164,7 +164,7 @@ class Settings:
     wider than --precision-target. Default: 3; with --against and --against-triton 120, for both sides."""
     certify: float | None = option("load", "PERCENT", types.percentile(*CERTIFIABLE), passed_to="nodes")
     """Measure each load point, however long that takes, until MLPerf LoadGen's early stopping gives an upper
-    bound of its p99 (99) or p99.9 (99.9) with 99 % confidence. See docs/reading.md."""
+    bound of its p99 (99) or p99.9 (99.9) with 99 % confidence. See docs/how-it-measures.md."""
     soak: float | None = option(
         "load", "TIME", types.duration, text=lambda seconds: f"{seconds}s", passed_to="nodes"
     )
@@ -212,7 +212,8 @@ class Settings:
     results: Path = option("output", "DIR", folder_of, RESULTS)
     """The folder for records. Default: reports/results."""
     answers: Path | None = option("output", "DIR", folder_of, passed_to="nodes")
-    """Hold each model to its recorded answers in a folder, a file for each model. See docs/reading.md."""
+    """Hold each model to its recorded answers in a folder, a file for each model. See
+    docs/how-it-measures.md."""
     record_answers: bool = option("output", default=False, passed_to="nodes")
     """Record each model's answers in the folder of --answers, to which later runs are held."""
     price_per_hour: float | None = option("output", "AMOUNT", types.price, passed_to="nodes")

@@ -265,7 +265,7 @@ def efficiency_section(record: Publishable) -> list[Block]:
     meaning = (
         f"In process: the same artifact on the same data with the same {threads} CPU threads, without a "
         f"server, measured in turns with it. The peak is that of large {precision} matrix products. In "
-        "brackets 95 % intervals. More: docs/reading.md#what-serving-costs"
+        "brackets 95 % intervals. More: docs/how-it-measures.md#what-serving-costs"
     )
     notes = [meaning, speed.version_note(record)]
     shown = table(_EFFICIENCY, record.efficiency, marks=lambda measurement: measurement.marks, notes=notes)
