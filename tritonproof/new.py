@@ -1,5 +1,5 @@
-"""Writes the worked example of docs/own-model.md under a new name. Runs on a Python without packages, as on a
-machine where nothing is installed yet."""
+"""Writes the worked example of docs/model-in-python.md under a new name. Runs on a Python without packages,
+as on a machine where nothing is installed yet."""
 
 import keyword
 import re
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0 when the file is written, and exits with 4 when it cannot be."""
     parser = Parser(
         prog=commands.tool("new"),
-        description="Write a small model that runs as it is, to change into your own: docs/own-model.md.",
+        description="Write a small model that runs as it is, to change into yours: docs/model-in-python.md.",
     )
     parser.add_argument("name", metavar="NAME", help="the name in test ids: letters, digits, _ and hyphens")
     parser.add_argument("--to", type=Path, metavar="FILE", help="the file to write (default: NAME.py here)")

@@ -10,7 +10,7 @@ from tests.helpers import ROOT
 from tests.whole_runs.suite import FAST, Run, suite
 from tritonproof import new
 
-PAGE = ROOT / "docs" / "own-model.md"
+PAGE = ROOT / "docs" / "model-in-python.md"
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def biopsy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of the model of docs/own-model.md, as tritonproof.new writes it, alone in a folder."""
+    """The file of the model of docs/model-in-python.md, as tritonproof.new writes it, alone in a folder."""
     file = tmp_path_factory.mktemp("mine") / "biopsy.py"
     assert new.main(["biopsy", "--to", str(file)]) == 0
     return file

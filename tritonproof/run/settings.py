@@ -53,13 +53,13 @@ class Settings:
         conflicts_with="repository",
     )
     """Run the models of a Python file, or of all files in a folder that assign MODELS. Repeatable. Only these
-    models run, unless -k or a test's id names another. See docs/own-model.md."""
+    models run, unless -k or a test's id names another. See docs/model-in-python.md."""
     gpus: int = option("selection", "N", types.gpus, 1, passed_to="nodes builds")
     """Serve each case on N GPUs of one kind, with the instances of --deployment on each. CUDA_VISIBLE_DEVICES
     says which may be used. Default: 1."""
     shard: Shard | None = option("selection", "I/N", types.shard)
     """Run only the I-th of N parts of the selected tests, which have about equally many. A case stays whole,
-    and every machine computes the same parts by itself. See docs/ci.md."""
+    and every machine computes the same parts by itself. See docs/ci-many-machines.md."""
     fleet: str | None = option("selection", "ADDRESS", lambda _flag, text: text, conflicts_with="repository")
     """Run each test on a machine of a Ray cluster that has its hardware: local (this machine alone), auto
     (the cluster that this machine belongs to), HOST:PORT or ray://HOST:PORT. See docs/fleet.md."""
@@ -103,7 +103,7 @@ class Settings:
     repository: Path | Remote | None = option("deployment", "DIR", types.repository)
     """Prove the models of a Triton model repository as they are, in place of the suite's own. Nothing is
     converted, and nothing written into DIR. With --triton HOST:PORT, DIR is the word remote for the models
-    that are loaded there, or remote:NAME,... for these alone. See docs/serving-your-own.md."""
+    that are loaded there, or remote:NAME,... for these alone. See docs/model-repository.md."""
     checkpoint: Mapping[str, Path] = types.path_by_name("deployment", "MODEL=PATH")
     """A model's weights, a file or folder in NVIDIA's own layout. Repeatable. See docs/real-weights.md."""
     dataset: Mapping[str, Path] = types.path_by_name("deployment", "MODEL=PATH")
@@ -164,7 +164,7 @@ class Settings:
     --precision-target. Default: 3; with --against and --against-triton 120, for both sides."""
     certify: float | None = option("load", "PERCENT", types.percentile(*CERTIFIABLE), passed_to="nodes")
     """Measure each load point, however long that takes, until MLPerf LoadGen's early stopping gives an upper
-    bound of its p99 (99) or p99.9 (99.9) with 99 % confidence. See docs/reading.md."""
+    bound of its p99 (99) or p99.9 (99.9) with 99 % confidence. See docs/how-it-measures.md."""
     soak: float | None = option(
         "load", "TIME", types.duration, text=lambda seconds: f"{seconds}s", passed_to="nodes"
     )
