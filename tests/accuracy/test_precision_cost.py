@@ -18,7 +18,7 @@ from tritonproof.accuracy.precision_cost import (
     emulated_precision,
     inferred_limits,
     inferred_precision,
-    output_limits,
+    stage_limits,
 )
 from tritonproof.accuracy.stages import StageComparison
 from tritonproof.formats import all_formats
@@ -163,7 +163,7 @@ def test_few_wrong_voxels_in_every_mask_fail() -> None:
     tied[[3, 7], 5] += 1
     outputs = (Tensor("masks", "INT64", (10_000,)),)
     case = toy.case(toy.model(outputs=outputs), "fp16", Tolerance(0.01, 0.99, "chosen"))
-    limits = output_limits(case, None, {"masks": masks.size}, 24, None, same_file=True)
+    limits = stage_limits(case, None, {"masks": masks.size}, 24, None, same_file=True)
 
     def compared(served: np.ndarray) -> OutputDifference:
         ids = [str(row) for row in range(24)]

@@ -73,20 +73,13 @@ class AnswerLimits:
     """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
     by_output: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """`element` and `mean` of single outputs that need less than the rest."""
-    all_rows: Mapping[str, float] = field(default_factory=dict)
-    """How far all rows of an output may differ on the mean, as a share of the mean magnitude, or the largest
-    share of differing integers. This and the next two are only for comparisons of whole stages."""
-    mean_rounding: float = 0.0
-    """What FP32's rounding adds to that mean, over the largest magnitude; 0 if `all_rows` was measured."""
-    source: str = ""
-    """Where these limits come from, in words."""
 
     def of_output(self, output: str) -> tuple[float, float]:
         """`element` and `mean` of an output."""
         return self.by_output.get(output, (self.element, self.mean))
 
     def or_wider(self, other: "AnswerLimits") -> "AnswerLimits":
-        """The limits of single answers that allow whatever either allows."""
+        """The limits that allow whatever either allows."""
         pairs = {
             name: (self.of_output(name), other.of_output(name))
             for name in self.by_output.keys() | other.by_output.keys()

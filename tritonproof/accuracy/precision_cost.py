@@ -5,7 +5,7 @@ runs in FP64, which shows FP32's own rounding. Without converters and hardware, 
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,65 +163,105 @@ def least_agreement(agreement: float, decisions: int) -> float:
     return max(0.0, 1 - (expected + 2 * expected**0.5 + 3) / decisions)
 
 
-def output_limits(
+@dataclass(frozen=True)
+class StageLimits:
+    """How far the outputs of a stage may be from those of the stage before, on all samples."""
+
+    answers: AnswerLimits
+    """How far the answers to one sample may differ."""
+    all_rows: Mapping[str, float]
+    """How far all rows of an output may differ on the mean, as a share of the mean magnitude, or the largest
+    share of differing integers."""
+    mean_rounding: float
+    """What FP32's rounding adds to that mean, over the largest magnitude; 0 if `all_rows` was measured."""
+    source: str
+    """Where these limits come from, in words."""
+
+
+def answer_limits(
+    case: Case, cost: PrecisionCost | None, elements: Mapping[str, int], tf32: bool | None
+) -> AnswerLimits:
+    """How far answers to one sample by the same file may differ if other kernels may compute them. `elements`
+    is the number of elements of each output that are compared."""
+    compared = AnswerLimits.compared if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
+    return _limits(case, cost, elements, compared, tf32, same_file=True).answers
+
+
+def stage_limits(
     case: Case,
     cost: PrecisionCost | None,
     elements: Mapping[str, int],
-    rows: int | None,
+    rows: int,
     tf32: bool | None,
     *,
     same_file: bool,
-) -> AnswerLimits:
-    """How far outputs may be from those of the stage before: ERROR_LIMITS times what the precision costs for
-    a conversion, and KERNEL_LIMITS times for the `same_file` by other kernels. If the cost is unknown, the
-    case's tolerance counts for a conversion, and UNKNOWN_COST for the same file. `elements` is the number of
-    elements of each output that are compared, in so many `rows` of a whole stage; None for single answers."""
-    tolerance, precision = case.tolerance(tf32), precision_of(case, tf32)
+) -> StageLimits:
+    """How far outputs may be from those of the stage before, of the `same_file` or before its conversion.
+    `elements` is the number of elements of each output that are compared, in so many `rows`."""
+    compared = least_agreement(case.tolerance(tf32).agreement if cost is None else cost.comparable, rows)
+    return _limits(case, cost, elements, compared, tf32, same_file=same_file)
+
+
+def _limits(
+    case: Case,
+    cost: PrecisionCost | None,
+    elements: Mapping[str, int],
+    compared: float,
+    tf32: bool | None,
+    *,
+    same_file: bool,
+) -> StageLimits:
+    """The limits if at least the share `compared` of the rows has compared floating-point outputs."""
     floating = [
         tensor.name
         for tensor in case.model.outputs
         if tensor.name in elements and tensor.dtype.startswith(("FP", "BF"))
     ]
-    if cost is not None:
-        factor = (KERNEL_LIMITS if same_file else ERROR_LIMITS)[precision]
-        largest = {name: max(LARGEST_LIMIT * cost.largest[name], _MIN_LARGEST) for name in floating}
-        mean = {name: factor * cost.mean[name] for name in floating}
-        source = (
-            f"{factor:g} times what {precision.upper()} itself costs this model on the mean, "
-            f"{LARGEST_LIMIT:g} times at most"
-        )
-    elif same_file and precision in UNKNOWN_COST and not tolerance.is_given:
-        largest = dict.fromkeys(floating, UNKNOWN_LARGEST[precision])
-        mean = dict.fromkeys(floating, UNKNOWN_COST[precision])
-        source = f"the same file by other kernels in {precision.upper()}"
-    else:
-        share = tolerance.relative_error
-        largest = dict.fromkeys(floating, share)
-        mean = dict.fromkeys(floating, share if tolerance.mean_error is None else tolerance.mean_error)
-        source = tolerance.source
-    rounding = rounding_of(case, tf32)
-    measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
+    largest, mean, source = _floating_limits(case, cost, floating, tf32, same_file=same_file)
+    tolerated = case.tolerance(tf32).agreement
     unequal = {
-        name: 1 - (tolerance.agreement if cost is None else least_agreement(1 - cost.mean[name], count))
+        name: 1 - (tolerated if cost is None else least_agreement(1 - cost.mean[name], count))
         for name, count in elements.items()
         if name not in floating
     }
-    if rows is not None:
-        compared = least_agreement(tolerance.agreement if cost is None else cost.comparable, rows)
-    else:
-        compared = AnswerLimits.compared if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
+    rounding = rounding_of(case, tf32)
+    measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
     by_output = {name: (largest[name], _ROW_FACTOR * mean[name]) for name in floating}
-    return AnswerLimits(
+    answers = AnswerLimits(
         element=max(largest.values(), default=_MIN_LARGEST),
         mean=_ROW_FACTOR * max(mean.values(), default=0.0),
         agreement=1 - max(unequal.values(), default=0.0),
         rounding=max(rounding, measured),
         compared=compared,
         by_output={} if cost is None else by_output,
-        all_rows=mean | unequal,
-        mean_rounding=ROUNDING["fp32"] if cost is None else 0.0,
-        source=source,
     )
+    return StageLimits(answers, mean | unequal, ROUNDING["fp32"] if cost is None else 0.0, source)
+
+
+def _floating_limits(
+    case: Case, cost: PrecisionCost | None, names: Sequence[str], tf32: bool | None, *, same_file: bool
+) -> tuple[dict[str, float], dict[str, float], str]:
+    """The largest and the mean error of these floating-point outputs, at most, and where the limits come
+    from: ERROR_LIMITS times what the precision costs for a conversion, and KERNEL_LIMITS times for the
+    `same_file` by other kernels. If the cost is unknown, the case's tolerance counts for a conversion, and
+    UNKNOWN_COST for the same file."""
+    tolerance, precision = case.tolerance(tf32), precision_of(case, tf32)
+    if cost is not None:
+        factor = (KERNEL_LIMITS if same_file else ERROR_LIMITS)[precision]
+        largest = {name: max(LARGEST_LIMIT * cost.largest[name], _MIN_LARGEST) for name in names}
+        mean = {name: factor * cost.mean[name] for name in names}
+        source = (
+            f"{factor:g} times what {precision.upper()} itself costs this model on the mean, "
+            f"{LARGEST_LIMIT:g} times at most"
+        )
+        return largest, mean, source
+    if same_file and precision in UNKNOWN_COST and not tolerance.is_given:
+        source = f"the same file by other kernels in {precision.upper()}"
+        largest_error, mean_error = UNKNOWN_LARGEST[precision], UNKNOWN_COST[precision]
+    else:
+        source, largest_error = tolerance.source, tolerance.relative_error
+        mean_error = largest_error if tolerance.mean_error is None else tolerance.mean_error
+    return dict.fromkeys(names, largest_error), dict.fromkeys(names, mean_error), source
 
 
 def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays], device: str) -> AnswerLimits:

@@ -15,7 +15,6 @@ import numpy as np
 
 from tritonproof.accuracy.compare_answers import (
     Answer,
-    AnswerLimits,
     Expected,
     allowed_in_a_row,
     compare_rows,
@@ -25,9 +24,10 @@ from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes
 from tritonproof.accuracy.precision_cost import (
     ERROR_LIMITS,
     PrecisionCost,
+    StageLimits,
     least_agreement,
-    output_limits,
     precision_of,
+    stage_limits,
 )
 from tritonproof.errors import AccuracyError, ProofError
 from tritonproof.frameworks import pytorch
@@ -71,7 +71,7 @@ class StageComparison:
 
     expected: Expected
     """All rows of the other stage's outputs."""
-    limits: AnswerLimits
+    limits: StageLimits
     stage: str
     """The name of the stage whose outputs come in, for errors."""
     reference: str
@@ -87,7 +87,7 @@ class StageComparison:
         chosen = np.asarray(rows)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
         check_shapes(expected_outputs, outputs, self.stage, self.reference)
-        compared = compare_rows(self.expected, Answer(chosen, outputs), self.limits, identity=False)
+        compared = compare_rows(self.expected, Answer(chosen, outputs), self.limits.answers, identity=False)
         is_kept = ~compared.excluded
         self.rows += len(chosen)
         self.left_out += int(compared.excluded.sum())
@@ -122,13 +122,14 @@ class StageComparison:
         return tuple(self._difference(name, totals) for name, totals in self.by_output.items())
 
     def _difference(self, name: str, totals: OutputTotals) -> OutputDifference:
-        limits, spread, besides = self.limits, self.expected.spreads.get(name), 0.0
+        limits, answers = self.limits, self.limits.answers
+        spread, besides = self.expected.spreads.get(name), 0.0
         if spread is None:
             size = self.expected.outputs[name][:1].size
-            allowed = 0.0 if name in self.expected.scores else allowed_in_a_row(size, limits.agreement)
+            allowed = 0.0 if name in self.expected.scores else allowed_in_a_row(size, answers.agreement)
             largest_limit = allowed / size if totals.is_wrong else 1.0
         else:
-            largest_limit = limits.of_output(name)[0]
+            largest_limit = answers.of_output(name)[0]
             besides = limits.mean_rounding * spread.magnitude / (spread.mean or 1.0)
         return OutputDifference(
             output=name,
@@ -142,7 +143,7 @@ class StageComparison:
             given=totals.given,
             source=limits.source,
             compared=1.0 if spread is None else 1 - self.left_out / max(self.rows, 1),
-            compared_limit=1.0 if spread is None else limits.compared,
+            compared_limit=1.0 if spread is None else answers.compared,
         )
 
 
@@ -368,7 +369,7 @@ def compare_conversion(
     assert framework.outputs is not None
     assert converted.outputs is not None
     elements = {name: values.size for name, values in framework.outputs.items()}
-    limits = output_limits(case, cost, elements, len(ids), tf32, same_file=False)
+    limits = stage_limits(case, cost, elements, len(ids), tf32, same_file=False)
     comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "the framework's")
     row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))
     step = max(1, CHUNK_BYTES // row_bytes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tritonproof.accuracy.compare_answers import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_each_sample, served_ledger
-from tritonproof.accuracy.precision_cost import output_limits
+from tritonproof.accuracy.precision_cost import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, evaluate_through_server
 from tritonproof.consistency import declared, recorded, repeat_checks, transports
 from tritonproof.consistency.repeat_checks import compare_conversations
@@ -61,7 +61,7 @@ def evaluate(run: CaseRun, deployed: Deployed) -> Evaluation:
     framework, converted = run.model_run.framework_answers, run.converted_answers
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
-    limits = output_limits(run.case, run.precision_cost, elements, len(run.samples), tf32, same_file=True)
+    limits = stage_limits(run.case, run.precision_cost, elements, len(run.samples), tf32, same_file=True)
     batch = run.deployment.max_batch_size
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
