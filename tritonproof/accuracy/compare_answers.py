@@ -21,13 +21,13 @@ from typing import TypeVar
 import numpy as np
 
 from tritonproof.accuracy.outputs import (
-    ROUNDING,
     Spread,
     beyond_rounding,
     differences,
     floating_outputs,
     spread_of,
 )
+from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.record.schema import WrongAnswer
 from tritonproof.spec import Arrays
 
@@ -67,7 +67,7 @@ class AnswerLimits:
     """The most that a row of it may differ on the mean, as a share of the output's mean magnitude."""
     agreement: float
     """The least share of equal elements of an integer output over all rows, from 0 to 1."""
-    rounding: float = ROUNDING["fp32"]
+    rounding: float = PRECISIONS["fp32"].rounding
     """What rounding may do to an element, as a share of the output's largest magnitude."""
     compared: float = 0.5
     """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
@@ -410,7 +410,7 @@ def typical_difference(expected: Expected, answers: Sequence[Answer]) -> float:
         for name, spread in expected.spreads.items():
             right, given = expected.outputs[name][answer.samples], answer.outputs.get(name)
             if given is not None and given.shape == right.shape and given.dtype.kind == "f":
-                beyond = beyond_rounding(differences(given, right), spread, ROUNDING["fp32"])
+                beyond = beyond_rounding(differences(given, right), spread, PRECISIONS["fp32"].rounding)
                 largest = np.maximum(largest, beyond.reshape(len(largest), -1).max(axis=1, initial=0.0))
         parts.append(largest)
     return float(np.median(np.concatenate(parts))) if parts else 0.0

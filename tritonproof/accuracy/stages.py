@@ -22,13 +22,12 @@ from tritonproof.accuracy.compare_answers import (
 )
 from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes, equal_fraction
 from tritonproof.accuracy.precision_cost import (
-    ERROR_LIMITS,
     PrecisionCost,
     StageLimits,
     least_agreement,
-    precision_of,
     stage_limits,
 )
+from tritonproof.accuracy.precisions import PRECISIONS, precision_of
 from tritonproof.errors import AccuracyError, ProofError
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
@@ -401,5 +400,5 @@ def compare_conversion(
         same_file=case.model.framework == case.format.mnemonic == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(costly),
         error_in_costs=ratios.get(costly),
-        error_in_costs_limit=ERROR_LIMITS[precision_of(case, tf32)] if ratios else None,
+        error_in_costs_limit=PRECISIONS[precision_of(case, tf32)].conversion_factor if ratios else None,
     )

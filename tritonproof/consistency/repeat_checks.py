@@ -24,8 +24,9 @@ from tritonproof.accuracy.compare_answers import (
     single_answer,
     typical_difference,
 )
-from tritonproof.accuracy.outputs import ROUNDING, Spread
+from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precision_cost import inferred_precision
+from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.consistency.declared import fault_in
 from tritonproof.consistency.served import (
     LoneAnswers,
@@ -241,7 +242,8 @@ def _limits_between(current: LoneAnswers, baseline: LoneAnswers) -> AnswerLimits
     limits = current.noise_limits.or_wider(baseline.noise_limits).at_least(noise)
     precisions = {inferred_precision(side.rows.values()) for side in (current, baseline)}
     precision = precisions.pop() if len(precisions) == 1 else ""
-    return dataclasses.replace(limits, rounding=max(limits.rounding, ROUNDING[precision or "fp32"]))
+    rule = PRECISIONS[precision or "fp32"]
+    return dataclasses.replace(limits, rounding=max(limits.rounding, rule.rounding))
 
 
 # --- conversations ------------------------------------------------------------------------------------------
