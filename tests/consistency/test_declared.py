@@ -12,17 +12,17 @@ from google.protobuf import text_format
 from tritonclient.grpc import service_pb2
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from tests.consistency.stand_in import ROWS, alone, served_model
+from tests.consistency.stand_in import LIMITS, ROWS, alone, served_model
 from tritonproof.accuracy.compare_answers import Answer
 from tritonproof.consistency import declared
 from tritonproof.consistency.declared import Reply, compare_first_request, warmup_batch
-from tritonproof.consistency.served import ServedModel
+from tritonproof.consistency.served import AnswersBySample, GateContext, ServedModel, lone_answers
 from tritonproof.measure.job import LoadData
 from tritonproof.measure.requests import request_for
 from tritonproof.record.schema import AnswerGate
-from tritonproof.spec import Tensor
+from tritonproof.spec import Arrays, Tensor
 
-REST = (range(8, 11), range(11, 14))
+REMAINING = (range(8, 11), range(11, 14))
 """Samples that no other gate sends, in two pieces."""
 Change = Callable[[Any], None]
 """Changes an answer before the gate sees it."""
@@ -48,9 +48,14 @@ def requests_for(served: ServedModel, which: Iterable[Any]) -> list[Any]:
     return [request_for(served.name, served.model, rows) for rows in inputs]
 
 
-def given_alone(count: int = 8) -> dict[int, dict[str, np.ndarray]]:
+def given_alone(count: int = 8) -> dict[int, Arrays]:
     """The right answers to `count` samples, each sent alone."""
     return {n: {**outputs, "COUNT": np.array([4])} for n, outputs in alone(count).rows.items()}
+
+
+def context_of(served: ServedModel, rows: AnswersBySample, remaining: Iterable[LoadData] = ()) -> GateContext:
+    """What the gate gets if `rows` were given alone."""
+    return GateContext(served, lone_answers(served.data.ids, rows, LIMITS), remaining)
 
 
 def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
@@ -78,7 +83,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
             return [Reply(message) for message in answers]
 
         monkeypatch.setattr(declared, "send", send)
-        return declared.declared(served, given_alone(served.samples)), sent
+        return declared.check_declared(context_of(served, given_alone(served.samples))), sent
 
     return run
 
@@ -158,9 +163,11 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
         ]
 
     monkeypatch.setattr(declared, "ask", ask)
-    rest = [LoadData(Path(), [f"row-{n}" for n in numbers], {"IN": np.zeros((3, 4))}) for numbers in REST]
+    remaining = [
+        LoadData(Path(), [f"row-{n}" for n in numbers], {"IN": np.zeros((3, 4))}) for numbers in REMAINING
+    ]
 
-    result = declared.declared(model(), {n: outputs_of(n) for n in range(8)}, rest)
+    result = declared.check_declared(context_of(model(), {n: outputs_of(n) for n in range(8)}, remaining))
 
     assert result.requests == 5 + 6
     assert (f"row-{wrong}" in result.wrong, bool(result.wrong)) == (wrong is not None, wrong is not None)
@@ -168,7 +175,8 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
 
 def test_answer_given_alone_must_have_every_output(gate: Gate) -> None:
     gate()
-    assert "COUNT" in declared.declared(model(), {**given_alone(), 7: {"OUT": np.ones(4)}}).wrong
+    lacking = context_of(model(), {**given_alone(), 7: {"OUT": np.ones(4)}})
+    assert "COUNT" in declared.check_declared(lacking).wrong
 
 
 LATER = [0.001] * 19 + [0.002]
@@ -227,7 +235,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
 
 def test_batches_of_every_size_and_one_more_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     received = serve(monkeypatch, 1, 2, 3, 4)
-    result = declared.largest_batch(served_model(count=3))
+    result = declared.check_largest_batch(GateContext(served_model(count=3), alone()))
 
     assert (result.wrong, result.requests) == ("", 5)
     contents = {request.inputs[0].shape[0]: request.raw_input_contents[0] for request in received}
@@ -254,7 +262,7 @@ def test_undeclared_batch_sizes_fail(
     monkeypatch: pytest.MonkeyPatch, largest: int, sizes: tuple[int, ...], wrong: int | None
 ) -> None:
     serve(monkeypatch, *sizes)
-    text = declared.largest_batch(served_model(largest=largest)).wrong
+    text = declared.check_largest_batch(GateContext(served_model(largest=largest), alone())).wrong
 
     assert (f"a batch of {wrong}" in text) is (wrong is not None)
     assert bool(text) is (wrong is not None)
@@ -262,6 +270,6 @@ def test_undeclared_batch_sizes_fail(
 
 def test_model_without_batching_has_no_largest_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     received = serve(monkeypatch)
-    result = declared.largest_batch(served_model(batched=False))
+    result = declared.check_largest_batch(GateContext(served_model(batched=False), alone()))
 
     assert (result.wrong, result.requests, received) == ("", 0, [])

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tritonproof.consistency.served import AnswersBySample, ServedModel, ask, rows_of
+from tritonproof.consistency.served import AnswersBySample, GateContext, ServedModel, ask, rows_of
 from tritonproof.errors import ProofError
-from tritonproof.measure.job import LoadData
 from tritonproof.record.schema import AnswerGate, WarmUp
 from tritonproof.serve.connection import REQUEST_S
 from tritonproof.serve.messages import inputs_of, response_outputs
@@ -57,25 +56,26 @@ def send(served: ServedModel, which: Iterable[Sequence[int] | np.ndarray]) -> li
     return replies
 
 
-def declared(served: ServedModel, alone: AnswersBySample, rest: Iterable[LoadData] = ()) -> AnswerGate:
+def check_declared(context: GateContext) -> AnswerGate:
     """Send four samples alone, and two in one batch if the model takes batches. Every output must be there,
-    finite, with the declared type and shape. The answers given `alone`, and those to the `rest` of the
-    samples, which no other gate sends, must have every output and be finite: some input may give NaN."""
+    finite, with the declared type and shape. The answers given alone before, and those to the remaining
+    data, must have every output and be finite: some input may give NaN."""
+    served, alone = context.served, context.alone.rows
     batches = [[sample] for sample in range(served.samples)][:4]
     if served.takes_batches:
         batches.append([0, served.samples - 1])
     replies = send(served, batches)
     problems = [_violation(served, *pair) for pair in zip(batches, replies, strict=True)]
     problems += _all_as_declared(served, alone)
-    rest_count = 0
-    for data in rest:
+    remaining_count = 0
+    for data in context.remaining_data:
         model = replace(served, data=data)
         answers = ask(model, [[sample] for sample in range(model.samples)], model.in_flight(1))
         problems += _all_as_declared(model, rows_of(answers))
-        rest_count += len(answers)
+        remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
-    tried = f"outputs as declared: {names}; finite for {len(alone) + rest_count} samples"
-    return AnswerGate("declared", len(batches) + rest_count, tried, next(filter(None, problems), ""))
+    tried = f"outputs as declared: {names}; finite for {len(alone) + remaining_count} samples"
+    return AnswerGate("declared", len(batches) + remaining_count, tried, next(filter(None, problems), ""))
 
 
 def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str]:
@@ -147,9 +147,10 @@ def compare_first_request(load: Callable[[], object], ask: Callable[[], float], 
     return WarmUp(batch, tuple(first_ms), tuple(later_ms), passed=not is_slow)
 
 
-def largest_batch(served: ServedModel) -> AnswerGate:
+def check_largest_batch(context: GateContext) -> AnswerGate:
     """Send batches of the declared sizes that decide which kernels run, which the server must answer, and one
     with a row more than the largest, which it must refuse."""
+    served = context.served
     if not served.model.batched:
         return AnswerGate("largest-batch", 0, "no batch axis, so no batch sizes")
     sizes, largest = served.kernel_sizes, served.max_batch_size

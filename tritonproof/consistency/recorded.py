@@ -16,6 +16,8 @@ from tritonproof.accuracy.compare_answers import AnswerLimits, Mismatch
 from tritonproof.consistency.repeat_checks import gate_result
 from tritonproof.consistency.served import (
     AnswersBySample,
+    AnswersFolder,
+    GateContext,
     ServedModel,
     ask,
     compare_to_lone,
@@ -24,7 +26,6 @@ from tritonproof.consistency.served import (
 )
 from tritonproof.errors import InputError, NotAvailableError
 from tritonproof.host import locks
-from tritonproof.host.locks import OnWait
 from tritonproof.record import disk
 from tritonproof.record.schema import AnswerGate
 from tritonproof.safe_io.files import content, readable
@@ -80,21 +81,28 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run: str) -> 
     return RecordedAnswers(served.model.name, case, served.server.version, run, limits, digests, rows)
 
 
+def check_recorded(context: GateContext) -> AnswerGate:
+    """Hold answers to those that an earlier run recorded. Raises NotAvailableError where there are none."""
+    assert context.answers_folder is not None
+    answers = recorded_answers(context.answers_folder, context.served, context.alone.rows)
+    return compare_with_recorded(context.served, *answers)
+
+
 def recorded_answers(
-    folder: Path, case: str, model: ServedModel, alone: AnswersBySample, run: str | None, on_wait: OnWait
+    folder: AnswersFolder, served: ServedModel, alone: AnswersBySample
 ) -> tuple[RecordedAnswers, Path]:
-    """The recorded answers of a model, and their file. With a `run` that records them, its first case of the
+    """The recorded answers of a model, and their file. In a run that records them, its first case of the
     model records its own, and the others are held to these. Raises NotAvailableError where there are none."""
-    path = path_of(folder, model.model.name)
-    if run is None:
+    path = path_of(folder.path, served.model.name)
+    if folder.run is None:
         if not path.is_file():
-            what = f"no answers of {model.model.name} were recorded"
+            what = f"no answers of {served.model.name} were recorded"
             raise NotAvailableError(what, where=path, fix="record them: --record-answers")
         return read(path), path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with locks.hold_path(path, on_wait=on_wait):
-        if not path.is_file() or read(path).run != run:
-            disk.replace(path, encoded(record(model, alone, case, run)))
+    with locks.hold_path(path, on_wait=folder.on_wait):
+        if not path.is_file() or read(path).run != folder.run:
+            disk.replace(path, encoded(record(served, alone, folder.case, folder.run)))
     return read(path), path
 
 

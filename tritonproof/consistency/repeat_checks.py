@@ -29,6 +29,7 @@ from tritonproof.accuracy.precision_cost import inferred_precision
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.consistency.declared import fault_in
 from tritonproof.consistency.served import (
+    GateContext,
     LoneAnswers,
     ServedModel,
     ask,
@@ -47,10 +48,11 @@ _KEPT_BYTES = 256 << 20
 """Bytes of answers to keep before they are compared."""
 
 
-def repeated(served: ServedModel, alone: LoneAnswers) -> AnswerGate:
+def check_repeated(context: GateContext) -> AnswerGate:
     """Send samples once more, alone, in the same and in the reverse order, so that each request follows
     a different one than before. The next answer shows what a request leaves in the model; so do the first
     answer after a load, and one to a request without optional inputs."""
+    served, alone = context.served, context.alone
     backwards = ask(served, [[sample] for sample in sorted(alone.rows, reverse=True)])
     comparisons = [compare_to_lone(alone, [*alone.repeats, *backwards], alone.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
@@ -64,16 +66,18 @@ def repeated(served: ServedModel, alone: LoneAnswers) -> AnswerGate:
     return gate_result("repeated", served, alone, whole, whole.answers, text)
 
 
-def reloaded(served: ServedModel, alone: LoneAnswers) -> AnswerGate:
+def check_reloaded(context: GateContext) -> AnswerGate:
     """Send samples alone once more, to a model that was loaded again after it gave the answers `alone`."""
+    served, alone = context.served, context.alone
     answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(alone.rows)])]
     text = "each sample again alone, after the model was loaded again"
     comparison = compare_to_lone(alone, answers, _limits_after_load(served, alone))
     return gate_result("reloaded", served, alone, comparison, len(answers), text)
 
 
-def in_flight(served: ServedModel, alone: LoneAnswers) -> AnswerGate:
+def check_in_flight(context: GateContext) -> AnswerGate:
     """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
+    served, alone = context.served, context.alone
     at_once = served.in_flight(1)
     count = max(len(alone.rows), at_once)
     limits = alone.limits if served.joins and served.takes_batches else alone.noise_limits
@@ -82,10 +86,11 @@ def in_flight(served: ServedModel, alone: LoneAnswers) -> AnswerGate:
     return gate_result("in-flight", served, alone, compare_to_lone(alone, answers, limits), count, text)
 
 
-def batches(served: ServedModel, alone: LoneAnswers) -> AnswerGate:
+def check_batches(context: GateContext) -> AnswerGate:
     """Send samples in batches of every size up to 64, and of larger ones that decide which kernels run.
     Another size may round otherwise. In batches of one size an answer at the same place may depend neither
     on its neighbours nor, in the largest, on the instance that computes it."""
+    served, alone = context.served, context.alone
     answers: list[Answer] = []
     comparisons: list[AnswerComparison] = []
     sent = 0

@@ -1,8 +1,9 @@
 """A loaded model whose answers are checked without labels: its answers to samples that were each sent alone,
-and how others are held to them."""
+how others are held to them, and what else gates get."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from msgspec import structs
@@ -22,6 +23,7 @@ from tritonproof.accuracy.compare_answers import (
 )
 from tritonproof.accuracy.precision_cost import inferred_limits
 from tritonproof.accuracy.stages import IN_FLIGHT, IN_FLIGHT_BYTES
+from tritonproof.host.locks import OnWait
 from tritonproof.measure.job import Job, LoadData
 from tritonproof.measure.verifying import ask_once
 from tritonproof.record.schema import Accuracy, SameAnswers
@@ -123,6 +125,33 @@ class LoneAnswers:
     def tells_apart(self) -> bool:
         """Whether different samples get different answers."""
         return len(self.groups) > 1 or any(expected.tells_apart for _, expected in self.groups.values())
+
+
+@dataclass(frozen=True)
+class AnswersFolder:
+    """A folder that keeps the answers of models to those that later runs give."""
+
+    path: Path
+    case: str
+    """The id of the case whose answers are held to them."""
+    run: str | None
+    """The id of the run, if it records answers; None if it only compares them."""
+    on_wait: OnWait
+    """Called while another run records."""
+
+
+@dataclass(frozen=True)
+class GateContext:
+    """What a gate gets: the model as it is loaded, its answers before, and what single gates need."""
+
+    served: ServedModel
+    alone: LoneAnswers
+    remaining_data: Iterable[LoadData] = ()
+    """Samples that no other check sends."""
+    shared_memory: bool = False
+    """Whether the server and this process may share memory for requests."""
+    answers_folder: AnswersFolder | None = None
+    """None if the user gave none."""
 
 
 def ask_one_by_one(served: ServedModel) -> LoneAnswers:
