@@ -9,9 +9,10 @@ from tritonproof.accuracy.compare_answers import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_each_sample, served_ledger
 from tritonproof.accuracy.precision_cost import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, evaluate_through_server
-from tritonproof.consistency import declared, recorded
+from tritonproof.consistency import declared
+from tritonproof.consistency.conversations import compare_conversations
 from tritonproof.consistency.gates import GATE_CHECKS, GateCheck
-from tritonproof.consistency.repeat_checks import compare_conversations
+from tritonproof.consistency.reproducer import write_reproducer
 from tritonproof.consistency.served import AnswersFolder, GateContext, ServedModel, with_same_answers
 from tritonproof.errors import NotAvailableError
 from tritonproof.measure.job import other_data
@@ -159,7 +160,7 @@ def reproduce(run: CaseRun, result: AnswerGate) -> str:
         return ""  # of other samples than the case's, such as one without an optional input
     rows = dict(run.samples.load([places[name] for name in wrong_answer.batch]))
     name, config = run.server.name_of(run.case), run.build.folder / "config.pbtxt"
-    recorded.write_reproducer(folder, name, config, run.case.model, rows, wrong_answer)
+    write_reproducer(folder, name, config, run.case.model, rows, wrong_answer)
     return f"reproducer: {folder}"
 
 
