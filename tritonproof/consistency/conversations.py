@@ -1,5 +1,5 @@
-"""Does a model of sequences, or with any number of answers, give the same messages the same answers again, and
-those that another server gives?"""
+"""Does a model of sequences, or with any number of answers, give the same answers to the same messages, and
+those of another server?"""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence

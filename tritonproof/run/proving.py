@@ -9,7 +9,6 @@ from tritonproof.accuracy.compare_answers import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_each_sample, served_ledger
 from tritonproof.accuracy.precision_cost import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, evaluate_through_server
-from tritonproof.consistency import declared
 from tritonproof.consistency.conversations import compare_conversations
 from tritonproof.consistency.gates import GATE_CHECKS, GateCheck
 from tritonproof.consistency.reproducer import write_reproducer
@@ -17,7 +16,7 @@ from tritonproof.consistency.served import AnswersFolder, GateContext, ServedMod
 from tritonproof.errors import NotAvailableError
 from tritonproof.measure.job import other_data
 from tritonproof.record import per_sample as sample_files
-from tritonproof.record.schema import Accuracy, AnswerGate, Conversation, Serving, WarmUp
+from tritonproof.record.schema import Accuracy, AnswerGate, Conversation, Serving
 from tritonproof.run.case_run import CaseRun, Deployed
 from tritonproof.serve.backends import serving_of
 from tritonproof.spec import Samples
@@ -133,7 +132,7 @@ def _answers_folder(run: CaseRun) -> AnswersFolder | None:
 
 def _load_anew(run: CaseRun) -> tuple[Deployed, ServedModel]:
     """Load the case again: a converted one for offline, after online."""
-    _check_may_reload(run)
+    check_may_reload(run)
     deployed = run.deploy("offline")
     served = run.served_model(deployed)
     if run.as_is is not None:
@@ -142,7 +141,8 @@ def _load_anew(run: CaseRun) -> tuple[Deployed, ServedModel]:
     return deployed, served
 
 
-def _check_may_reload(run: CaseRun) -> None:
+def check_may_reload(run: CaseRun) -> None:
+    """Raise NotAvailableError if the case's server is not to load models again."""
     if run.settings.triton.kind == "remote":
         raise NotAvailableError("models are not reloaded on a server that others may use", where=run.case)
 
@@ -162,19 +162,3 @@ def reproduce(run: CaseRun, result: AnswerGate) -> str:
     name, config = run.server.name_of(run.case), run.build.folder / "config.pbtxt"
     write_reproducer(folder, name, config, run.case.model, rows, wrong_answer)
     return f"reproducer: {folder}"
-
-
-def prove_warm_up(run: CaseRun) -> tuple[Deployed, WarmUp]:
-    """Compare the first request after a load with those after it, for a model of --repository."""
-    served = run.as_is
-    assert served is not None
-    _check_may_reload(run)
-    batch = declared.warmup_batch(served.loaded.config, run.samples.load([0]))
-    if batch is None:
-        what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
-        raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")
-    deployed = run.deploy("online")
-    run.say("load the model again", "time its first request")
-    with run.hold_machine(exclusive=True):
-        result = declared.compare_first_request(served.reload, lambda: run.timed_answer(batch)[0], batch)
-    return deployed, result
