@@ -13,7 +13,7 @@ from tests.consistency.stand_in import LIMITS, ROWS, alone, served_model
 from tritonproof.accuracy.compare_answers import Answer
 from tritonproof.consistency import declared
 from tritonproof.consistency.declared import Reply
-from tritonproof.consistency.served import AnswersBySample, GateContext, ServedModel, lone_answers
+from tritonproof.consistency.served import AnswersBySample, GateContext, ServedModel, single_request_answers
 from tritonproof.measure.job import LoadData
 from tritonproof.measure.requests import request_for
 from tritonproof.record.schema import AnswerGate
@@ -39,9 +39,9 @@ def answer_to(request: Any, *, batched: bool = True) -> Any:
     return response
 
 
-def requests_for(served: ServedModel, which: Iterable[Any]) -> list[Any]:
+def requests_for(served: ServedModel, sample_indices: Iterable[Any]) -> list[Any]:
     """The messages that hold these samples."""
-    inputs = [served.data.inputs(samples) for samples in which]
+    inputs = [served.data.inputs(samples) for samples in sample_indices]
     return [request_for(served.name, served.model, rows) for rows in inputs]
 
 
@@ -52,7 +52,7 @@ def given_alone(count: int = 8) -> dict[int, Arrays]:
 
 def context_of(served: ServedModel, rows: AnswersBySample, remaining: Iterable[LoadData] = ()) -> GateContext:
     """What the gate gets if `rows` were given alone."""
-    return GateContext(served, lone_answers(served.data.ids, rows, LIMITS), remaining)
+    return GateContext(served, single_request_answers(served.data.ids, rows, LIMITS), remaining)
 
 
 def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
@@ -73,8 +73,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         served = served or model()
         sent: list[Any] = []
 
-        def send(served: ServedModel, which: Any) -> list[Reply]:
-            sent[:] = requests_for(served, which)
+        def send(served: ServedModel, sample_indices: Any) -> list[Reply]:
+            sent[:] = requests_for(served, sample_indices)
             answers = [answer_to(message, batched=served.model.batched) for message in sent]
             change(answers[to])
             return [Reply(message) for message in answers]
@@ -180,8 +180,8 @@ def serve(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
     """Start a server that takes batches of these sizes alone; returns the requests that it receives."""
     received: list[Any] = []
 
-    def send(served: ServedModel, which: Any) -> list[Reply]:
-        received[:] = requests_for(served, which)
+    def send(served: ServedModel, sample_indices: Any) -> list[Reply]:
+        received[:] = requests_for(served, sample_indices)
         return [
             Reply(answer_to(request)) if request.inputs[0].shape[0] in sizes else Reply(None, "not this size")
             for request in received

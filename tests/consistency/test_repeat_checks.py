@@ -21,7 +21,7 @@ from tests.consistency.stand_in import (
 from tritonproof.accuracy.compare_answers import Answer, AnswerLimits
 from tritonproof.consistency import repeat_checks, served
 from tritonproof.consistency.gates import GATE_CHECKS
-from tritonproof.consistency.served import GateContext, ServedModel, lone_answers
+from tritonproof.consistency.served import GateContext, ServedModel, single_request_answers
 from tritonproof.measure.job import LoadData
 from tritonproof.record.schema import AnswerGate
 from tritonproof.spec import Arrays, Tensor
@@ -41,9 +41,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         for module in (repeat_checks, served):
             monkeypatch.setattr(module, "ask", server.ask)
         toy = served_model(count, limits=limits, **changes)
-        lone = served.ask_one_by_one(toy)
+        alone = served.ask_one_by_one(toy)
         server.asked.clear()
-        return GATE_CHECKS[name].check(GateContext(toy, lone)), server
+        return GATE_CHECKS[name].check(GateContext(toy, alone)), server
 
     return run
 
@@ -164,7 +164,7 @@ def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
 def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeat_checks, "ask", Server().ask)
 
-    nothing = GateContext(served_model(), lone_answers(IDS, {}, LIMITS))
+    nothing = GateContext(served_model(), single_request_answers(IDS, {}, LIMITS))
     assert repeat_checks.check_reloaded(nothing).wrong
 
 
@@ -181,9 +181,9 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> AnswerG
     data = LoadData(source.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
     toy = served_model(data=data, model=dataclasses.replace(source.model, inputs=inputs))
 
-    def ask(model: ServedModel, which: Any, _in_flight: int = 1) -> list[Answer]:
+    def ask(model: ServedModel, sample_indices: Any, _in_flight: int = 1) -> list[Answer]:
         answers = []
-        for samples in which:
+        for samples in sample_indices:
             inputs = model.data.inputs(samples)
             values = more(inputs["MORE"][0] if "MORE" in inputs else None)
             answers.append(Answer(np.array(samples), {"OUT": (2 * inputs["IN"] + values).astype(np.float32)}))

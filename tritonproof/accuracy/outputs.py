@@ -18,9 +18,9 @@ def equal_fraction(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray((a == b).reshape(len(a), -1).mean(axis=1)) if a.size else np.ones(len(a))
 
 
-def check_shapes(expected: Arrays, given: Arrays, stage: str, reference: str) -> None:
+def check_shapes(expected: Arrays, given: Arrays, stage: str, expected_from: str) -> None:
     """Raise AccuracyError if an output of a stage is missing, or has another shape or kind of type than the
-    expected one, which comes from `reference`."""
+    expected one, which comes from `expected_from`."""
 
     def form(values: np.ndarray) -> str:
         kind = {"f": "floating-point numbers", "O": "texts"}.get(values.dtype.kind, "integers")
@@ -29,7 +29,7 @@ def check_shapes(expected: Arrays, given: Arrays, stage: str, reference: str) ->
     for name, values in expected.items():
         problem = form(given[name]) if name in given else "is missing"
         if problem != form(values):
-            what = f"a {stage} output {problem}; {reference} {form(values)}"
+            what = f"a {stage} output {problem}; {expected_from} {form(values)}"
             raise AccuracyError(what, where=f"output {name}")
 
 

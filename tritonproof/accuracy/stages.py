@@ -73,7 +73,7 @@ class StageComparison:
     limits: StageLimits
     stage: str
     """The name of the stage whose outputs come in, for errors."""
-    reference: str
+    expected_from: str
     """The other stage, for errors: `in process`, `the framework's`."""
     by_output: dict[str, OutputTotals] = field(default_factory=dict)
     """The differences so far of each output, by its name."""
@@ -85,7 +85,7 @@ class StageComparison:
         """Compare some rows. Raises AccuracyError if an output is missing or has another shape."""
         chosen = np.asarray(rows)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
-        check_shapes(expected_outputs, outputs, self.stage, self.reference)
+        check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
         compared = compare_rows(self.expected, Answer(chosen, outputs), self.limits.answers, identity=False)
         is_kept = ~compared.excluded
         self.rows += len(chosen)
@@ -169,10 +169,10 @@ Stages = tuple[StageAnswers, StageAnswers, StageAnswers]
 """The answers of the framework, of the converted model in process, and of the served one."""
 
 
-def reference_on(device: Device, model: Model, weights: Weights) -> Weights:
-    """The framework's model, the reference for converted ones, in FP32 without TF32 on a device; the given
-    weights stay in place. A GPU takes minutes for volumes that take a CPU hours. A Keras network stays where
-    TensorFlow has put it."""
+def framework_model_on(device: Device, model: Model, weights: Weights) -> Weights:
+    """The framework's model, with which converted ones are compared, in FP32 without TF32 on a device; the
+    given weights stay in place. A GPU takes minutes for volumes that take a CPU hours. A Keras network stays
+    where TensorFlow has put it."""
     if model.framework != "pytorch":
         return weights
     return dataclasses.replace(weights, network=pytorch.in_precision(weights.network, "fp32", device))

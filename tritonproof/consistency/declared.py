@@ -29,7 +29,7 @@ class Reply:
     """Why the server refused the request, in its own words; empty for an answer."""
 
 
-def send(served: ServedModel, which: Iterable[Sequence[int] | np.ndarray]) -> list[Reply]:
+def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Reply]:
     """Send requests for these samples, by their indices, one after the other. Raises ProofError if the server
     is gone or late: that is no refusal."""
     from tritonclient.grpc import InferenceServerException, InferRequestedOutput
@@ -37,7 +37,7 @@ def send(served: ServedModel, which: Iterable[Sequence[int] | np.ndarray]) -> li
     server, replies = served.server, []
     outputs = [InferRequestedOutput(tensor.name) for tensor in served.model.outputs]
     infer = functools.partial(server.client.infer, served.name, outputs=outputs, client_timeout=REQUEST_S)
-    for samples in which:
+    for samples in sample_indices:
         inputs = inputs_of(served.model, served.data.inputs(samples))
         try:
             replies.append(Reply(server.wait_for(functools.partial(infer, inputs)).get_response()))

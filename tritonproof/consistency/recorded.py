@@ -17,9 +17,9 @@ from tritonproof.consistency.served import (
     GateContext,
     ServedModel,
     ask,
-    compare_to_lone,
+    compare_to_single,
     limits_for,
-    lone_answers,
+    single_request_answers,
 )
 from tritonproof.errors import InputError, NotAvailableError
 from tritonproof.host import locks
@@ -122,8 +122,8 @@ def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: 
     expected = {places[name]: row for name, row in earlier.rows.items()}
     limits = limits_for(served, expected).or_wider(earlier.limits).at_least(served.least_noise)
     answers = ask(served, [[sample] for sample in sorted(expected)])
-    recorded = lone_answers(served.data.ids, expected, limits)
-    comparison = compare_to_lone(recorded, answers, limits)
+    recorded = single_request_answers(served.data.ids, expected, limits)
+    comparison = compare_to_single(recorded, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"
     return gate_result("recorded", served, recorded, comparison, len(answers), tried, "recorded")
 

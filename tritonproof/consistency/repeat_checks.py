@@ -25,11 +25,11 @@ from tritonproof.accuracy.precision_cost import inferred_precision
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.consistency.served import (
     GateContext,
-    LoneAnswers,
     ServedModel,
+    SingleRequestAnswers,
     ask,
     ask_one_by_one,
-    compare_to_lone,
+    compare_to_single,
     same_answers_entry,
 )
 from tritonproof.measure.job import LoadData
@@ -46,10 +46,10 @@ def check_repeated(context: GateContext) -> AnswerGate:
     answer after a load, and one to a request without optional inputs."""
     served, alone = context.served, context.alone
     backwards = ask(served, [[sample] for sample in sorted(alone.rows, reverse=True)])
-    comparisons = [compare_to_lone(alone, [*alone.repeats, *backwards], alone.noise_limits)]
+    comparisons = [compare_to_single(alone, [*alone.repeats, *backwards], alone.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
     if served.first_answer is not None:
-        comparisons.append(compare_to_lone(alone, _first_answer(served), _limits_after_load(served, alone)))
+        comparisons.append(compare_to_single(alone, _first_answer(served), _limits_after_load(served, alone)))
         text += ", the first request after the model was loaded"
     if (lacking := _without_optional(served, alone)) is not None:
         comparisons.append(lacking)
@@ -63,7 +63,7 @@ def check_reloaded(context: GateContext) -> AnswerGate:
     served, alone = context.served, context.alone
     answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(alone.rows)])]
     text = "each sample again alone, after the model was loaded again"
-    comparison = compare_to_lone(alone, answers, _limits_after_load(served, alone))
+    comparison = compare_to_single(alone, answers, _limits_after_load(served, alone))
     return gate_result("reloaded", served, alone, comparison, len(answers), text)
 
 
@@ -75,7 +75,7 @@ def check_in_flight(context: GateContext) -> AnswerGate:
     limits = alone.limits if served.joins and served.takes_batches else alone.noise_limits
     answers = ask(served, [[sample] for sample in np.resize(sorted(alone.rows), count)], at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
-    return gate_result("in-flight", served, alone, compare_to_lone(alone, answers, limits), count, text)
+    return gate_result("in-flight", served, alone, compare_to_single(alone, answers, limits), count, text)
 
 
 def check_batches(context: GateContext) -> AnswerGate:
@@ -89,7 +89,7 @@ def check_batches(context: GateContext) -> AnswerGate:
 
     def compare_kept() -> None:
         nonlocal sent
-        comparisons.append(compare_to_lone(alone, answers, alone.limits))
+        comparisons.append(compare_to_single(alone, answers, alone.limits))
         sent += len(answers)
         answers.clear()
 
@@ -125,7 +125,7 @@ def _first_answer(served: ServedModel) -> list[Answer]:
     return [] if served.first_answer is None else [Answer(np.array([0]), served.first_answer)]
 
 
-def _limits_after_load(served: ServedModel, alone: LoneAnswers) -> AnswerLimits:
+def _limits_after_load(served: ServedModel, alone: SingleRequestAnswers) -> AnswerLimits:
     return alone.limits if served.kernels_may_change else alone.noise_limits
 
 
@@ -137,7 +137,7 @@ def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
 
 
 def _compare_places(
-    served: ServedModel, alone: LoneAnswers, before: Answer, after: Answer
+    served: ServedModel, alone: SingleRequestAnswers, before: Answer, after: Answer
 ) -> AnswerComparison:
     """Rows of two batches of one size with the same sample at the same place: nothing may tell them apart."""
     spreads = _spreads_like(alone, before.outputs)
@@ -152,7 +152,7 @@ def _compare_places(
     return compare(Expected(ids, right, spreads), [answer], alone.noise_limits)
 
 
-def _without_optional(served: ServedModel, alone: LoneAnswers) -> AnswerComparison | None:
+def _without_optional(served: ServedModel, alone: SingleRequestAnswers) -> AnswerComparison | None:
     """Four requests without the optional inputs, each after one of another sample that has them: all must get
     the same answer. None if there are no such inputs, or no others."""
     optional = {tensor.name for tensor in served.model.inputs if tensor.optional} & served.data.rows.keys()
@@ -171,7 +171,7 @@ def _without_optional(served: ServedModel, alone: LoneAnswers) -> AnswerComparis
     return compare(dataclasses.replace(expected, spreads=spreads), answers, alone.noise_limits)
 
 
-def _spreads_like(alone: LoneAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
+def _spreads_like(alone: SingleRequestAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
     """The spreads of those answers alone that have the signature of these `outputs`, [rows, ...] each."""
     group = alone.groups.get(signature({name: values[0] for name, values in outputs.items()}))
     return None if group is None else group[1].spreads
@@ -180,33 +180,33 @@ def _spreads_like(alone: LoneAnswers, outputs: Arrays) -> Mapping[str, Spread] |
 def gate_result(
     gate: str,
     served: ServedModel,
-    alone: LoneAnswers,
+    alone: SingleRequestAnswers,
     comparison: AnswerComparison,
     requests: int,
     tried: str,
-    reference: str = "alone",
+    expected_from: str = "alone",
 ) -> AnswerGate:
-    """The result of a gate that compares answers with those alone, or with those that `reference` names. It
-    keeps the first wrong one."""
+    """The result of a gate that compares answers with those alone, or with those that `expected_from` names.
+    It keeps the first wrong one."""
     if comparison.mismatch is not None:
         served.on_mismatch(gate, comparison.mismatch)
-    wrong = wrong_text(comparison, reference) if alone.rows else "no answer could be read"
+    wrong = wrong_text(comparison, expected_from) if alone.rows else "no answer could be read"
     return AnswerGate(gate, requests, tried, wrong, same_answers_entry(alone, comparison))
 
 
-def wrong_text(comparison: AnswerComparison, reference: str) -> str:
+def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
     """How many answers are wrong, and the first of them, in words; empty if none are."""
     if (first := comparison.first_wrong) is None:
         return ""
     return (
         f"{comparison.wrong} of {comparison.answers} answers differ, the first to sample {first.sample}: "
-        f"{first.output} is {first.given}, and {first.expected} {reference}"
+        f"{first.output} is {first.given}, and {first.expected} {expected_from}"
     )
 
 
 def compare_servers(
-    current: tuple[ServedModel, LoneAnswers],
-    baseline: tuple[ServedModel, LoneAnswers],
+    current: tuple[ServedModel, SingleRequestAnswers],
+    baseline: tuple[ServedModel, SingleRequestAnswers],
     others: Iterator[LoadData],
     text: str,
 ) -> AnswerGate:
@@ -219,7 +219,7 @@ def compare_servers(
     )
     for ours, expected in itertools.chain([(current[1], baseline[1])], of_others):
         both_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
-        comparisons.append(compare_to_lone(expected, both_answers, _limits_between(ours, expected)))
+        comparisons.append(compare_to_single(expected, both_answers, _limits_between(ours, expected)))
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {text}"
@@ -231,7 +231,7 @@ def compare_servers(
     return gate
 
 
-def _limits_between(current: LoneAnswers, baseline: LoneAnswers) -> AnswerLimits:
+def _limits_between(current: SingleRequestAnswers, baseline: SingleRequestAnswers) -> AnswerLimits:
     """How far answers of two servers may differ: within the noise of either, mostly none. If only one is
     noisier than other kernels, that is a difference in itself; if both are, the model is noisy. If both show
     FP16 or BF16, its last places may differ, as they do if sums are added up in another order."""

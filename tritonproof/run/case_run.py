@@ -22,7 +22,7 @@ from tritonproof.accuracy.precision_cost import PrecisionCost, answer_limits, me
 from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
 from tritonproof.build import runtimes
 from tritonproof.build.repository import BuiltModel
-from tritonproof.consistency.served import LoneAnswers, ServedModel, ask_one_by_one
+from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, ask_one_by_one
 from tritonproof.efficiency import interleaved
 from tritonproof.errors import AccuracyError, ProofError
 from tritonproof.frameworks import pytorch
@@ -286,7 +286,7 @@ class CaseRun(contextlib.ExitStack):
         return answer_limits(self.case, self.precision_cost, elements, self.deployment.tf32)
 
     @once
-    def alone(self) -> tuple[ServedModel, LoneAnswers]:
+    def alone(self) -> tuple[ServedModel, SingleRequestAnswers]:
         """The case as it is loaded online, and its answers to each of the gates' samples alone."""
         model = self.served_model(self.deploy("online"))
         return model, ask_one_by_one(model)
