@@ -13,7 +13,6 @@ from tritonproof.accuracy.compare_answers import AnswerLimits
 from tritonproof.consistency.repeat_checks import gate_result
 from tritonproof.consistency.served import (
     AnswersBySample,
-    AnswersFolder,
     GateContext,
     ServedModel,
     ask,
@@ -79,28 +78,20 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run: str) -> 
 
 
 def check_recorded(context: GateContext) -> AnswerGate:
-    """Hold answers to those that an earlier run recorded. Raises NotAvailableError where there are none."""
-    assert context.answers_folder is not None
-    answers = recorded_answers(context.answers_folder, context.served, context.alone.rows)
-    return compare_with_recorded(context.served, *answers)
-
-
-def recorded_answers(
-    folder: AnswersFolder, served: ServedModel, alone: AnswersBySample
-) -> tuple[RecordedAnswers, Path]:
-    """The recorded answers of a model, and their file. In a run that records them, its first case of the
-    model records its own, and the others are held to these. Raises NotAvailableError where there are none."""
+    """Hold answers to the recorded ones. In a run that records them, the first case of a model records its
+    own, and the others are held to these. Raises NotAvailableError where there are none."""
+    folder, served = context.answers_folder, context.served
+    assert folder is not None
     path = path_of(folder.path, served.model.name)
-    if folder.run is None:
-        if not path.is_file():
-            what = f"no answers of {served.model.name} were recorded"
-            raise NotAvailableError(what, where=path, fix="record them: --record-answers")
-        return read(path), path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with locks.hold_path(path, on_wait=folder.on_wait):
-        if not path.is_file() or read(path).run != folder.run:
-            disk.replace(path, encoded(record(served, alone, folder.case, folder.run)))
-    return read(path), path
+    if folder.run is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locks.hold_path(path, on_wait=folder.on_wait):
+            if not path.is_file() or read(path).run != folder.run:
+                disk.replace(path, encoded(record(served, context.alone.rows, folder.case, folder.run)))
+    elif not path.is_file():
+        what = f"no answers of {served.model.name} were recorded"
+        raise NotAvailableError(what, where=path, fix="record them: --record-answers")
+    return compare_with_recorded(served, read(path), path)
 
 
 def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: Path) -> AnswerGate:
