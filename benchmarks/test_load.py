@@ -14,8 +14,7 @@ from tritonproof.reports.text.publishable import publishable
 from tritonproof.reports.text.speed import efficiency_text, warm_up_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.efficiency import measure_efficiency
-from tritonproof.run.measuring import measure
-from tritonproof.run.proving import prove_warm_up
+from tritonproof.run.measuring import measure, measure_first_request
 from tritonproof.spec import LoadPoint
 
 
@@ -65,7 +64,7 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.step("warm-up")
 def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
     """The first request after a load is not shown to be slower than later ones."""
-    deployed, result = prove_warm_up(run)
+    deployed, result = measure_first_request(run)
     recorder.keep(deployed.serving, warm_up=result)
     recorder.show(warm_up_text(result))
     if not result.passed:

@@ -14,12 +14,12 @@ from tests import toy
 from tests.toy import compare_conversion
 from tritonproof.accuracy.compare_answers import AnswerLimits, expect
 from tritonproof.accuracy.precision_cost import (
-    ERROR_LIMITS,
     emulated_precision,
     inferred_limits,
     inferred_precision,
-    output_limits,
+    stage_limits,
 )
+from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.accuracy.stages import StageComparison
 from tritonproof.formats import all_formats
 from tritonproof.frameworks import rounding
@@ -82,7 +82,7 @@ def test_fp32_is_limited_by_its_rounding_cost() -> None:
 
     assert right.passed, conversion_failure(right)
     assert right.error_in_costs is not None
-    assert right.error_in_costs < ERROR_LIMITS["fp32"] < (wrong.error_in_costs or 0)
+    assert right.error_in_costs < PRECISIONS["fp32"].conversion_factor < (wrong.error_in_costs or 0)
     assert not wrong.passed
 
 
@@ -163,7 +163,7 @@ def test_few_wrong_voxels_in_every_mask_fail() -> None:
     tied[[3, 7], 5] += 1
     outputs = (Tensor("masks", "INT64", (10_000,)),)
     case = toy.case(toy.model(outputs=outputs), "fp16", Tolerance(0.01, 0.99, "chosen"))
-    limits = output_limits(case, None, {"masks": masks.size}, 24, None, same_file=True)
+    limits = stage_limits(case, None, {"masks": masks.size}, 24, None, same_file=True)
 
     def compared(served: np.ndarray) -> OutputDifference:
         ids = [str(row) for row in range(24)]

@@ -11,7 +11,7 @@ import torch
 
 from tests import toy
 from tests.toy import compare_conversion
-from tritonproof.accuracy.stages import evaluate_in_process, reference_on
+from tritonproof.accuracy.stages import evaluate_in_process, framework_model_on
 from tritonproof.errors import AccuracyError
 from tritonproof.frameworks.pytorch import network_and_inputs
 from tritonproof.models import all_models
@@ -78,7 +78,7 @@ def test_reference_runs_on_device_for_new_and_reused_builds(device: Any, is_buil
     if is_built_anew:
         job = ConversionJob(model, weights.network, "fp32", None, ELSEWHERE, 8, None, lambda _step: None)
         network_and_inputs(job)
-    reference = reference_on(device, model, weights)
+    reference = framework_model_on(device, model, weights)
     assert places(reference.network) == {str(device)}
     assert {tensor.dtype for tensor in reference.network.parameters()} == {torch.float32}
     assert places(weights.network) == {"cpu"}

@@ -13,7 +13,7 @@ from tests.accuracy.conftest import COUNT, Answer, Connect
 from tritonproof.accuracy import stages
 from tritonproof.accuracy.compare_answers import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, score_each_sample
-from tritonproof.accuracy.precision_cost import output_limits
+from tritonproof.accuracy.precision_cost import stage_limits
 from tritonproof.accuracy.stages import (
     StageComparison,
     evaluate_in_process,
@@ -209,7 +209,7 @@ def served_ledger(
     converted = evaluate_in_process("converted", case.model, three_outputs, samples, 8, with_outputs=True)
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
-    limits = output_limits(case, None, elements, COUNT, None, same_file=True)
+    limits = stage_limits(case, None, elements, COUNT, None, same_file=True)
     comparison = StageComparison(expect(samples.ids, converted.outputs), limits, "served", "in process it")
     last = evaluate_through_server(server, case, samples, 4, comparison=comparison)
     stages = (framework, converted, last)
@@ -276,7 +276,7 @@ def test_wrong_shape_of_unused_output_is_an_error(connect: Connect) -> None:
 def test_wrong_text_fails_and_its_sample_is_named() -> None:
     texts = np.array([[b"one"], [b"two"], [b"three"]], object)
     case = toy.case(toy.model(outputs=(Tensor("TEXT", "BYTES", (1,)),)))
-    limits = output_limits(case, None, {"TEXT": 3}, 3, None, same_file=True)
+    limits = stage_limits(case, None, {"TEXT": 3}, 3, None, same_file=True)
     comparison = StageComparison(expect(["a", "b", "c"], {"TEXT": texts}), limits, "served", "in process it")
 
     comparison.add({"TEXT": np.array([[b"three"], [b"one"], [b"another"]], object)}, [2, 0, 1])

@@ -18,7 +18,7 @@ from tritonclient.utils import triton_to_np_dtype
 
 from tests.consistency import stand_in
 from tests.consistency.stand_in import LIMITS
-from tritonproof.consistency.served import LoneAnswers, ServedModel, lone_answers
+from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, single_request_answers
 from tritonproof.measure.job import LoadData
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.messages import raw_content
@@ -27,7 +27,7 @@ from tritonproof.spec import Tensor
 
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 IDS = ["a", "b", "c"]
-ALONE: LoneAnswers = lone_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, LIMITS)
+ALONE: SingleRequestAnswers = single_request_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, LIMITS)
 Answer = Callable[[Any, grpc.ServicerContext], Any]
 
 
@@ -175,7 +175,7 @@ class Memory:
 BIASES = np.array([[3], [5], [8]])
 _OUT = (2 * ROWS + BIASES).astype(np.float32)
 _TEXT = np.array([[b"text of 3"], [b"text of 5"], [b"text of 8"]], object)
-IN_MEMORY = lone_answers(
+IN_MEMORY = single_request_answers(
     IDS, {n: {"OUT": _OUT[n], "TEXT": _TEXT[n], "SAME": _OUT[n]} for n in range(3)}, LIMITS
 )
 

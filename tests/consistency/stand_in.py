@@ -10,7 +10,7 @@ import numpy as np
 
 from tests import toy
 from tritonproof.accuracy.compare_answers import Answer, AnswerLimits
-from tritonproof.consistency.served import LoneAnswers, ServedModel, lone_answers
+from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, single_request_answers
 from tritonproof.measure.job import LoadData
 from tritonproof.spec import Arrays, LoadPoint, Tensor
 
@@ -50,17 +50,17 @@ class Server:
         self.asked: list[tuple[list[int], int]] = []
         """The samples of each request, and how many were in flight."""
 
-    def ask(self, _served: ServedModel, which: Sequence[Any], in_flight: int = 1) -> list[Answer]:
-        requests = [np.asarray(item) for item in which]
+    def ask(self, _served: ServedModel, sample_indices: Sequence[Any], in_flight: int = 1) -> list[Answer]:
+        requests = [np.asarray(item) for item in sample_indices]
         self.asked += [(item.tolist(), in_flight) for item in requests]
         answers = [self._model(item, in_flight) for item in requests]
         outputs = [{"OUT": item} if isinstance(item, np.ndarray) else item for item in answers]
         return [Answer(*item) for item in zip(requests, outputs, strict=True)]
 
 
-def alone(count: int = 8) -> LoneAnswers:
+def alone(count: int = 8) -> SingleRequestAnswers:
     """The sound model's answer to each sample alone."""
-    return lone_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, LIMITS)
+    return single_request_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, LIMITS)
 
 
 COUNT = 12

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from tritonproof.consistency.repeat_checks import compare_conversations
+from tritonproof.consistency.conversations import compare_conversations
 from tritonproof.errors import AccuracyError
 from tritonproof.models import all_models
 from tritonproof.serve.messages import Answers, Message

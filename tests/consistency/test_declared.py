@@ -1,28 +1,25 @@
-"""Answers with one fault each fail against the declaration, as do a first request that stays slow and a batch
-size that is not as declared."""
+"""Answers with one fault each fail against the declaration, as does a batch size that is not as declared."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from google.protobuf import text_format
 from tritonclient.grpc import service_pb2
-from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from tests.consistency.stand_in import ROWS, alone, served_model
+from tests.consistency.stand_in import LIMITS, ROWS, alone, served_model
 from tritonproof.accuracy.compare_answers import Answer
 from tritonproof.consistency import declared
-from tritonproof.consistency.declared import Reply, compare_first_request, warmup_batch
-from tritonproof.consistency.served import ServedModel
+from tritonproof.consistency.declared import Reply
+from tritonproof.consistency.served import AnswersBySample, GateContext, ServedModel, single_request_answers
 from tritonproof.measure.job import LoadData
 from tritonproof.measure.requests import request_for
 from tritonproof.record.schema import AnswerGate
-from tritonproof.spec import Tensor
+from tritonproof.spec import Arrays, Tensor
 
-REST = (range(8, 11), range(11, 14))
+REMAINING = (range(8, 11), range(11, 14))
 """Samples that no other gate sends, in two pieces."""
 Change = Callable[[Any], None]
 """Changes an answer before the gate sees it."""
@@ -42,15 +39,20 @@ def answer_to(request: Any, *, batched: bool = True) -> Any:
     return response
 
 
-def requests_for(served: ServedModel, which: Iterable[Any]) -> list[Any]:
+def requests_for(served: ServedModel, sample_indices: Iterable[Any]) -> list[Any]:
     """The messages that hold these samples."""
-    inputs = [served.data.inputs(samples) for samples in which]
+    inputs = [served.data.inputs(samples) for samples in sample_indices]
     return [request_for(served.name, served.model, rows) for rows in inputs]
 
 
-def given_alone(count: int = 8) -> dict[int, dict[str, np.ndarray]]:
+def given_alone(count: int = 8) -> dict[int, Arrays]:
     """The right answers to `count` samples, each sent alone."""
     return {n: {**outputs, "COUNT": np.array([4])} for n, outputs in alone(count).rows.items()}
+
+
+def context_of(served: ServedModel, rows: AnswersBySample, remaining: Iterable[LoadData] = ()) -> GateContext:
+    """What the gate gets if `rows` were given alone."""
+    return GateContext(served, single_request_answers(served.data.ids, rows, LIMITS), remaining)
 
 
 def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
@@ -71,14 +73,14 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         served = served or model()
         sent: list[Any] = []
 
-        def send(served: ServedModel, which: Any) -> list[Reply]:
-            sent[:] = requests_for(served, which)
+        def send(served: ServedModel, sample_indices: Any) -> list[Reply]:
+            sent[:] = requests_for(served, sample_indices)
             answers = [answer_to(message, batched=served.model.batched) for message in sent]
             change(answers[to])
             return [Reply(message) for message in answers]
 
         monkeypatch.setattr(declared, "send", send)
-        return declared.declared(served, given_alone(served.samples)), sent
+        return declared.check_declared(context_of(served, given_alone(served.samples))), sent
 
     return run
 
@@ -158,9 +160,11 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
         ]
 
     monkeypatch.setattr(declared, "ask", ask)
-    rest = [LoadData(Path(), [f"row-{n}" for n in numbers], {"IN": np.zeros((3, 4))}) for numbers in REST]
+    remaining = [
+        LoadData(Path(), [f"row-{n}" for n in numbers], {"IN": np.zeros((3, 4))}) for numbers in REMAINING
+    ]
 
-    result = declared.declared(model(), {n: outputs_of(n) for n in range(8)}, rest)
+    result = declared.check_declared(context_of(model(), {n: outputs_of(n) for n in range(8)}, remaining))
 
     assert result.requests == 5 + 6
     assert (f"row-{wrong}" in result.wrong, bool(result.wrong)) == (wrong is not None, wrong is not None)
@@ -168,54 +172,16 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
 
 def test_answer_given_alone_must_have_every_output(gate: Gate) -> None:
     gate()
-    assert "COUNT" in declared.declared(model(), {**given_alone(), 7: {"OUT": np.ones(4)}}).wrong
-
-
-LATER = [0.001] * 19 + [0.002]
-
-
-@pytest.mark.parametrize(
-    ("firsts", "passed", "loads"),
-    [
-        ([0.002], True, 1),
-        ([0.004], True, 1),  # twice the slowest later one
-        ([0.005, 0.001], True, 2),  # once: the machine's fault
-        ([0.5, 0.5, 0.001], True, 3),
-        ([0.5, 0.5, 0.005], False, 3),
-    ],
-)
-def test_first_request_is_slow_only_after_three_loads(
-    firsts: Sequence[float], passed: bool, loads: int
-) -> None:
-    times = iter([second for first in firsts for second in (first, *LATER)])
-    loaded: list[None] = []
-    result = compare_first_request(lambda: loaded.append(None), lambda: next(times), 1)
-    assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loads, loads)
-    assert result.later_ms == (2.0,) * loads
-    assert next(times, None) is None
-
-
-@pytest.mark.parametrize(
-    ("warm_ups", "promised"),
-    [([(4, 4), (2, 4)], 2), ([(0, 4)], 1), ([(2, 8), (4, 4)], 4), ([(1, 8)], None), ([], None)],
-)
-def test_warmup_promises_only_for_matching_shape(
-    warm_ups: Sequence[tuple[int, int]], promised: int | None
-) -> None:
-    text = "".join(
-        f"model_warmup {{ batch_size: {batch} inputs {{ key: 'IN' value {{ dims: {length} }} }} }}"
-        for batch, length in warm_ups
-    )
-    rows = {"IN": np.zeros((1, 4), np.float32)}
-    assert warmup_batch(text_format.Parse(text, ModelConfig()), rows) == promised
+    lacking = context_of(model(), {**given_alone(), 7: {"OUT": np.ones(4)}})
+    assert "COUNT" in declared.check_declared(lacking).wrong
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
     """Start a server that takes batches of these sizes alone; returns the requests that it receives."""
     received: list[Any] = []
 
-    def send(served: ServedModel, which: Any) -> list[Reply]:
-        received[:] = requests_for(served, which)
+    def send(served: ServedModel, sample_indices: Any) -> list[Reply]:
+        received[:] = requests_for(served, sample_indices)
         return [
             Reply(answer_to(request)) if request.inputs[0].shape[0] in sizes else Reply(None, "not this size")
             for request in received
@@ -227,7 +193,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
 
 def test_batches_of_every_size_and_one_more_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     received = serve(monkeypatch, 1, 2, 3, 4)
-    result = declared.largest_batch(served_model(count=3))
+    result = declared.check_largest_batch(GateContext(served_model(count=3), alone()))
 
     assert (result.wrong, result.requests) == ("", 5)
     contents = {request.inputs[0].shape[0]: request.raw_input_contents[0] for request in received}
@@ -254,7 +220,7 @@ def test_undeclared_batch_sizes_fail(
     monkeypatch: pytest.MonkeyPatch, largest: int, sizes: tuple[int, ...], wrong: int | None
 ) -> None:
     serve(monkeypatch, *sizes)
-    text = declared.largest_batch(served_model(largest=largest)).wrong
+    text = declared.check_largest_batch(GateContext(served_model(largest=largest), alone())).wrong
 
     assert (f"a batch of {wrong}" in text) is (wrong is not None)
     assert bool(text) is (wrong is not None)
@@ -262,6 +228,6 @@ def test_undeclared_batch_sizes_fail(
 
 def test_model_without_batching_has_no_largest_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     received = serve(monkeypatch)
-    result = declared.largest_batch(served_model(batched=False))
+    result = declared.check_largest_batch(GateContext(served_model(batched=False), alone()))
 
     assert (result.wrong, result.requests, received) == ("", 0, [])

@@ -1,7 +1,7 @@
 """Faults on a real server: each gate finds its own without labels, and sound models pass."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,10 +12,10 @@ from msgspec import structs
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.accuracy.compare_answers import AnswerLimits
-from tritonproof.consistency import declared, repeat_checks, transports
-from tritonproof.consistency.served import LoneAnswers, ServedModel, ask_one_by_one
+from tritonproof.consistency.gates import GATE_CHECKS
+from tritonproof.consistency.served import GateContext, ServedModel, ask_one_by_one
 from tritonproof.measure.job import input_data
-from tritonproof.record.schema import GATES, AnswerGate
+from tritonproof.record.schema import AnswerGate
 from tritonproof.serve.server import Server
 from tritonproof.spec import Scenario
 
@@ -37,6 +37,8 @@ def load(artifact, settings):
     return predict
 """
 SOUND = "pass"
+TRIED = [name for name in GATE_CHECKS if name not in ("recorded", "reloaded")]
+"""The gates that need neither a file nor a reload of the model."""
 _BEFORE = "kept['out'], out = out, (kept.get('out') if len(kept.get('out', [])) == len(x) else out)"
 FAULTS = {
     "rows swapped in batches": ({"batches"}, "if len(x) > 1: out = out[::-1].copy()"),
@@ -72,25 +74,19 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
         yield load
 
 
-def gates_of(served: ServedModel, alone: LoneAnswers) -> dict[str, Callable[[], AnswerGate]]:
-    """The gates that need no reload of the model, by name."""
-    return {
-        "repeated": lambda: repeat_checks.repeated(served, alone),
-        "in-flight": lambda: repeat_checks.in_flight(served, alone),
-        "batches": lambda: repeat_checks.batches(served, alone),
-        "transports": lambda: transports.transports(served, alone, shared_memory=True),
-        "declared": lambda: declared.declared(served, alone.rows),
-        "largest-batch": lambda: declared.largest_batch(served),
-    }
+def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, AnswerGate]:
+    """The results of these gates, by name."""
+    context = GateContext(served, ask_one_by_one(served), shared_memory=True)
+    return {name: GATE_CHECKS[name].check(context) for name in names}
 
 
 def test_sound_model_passes_every_gate(served_with: Load) -> None:
     served = served_with(SOUND)
 
-    results = {name: find() for name, find in gates_of(served, ask_one_by_one(served)).items()}
+    results = results_of(served, TRIED)
 
     assert {name: result.wrong for name, result in results.items() if result.wrong} == {}
-    assert {result.gate for result in results.values()} == GATES.keys() - {"recorded", "reloaded", "other"}
+    assert {name: result.gate for name, result in results.items()} == {name: name for name in TRIED}
     assert all(result.requests for result in results.values())
     assert len(results["transports"].tried.split(", ")) == 4
 
@@ -99,11 +95,8 @@ def test_sound_model_passes_every_gate(served_with: Load) -> None:
 def test_fault_is_found_by_its_gate(name: str, served_with: Load) -> None:
     gates, fault = FAULTS[name]
     served = served_with(fault)
-    tried = {*gates, "declared"}
 
-    results = {
-        gate: find() for gate, find in gates_of(served, ask_one_by_one(served)).items() if gate in tried
-    }
+    results = results_of(served, [name for name in TRIED if name in {*gates, "declared"}])
 
     assert {gate for gate, result in results.items() if result.wrong} == gates
     if "declared" in gates:
@@ -114,6 +107,6 @@ def test_fault_in_server_made_batch_is_found_in_flight(served_with: Load) -> Non
     _gates, fault = FAULTS["rows swapped in batches"]
     served = served_with(fault, "online")
 
-    result = repeat_checks.in_flight(served, ask_one_by_one(served))
+    result = results_of(served, ["in-flight"])["in-flight"]
 
     assert "row-" in result.wrong

@@ -20,13 +20,14 @@ from tests.consistency.stand_in import (
 )
 from tritonproof.accuracy.compare_answers import Answer, AnswerLimits
 from tritonproof.consistency import repeat_checks, served
-from tritonproof.consistency.served import ServedModel, lone_answers
+from tritonproof.consistency.gates import GATE_CHECKS
+from tritonproof.consistency.served import GateContext, ServedModel, single_request_answers
 from tritonproof.measure.job import LoadData
 from tritonproof.record.schema import AnswerGate
 from tritonproof.spec import Arrays, Tensor
 
 Gate = Callable[..., tuple[AnswerGate, Server]]
-GATES = ("repeated", "reloaded", "in_flight", "batches")
+GATES = ("repeated", "reloaded", "in-flight", "batches")
 
 
 @pytest.fixture
@@ -40,9 +41,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         for module in (repeat_checks, served):
             monkeypatch.setattr(module, "ask", server.ask)
         toy = served_model(count, limits=limits, **changes)
-        lone = served.ask_one_by_one(toy)
+        alone = served.ask_one_by_one(toy)
         server.asked.clear()
-        return getattr(repeat_checks, name)(toy, lone), server
+        return GATE_CHECKS[name].check(GateContext(toy, alone)), server
 
     return run
 
@@ -66,7 +67,7 @@ def test_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
     [
         ("repeated", [([n], 1) for n in range(7, -1, -1)]),
         ("reloaded", [([n], 1) for n in range(8)]),
-        ("in_flight", [([n % 8], 64) for n in range(64)]),
+        ("in-flight", [([n % 8], 64) for n in range(64)]),
     ],
 )
 def test_each_sample_is_sent_alone(gate: Gate, name: str, asked: list[tuple[list[int], int]]) -> None:
@@ -101,7 +102,7 @@ def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, na
 
     monkeypatch.setattr(repeat_checks, "ask", Server(wrong_for_row_5).ask)
 
-    result = getattr(repeat_checks, name)(served_model(), alone())
+    result = GATE_CHECKS[name].check(GateContext(served_model(), alone()))
 
     assert "row-5" in result.wrong
     assert result.same is not None
@@ -145,7 +146,7 @@ def test_batch_size_kernels_may_round_differently(gate: Gate) -> None:
         exact = 2 * ROWS[samples]
         return exact if len(samples) == 1 else exact.astype(np.float16).astype(np.float32)
 
-    for name in ("batches", "in_flight"):
+    for name in ("batches", "in-flight"):
         assert gate(name, by_size, largest=16)[0].wrong == ""
         assert gate(name, in_half_precision, limits=AnswerLimits(0.05, 0.025, 1.0, 1e-3))[0].wrong == ""
 
@@ -163,7 +164,8 @@ def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
 def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeat_checks, "ask", Server().ask)
 
-    assert repeat_checks.reloaded(served_model(), lone_answers(IDS, {}, LIMITS)).wrong
+    nothing = GateContext(served_model(), single_request_answers(IDS, {}, LIMITS))
+    assert repeat_checks.check_reloaded(nothing).wrong
 
 
 # --- optional inputs ----------------------------------------------------------------------------------------
@@ -179,9 +181,9 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> AnswerG
     data = LoadData(source.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
     toy = served_model(data=data, model=dataclasses.replace(source.model, inputs=inputs))
 
-    def ask(model: ServedModel, which: Any, _in_flight: int = 1) -> list[Answer]:
+    def ask(model: ServedModel, sample_indices: Any, _in_flight: int = 1) -> list[Answer]:
         answers = []
-        for samples in which:
+        for samples in sample_indices:
             inputs = model.data.inputs(samples)
             values = more(inputs["MORE"][0] if "MORE" in inputs else None)
             answers.append(Answer(np.array(samples), {"OUT": (2 * inputs["IN"] + values).astype(np.float32)}))
@@ -189,7 +191,7 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> AnswerG
 
     for module in (repeat_checks, served):
         monkeypatch.setattr(module, "ask", ask)
-    return repeat_checks.repeated(toy, served.ask_one_by_one(toy))
+    return repeat_checks.check_repeated(GateContext(toy, served.ask_one_by_one(toy)))
 
 
 def test_request_without_optional_input_ignores_earlier_requests(monkeypatch: pytest.MonkeyPatch) -> None:

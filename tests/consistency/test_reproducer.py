@@ -10,7 +10,7 @@ import pytest
 
 from tests import examples, toy
 from tritonproof.accuracy.compare_answers import Answer, AnswerLimits, Mismatch, compare, expect
-from tritonproof.consistency import recorded
+from tritonproof.consistency.reproducer import write_reproducer
 from tritonproof.run.proving import reproduce
 from tritonproof.spec import Tensor
 
@@ -36,7 +36,7 @@ def test_reproducer_round_trips_without_pickle(config: Path, tmp_path: Path) -> 
     folder = tmp_path / "found"
     folder.mkdir()
     (folder / "of-before").touch()
-    recorded.write_reproducer(folder, "toy", config, MODEL, ROWS, FOUND)
+    write_reproducer(folder, "toy", config, MODEL, ROWS, FOUND)
 
     names = ("request", "expected", "given")
     arrays = {name: dict(np.load(folder / f"{name}.npz").items()) for name in names}
@@ -53,7 +53,7 @@ def test_reproducer_respects_missing_batch_axis(config: Path, tmp_path: Path) ->
     rows = {name: values[:1] for name, values in ROWS.items()}
     mismatch = Mismatch(["a"], 0, FOUND.expected, FOUND.given)
     unbatched = dataclasses.replace(MODEL, batched=False)
-    recorded.write_reproducer(tmp_path / "found", "toy", config, unbatched, rows, mismatch)
+    write_reproducer(tmp_path / "found", "toy", config, unbatched, rows, mismatch)
 
     assert np.load(tmp_path / "found" / "request.npz")["IN"].shape == (4,)
     assert "ROW, TYPES = 'toy', None" in (tmp_path / "found" / "show.py").read_text()

@@ -17,7 +17,7 @@ from tests.consistency.answering_servers import careful, right, served_by
 from tests.consistency.stand_in import CLASSES, FAULTS, WIDE, Fault
 from tritonproof.accuracy.compare_answers import MIN_NOISE, Answer, AnswerComparison, AnswerLimits
 from tritonproof.consistency import declared, served
-from tritonproof.consistency.served import compare_to_lone, lone_answers, with_same_answers
+from tritonproof.consistency.served import compare_to_single, single_request_answers, with_same_answers
 from tritonproof.record.schema import SameAnswers
 from tritonproof.spec import Arrays
 
@@ -88,7 +88,9 @@ def compared(
     """Compare one answer to these samples with `right`, which holds each sample's row when sent alone."""
     count = len(next(iter(right.values())))
     rows = {n: {name: values[n] for name, values in right.items()} for n in range(count)}
-    return compare_to_lone(lone_answers(IDS, rows, limits), [Answer(np.asarray(which), given)], limits)
+    return compare_to_single(
+        single_request_answers(IDS, rows, limits), [Answer(np.asarray(which), given)], limits
+    )
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -153,12 +155,12 @@ def test_row_that_is_off_on_the_mean_or_lacks_an_output_is_wrong() -> None:
 def test_answers_of_several_shapes_are_compared_separately() -> None:
     rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
-    alone = lone_answers(IDS, rows, EXACT)
+    alone = single_request_answers(IDS, rows, EXACT)
 
-    comparison = compare_to_lone(alone, again, EXACT)
+    comparison = compare_to_single(alone, again, EXACT)
     assert (comparison.answers, comparison.wrong) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
-    assert compare_to_lone(alone, again, EXACT).wrong == 1
+    assert compare_to_single(alone, again, EXACT).wrong == 1
 
 
 # --- answers that match -------------------------------------------------------------------------------------
@@ -279,7 +281,7 @@ FEW_WRONG = ROWS + (np.arange(20) < 5)[:, None].astype(np.float32)
 )
 def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float) -> None:
     repeats = [Answer(np.array([n]), {"OUT": repeated[[n]]}) for n in range(20)]
-    alone = lone_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, repeats)
+    alone = single_request_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, repeats)
 
     assert MIN_NOISE <= alone.noise_limits.element <= allowed
     assert (alone.noise_limits.element > MIN_NOISE) == (allowed > MIN_NOISE)
@@ -288,7 +290,7 @@ def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float)
 
 def test_equal_answers_for_all_samples_are_reported() -> None:
     def tells_apart(rows: np.ndarray) -> bool:
-        return lone_answers(IDS, {n: {"OUT": rows[n]} for n in range(20)}, EXACT).tells_apart
+        return single_request_answers(IDS, {n: {"OUT": rows[n]} for n in range(20)}, EXACT).tells_apart
 
     assert tells_apart(ROWS)
     assert tells_apart(TEXTS)

@@ -17,13 +17,14 @@ from tests.consistency.answering_servers import (
     web_server,
     with_memory,
 )
-from tritonproof.consistency import transports
+from tritonproof.consistency.served import GateContext
+from tritonproof.consistency.transports import check_transports
 
 
 @pytest.mark.parametrize("factor", [2.0, 2.5])
 def test_transport_with_different_answers_is_named(factor: float) -> None:
     with web_server(factor) as address, served_by(careful, address) as model:
-        result = transports.transports(model, ALONE, shared_memory=False)
+        result = check_transports(GateContext(model, ALONE))
 
     assert result.tried == "gRPC, HTTP"
     assert ("HTTP" in result.wrong, "gRPC " in result.wrong.partition(":")[0]) == (factor != 2, False)
@@ -31,7 +32,7 @@ def test_transport_with_different_answers_is_named(factor: float) -> None:
 
 def test_refusing_transport_is_named() -> None:
     with served_by(careful) as model:
-        result = transports.transports(model, ALONE, shared_memory=True)
+        result = check_transports(GateContext(model, ALONE, shared_memory=True))
 
     assert "gRPC with shared memory" in result.wrong
 
@@ -42,7 +43,8 @@ def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[s
     memory = Memory()
     with with_memory(memory, batched=batched) as model:
         data = dataclasses.replace(model.data, rows={**model.data.rows, **more})
-        result = transports.transports(dataclasses.replace(model, data=data), IN_MEMORY, shared_memory=True)
+        with_data = dataclasses.replace(model, data=data)
+        result = check_transports(GateContext(with_data, IN_MEMORY, shared_memory=True))
 
     assert (result.wrong, result.tried, result.requests) == ("", "gRPC, gRPC with shared memory", 6)
     assert result.same is not None
@@ -58,9 +60,8 @@ def test_different_answer_in_shared_memory_is_found() -> None:
         return Memory.answer(memory, request, context)
 
     with with_memory(memory) as model, served_by(answer, more=memory.handlers) as other:
-        result = transports.transports(
-            dataclasses.replace(model, server=other.server), IN_MEMORY, shared_memory=True
-        )
+        changed = dataclasses.replace(model, server=other.server)
+        result = check_transports(GateContext(changed, IN_MEMORY, shared_memory=True))
 
     assert "gRPC with shared memory" in result.wrong
     assert result.same is not None

@@ -108,7 +108,7 @@ def test_loading_shares_the_machine_and_running_does_not(
     def serve(*_arguments: Any, **_options: Any) -> Iterator[Any]:
         yield noting("server")()
 
-    monkeypatch.setattr(models, "reference_on", noting("reference"))
+    monkeypatch.setattr(models, "framework_model_on", noting("reference"))
     monkeypatch.setattr(runtimes, "open_in_process", noting("converted"))
     monkeypatch.setattr(serving, "serve", serve)
     case = next(cases_of(CPU))

@@ -94,7 +94,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(efficiency, "known_loads", lambda _run: [examples.load("online", 8, 100.0)])
     monkeypatch.setattr(interleaved, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
-    monkeypatch.setattr(models, "reference_on", lambda *_arguments: Opened())
+    monkeypatch.setattr(models, "framework_model_on", lambda *_arguments: Opened())
     monkeypatch.setattr(repository, "find", find)
     monkeypatch.setattr(interleaved, "reference_load", lambda *_arguments: examples.load("online", 8, 100.0))
     monkeypatch.setattr(repository, "in_use", lambda build, **_report: contextlib.nullcontext(build))

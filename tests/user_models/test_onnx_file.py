@@ -11,7 +11,7 @@ from tests import toy
 from tests.user_models import networks
 from tests.user_models.test_samples import write_tokenizer
 from tritonproof.accuracy.ledger import missing_options
-from tritonproof.accuracy.precision_cost import output_limits
+from tritonproof.accuracy.precision_cost import answer_limits, stage_limits
 from tritonproof.build.configuration import model_config
 from tritonproof.build.runtimes import open_in_process
 from tritonproof.cases import matrix_of
@@ -159,13 +159,13 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
     usual, wide = linear(tmp_path), linear(tmp_path, tolerance=0.25)
     for same_file in (False, True):
         of_usual, limits = (
-            output_limits(case(each_model), None, {"scores": 10}, 10, None, same_file=same_file)
+            stage_limits(case(each_model), None, {"scores": 10}, 10, None, same_file=same_file)
             for each_model in (usual, wide)
         )
-        assert (limits.element, limits.all_rows["scores"]) == (0.25, 0.25)
+        assert (limits.answers.element, limits.all_rows["scores"]) == (0.25, 0.25)
         assert "--tolerance" in limits.source
-        assert of_usual.element < 0.25
-    of_answers = output_limits(case(wide), None, {"scores": 10}, None, None, same_file=True)
+        assert of_usual.answers.element < 0.25
+    of_answers = answer_limits(case(wide), None, {"scores": 10}, None)
     assert of_answers.element == 0.25
     path = networks.through(tmp_path / "n.onnx", "Neg", 6, 20)
     assert model_of("mine", NetworkOptions(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25

@@ -21,13 +21,13 @@ from typing import TypeVar
 import numpy as np
 
 from tritonproof.accuracy.outputs import (
-    ROUNDING,
     Spread,
     beyond_rounding,
     differences,
     floating_outputs,
     spread_of,
 )
+from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.record.schema import WrongAnswer
 from tritonproof.spec import Arrays
 
@@ -67,26 +67,19 @@ class AnswerLimits:
     """The most that a row of it may differ on the mean, as a share of the output's mean magnitude."""
     agreement: float
     """The least share of equal elements of an integer output over all rows, from 0 to 1."""
-    rounding: float = ROUNDING["fp32"]
+    rounding: float = PRECISIONS["fp32"].rounding
     """What rounding may do to an element, as a share of the output's largest magnitude."""
     compared: float = 0.5
     """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
     by_output: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """`element` and `mean` of single outputs that need less than the rest."""
-    all_rows: Mapping[str, float] = field(default_factory=dict)
-    """How far all rows of an output may differ on the mean, as a share of the mean magnitude, or the largest
-    share of differing integers. This and the next two are only for comparisons of whole stages."""
-    mean_rounding: float = 0.0
-    """What FP32's rounding adds to that mean, over the largest magnitude; 0 if `all_rows` was measured."""
-    source: str = ""
-    """Where these limits come from, in words."""
 
     def of_output(self, output: str) -> tuple[float, float]:
         """`element` and `mean` of an output."""
         return self.by_output.get(output, (self.element, self.mean))
 
     def or_wider(self, other: "AnswerLimits") -> "AnswerLimits":
-        """The limits of single answers that allow whatever either allows."""
+        """The limits that allow whatever either allows."""
         pairs = {
             name: (self.of_output(name), other.of_output(name))
             for name in self.by_output.keys() | other.by_output.keys()
@@ -417,7 +410,7 @@ def typical_difference(expected: Expected, answers: Sequence[Answer]) -> float:
         for name, spread in expected.spreads.items():
             right, given = expected.outputs[name][answer.samples], answer.outputs.get(name)
             if given is not None and given.shape == right.shape and given.dtype.kind == "f":
-                beyond = beyond_rounding(differences(given, right), spread, ROUNDING["fp32"])
+                beyond = beyond_rounding(differences(given, right), spread, PRECISIONS["fp32"].rounding)
                 largest = np.maximum(largest, beyond.reshape(len(largest), -1).max(axis=1, initial=0.0))
         parts.append(largest)
     return float(np.median(np.concatenate(parts))) if parts else 0.0

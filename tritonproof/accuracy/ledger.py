@@ -8,14 +8,13 @@ from types import MappingProxyType
 import numpy as np
 
 from tritonproof.accuracy.outputs import equal_fraction
+from tritonproof.accuracy.precisions import PRECISIONS, precision_of
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.errors import ProofError
 from tritonproof.record import per_sample as sample_files
 from tritonproof.record.schema import Accuracy, Disagreement, Limit, Score, agrees, meets, within_limits
 from tritonproof.spec import Case, Metric, Model, Samples, Weights
 
-RELATIVE_LIMITS = {"fp32": 0.999, "fp16": 0.999, "bf16": 0.99, "int8": 0.99}
-"""The least share of the framework's score that a precision keeps, after MLPerf Inference's 99.9 and 99 %."""
 CHANCE_DEVIATIONS = 1.645
 """How many standard deviations of chance among the samples that differ a loss may take: one-sided, 95 %.
 
@@ -121,7 +120,7 @@ def _score(
     own_limit = requested or metric.limit(case.precision, tf32)
     limits = [] if own_limit is None else [own_limit]
     if metric.labelled and metric.beside_framework:
-        fraction, sign = RELATIVE_LIMITS[case.precision], 1
+        fraction, sign = PRECISIONS[precision_of(case, tf32)].kept_score, 1
         if metric.better == "lower":
             fraction, sign = 1 / fraction, -1
         # FP32's rounding, a millionth, hardly breaks a tie, so no loss is chance.

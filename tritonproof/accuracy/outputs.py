@@ -1,17 +1,14 @@
 """The basis of every comparison of outputs: are they numbers, how far apart, and on what scale?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.errors import AccuracyError
 from tritonproof.spec import Arrays
 
-ROUNDING: Mapping[str, float] = {"fp32": 1e-6, "tf32": 1e-3, "fp16": 1e-3, "bf16": 8e-3, "int8": 8e-3}
-"""What rounding may do to an element, as a share of its output's largest magnitude: eight units in the last
-place of FP32 (2 ** -23), two of TF32's and FP16's 11 bits and of BF16's 8 bits, and two of INT8's 255 steps.
-Outputs from 0 to 1 are probabilities, with the magnitude 1: a sigmoid is off by 1.5e-7 even at 1e-8."""
 CHUNK_BYTES = 64 << 20
 """The most bytes of outputs to compare at once."""
 
@@ -21,9 +18,9 @@ def equal_fraction(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray((a == b).reshape(len(a), -1).mean(axis=1)) if a.size else np.ones(len(a))
 
 
-def check_shapes(expected: Arrays, given: Arrays, stage: str, reference: str) -> None:
+def check_shapes(expected: Arrays, given: Arrays, stage: str, expected_from: str) -> None:
     """Raise AccuracyError if an output of a stage is missing, or has another shape or kind of type than the
-    expected one, which comes from `reference`."""
+    expected one, which comes from `expected_from`."""
 
     def form(values: np.ndarray) -> str:
         kind = {"f": "floating-point numbers", "O": "texts"}.get(values.dtype.kind, "integers")
@@ -32,7 +29,7 @@ def check_shapes(expected: Arrays, given: Arrays, stage: str, reference: str) ->
     for name, values in expected.items():
         problem = form(given[name]) if name in given else "is missing"
         if problem != form(values):
-            what = f"a {stage} output {problem}; {reference} {form(values)}"
+            what = f"a {stage} output {problem}; {expected_from} {form(values)}"
             raise AccuracyError(what, where=f"output {name}")
 
 
@@ -86,7 +83,7 @@ def spread_of(values: np.ndarray) -> Spread:
         chunk, known = _known(rows[start : start + step])
         squares += np.square(np.where(known, chunk - centre, 0.0)).sum(axis=0)
     deviation = np.sqrt(squares / np.maximum(count, 1))
-    is_same = deviation <= ROUNDING["fp32"] * largest
+    is_same = deviation <= PRECISIONS["fp32"].rounding * largest
     magnitude = 1.0 if are_shares else float(largest.max(initial=0.0))
     columns = np.where(is_same, largest, deviation)
     return Spread(

@@ -5,14 +5,13 @@ runs in FP64, which shows FP32's own rounding. Without converters and hardware, 
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tritonproof.accuracy.compare_answers import AnswerLimits, expect
 from tritonproof.accuracy.outputs import (
-    ROUNDING,
     beyond_rounding,
     check_finite,
     check_shapes,
@@ -20,6 +19,7 @@ from tritonproof.accuracy.outputs import (
     equal_fraction,
     floating_outputs,
 )
+from tritonproof.accuracy.precisions import PRECISIONS, precision_of, rounding_of
 from tritonproof.host.machine import int8_weight_bits
 from tritonproof.spec import Arrays, Case, Samples, Weights
 
@@ -30,27 +30,6 @@ _MAX_BYTES = 1 << 29
 _FP64_DIVISOR = 8
 """How many times fewer samples and bytes there are in FP64, which takes many times as long."""
 
-ERROR_LIMITS: Mapping[str, float] = {"fp32": 2.5, "tf32": 2.5, "fp16": 2.5, "bf16": 2.25, "int8": 2.0}
-"""How many times the precision's cost the mean error of a converted output may be.
-
-Measured on the micro models, right builds are 0.7 to 1.1 times it in INT8 (ONNX Runtime), 0.7 to 1.5 times in
-BF16, and in FP16 0.7 (ONNX Runtime, BERT) to 1.9 (TorchScript folds ResNet50's BatchNorm in the precision,
-which rounds once more). With the vector extensions of an older CPU those of BERT and FastPitch in FP16 and of
-INT8 moved by 0.1 at most. In FP32 they are 0.2 to 0.9 times the least cost. A fault of twice the cost, and a
-right build's own error beside it, make 2.2 times and more.
-"""
-KERNEL_LIMITS: Mapping[str, float] = {"fp32": 2.0, "tf32": 2.5, "fp16": 2.5, "bf16": 1.0, "int8": 0.5}
-"""How many times the precision's cost other kernels may be off on the mean with the same file: in batches of
-another size, or by another backend. Measured on a CPU: 0.45 times in FP16, 0.15 in BF16, 0.12 in INT8; on a
-GPU two right ways of FP16 and TF32 are each off by the cost. In mixed batches on Triton BERT and ResNet50
-gave the same as in process but for 3e-9, and but for 2e-7 with Triton's own ONNX Runtime."""
-UNKNOWN_COST: Mapping[str, float] = {"fp32": 2e-5, "tf32": 5e-3, "fp16": 5e-3, "bf16": 1e-2, "int8": 1e-2}
-"""How far other kernels may be off on the mean with the same file, as a share of the mean magnitude, if the
-precision's cost is unknown. Measured in process on a CPU: 3e-7 in FP32, 5e-4 in FP16, 1.5e-3 in BF16, and
-2.5e-3 in INT8 without fusing."""
-UNKNOWN_LARGEST: Mapping[str, float] = {"fp32": 2e-3, "tf32": 5e-2, "fp16": 5e-2, "bf16": 0.1, "int8": 0.1}
-"""How far an element may be off then, as a share of the spread: ten times the mean. In FP32 ONNX Runtime
-itself computes a public network of bytes (magika) 1.2e-3 apart in batches and alone."""
 _DEEP_ROUNDING = 1e-5
 """What FP32's rounding may do to an element through many layers, as a share of its output's magnitude, if its
 cost is unknown: a public detector's map (PP-OCR) is off by 4e-6 with ONNX Runtime's optimisations."""
@@ -90,20 +69,6 @@ class PrecisionCost:
     """The share of equal decisions."""
     rounding: float = 0.0
     """The largest error of all floating-point outputs as a share of the output's largest magnitude."""
-
-
-def precision_of(case: Case, tf32: bool | None) -> str:
-    """The precision in which a case computes, with `tf32` for FP32 whose products a GPU computes in TF32."""
-    return "tf32" if tf32 else case.precision
-
-
-def rounding_of(case: Case, tf32: bool | None) -> float:
-    """What rounding may do to an element, as a share of its output's magnitude; for a model of unknown
-    precision, by the type of its outputs."""
-    if case.precision:
-        return ROUNDING[precision_of(case, tf32)]
-    types = {tensor.dtype.lower() for tensor in case.model.outputs} & {"fp16", "bf16"}
-    return max(ROUNDING[name] for name in {"fp32", *types})
 
 
 def measure_cost(
@@ -163,76 +128,118 @@ def least_agreement(agreement: float, decisions: int) -> float:
     return max(0.0, 1 - (expected + 2 * expected**0.5 + 3) / decisions)
 
 
-def output_limits(
+@dataclass(frozen=True)
+class StageLimits:
+    """How far the outputs of a stage may be from those of the stage before, on all samples."""
+
+    answers: AnswerLimits
+    """How far the answers to one sample may differ."""
+    all_rows: Mapping[str, float]
+    """How far all rows of an output may differ on the mean, as a share of the mean magnitude, or the largest
+    share of differing integers."""
+    mean_rounding: float
+    """What FP32's rounding adds to that mean, over the largest magnitude; 0 if `all_rows` was measured."""
+    source: str
+    """Where these limits come from, in words."""
+
+
+def answer_limits(
+    case: Case, cost: PrecisionCost | None, elements: Mapping[str, int], tf32: bool | None
+) -> AnswerLimits:
+    """How far answers to one sample by the same file may differ if other kernels may compute them. `elements`
+    is the number of elements of each output that are compared."""
+    compared = AnswerLimits.compared if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
+    return _limits(case, cost, elements, compared, tf32, same_file=True).answers
+
+
+def stage_limits(
     case: Case,
     cost: PrecisionCost | None,
     elements: Mapping[str, int],
-    rows: int | None,
+    rows: int,
     tf32: bool | None,
     *,
     same_file: bool,
-) -> AnswerLimits:
-    """How far outputs may be from those of the stage before: ERROR_LIMITS times what the precision costs for
-    a conversion, and KERNEL_LIMITS times for the `same_file` by other kernels. If the cost is unknown, the
-    case's tolerance counts for a conversion, and UNKNOWN_COST for the same file. `elements` is the number of
-    elements of each output that are compared, in so many `rows` of a whole stage; None for single answers."""
-    tolerance, precision = case.tolerance(tf32), precision_of(case, tf32)
+) -> StageLimits:
+    """How far outputs may be from those of the stage before, of the `same_file` or before its conversion.
+    `elements` is the number of elements of each output that are compared, in so many `rows`."""
+    compared = least_agreement(case.tolerance(tf32).agreement if cost is None else cost.comparable, rows)
+    return _limits(case, cost, elements, compared, tf32, same_file=same_file)
+
+
+def _limits(
+    case: Case,
+    cost: PrecisionCost | None,
+    elements: Mapping[str, int],
+    compared: float,
+    tf32: bool | None,
+    *,
+    same_file: bool,
+) -> StageLimits:
+    """The limits if at least the share `compared` of the rows has compared floating-point outputs."""
     floating = [
         tensor.name
         for tensor in case.model.outputs
         if tensor.name in elements and tensor.dtype.startswith(("FP", "BF"))
     ]
-    if cost is not None:
-        factor = (KERNEL_LIMITS if same_file else ERROR_LIMITS)[precision]
-        largest = {name: max(LARGEST_LIMIT * cost.largest[name], _MIN_LARGEST) for name in floating}
-        mean = {name: factor * cost.mean[name] for name in floating}
-        source = (
-            f"{factor:g} times what {precision.upper()} itself costs this model on the mean, "
-            f"{LARGEST_LIMIT:g} times at most"
-        )
-    elif same_file and precision in UNKNOWN_COST and not tolerance.is_given:
-        largest = dict.fromkeys(floating, UNKNOWN_LARGEST[precision])
-        mean = dict.fromkeys(floating, UNKNOWN_COST[precision])
-        source = f"the same file by other kernels in {precision.upper()}"
-    else:
-        share = tolerance.relative_error
-        largest = dict.fromkeys(floating, share)
-        mean = dict.fromkeys(floating, share if tolerance.mean_error is None else tolerance.mean_error)
-        source = tolerance.source
-    rounding = rounding_of(case, tf32)
-    measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
+    largest, mean, source = _floating_limits(case, cost, floating, tf32, same_file=same_file)
+    tolerated = case.tolerance(tf32).agreement
     unequal = {
-        name: 1 - (tolerance.agreement if cost is None else least_agreement(1 - cost.mean[name], count))
+        name: 1 - (tolerated if cost is None else least_agreement(1 - cost.mean[name], count))
         for name, count in elements.items()
         if name not in floating
     }
-    if rows is not None:
-        compared = least_agreement(tolerance.agreement if cost is None else cost.comparable, rows)
-    else:
-        compared = AnswerLimits.compared if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
+    rounding = rounding_of(case, tf32)
+    measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
     by_output = {name: (largest[name], _ROW_FACTOR * mean[name]) for name in floating}
-    return AnswerLimits(
+    answers = AnswerLimits(
         element=max(largest.values(), default=_MIN_LARGEST),
         mean=_ROW_FACTOR * max(mean.values(), default=0.0),
         agreement=1 - max(unequal.values(), default=0.0),
         rounding=max(rounding, measured),
         compared=compared,
         by_output={} if cost is None else by_output,
-        all_rows=mean | unequal,
-        mean_rounding=ROUNDING["fp32"] if cost is None else 0.0,
-        source=source,
     )
+    return StageLimits(answers, mean | unequal, PRECISIONS["fp32"].rounding if cost is None else 0.0, source)
+
+
+def _floating_limits(
+    case: Case, cost: PrecisionCost | None, names: Sequence[str], tf32: bool | None, *, same_file: bool
+) -> tuple[dict[str, float], dict[str, float], str]:
+    """The largest and the mean error of these floating-point outputs, at most, and where the limits come
+    from: a multiple of what the precision costs for a conversion, and another for the `same_file` by other
+    kernels. If the cost is unknown, the case's tolerance counts for a conversion, and the precision's
+    `unknown_mean` for the same file."""
+    tolerance, precision = case.tolerance(tf32), precision_of(case, tf32)
+    if cost is not None:
+        rule = PRECISIONS[precision]
+        factor = rule.kernel_factor if same_file else rule.conversion_factor
+        largest = {name: max(LARGEST_LIMIT * cost.largest[name], _MIN_LARGEST) for name in names}
+        mean = {name: factor * cost.mean[name] for name in names}
+        source = (
+            f"{factor:g} times what {precision.upper()} itself costs this model on the mean, "
+            f"{LARGEST_LIMIT:g} times at most"
+        )
+        return largest, mean, source
+    if same_file and precision in PRECISIONS and not tolerance.is_given:
+        source = f"the same file by other kernels in {precision.upper()}"
+        rule = PRECISIONS[precision]
+        largest_error, mean_error = rule.unknown_largest, rule.unknown_mean
+    else:
+        source, largest_error = tolerance.source, tolerance.relative_error
+        mean_error = largest_error if tolerance.mean_error is None else tolerance.mean_error
+    return dict.fromkeys(names, largest_error), dict.fromkeys(names, mean_error), source
 
 
 def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays], device: str) -> AnswerLimits:
     """How far two answers of a model of unknown precision may differ: `limits`, FP32's, or those of FP16
     or BF16 if every number of the `answers` fits it. On the device cuda products may be in TF32."""
-    precision = inferred_precision(answers) or ("tf32" if device == "cuda" else "fp32")
+    rule = PRECISIONS[inferred_precision(answers) or ("tf32" if device == "cuda" else "fp32")]
     return dataclasses.replace(
         limits,
-        element=max(limits.element, UNKNOWN_LARGEST[precision]),
-        mean=max(limits.mean, _ROW_FACTOR * UNKNOWN_COST[precision]),
-        rounding=max(limits.rounding, ROUNDING[precision]),
+        element=max(limits.element, rule.unknown_largest),
+        mean=max(limits.mean, _ROW_FACTOR * rule.unknown_mean),
+        rounding=max(limits.rounding, rule.rounding),
     )
 
 
@@ -261,7 +268,7 @@ def emulated_precision(
     """The framework's model as it computes in the case's precision, from inputs to outputs; for FP32 without
     any rounding. None if it is no framework's network."""
     precision, model, network = precision_of(case, tf32), case.model, weights.network
-    if precision not in ERROR_LIMITS or model.framework not in ("pytorch", "tensorflow"):
+    if precision not in PRECISIONS or model.framework not in ("pytorch", "tensorflow"):
         return None
     import torch
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from tritonproof.accuracy.compare_answers import (
     Answer,
-    AnswerLimits,
     Expected,
     allowed_in_a_row,
     compare_rows,
@@ -23,12 +22,12 @@ from tritonproof.accuracy.compare_answers import (
 )
 from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes, equal_fraction
 from tritonproof.accuracy.precision_cost import (
-    ERROR_LIMITS,
     PrecisionCost,
+    StageLimits,
     least_agreement,
-    output_limits,
-    precision_of,
+    stage_limits,
 )
+from tritonproof.accuracy.precisions import PRECISIONS, precision_of
 from tritonproof.errors import AccuracyError, ProofError
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
@@ -71,10 +70,10 @@ class StageComparison:
 
     expected: Expected
     """All rows of the other stage's outputs."""
-    limits: AnswerLimits
+    limits: StageLimits
     stage: str
     """The name of the stage whose outputs come in, for errors."""
-    reference: str
+    expected_from: str
     """The other stage, for errors: `in process`, `the framework's`."""
     by_output: dict[str, OutputTotals] = field(default_factory=dict)
     """The differences so far of each output, by its name."""
@@ -86,8 +85,8 @@ class StageComparison:
         """Compare some rows. Raises AccuracyError if an output is missing or has another shape."""
         chosen = np.asarray(rows)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
-        check_shapes(expected_outputs, outputs, self.stage, self.reference)
-        compared = compare_rows(self.expected, Answer(chosen, outputs), self.limits, identity=False)
+        check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
+        compared = compare_rows(self.expected, Answer(chosen, outputs), self.limits.answers, identity=False)
         is_kept = ~compared.excluded
         self.rows += len(chosen)
         self.left_out += int(compared.excluded.sum())
@@ -122,13 +121,14 @@ class StageComparison:
         return tuple(self._difference(name, totals) for name, totals in self.by_output.items())
 
     def _difference(self, name: str, totals: OutputTotals) -> OutputDifference:
-        limits, spread, besides = self.limits, self.expected.spreads.get(name), 0.0
+        limits, answers = self.limits, self.limits.answers
+        spread, besides = self.expected.spreads.get(name), 0.0
         if spread is None:
             size = self.expected.outputs[name][:1].size
-            allowed = 0.0 if name in self.expected.scores else allowed_in_a_row(size, limits.agreement)
+            allowed = 0.0 if name in self.expected.scores else allowed_in_a_row(size, answers.agreement)
             largest_limit = allowed / size if totals.is_wrong else 1.0
         else:
-            largest_limit = limits.of_output(name)[0]
+            largest_limit = answers.of_output(name)[0]
             besides = limits.mean_rounding * spread.magnitude / (spread.mean or 1.0)
         return OutputDifference(
             output=name,
@@ -142,7 +142,7 @@ class StageComparison:
             given=totals.given,
             source=limits.source,
             compared=1.0 if spread is None else 1 - self.left_out / max(self.rows, 1),
-            compared_limit=1.0 if spread is None else limits.compared,
+            compared_limit=1.0 if spread is None else answers.compared,
         )
 
 
@@ -169,10 +169,10 @@ Stages = tuple[StageAnswers, StageAnswers, StageAnswers]
 """The answers of the framework, of the converted model in process, and of the served one."""
 
 
-def reference_on(device: Device, model: Model, weights: Weights) -> Weights:
-    """The framework's model, the reference for converted ones, in FP32 without TF32 on a device; the given
-    weights stay in place. A GPU takes minutes for volumes that take a CPU hours. A Keras network stays where
-    TensorFlow has put it."""
+def framework_model_on(device: Device, model: Model, weights: Weights) -> Weights:
+    """The framework's model, with which converted ones are compared, in FP32 without TF32 on a device; the
+    given weights stay in place. A GPU takes minutes for volumes that take a CPU hours. A Keras network stays
+    where TensorFlow has put it."""
     if model.framework != "pytorch":
         return weights
     return dataclasses.replace(weights, network=pytorch.in_precision(weights.network, "fp32", device))
@@ -368,7 +368,7 @@ def compare_conversion(
     assert framework.outputs is not None
     assert converted.outputs is not None
     elements = {name: values.size for name, values in framework.outputs.items()}
-    limits = output_limits(case, cost, elements, len(ids), tf32, same_file=False)
+    limits = stage_limits(case, cost, elements, len(ids), tf32, same_file=False)
     comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "the framework's")
     row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))
     step = max(1, CHUNK_BYTES // row_bytes)
@@ -400,5 +400,5 @@ def compare_conversion(
         same_file=case.model.framework == case.format.mnemonic == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(costly),
         error_in_costs=ratios.get(costly),
-        error_in_costs_limit=ERROR_LIMITS[precision_of(case, tf32)] if ratios else None,
+        error_in_costs_limit=PRECISIONS[precision_of(case, tf32)].conversion_factor if ratios else None,
     )

@@ -1,26 +1,19 @@
-"""Is a model what its configuration declares? Each output is there, finite, of its type and shape; the first
-request after a load is as fast as the next ones; and batches are answered up to the declared size, and
-refused above it."""
+"""Is a model what its configuration declares? Each output is there, finite, of its type and shape; and
+batches are answered up to the declared size, and refused above it."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tritonproof.consistency.served import AnswersBySample, ServedModel, ask, rows_of
+from tritonproof.consistency.served import AnswersBySample, GateContext, ServedModel, ask, rows_of
 from tritonproof.errors import ProofError
-from tritonproof.measure.job import LoadData
-from tritonproof.record.schema import AnswerGate, WarmUp
+from tritonproof.record.schema import AnswerGate
 from tritonproof.serve.connection import REQUEST_S
 from tritonproof.serve.messages import inputs_of, response_outputs
-from tritonproof.spec import Arrays
 from tritonproof.user_models.user_sample import fits
-
-if TYPE_CHECKING:
-    from tritonclient.grpc.model_config_pb2 import ModelConfig
-
 
 MAX_REFUSAL_CHARS = 200
 """Characters to keep of the server's words."""
@@ -36,7 +29,7 @@ class Reply:
     """Why the server refused the request, in its own words; empty for an answer."""
 
 
-def send(served: ServedModel, which: Iterable[Sequence[int] | np.ndarray]) -> list[Reply]:
+def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Reply]:
     """Send requests for these samples, by their indices, one after the other. Raises ProofError if the server
     is gone or late: that is no refusal."""
     from tritonclient.grpc import InferenceServerException, InferRequestedOutput
@@ -44,7 +37,7 @@ def send(served: ServedModel, which: Iterable[Sequence[int] | np.ndarray]) -> li
     server, replies = served.server, []
     outputs = [InferRequestedOutput(tensor.name) for tensor in served.model.outputs]
     infer = functools.partial(server.client.infer, served.name, outputs=outputs, client_timeout=REQUEST_S)
-    for samples in which:
+    for samples in sample_indices:
         inputs = inputs_of(served.model, served.data.inputs(samples))
         try:
             replies.append(Reply(server.wait_for(functools.partial(infer, inputs)).get_response()))
@@ -57,25 +50,26 @@ def send(served: ServedModel, which: Iterable[Sequence[int] | np.ndarray]) -> li
     return replies
 
 
-def declared(served: ServedModel, alone: AnswersBySample, rest: Iterable[LoadData] = ()) -> AnswerGate:
+def check_declared(context: GateContext) -> AnswerGate:
     """Send four samples alone, and two in one batch if the model takes batches. Every output must be there,
-    finite, with the declared type and shape. The answers given `alone`, and those to the `rest` of the
-    samples, which no other gate sends, must have every output and be finite: some input may give NaN."""
+    finite, with the declared type and shape. The answers given alone before, and those to the remaining
+    data, must have every output and be finite: some input may give NaN."""
+    served, alone = context.served, context.alone.rows
     batches = [[sample] for sample in range(served.samples)][:4]
     if served.takes_batches:
         batches.append([0, served.samples - 1])
     replies = send(served, batches)
     problems = [_violation(served, *pair) for pair in zip(batches, replies, strict=True)]
     problems += _all_as_declared(served, alone)
-    rest_count = 0
-    for data in rest:
+    remaining_count = 0
+    for data in context.remaining_data:
         model = replace(served, data=data)
         answers = ask(model, [[sample] for sample in range(model.samples)], model.in_flight(1))
         problems += _all_as_declared(model, rows_of(answers))
-        rest_count += len(answers)
+        remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
-    tried = f"outputs as declared: {names}; finite for {len(alone) + rest_count} samples"
-    return AnswerGate("declared", len(batches) + rest_count, tried, next(filter(None, problems), ""))
+    tried = f"outputs as declared: {names}; finite for {len(alone) + remaining_count} samples"
+    return AnswerGate("declared", len(batches) + remaining_count, tried, next(filter(None, problems), ""))
 
 
 def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str]:
@@ -117,39 +111,10 @@ def fault_in(output: str, values: np.ndarray | None, answer: str) -> str:
     return f"{output} holds {values[bad].flat[0]} in {answer} ({count} elements are not finite)"
 
 
-_LOADS = 3
-"""Loads that must each make the first request slow. If it were like the others, it would be the slowest of
-21 by chance three times in one of 9,000 runs, whatever else the machine does."""
-
-
-def warmup_batch(config: "ModelConfig", rows: Arrays) -> int | None:
-    """The smallest batch of the model's warm-up that has the shape of these rows; None if there is none."""
-    shapes = {name: values.shape[1:] for name, values in rows.items()}
-    sizes = [
-        max(1, warmup.batch_size)
-        for warmup in config.model_warmup
-        if all(shapes.get(name) == tuple(tensor.dims) for name, tensor in warmup.inputs.items())
-    ]
-    return min(sizes, default=None)
-
-
-def compare_first_request(load: Callable[[], object], ask: Callable[[], float], batch: int) -> WarmUp:
-    """Load the model and ask it again and again; the slowest of twenty later requests is the measure of the
-    first. If that is slow, load it once more: the machine may be the cause. `ask` returns seconds."""
-    first_ms: list[float] = []
-    later_ms: list[float] = []
-    is_slow = True
-    while is_slow and len(first_ms) < _LOADS:
-        load()
-        first_ms.append(round(1e3 * ask(), 3))
-        later_ms.append(round(1e3 * max(ask() for _ in range(20)), 3))
-        is_slow = first_ms[-1] > 2 * later_ms[-1]  # one that loads kernels takes far longer
-    return WarmUp(batch, tuple(first_ms), tuple(later_ms), passed=not is_slow)
-
-
-def largest_batch(served: ServedModel) -> AnswerGate:
+def check_largest_batch(context: GateContext) -> AnswerGate:
     """Send batches of the declared sizes that decide which kernels run, which the server must answer, and one
     with a row more than the largest, which it must refuse."""
+    served = context.served
     if not served.model.batched:
         return AnswerGate("largest-batch", 0, "no batch axis, so no batch sizes")
     sizes, largest = served.kernel_sizes, served.max_batch_size

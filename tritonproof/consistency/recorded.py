@@ -1,9 +1,6 @@
-"""Answers in files: a small one keeps a model's answers, to which later runs hold theirs; a folder has what
-reproduces a wrong one: the request, both answers, the configuration, and a script that asks again."""
+"""A small file keeps a model's answers, to which later runs hold theirs."""
 
 import hashlib
-import shutil
-import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,24 +9,24 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import AnswerLimits, Mismatch
+from tritonproof.accuracy.compare_answers import AnswerLimits
 from tritonproof.consistency.repeat_checks import gate_result
 from tritonproof.consistency.served import (
     AnswersBySample,
+    GateContext,
     ServedModel,
     ask,
-    compare_to_lone,
+    compare_to_single,
     limits_for,
-    lone_answers,
+    single_request_answers,
 )
 from tritonproof.errors import InputError, NotAvailableError
 from tritonproof.host import locks
-from tritonproof.host.locks import OnWait
 from tritonproof.record import disk
 from tritonproof.record.schema import AnswerGate
 from tritonproof.safe_io.files import content, readable
 from tritonproof.serve.messages import raw_content, values_of
-from tritonproof.spec import Arrays, Model
+from tritonproof.spec import Arrays
 
 _MAX_BYTES = 16 << 20
 """The most bytes of answers in a file, before compression; it leaves out the samples beyond."""
@@ -80,22 +77,21 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run: str) -> 
     return RecordedAnswers(served.model.name, case, served.server.version, run, limits, digests, rows)
 
 
-def recorded_answers(
-    folder: Path, case: str, model: ServedModel, alone: AnswersBySample, run: str | None, on_wait: OnWait
-) -> tuple[RecordedAnswers, Path]:
-    """The recorded answers of a model, and their file. With a `run` that records them, its first case of the
-    model records its own, and the others are held to these. Raises NotAvailableError where there are none."""
-    path = path_of(folder, model.model.name)
-    if run is None:
-        if not path.is_file():
-            what = f"no answers of {model.model.name} were recorded"
-            raise NotAvailableError(what, where=path, fix="record them: --record-answers")
-        return read(path), path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with locks.hold_path(path, on_wait=on_wait):
-        if not path.is_file() or read(path).run != run:
-            disk.replace(path, encoded(record(model, alone, case, run)))
-    return read(path), path
+def check_recorded(context: GateContext) -> AnswerGate:
+    """Hold answers to the recorded ones. In a run that records them, the first case of a model records its
+    own, and the others are held to these. Raises NotAvailableError where there are none."""
+    folder, served = context.answers_folder, context.served
+    assert folder is not None
+    path = path_of(folder.path, served.model.name)
+    if folder.run is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locks.hold_path(path, on_wait=folder.on_wait):
+            if not path.is_file() or read(path).run != folder.run:
+                disk.replace(path, encoded(record(served, context.alone.rows, folder.case, folder.run)))
+    elif not path.is_file():
+        what = f"no answers of {served.model.name} were recorded"
+        raise NotAvailableError(what, where=path, fix="record them: --record-answers")
+    return compare_with_recorded(served, read(path), path)
 
 
 def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: Path) -> AnswerGate:
@@ -117,8 +113,8 @@ def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: 
     expected = {places[name]: row for name, row in earlier.rows.items()}
     limits = limits_for(served, expected).or_wider(earlier.limits).at_least(served.least_noise)
     answers = ask(served, [[sample] for sample in sorted(expected)])
-    recorded = lone_answers(served.data.ids, expected, limits)
-    comparison = compare_to_lone(recorded, answers, limits)
+    recorded = single_request_answers(served.data.ids, expected, limits)
+    comparison = compare_to_single(recorded, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"
     return gate_result("recorded", served, recorded, comparison, len(answers), tried, "recorded")
 
@@ -162,60 +158,3 @@ def _from_bytes(_type: type, written: Any) -> np.ndarray | None:
     """The array; None, which msgspec refuses, if an output is not as long as it says."""
     datatype, shape, values = written
     return values_of(values, datatype, shape)
-
-
-_SCRIPT = '''\
-"""Sends request.npz to a Triton that serves the model, and sets the answer beside expected.npz.
-
-Usage: python show.py HOST:PORT"""
-
-import sys
-from pathlib import Path
-
-import numpy as np
-import tritonclient.grpc as triton
-
-MODEL, ROW, TYPES = {model!r}, {row!r}, {types!r}
-HERE = Path(__file__).parent
-client = triton.InferenceServerClient(sys.argv[1] if len(sys.argv) > 1 else "localhost:8001")
-inputs = []
-for name, values in np.load(HERE / "request.npz").items():
-    values = values.astype(object) if TYPES[name] == "BYTES" else values
-    inputs.append(triton.InferInput(name, list(values.shape), TYPES[name]))
-    inputs[-1].set_data_from_numpy(values)
-answer = client.infer(MODEL, inputs)
-for name, expected in np.load(HERE / "expected.npz").items():
-    given = answer.as_numpy(name) if ROW is None else answer.as_numpy(name)[ROW]
-    given = given.astype("S") if given.dtype == object else given
-    wrong = given.shape != expected.shape or given != expected
-    said = "differs" if np.any(wrong) else "is as expected"
-    print(name, said, given.ravel()[:8], "and", expected.ravel()[:8])
-'''
-
-
-def write_reproducer(
-    folder: Path, name: str, config: Path, model: Model, request: Arrays, mismatch: Mismatch
-) -> None:
-    """Write the reproducer of a model that is called `name` on its server into `folder`, over an earlier one.
-    `request` has the inputs of all its rows."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    types = {tensor.name: tensor.dtype for tensor in model.inputs if tensor.name in request}
-    sent = {key: values if model.batched else values[0] for key, values in request.items() if key in types}
-    for file, arrays in (("request", sent), ("expected", mismatch.expected), ("given", mismatch.given)):
-        _write_npz(folder / f"{file}.npz", arrays)
-    (folder / "config.pbtxt").write_bytes(config.read_bytes())
-    row = mismatch.row if model.batched else None
-    (folder / "show.py").write_text(_SCRIPT.format(model=name, row=row, types=types))
-
-
-def _write_npz(path: Path, arrays: Arrays) -> None:
-    """Write arrays under any names, with texts as bytes, so that reading them runs no code."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, values in arrays.items():
-            array = np.asarray(values)
-            if array.dtype == object:
-                texts = [text if isinstance(text, bytes) else str(text).encode() for text in array.ravel()]
-                array = np.array(texts, np.bytes_).reshape(array.shape)
-            with file.open(f"{name}.npy", "w") as member:
-                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)

@@ -3,14 +3,12 @@ samples alone."""
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from msgspec import structs
 
 from tritonproof.accuracy.compare_answers import (
-    MIN_NOISE,
     NOISE_FACTOR,
     Answer,
     AnswerComparison,
@@ -18,43 +16,40 @@ from tritonproof.accuracy.compare_answers import (
     Expected,
     compare,
     expect,
-    expect_by_signature,
     merge_comparisons,
     signature,
     single_answer,
-    typical_difference,
 )
-from tritonproof.accuracy.outputs import ROUNDING, Spread
+from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precision_cost import inferred_precision
-from tritonproof.consistency.declared import fault_in
+from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.consistency.served import (
-    LoneAnswers,
+    GateContext,
     ServedModel,
+    SingleRequestAnswers,
     ask,
     ask_one_by_one,
-    compare_to_lone,
+    compare_to_single,
     same_answers_entry,
 )
-from tritonproof.errors import AccuracyError
 from tritonproof.measure.job import LoadData
-from tritonproof.record.schema import AnswerGate, Conversation
-from tritonproof.serve.messages import Answers, Message, converse, sequence_of, undeclared
-from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Model, Samples
+from tritonproof.record.schema import AnswerGate
+from tritonproof.spec import Arrays
 
 _KEPT_BYTES = 256 << 20
 """Bytes of answers to keep before they are compared."""
 
 
-def repeated(served: ServedModel, alone: LoneAnswers) -> AnswerGate:
+def check_repeated(context: GateContext) -> AnswerGate:
     """Send samples once more, alone, in the same and in the reverse order, so that each request follows
     a different one than before. The next answer shows what a request leaves in the model; so do the first
     answer after a load, and one to a request without optional inputs."""
+    served, alone = context.served, context.alone
     backwards = ask(served, [[sample] for sample in sorted(alone.rows, reverse=True)])
-    comparisons = [compare_to_lone(alone, [*alone.repeats, *backwards], alone.noise_limits)]
+    comparisons = [compare_to_single(alone, [*alone.repeats, *backwards], alone.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
     if served.first_answer is not None:
-        comparisons.append(compare_to_lone(alone, _first_answer(served), _limits_after_load(served, alone)))
+        comparisons.append(compare_to_single(alone, _first_answer(served), _limits_after_load(served, alone)))
         text += ", the first request after the model was loaded"
     if (lacking := _without_optional(served, alone)) is not None:
         comparisons.append(lacking)
@@ -63,35 +58,38 @@ def repeated(served: ServedModel, alone: LoneAnswers) -> AnswerGate:
     return gate_result("repeated", served, alone, whole, whole.answers, text)
 
 
-def reloaded(served: ServedModel, alone: LoneAnswers) -> AnswerGate:
+def check_reloaded(context: GateContext) -> AnswerGate:
     """Send samples alone once more, to a model that was loaded again after it gave the answers `alone`."""
+    served, alone = context.served, context.alone
     answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(alone.rows)])]
     text = "each sample again alone, after the model was loaded again"
-    comparison = compare_to_lone(alone, answers, _limits_after_load(served, alone))
+    comparison = compare_to_single(alone, answers, _limits_after_load(served, alone))
     return gate_result("reloaded", served, alone, comparison, len(answers), text)
 
 
-def in_flight(served: ServedModel, alone: LoneAnswers) -> AnswerGate:
+def check_in_flight(context: GateContext) -> AnswerGate:
     """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
+    served, alone = context.served, context.alone
     at_once = served.in_flight(1)
     count = max(len(alone.rows), at_once)
     limits = alone.limits if served.joins and served.takes_batches else alone.noise_limits
     answers = ask(served, [[sample] for sample in np.resize(sorted(alone.rows), count)], at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
-    return gate_result("in-flight", served, alone, compare_to_lone(alone, answers, limits), count, text)
+    return gate_result("in-flight", served, alone, compare_to_single(alone, answers, limits), count, text)
 
 
-def batches(served: ServedModel, alone: LoneAnswers) -> AnswerGate:
+def check_batches(context: GateContext) -> AnswerGate:
     """Send samples in batches of every size up to 64, and of larger ones that decide which kernels run.
     Another size may round otherwise. In batches of one size an answer at the same place may depend neither
     on its neighbours nor, in the largest, on the instance that computes it."""
+    served, alone = context.served, context.alone
     answers: list[Answer] = []
     comparisons: list[AnswerComparison] = []
     sent = 0
 
     def compare_kept() -> None:
         nonlocal sent
-        comparisons.append(compare_to_lone(alone, answers, alone.limits))
+        comparisons.append(compare_to_single(alone, answers, alone.limits))
         sent += len(answers)
         answers.clear()
 
@@ -127,7 +125,7 @@ def _first_answer(served: ServedModel) -> list[Answer]:
     return [] if served.first_answer is None else [Answer(np.array([0]), served.first_answer)]
 
 
-def _limits_after_load(served: ServedModel, alone: LoneAnswers) -> AnswerLimits:
+def _limits_after_load(served: ServedModel, alone: SingleRequestAnswers) -> AnswerLimits:
     return alone.limits if served.kernels_may_change else alone.noise_limits
 
 
@@ -139,7 +137,7 @@ def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
 
 
 def _compare_places(
-    served: ServedModel, alone: LoneAnswers, before: Answer, after: Answer
+    served: ServedModel, alone: SingleRequestAnswers, before: Answer, after: Answer
 ) -> AnswerComparison:
     """Rows of two batches of one size with the same sample at the same place: nothing may tell them apart."""
     spreads = _spreads_like(alone, before.outputs)
@@ -154,7 +152,7 @@ def _compare_places(
     return compare(Expected(ids, right, spreads), [answer], alone.noise_limits)
 
 
-def _without_optional(served: ServedModel, alone: LoneAnswers) -> AnswerComparison | None:
+def _without_optional(served: ServedModel, alone: SingleRequestAnswers) -> AnswerComparison | None:
     """Four requests without the optional inputs, each after one of another sample that has them: all must get
     the same answer. None if there are no such inputs, or no others."""
     optional = {tensor.name for tensor in served.model.inputs if tensor.optional} & served.data.rows.keys()
@@ -173,7 +171,7 @@ def _without_optional(served: ServedModel, alone: LoneAnswers) -> AnswerComparis
     return compare(dataclasses.replace(expected, spreads=spreads), answers, alone.noise_limits)
 
 
-def _spreads_like(alone: LoneAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
+def _spreads_like(alone: SingleRequestAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
     """The spreads of those answers alone that have the signature of these `outputs`, [rows, ...] each."""
     group = alone.groups.get(signature({name: values[0] for name, values in outputs.items()}))
     return None if group is None else group[1].spreads
@@ -182,33 +180,33 @@ def _spreads_like(alone: LoneAnswers, outputs: Arrays) -> Mapping[str, Spread] |
 def gate_result(
     gate: str,
     served: ServedModel,
-    alone: LoneAnswers,
+    alone: SingleRequestAnswers,
     comparison: AnswerComparison,
     requests: int,
     tried: str,
-    reference: str = "alone",
+    expected_from: str = "alone",
 ) -> AnswerGate:
-    """The result of a gate that compares answers with those alone, or with those that `reference` names. It
-    keeps the first wrong one."""
+    """The result of a gate that compares answers with those alone, or with those that `expected_from` names.
+    It keeps the first wrong one."""
     if comparison.mismatch is not None:
         served.on_mismatch(gate, comparison.mismatch)
-    wrong = wrong_text(comparison, reference) if alone.rows else "no answer could be read"
+    wrong = wrong_text(comparison, expected_from) if alone.rows else "no answer could be read"
     return AnswerGate(gate, requests, tried, wrong, same_answers_entry(alone, comparison))
 
 
-def wrong_text(comparison: AnswerComparison, reference: str) -> str:
+def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
     """How many answers are wrong, and the first of them, in words; empty if none are."""
     if (first := comparison.first_wrong) is None:
         return ""
     return (
         f"{comparison.wrong} of {comparison.answers} answers differ, the first to sample {first.sample}: "
-        f"{first.output} is {first.given}, and {first.expected} {reference}"
+        f"{first.output} is {first.given}, and {first.expected} {expected_from}"
     )
 
 
 def compare_servers(
-    current: tuple[ServedModel, LoneAnswers],
-    baseline: tuple[ServedModel, LoneAnswers],
+    current: tuple[ServedModel, SingleRequestAnswers],
+    baseline: tuple[ServedModel, SingleRequestAnswers],
     others: Iterator[LoadData],
     text: str,
 ) -> AnswerGate:
@@ -221,7 +219,7 @@ def compare_servers(
     )
     for ours, expected in itertools.chain([(current[1], baseline[1])], of_others):
         both_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
-        comparisons.append(compare_to_lone(expected, both_answers, _limits_between(ours, expected)))
+        comparisons.append(compare_to_single(expected, both_answers, _limits_between(ours, expected)))
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {text}"
@@ -233,7 +231,7 @@ def compare_servers(
     return gate
 
 
-def _limits_between(current: LoneAnswers, baseline: LoneAnswers) -> AnswerLimits:
+def _limits_between(current: SingleRequestAnswers, baseline: SingleRequestAnswers) -> AnswerLimits:
     """How far answers of two servers may differ: within the noise of either, mostly none. If only one is
     noisier than other kernels, that is a difference in itself; if both are, the model is noisy. If both show
     FP16 or BF16, its last places may differ, as they do if sums are added up in another order."""
@@ -241,111 +239,5 @@ def _limits_between(current: LoneAnswers, baseline: LoneAnswers) -> AnswerLimits
     limits = current.noise_limits.or_wider(baseline.noise_limits).at_least(noise)
     precisions = {inferred_precision(side.rows.values()) for side in (current, baseline)}
     precision = precisions.pop() if len(precisions) == 1 else ""
-    return dataclasses.replace(limits, rounding=max(limits.rounding, ROUNDING[precision or "fp32"]))
-
-
-# --- conversations ------------------------------------------------------------------------------------------
-
-_STEPS = {"decoupled": 64, "sequence": 16}
-"""How many requests are sent one after the other, or as one sequence."""
-_MAX_NOISE = 2e-3
-"""The most noise of answers to the same messages, as a share of the spread: twice what a half rounds."""
-
-_Replies = Mapping[tuple[int, int], Arrays]
-"""The answers by the numbers of their request and of themselves, from 0."""
-
-
-def compare_conversations(
-    server: Server,
-    model: Model,
-    samples: Samples,
-    at_once: int = 2,
-    send: Callable[[Server, Model, Sequence[Message]], Sequence[Answers]] = converse,
-) -> Conversation:
-    """Send the same messages three times, and those of a sequence a fourth time in turns with another
-    sequence's, unless the model takes one alone `at_once`. Every output must repeat within the third time's
-    noise. Raises ProofError if a request is refused, and AccuracyError if an output is not as declared."""
-    is_sequence = model.exchange == "sequence"
-    messages = _messages(model, samples)
-    first, second, third = [_replies(send(server, model, messages)) for _time in range(3)]
-    noise = _noise(second, third)
-    difference = _difference(first, second, noise, "when it was asked again")
-    difference = difference or _difference(first, third, noise, "when it was asked a third time")
-    alone = is_sequence and at_once < 2
-    if is_sequence and not alone and not difference:
-        others = [samples.load([(number + 1) % len(samples)]) for number in range(len(messages))]
-        pairs = zip(messages, sequence_of(others, 8), strict=True)
-        in_turns = send(server, model, list(itertools.chain.from_iterable(pairs)))[::2]
-        difference = _difference(first, _replies(in_turns), noise, "beside another sequence")
-    if not difference:
-        _check_declared(model, first)
-    if not first:
-        difference = "no request got any answer"
-    kind: Literal["sequence", "decoupled"] = "sequence" if is_sequence else "decoupled"
-    return Conversation(kind, len(messages), len(first), difference, not difference, alone)
-
-
-def compare_server_conversations(
-    server: Server, other: Server, model: Model, samples: Samples, text: str
-) -> AnswerGate:
-    """Send the same messages to both servers, and hold answers to the other's, called `text`, within its
-    noise. What the first time leaves in a model is no noise, so this compares the second times."""
-    messages = _messages(model, samples)
-    _, here = [_replies(converse(server, model, messages)) for _time in range(2)]
-    _, second, third = [_replies(converse(other, model, messages)) for _time in range(3)]
-    difference = _difference(second, here, _noise(second, third), "here")
-    return AnswerGate("other", 5 * len(messages), f"{len(second)} answers beside {text}", difference)
-
-
-def _messages(model: Model, samples: Samples) -> list[Message]:
-    """The messages to send again and again: one sequence, or requests one after the other."""
-    steps = [samples.load([number % len(samples)]) for number in range(_STEPS[model.exchange])]
-    return sequence_of(steps, 7)  # always the same number, as a model may answer with it
-
-
-def _replies(answers: Sequence[Answers]) -> _Replies:
-    return {(number, place): row for number, rows in enumerate(answers) for place, row in enumerate(rows)}
-
-
-def _check_declared(model: Model, replies: _Replies) -> None:
-    """Raise AccuracyError for an output that is not as declared. Answers may have any number of rows, and
-    lack some outputs."""
-    declared = {tensor.name: tensor for tensor in model.outputs}
-    for place, outputs in replies.items():
-        for name, values in outputs.items():
-            problem = undeclared(declared[name], values if model.batched else values[None])
-            if problem := problem or fault_in(name, values, _answer_name(place)):
-                what = f"{_answer_name(place)} is not as declared: {problem}"
-                raise AccuracyError(what, where=model.name)
-
-
-def _difference(first: _Replies, again: _Replies, noise: Mapping[object, float], when: str) -> str:
-    """The first difference from the first answers to the same requests, in words; empty if there is none."""
-    if unpaired := first.keys() ^ again.keys():
-        return f"request {min(unpaired)[0] + 1} got another number of answers {when}"
-    for key, (places, expected) in expect_by_signature(first, _answer_name).items():
-        allowed = min(NOISE_FACTOR * noise.get(key, 0.0), _MAX_NOISE)
-        limits = AnswerLimits(max(MIN_NOISE, allowed), np.inf, 1.0)
-        wrong = compare(expected, _answers_at(again, places), limits).first_wrong
-        if wrong is not None:
-            change = f"{wrong.output} is {wrong.given}, and was {wrong.expected}"
-            return f"{wrong.sample} is another {when}: {change}"
-    return ""
-
-
-def _noise(second: _Replies, third: _Replies) -> dict[object, float]:
-    """How far the third answers typically are from the second, by their signature. Both follow the same
-    messages; what the first time leaves in the model is no noise."""
-    return {
-        key: typical_difference(expected, _answers_at(third, places))
-        for key, (places, expected) in expect_by_signature(second, _answer_name).items()
-    }
-
-
-def _answer_name(place: tuple[int, int]) -> str:
-    return f"answer {place[1] + 1} to request {place[0] + 1}"
-
-
-def _answers_at(replies: _Replies, places: Sequence[tuple[int, int]]) -> list[Answer]:
-    """The answers at these places, each as the row of its place, without missing ones."""
-    return [single_answer(row, replies[place]) for row, place in enumerate(places) if place in replies]
+    rule = PRECISIONS[precision or "fp32"]
+    return dataclasses.replace(limits, rounding=max(limits.rounding, rule.rounding))

@@ -1,8 +1,9 @@
 """A loaded model whose answers are checked without labels: its answers to samples that were each sent alone,
-and how others are held to them."""
+how others are held to them, and what else gates get."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from msgspec import structs
@@ -22,6 +23,7 @@ from tritonproof.accuracy.compare_answers import (
 )
 from tritonproof.accuracy.precision_cost import inferred_limits
 from tritonproof.accuracy.stages import IN_FLIGHT, IN_FLIGHT_BYTES
+from tritonproof.host.locks import OnWait
 from tritonproof.measure.job import Job, LoadData
 from tritonproof.measure.verifying import ask_once
 from tritonproof.record.schema import Accuracy, SameAnswers
@@ -90,10 +92,12 @@ class ServedModel:
         return max(2, min(IN_FLIGHT, IN_FLIGHT_BYTES // max(1, rows * row_bytes)))
 
 
-def ask(served: ServedModel, which: Sequence[Sequence[int] | np.ndarray], in_flight: int = 1) -> list[Answer]:
+def ask(
+    served: ServedModel, sample_indices: Sequence[Sequence[int] | np.ndarray], in_flight: int = 1
+) -> list[Answer]:
     """The answers to requests for these samples, by their indices, with so many in flight, in the order of
     arrival. Raises ProofError if one fails."""
-    requests = [np.asarray(samples, int) for samples in which]
+    requests = [np.asarray(samples, int) for samples in sample_indices]
     point = LoadPoint("online", max(map(len, requests), default=1), in_flight)
     return ask_once(Job(served.server, served.name, served.model, point, "none", served.data), requests)
 
@@ -103,7 +107,7 @@ AnswersBySample = Mapping[int, Arrays]
 
 
 @dataclass(frozen=True)
-class LoneAnswers:
+class SingleRequestAnswers:
     """The answers to samples that were each sent alone: gates hold all other answers to them."""
 
     rows: AnswersBySample
@@ -125,11 +129,40 @@ class LoneAnswers:
         return len(self.groups) > 1 or any(expected.tells_apart for _, expected in self.groups.values())
 
 
-def ask_one_by_one(served: ServedModel) -> LoneAnswers:
+@dataclass(frozen=True)
+class AnswersFolder:
+    """A folder that keeps the answers of models to those that later runs give."""
+
+    path: Path
+    case: str
+    """The id of the case whose answers are held to them."""
+    run: str | None
+    """The id of the run, if it records answers; None if it only compares them."""
+    on_wait: OnWait
+    """Called while another run records."""
+
+
+@dataclass(frozen=True)
+class GateContext:
+    """What a gate gets: the model as it is loaded, its answers before, and what single gates need."""
+
+    served: ServedModel
+    alone: SingleRequestAnswers
+    remaining_data: Iterable[LoadData] = ()
+    """Samples that no other check sends."""
+    shared_memory: bool = False
+    """Whether the server and this process may share memory for requests."""
+    answers_folder: AnswersFolder | None = None
+    """None if the user gave none."""
+
+
+def ask_one_by_one(served: ServedModel) -> SingleRequestAnswers:
     """The answers to all samples, each sent alone, one after the other, and to the same requests again."""
     requests = [[sample] for sample in range(served.samples)]
     rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
-    return lone_answers(served.data.ids, rows, limits_for(served, rows), repeats, served.least_noise)
+    return single_request_answers(
+        served.data.ids, rows, limits_for(served, rows), repeats, served.least_noise
+    )
 
 
 def limits_for(served: ServedModel, rows: AnswersBySample) -> AnswerLimits:
@@ -148,13 +181,13 @@ def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
     return rows
 
 
-def lone_answers(
+def single_request_answers(
     ids: Sequence[str],
     rows: AnswersBySample,
     limits: AnswerLimits,
     repeats: Sequence[Answer] = (),
     least_noise: float = MIN_NOISE,
-) -> LoneAnswers:
+) -> SingleRequestAnswers:
     """The answers `rows`, with the noise that `repeats` show; at least `least_noise` of the spread is
     allowed. More noise than other kernels may cause is a fault, and allows nothing more."""
     groups = expect_by_signature(rows, lambda sample: str(ids[sample]))
@@ -163,10 +196,12 @@ def lone_answers(
     element = max(least_noise, min(NOISE_FACTOR * noise, limits.element))
     # Where numbers are noisy, classes may be tied; without noise every integer is equal.
     noise_limits = AnswerLimits(element, np.inf, limits.agreement if noise else 1.0)
-    return LoneAnswers(rows, groups, limits.at_least(element), noise_limits, noise, repeats)
+    return SingleRequestAnswers(rows, groups, limits.at_least(element), noise_limits, noise, repeats)
 
 
-def compare_to_lone(alone: LoneAnswers, answers: Sequence[Answer], limits: AnswerLimits) -> AnswerComparison:
+def compare_to_single(
+    alone: SingleRequestAnswers, answers: Sequence[Answer], limits: AnswerLimits
+) -> AnswerComparison:
     """Compare answers with those to the same samples alone."""
     groups = alone.groups.values()
     return merge_comparisons([compare(right, _answers_to(keys, answers), limits) for keys, right in groups])
@@ -185,7 +220,7 @@ def _answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answe
     return matching
 
 
-def same_answers_entry(alone: LoneAnswers, comparison: AnswerComparison) -> SameAnswers:
+def same_answers_entry(alone: SingleRequestAnswers, comparison: AnswerComparison) -> SameAnswers:
     """The record's entry for a comparison with answers that were given alone."""
     largest = comparison.largest
     return SameAnswers(

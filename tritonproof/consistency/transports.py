@@ -13,7 +13,7 @@ import numpy as np
 from tritonproof.accuracy.compare_answers import Answer, AnswerComparison, merge_comparisons, single_answer
 from tritonproof.consistency.declared import MAX_REFUSAL_CHARS
 from tritonproof.consistency.repeat_checks import wrong_text
-from tritonproof.consistency.served import LoneAnswers, ServedModel, compare_to_lone, same_answers_entry
+from tritonproof.consistency.served import GateContext, ServedModel, compare_to_single, same_answers_entry
 from tritonproof.errors import ProofError
 from tritonproof.measure.requests import named_memory, unregister
 from tritonproof.record.schema import AnswerGate
@@ -37,13 +37,14 @@ class Transport:
     in_memory: bool = False
 
 
-def transports(served: ServedModel, alone: LoneAnswers, *, shared_memory: bool) -> AnswerGate:
-    """Send four samples over each possible transport, with `shared_memory` through that too, and compare the
-    answers with those to the samples alone over gRPC. Raises ProofError if the server is gone."""
+def check_transports(context: GateContext) -> AnswerGate:
+    """Send four samples over each possible transport, also through shared memory if the context has it, and
+    compare the answers with those to the samples alone over gRPC. Raises ProofError if the server is gone."""
+    served, alone = context.served, context.alone
     samples = sorted(alone.rows)[:4]
     comparisons: list[AnswerComparison] = []
     names, problems = [], []
-    with _available(served.server, shared_memory) as available:
+    with _available(served.server, context.shared_memory) as available:
         for transport in available:
             names.append(transport.name)
             try:
@@ -55,7 +56,7 @@ def transports(served: ServedModel, alone: LoneAnswers, *, shared_memory: bool) 
                 refusal = str(error)[:MAX_REFUSAL_CHARS]
                 problems.append(f"over {transport.name} a request was refused: {refusal}")
                 continue
-            comparisons.append(compare_to_lone(alone, answers, alone.noise_limits))
+            comparisons.append(compare_to_single(alone, answers, alone.noise_limits))
             if problem := wrong_text(comparisons[-1], "over gRPC before"):
                 problems.append(f"over {transport.name} {problem}")
     same = same_answers_entry(alone, merge_comparisons(comparisons)) if comparisons else None

@@ -18,11 +18,11 @@ from typing import Any
 from tritonproof import baseline_build
 from tritonproof.accuracy.compare_answers import MIN_NOISE, AnswerLimits, Mismatch
 from tritonproof.accuracy.ledger import missing_options
-from tritonproof.accuracy.precision_cost import PrecisionCost, measure_cost, output_limits
+from tritonproof.accuracy.precision_cost import PrecisionCost, answer_limits, measure_cost
 from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
 from tritonproof.build import runtimes
 from tritonproof.build.repository import BuiltModel
-from tritonproof.consistency.served import LoneAnswers, ServedModel, ask_one_by_one
+from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, ask_one_by_one
 from tritonproof.efficiency import interleaved
 from tritonproof.errors import AccuracyError, ProofError
 from tritonproof.frameworks import pytorch
@@ -283,12 +283,10 @@ class CaseRun(contextlib.ExitStack):
         """How far answers to one sample may differ if different kernels may compute them."""
         outputs = self.case.model.outputs
         elements = {tensor.name: len(self.samples) * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return output_limits(
-            self.case, self.precision_cost, elements, rows=None, tf32=self.deployment.tf32, same_file=True
-        )
+        return answer_limits(self.case, self.precision_cost, elements, self.deployment.tf32)
 
     @once
-    def alone(self) -> tuple[ServedModel, LoneAnswers]:
+    def alone(self) -> tuple[ServedModel, SingleRequestAnswers]:
         """The case as it is loaded online, and its answers to each of the gates' samples alone."""
         model = self.served_model(self.deploy("online"))
         return model, ask_one_by_one(model)

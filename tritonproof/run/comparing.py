@@ -13,7 +13,8 @@ from msgspec import structs
 from tritonproof import baseline_build
 from tritonproof.accuracy.precision_cost import inferred_precision
 from tritonproof.build.repository import BuiltModel, snapshot
-from tritonproof.consistency.repeat_checks import compare_server_conversations, compare_servers
+from tritonproof.consistency.conversations import compare_server_conversations
+from tritonproof.consistency.repeat_checks import compare_servers
 from tritonproof.errors import InputError, NotAvailableError
 from tritonproof.measure import point_state
 from tritonproof.measure.comparison import ComparisonPlan

@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import structs
 
 from tritonproof.errors import NotAvailableError, ProofError
-from tritonproof.measure import perf_analyzer, sweep
+from tritonproof.measure import first_request, perf_analyzer, sweep
 from tritonproof.measure.job import Job
 from tritonproof.measure.measurement import Measurement, outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.usage import ComposingTimes, Usage, read_usage, watch
 from tritonproof.measure.verifying import verifying, with_cache_audit
 from tritonproof.record.quantities import DURATION
-from tritonproof.record.schema import Load, Soak, best_of
+from tritonproof.record.schema import Load, Soak, WarmUp, best_of
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun, Deployed, Sweep
 from tritonproof.run.models import load_points
+from tritonproof.run.proving import check_may_reload
 from tritonproof.soak import ARENAS_OF_A_CPU, LOADINGS, keep_loaded, load_again, soak_entry
 from tritonproof.spec import LoadPoint
 
@@ -99,6 +100,22 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
                 load = structs.replace(load, composing=composing.of(job.name, job.point))
             point_outcomes[job.point] = dataclasses.replace(measured, load=load)
         return deployed, point_outcomes
+
+
+def measure_first_request(run: CaseRun) -> tuple[Deployed, WarmUp]:
+    """Compare the first request after a load with those after it, for a model of --repository."""
+    served = run.as_is
+    assert served is not None
+    check_may_reload(run)
+    batch = first_request.warmup_batch(served.loaded.config, run.samples.load([0]))
+    if batch is None:
+        what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
+        raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")
+    deployed = run.deploy("online")
+    run.say("load the model again", "time its first request")
+    with run.hold_machine(exclusive=True):
+        result = first_request.compare_first_request(served.reload, lambda: run.timed_answer(batch)[0], batch)
+    return deployed, result
 
 
 def soak(run: CaseRun) -> tuple[Deployed, Soak]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
-from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, reference_on
+from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, framework_model_on
 from tritonproof.build import repository
 from tritonproof.cases import cases_of, matrix_of
 from tritonproof.errors import InputError
@@ -268,7 +268,7 @@ class ModelRun(contextlib.ExitStack):
     def framework_model(self) -> Weights:
         """The framework model to compare converted models with, whether those are new or reused."""
         with self.hold_machine(exclusive=False):
-            return reference_on(self.target.device, self.model, self.weights)
+            return framework_model_on(self.target.device, self.model, self.weights)
 
     @once
     def samples(self) -> Samples:

@@ -3,20 +3,20 @@
 import dataclasses
 import functools
 import shutil
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tritonproof.accuracy.compare_answers import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_each_sample, served_ledger
-from tritonproof.accuracy.precision_cost import output_limits
+from tritonproof.accuracy.precision_cost import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, evaluate_through_server
-from tritonproof.consistency import declared, recorded, repeat_checks, transports
-from tritonproof.consistency.repeat_checks import compare_conversations
-from tritonproof.consistency.served import LoneAnswers, ServedModel, with_same_answers
+from tritonproof.consistency.conversations import compare_conversations
+from tritonproof.consistency.gates import GATE_CHECKS, GateCheck
+from tritonproof.consistency.reproducer import write_reproducer
+from tritonproof.consistency.served import AnswersFolder, GateContext, ServedModel, with_same_answers
 from tritonproof.errors import NotAvailableError
 from tritonproof.measure.job import other_data
 from tritonproof.record import per_sample as sample_files
-from tritonproof.record.schema import Accuracy, AnswerGate, Conversation, Serving, WarmUp
+from tritonproof.record.schema import Accuracy, AnswerGate, Conversation, Serving
 from tritonproof.run.case_run import CaseRun, Deployed
 from tritonproof.serve.backends import serving_of
 from tritonproof.spec import Samples
@@ -61,7 +61,7 @@ def evaluate(run: CaseRun, deployed: Deployed) -> Evaluation:
     framework, converted = run.model_run.framework_answers, run.converted_answers
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
-    limits = output_limits(run.case, run.precision_cost, elements, len(run.samples), tf32, same_file=True)
+    limits = stage_limits(run.case, run.precision_cost, elements, len(run.samples), tf32, same_file=True)
     batch = run.deployment.max_batch_size
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
@@ -101,53 +101,48 @@ def run_gate(run: CaseRun, gate: str) -> tuple[Deployed, AnswerGate]:
     run.say("answers without labels", gate)
     if gate not in run.gates:
         with run.hold_machine(exclusive=False):
-            run.gates[gate] = _gate_reloaded(run) if gate == "reloaded" else _gate_online(run, gate)
+            run.gates[gate] = _check_gate(run, GATE_CHECKS[gate])
     return run.gates[gate]
 
 
-def _gate_online(run: CaseRun, gate: str) -> tuple[Deployed, AnswerGate]:
-    model, alone = run.alone
-    deployed = run.deploy("online")
-    served = run.as_is
-    if gate == "largest-batch" and served and "configuration" in served.loaded.unreported:
+def _check_gate(run: CaseRun, gate: GateCheck) -> tuple[Deployed, AnswerGate]:
+    served, alone = run.alone
+    if gate.after_reload:
+        deployed, served = _load_anew(run)
+    else:
+        deployed = run.deploy("online")
+    if gate.needs_configuration and run.as_is and "configuration" in run.as_is.loaded.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
     # For a converted model, the accuracy stage sends every sample and looks at every number.
-    remaining_data = iter(()) if served is None else other_data(run.case.model, run.samples)
-    with_segments = run.settings.shared_memory == "system"
-    gates: Mapping[str, Callable[[], AnswerGate]] = {
-        "repeated": lambda: repeat_checks.repeated(model, alone),
-        "in-flight": lambda: repeat_checks.in_flight(model, alone),
-        "batches": lambda: repeat_checks.batches(model, alone),
-        "transports": lambda: transports.transports(model, alone, shared_memory=with_segments),
-        "declared": lambda: declared.declared(model, alone.rows, remaining_data),
-        "largest-batch": lambda: declared.largest_batch(model),
-        "recorded": lambda: _gate_recorded(run, model, alone),
-    }
-    return deployed, gates[gate]()
+    remaining_data = () if run.as_is is None else other_data(run.case.model, run.samples)
+    shared_memory = run.settings.shared_memory == "system"
+    return deployed, gate.check(
+        GateContext(served, alone, remaining_data, shared_memory, _answers_folder(run))
+    )
 
 
-def _gate_recorded(run: CaseRun, model: ServedModel, alone: LoneAnswers) -> AnswerGate:
+def _answers_folder(run: CaseRun) -> AnswersFolder | None:
     folder, name = run.settings.answers, str(run.case)
-    assert folder is not None
+    if folder is None:
+        return None
     run_id = run.suite_run.run_id if run.settings.record_answers else None
     on_wait = run.narrator.waits(f"{name}: wait for answers that another run records")
-    answers = recorded.recorded_answers(folder, name, model, alone.rows, run_id, on_wait)
-    return recorded.compare_with_recorded(model, *answers)
+    return AnswersFolder(folder, name, run_id, on_wait)
 
 
-def _gate_reloaded(run: CaseRun) -> tuple[Deployed, AnswerGate]:
-    """Compare answers after a reload: a converted case is loaded anew for offline, after online."""
-    _model, alone = run.alone
-    _check_may_reload(run)
+def _load_anew(run: CaseRun) -> tuple[Deployed, ServedModel]:
+    """Load the case again: a converted one for offline, after online."""
+    check_may_reload(run)
     deployed = run.deploy("offline")
-    model = run.served_model(deployed)
+    served = run.served_model(deployed)
     if run.as_is is not None:
         run.as_is.reload()  # both scenarios load it in the same way
-        model = dataclasses.replace(model, first_answer=None)  # that is from the load before
-    return deployed, repeat_checks.reloaded(model, alone)
+        served = dataclasses.replace(served, first_answer=None)  # that is from the load before
+    return deployed, served
 
 
-def _check_may_reload(run: CaseRun) -> None:
+def check_may_reload(run: CaseRun) -> None:
+    """Raise NotAvailableError if the case's server is not to load models again."""
     if run.settings.triton.kind == "remote":
         raise NotAvailableError("models are not reloaded on a server that others may use", where=run.case)
 
@@ -165,21 +160,5 @@ def reproduce(run: CaseRun, result: AnswerGate) -> str:
         return ""  # of other samples than the case's, such as one without an optional input
     rows = dict(run.samples.load([places[name] for name in wrong_answer.batch]))
     name, config = run.server.name_of(run.case), run.build.folder / "config.pbtxt"
-    recorded.write_reproducer(folder, name, config, run.case.model, rows, wrong_answer)
+    write_reproducer(folder, name, config, run.case.model, rows, wrong_answer)
     return f"reproducer: {folder}"
-
-
-def prove_warm_up(run: CaseRun) -> tuple[Deployed, WarmUp]:
-    """Compare the first request after a load with those after it, for a model of --repository."""
-    served = run.as_is
-    assert served is not None
-    _check_may_reload(run)
-    batch = declared.warmup_batch(served.loaded.config, run.samples.load([0]))
-    if batch is None:
-        what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
-        raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")
-    deployed = run.deploy("online")
-    run.say("load the model again", "time its first request")
-    with run.hold_machine(exclusive=True):
-        result = declared.compare_first_request(served.reload, lambda: run.timed_answer(batch)[0], batch)
-    return deployed, result

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from tritonproof.build.configuration import config_text, model_config
-from tritonproof.consistency import repeat_checks
+from tritonproof.consistency.repeat_checks import check_in_flight, check_reloaded
+from tritonproof.consistency.served import GateContext
 from tritonproof.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.host import machine
 from tritonproof.measure import perf_analyzer
@@ -158,8 +159,9 @@ class SearchedModel:
         served, alone = self.answers
         # If the batcher joins requests, other kernels may compute them, whatever the model's own settings.
         joins = served.joins or candidate.scenario == "online"
-        for gate in (repeat_checks.reloaded, repeat_checks.in_flight):
-            if wrong := gate(dataclasses.replace(served, first_answer=None, joins=joins), alone).wrong:
+        context = GateContext(dataclasses.replace(served, first_answer=None, joins=joins), alone)
+        for check in (check_reloaded, check_in_flight):
+            if wrong := check(context).wrong:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:

@@ -1,0 +1,67 @@
+"""A folder that reproduces a wrong answer: the request, both answers, the configuration, and a script that
+asks again."""
+
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from tritonproof.accuracy.compare_answers import Mismatch
+from tritonproof.spec import Arrays, Model
+
+_SCRIPT = '''\
+"""Sends request.npz to a Triton that serves the model, and sets the answer beside expected.npz.
+
+Usage: python show.py HOST:PORT"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import tritonclient.grpc as triton
+
+MODEL, ROW, TYPES = {model!r}, {row!r}, {types!r}
+HERE = Path(__file__).parent
+client = triton.InferenceServerClient(sys.argv[1] if len(sys.argv) > 1 else "localhost:8001")
+inputs = []
+for name, values in np.load(HERE / "request.npz").items():
+    values = values.astype(object) if TYPES[name] == "BYTES" else values
+    inputs.append(triton.InferInput(name, list(values.shape), TYPES[name]))
+    inputs[-1].set_data_from_numpy(values)
+answer = client.infer(MODEL, inputs)
+for name, expected in np.load(HERE / "expected.npz").items():
+    given = answer.as_numpy(name) if ROW is None else answer.as_numpy(name)[ROW]
+    given = given.astype("S") if given.dtype == object else given
+    wrong = given.shape != expected.shape or given != expected
+    said = "differs" if np.any(wrong) else "is as expected"
+    print(name, said, given.ravel()[:8], "and", expected.ravel()[:8])
+'''
+
+
+def write_reproducer(
+    folder: Path, name: str, config: Path, model: Model, request: Arrays, mismatch: Mismatch
+) -> None:
+    """Write the reproducer of a model that is called `name` on its server into `folder`, over an earlier one.
+    `request` has the inputs of all its rows."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    types = {tensor.name: tensor.dtype for tensor in model.inputs if tensor.name in request}
+    sent = {key: values if model.batched else values[0] for key, values in request.items() if key in types}
+    for file, arrays in (("request", sent), ("expected", mismatch.expected), ("given", mismatch.given)):
+        _write_npz(folder / f"{file}.npz", arrays)
+    (folder / "config.pbtxt").write_bytes(config.read_bytes())
+    row = mismatch.row if model.batched else None
+    (folder / "show.py").write_text(_SCRIPT.format(model=name, row=row, types=types))
+
+
+def _write_npz(path: Path, arrays: Arrays) -> None:
+    """Write arrays under any names, with texts as bytes, so that reading them runs no code."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, values in arrays.items():
+            array = np.asarray(values)
+            if array.dtype == object:
+                texts = [text if isinstance(text, bytes) else str(text).encode() for text in array.ravel()]
+                array = np.array(texts, np.bytes_).reshape(array.shape)
+            with file.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
