@@ -91,10 +91,10 @@ def keep_loaded(
     used, times, speeds, answers = [read()], [float(count() - before)], [], [first.answers]
     while clock() - begun_s < duration_s or len(used) < MIN_SAMPLES["request"]:
         report(clock() - begun_s, times[-1], used[0], used[-1])
-        run = run_pass(job, window_s)
-        window_s = run.next_window_s
-        speeds.append(point_state.speed(run.steady, job.point))
-        answers.append(run.answers)
+        result = run_pass(job, window_s)
+        window_s = result.next_window_s
+        speeds.append(point_state.speed(result.steady, job.point))
+        answers.append(result.answers)
         times.append(float(count() - before))
         used.append(read())
     verified = [answer for answer in answers if answer is not None]

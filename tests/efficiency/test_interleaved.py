@@ -23,7 +23,7 @@ from tritonproof.efficiency.interleaved import (
 )
 from tritonproof.errors import NotAvailableError
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.measure.job import GeneratorRun, Job
+from tritonproof.measure.job import Job, PassResult
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Estimate, Load, best_of
 from tritonproof.reports.text.publishable import publishable
@@ -91,11 +91,11 @@ class Process:
 def measure(
     request_s: float = 0.01, *, is_cold: bool = False, gpus: int = 1, batch: int = 1
 ) -> tuple[Turns, int]:
-    """Measure a point in turns with a worker; returns the number of runs of the load generator too."""
+    """Measure a point in turns with a worker; returns the number of passes of the load generator too."""
     job = toy.job(LoadPoint("offline", batch, 1), request_s=request_s)
     generator, process = toy.LoadGenerator(), cast(Any, Process())
 
-    def run_pass(job: Job, _window_s: float) -> GeneratorRun:
+    def run_pass(job: Job, _window_s: float) -> PassResult:
         return generator.run_pass(job, 0.12)
 
     cold = [job] * is_cold
@@ -119,8 +119,8 @@ def test_rates_count_inferences_of_each_batch() -> None:
     ("is_cold", "request_s", "uncounted"), [(False, 0.01, 0), (True, 0.01, 1), (True, 2, 0)]
 )
 def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, uncounted: int) -> None:
-    turns, runs = measure(request_s, is_cold=is_cold)
-    assert runs - len(turns.per_s["served"]) == uncounted
+    turns, passes = measure(request_s, is_cold=is_cold)
+    assert passes - len(turns.per_s["served"]) == uncounted
 
 
 def test_best_point_is_fastest_closed_loop() -> None:

@@ -114,7 +114,7 @@ def test_speed_of_one_load_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_wrong_answer_of_an_earlier_load_stays_on_record() -> None:
-    """The first run of a point is the one that is always verified: it warms up the first load."""
+    """The first pass over a point is the one that is always verified: it warms up the first load."""
     wrong = VerifiedAnswers(9, 1, 9, 0.1)
     load = LoadGenerator(changes=lambda _job, number: {} if number else {"answers": wrong})
     outcome = measured(

@@ -1,5 +1,5 @@
 """What a server uses, read from real processes; and the times of the models that a model calls, from its
-statistics around each run."""
+statistics around each pass."""
 
 import contextlib
 import os

@@ -94,8 +94,8 @@ def test_budget_below_service_time_fails_without_search() -> None:
 def test_rate_fails_once_server_falls_behind() -> None:
     server, point = QueueingServer(service_s=0.001), LoadPoint("online", 1, 0, 1200.0, "poisson")
     candidate = Candidate("online", SPACE.own, (point,))
-    runs = tuple(server.run_pass(server.job_of(candidate, point), 0.3) for _pass in range(6))
-    state = PointState(Side(toy.job(point), passes=runs))
+    results = tuple(server.run_pass(server.job_of(candidate, point), 0.3) for _pass in range(6))
+    state = PointState(Side(toy.job(point), passes=results))
     result = fastest.proof_of(OperatingPoint(candidate, 0), state, Goal(10_000, 99, "poisson"))
     assert (result.verdict, result.latency_ms.high < 10_000) == ("failed", True)
 
@@ -160,8 +160,8 @@ class SimulatedBench:
         noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, (count, point.concurrency, requests))
         luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
-        runs = tuple(toy.run_of(toy.closed_loop(latencies_s, PASS_S)) for latencies_s in passes)
-        return Side(toy.job(point), passes=runs)
+        results = tuple(toy.pass_of(toy.closed_loop(latencies_s, PASS_S)) for latencies_s in passes)
+        return Side(toy.job(point), passes=results)
 
     def search(self, goal: Goal, space: Space = SPACE) -> Result:
         return fastest.search(space, goal, self.probe, self.prove)

@@ -11,7 +11,7 @@ import pytest
 
 from tests import toy
 from tests.soak.leaking import LEAKS, served
-from tritonproof.measure.job import GeneratorRun, Job
+from tritonproof.measure.job import Job, PassResult
 from tritonproof.measure.usage import MEMORY, Usage, read_usage, watch
 from tritonproof.record.schema import Soak
 from tritonproof.soak import MIN_SAMPLES, UnderLoad, end_over_begin, keep_loaded, load_again, soak_entry
@@ -32,15 +32,15 @@ class Machine:
     answered: int = 50
     """Requests of earlier tests at first."""
     loadings: int = 0
-    runs: dict[float, GeneratorRun] = field(default_factory=dict)
+    passes: dict[float, PassResult] = field(default_factory=dict)
 
-    def run_pass(self, job: Job, window_s: float) -> GeneratorRun:
-        if window_s not in self.runs:
-            self.runs[window_s] = toy.LoadGenerator().run_pass(job, window_s)
-        run = self.runs[window_s]
+    def run_pass(self, job: Job, window_s: float) -> PassResult:
+        if window_s not in self.passes:
+            self.passes[window_s] = toy.LoadGenerator().run_pass(job, window_s)
+        result = self.passes[window_s]
         self.now_s += 3 * window_s + 0.1
-        self.answered += len(run.timeline.ends)
-        return run
+        self.answered += len(result.timeline.ends)
+        return result
 
     def read(self) -> Usage:
         used = 1e8 + self.leak * self.answered + self.left_behind * self.loadings

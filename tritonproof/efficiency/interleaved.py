@@ -26,9 +26,9 @@ either side; with five, less than three."""
 TURNS_OF_SLOW_REQUESTS = 3
 """The fewest turns if requests are slow: with two, the interval reaches 12.7 standard errors."""
 _STRETCH_S = 0.25
-"""Seconds of running in process in a turn: about as long as perf_analyzer's shortest run takes."""
+"""Seconds of running in process in a turn: about as long as perf_analyzer's shortest pass takes."""
 _STRETCH_BATCHES = 3
-"""Batches in process in a turn, however long: as many as the windows of a run of perf_analyzer."""
+"""Batches in process in a turn, however long: as many as the windows of a pass of perf_analyzer."""
 _PEAK_S, _PEAK_READINGS = 0.2, 5
 """Seconds of products in a reading of the peak, and how many readings count after an uncounted one."""
 _MAX_RATIO = 1.05
@@ -126,9 +126,9 @@ def measure(
 
         def rate() -> float:
             nonlocal window_s
-            run = run_pass(job, window_s)
-            window_s = run.next_window_s  # one that was too short stays lengthened
-            return estimates.throughput([run.steady]) * job.point.batch
+            result = run_pass(job, window_s)
+            window_s = result.next_window_s  # one that was too short stays lengthened
+            return estimates.throughput([result.steady]) * job.point.batch
 
         return rate
 

@@ -21,7 +21,7 @@ from tritonproof.record.schema import CERTAINTY, CONFIDENCE, CertifiedPercentile
 
 @dataclass(frozen=True)
 class Timeline:
-    """The requests of one run of the load generator, all times in nanoseconds of one clock."""
+    """The requests of one pass of the load generator, all times in nanoseconds of one clock."""
 
     starts: np.ndarray
     ends: np.ndarray

@@ -1,7 +1,7 @@
-"""One run of the load generator, `run_pass(job, window_s)`: what it gets, what it has to do and returns.
+"""One pass of the load generator, `run_pass(job, window_s)`: what it gets, what it has to do and returns.
 
 `perf_analyzer.run_pass` is the real one. All that measures speed is a rule for when to take another pass, so
-a function that invents runs suffices to try it without a server.
+a function that invents passes suffices to try it without a server.
 """
 
 import base64
@@ -43,7 +43,7 @@ SharedMemory = Literal["system", "cuda", "none"]
 class LoadData:
     """The different samples from which requests under load are made, as many as fit a bound, in turn.
 
-    perf_analyzer 2.51 walks the steps of its input data in this order: request k of a run begins at step
+    perf_analyzer 2.51 walks the steps of its input data in this order: request k of a pass begins at step
     k x batch, holds the steps that follow, and wraps after the last. Each of several requests in flight has a
     thread, and thread t sends the requests t, t + threads, ... (UpdateJsonData and GetInputData of its
     sources, r24.10). With shared memory it makes a region for each step, which holds a whole batch from that
@@ -178,23 +178,23 @@ class Job:
 
 
 @dataclass(frozen=True)
-class GeneratorRun:
-    """The result of one run of the load generator at a load point."""
+class PassResult:
+    """What one pass of the load generator over a load point gave, one that counts or one of the warm-up."""
 
     timeline: Timeline
     components_us: Mapping[str, float]
     """Mean microseconds per request in each of tritonproof.record.schema.COMPONENTS."""
     cpu: CpuTime
     elapsed_s: float
-    """Seconds that the run took, including the start of the load generator and reading its files."""
+    """Seconds that the pass took, including the start of the load generator and reading its files."""
     next_window_s: float
-    """Seconds of a measuring window of the next run, longer than asked for if requests take longer."""
+    """Seconds of a measuring window of the next pass, longer than asked for if requests take longer."""
     gpu: GpuTime | None = None
     """What the server's GPU did while the windows were open; None if unknown."""
     damaged: tuple[str, ...] = ()
     """Why each earlier attempt left nothing usable."""
     answers: VerifiedAnswers | None = None
-    """The answers verified after the run, at the same load, if any."""
+    """The answers verified after the pass, at the same load, if any."""
 
     @functools.cached_property
     def steady(self) -> Steady:
@@ -207,5 +207,5 @@ class GeneratorRun:
         return (self.timeline.ends - self.timeline.starts)[order] / 1e9
 
 
-RunPass = Callable[[Job, float], GeneratorRun]
-"""`run_pass(job, window_s)`: one run of windows of so many seconds each. Raises ProofError if it fails."""
+RunPass = Callable[[Job, float], PassResult]
+"""`run_pass(job, window_s)`: one pass of windows of so many seconds each. Raises ProofError if it fails."""

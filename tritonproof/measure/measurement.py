@@ -13,7 +13,7 @@ from tritonproof.host import activity, machine
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure import comparison, estimates, point_state, stopping
 from tritonproof.measure.estimates import Steady
-from tritonproof.measure.job import GeneratorRun
+from tritonproof.measure.job import PassResult
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
@@ -51,7 +51,8 @@ def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadP
 
 def load_entry(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> Measurement:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
-    runs, parts, point, data = state.current.passes, state.current.steady, state.point, state.current.job.data
+    side, point, data = state.current, state.point, state.current.job.data
+    results, parts = side.passes, side.steady
     latency_ms = estimates.latency_estimates(parts)
     latencies_ms = estimates.pooled_ms(parts)
     throughput_per_s = estimates.estimate(parts, estimates.throughput, scale=point.batch)
@@ -60,7 +61,7 @@ def load_entry(state: PointState, plan: MeasuringPlan, *, finished: bool = True)
         **point._asdict(),
         throughput_per_s=throughput_per_s,
         latency_ms=latency_ms,
-        components_ms=components(runs, latency_ms["avg"]),
+        components_ms=components(results, latency_ms["avg"]),
         passes=tuple(
             Pass(
                 requests=len(part.latencies_ms),
@@ -72,16 +73,16 @@ def load_entry(state: PointState, plan: MeasuringPlan, *, finished: bool = True)
         ),
         requests=len(latencies_ms),
         duration_s=round(sum(part.duration_s for part in parts), 3),
-        warm_up_s=point_state.warm_up_s(state.current),
+        warm_up_s=point_state.warm_up_s(side),
         slip_ms=float(np.percentile(np.concatenate(slips_ms), 99)) if slips_ms else None,
-        cpu=cpu_use([run.cpu for run in runs], machine.cores()),
-        gpu=gpu_use([run.gpu for run in runs if run.gpu is not None], throughput_per_s.value),
+        cpu=cpu_use([result.cpu for result in results], machine.cores()),
+        gpu=gpu_use([result.gpu for result in results if result.gpu is not None], throughput_per_s.value),
         comparison=point_state.compare(state),
         certified={
             f"p{percent:g}": estimates.certified(latencies_ms, percent) for percent in estimates.CERTIFIABLE
         },
         samples=data.count(point.batch) + sum(len(other.ids) for other in data.others_for(point.batch)),
-        answers=summed(state.current.answers),
+        answers=summed(side.answers),
     )
     load = structs.replace(load, marks=_marks(state, load, plan, finished=finished))
     return Measurement(load, (latencies_ms / 1e3).tolist())
@@ -102,12 +103,12 @@ def summed(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
     )
 
 
-def components(runs: Sequence[GeneratorRun], average_ms: Estimate) -> dict[str, float]:
+def components(results: Sequence[PassResult], average_ms: Estimate) -> dict[str, float]:
     """The average latency in milliseconds, divided as perf_analyzer divides it. Its own means serve only as
     shares, since they include the start-up, which the average latency leaves out."""
-    weights = [len(run.timeline.starts) for run in runs]
+    weights = [len(result.timeline.starts) for result in results]
     means_us = {
-        name: float(np.average([run.components_us[name] for run in runs], weights=weights))
+        name: float(np.average([result.components_us[name] for result in results], weights=weights))
         for name in schema.COMPONENTS
     }
     scale = average_ms.value / sum(means_us.values())
@@ -200,7 +201,7 @@ def _marks(state: PointState, load: Load, plan: MeasuringPlan, *, finished: bool
     # Triton sets the threads of a model's instances back to normal priority if it may (in its core, r24.10,
     # src/backend_model_instance.cc), and ONNX Runtime's workers, which stay low, starve: a niced run showed
     # 0.72 of the throughput in process.
-    nice = max(run.cpu.nice for run in side.passes)
+    nice = max(result.cpu.nice for result in side.passes)
     is_warm = all(map(point_state.is_warm, state.sides))
     is_wide = finished and not stopping.is_narrow(side, plan)
     width = HALF_WIDTH.text(estimates.relative_half_width(point_state.target_estimate(side)))
@@ -217,7 +218,7 @@ def _marks(state: PointState, load: Load, plan: MeasuringPlan, *, finished: bool
         marks += marks_of_cpu(load.cpu, load.components_ms, load.concurrency)
     if load.slip_ms is not None:
         marks += marks_of_schedule(side.steady, load.slip_ms, load.latency_ms["p50"])
-    return (*marks, *marks_of_gpu([run.gpu for run in side.passes if run.gpu is not None]))
+    return (*marks, *marks_of_gpu([result.gpu for result in side.passes if result.gpu is not None]))
 
 
 def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: int) -> list[Mark]:

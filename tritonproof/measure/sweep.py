@@ -54,7 +54,7 @@ def measure(
     generator = np.random.default_rng()
 
     def take_pass(side: Side) -> Side:
-        return point_state.with_run(side, run_pass(side.job, side.window_s))
+        return point_state.with_pass(side, run_pass(side.job, side.window_s))
 
     results, active = list(states), list(range(len(states)))
     while active:
@@ -84,19 +84,19 @@ def measure(
 def _warmed_up(
     states: Sequence[PointState], plan: MeasuringPlan, run_pass: RunPass, report: Report
 ) -> list[PointState]:
-    """The points, after runs of each side until its latencies were stationary, with the windows of their
+    """The points, after passes of each side until its latencies were stationary, with the windows of their
     passes, or with an error. They keep their passes."""
 
     def warm_up(side: Side) -> Side:
         window_s = warm_up_window_s(side.job.point, side.job.request_s, side.window_s)
-        return point_state.with_run(side, run_pass(side.job, window_s), warms_up=True)
+        return point_state.with_pass(side, run_pass(side.job, window_s), warms_up=True)
 
     def forget(side: Side) -> Side:
         return dataclasses.replace(side, warm_up=(), window_s=0.0)
 
     results = [_with_sides(state, forget) for state in states]
     cold = list(range(len(results)))
-    for _round in range(stopping.WARM_UP_RUNS):
+    for _round in range(stopping.MAX_WARM_UP_PASSES):
         for index in cold:
             report(results[index].point, "warm up")
             results[index] = _with_sides(results[index], warm_up)

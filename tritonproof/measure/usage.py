@@ -21,7 +21,7 @@ from tritonproof.errors import NotAvailableError
 from tritonproof.host import guard, nvml
 from tritonproof.host.machine import VISIBLE_GPUS
 from tritonproof.host.scratch import MEMORY
-from tritonproof.measure.job import GeneratorRun, Job, RunPass
+from tritonproof.measure.job import Job, PassResult, RunPass
 from tritonproof.record.schema import ComposingModel
 from tritonproof.serve.server import Server
 from tritonproof.spec import LoadPoint
@@ -141,19 +141,19 @@ def _none_yet() -> np.ndarray:
 
 
 class ComposingTimes:
-    """Sums up what the models that a model calls did in the runs of each load point, by the server's
-    statistics around each run."""
+    """Sums up what the models that a model calls did in the passes over each load point, by the server's
+    statistics around each pass."""
 
     def __init__(self, composing: Sequence[str]) -> None:
         self._composing = tuple(composing)
         self._sums: defaultdict[tuple[LoadPoint, str], np.ndarray] = defaultdict(_none_yet)
 
     def around(self, run_pass: RunPass) -> RunPass:
-        """A `run_pass` that also reads the server's statistics around each run, if the model calls others."""
+        """A `run_pass` that also reads the server's statistics around it, if the model calls others."""
         if not self._composing:
             return run_pass
 
-        def run_and_count(job: Job, window_s: float) -> GeneratorRun:
+        def run_and_count(job: Job, window_s: float) -> PassResult:
             before = totals(job.server)
             result = run_pass(job, window_s)
             after = totals(job.server)

@@ -23,7 +23,7 @@ from tritonproof.accuracy.compare_answers import Answer, AnswerLimits, compare, 
 from tritonproof.accuracy.precision_cost import inferred_limits
 from tritonproof.errors import ProofError
 from tritonproof.measure.estimates import relative_half_width
-from tritonproof.measure.job import ExpectedAnswers, GeneratorRun, Job, LoadData, RunPass
+from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, PassResult, RunPass
 from tritonproof.measure.measurement import marks_where
 from tritonproof.measure.requests import RawAnswer, Requests, in_messages, message_of, prepared
 from tritonproof.measure.stopping import is_slow
@@ -33,7 +33,7 @@ from tritonproof.serve.connection import REQUEST_S, HangsError, error_text, grpc
 from tritonproof.spec import Arrays, Case, LoadPoint
 
 _SHARE = 0.1
-"""Seconds of verifying for each second of a point's runs; a point's budget does not count them."""
+"""Seconds of verifying for each second of a point's passes; a point's budget does not count them."""
 _MIN_S = 0.1
 """The least seconds of verifying at a time."""
 _IN_FLIGHT_AT_A_RATE = 8
@@ -83,12 +83,12 @@ def ask_server(job: Job, seconds: float) -> list[Answer]:
 
 
 def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] = ask_server) -> RunPass:
-    """A `run_pass` that also verifies answers after runs if the job says so: after the first run of each
-    point, then about once a second, for a tenth of the time of the runs, which `elapsed_s` does not include.
-    Raises the errors of `run_pass`, and ProofError if a request fails."""
+    """A `run_pass` that also verifies answers after passes if the job says so: after the first of each
+    point, then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include. Raises
+    the errors of `run_pass`, and ProofError if a request fails."""
     owed_s: dict[tuple[str, LoadPoint], float] = {}
 
-    def run_and_verify(job: Job, window_s: float) -> GeneratorRun:
+    def run_and_verify(job: Job, window_s: float) -> PassResult:
         result = run_pass(job, window_s)
         if job.expected is None or not job.verifies:
             return result
