@@ -1,4 +1,4 @@
-"""Keeps a load point under load for a long time, then loads the model repeatedly, and tells growth of what
+"""Keeps a load point under load for a long time, then reloads the model repeatedly, and tells growth of what
 the server uses from warm-up, an allocator's plateaus and noise.
 
 The use is read between the passes, without requests in flight, so the figures include neither what serving
@@ -66,7 +66,7 @@ class UnderLoad:
     """Seconds from the first pass to the end of the last."""
 
 
-def keep_loaded(
+def keep_under_load(
     job: Job,
     duration_s: float,
     read: Read,
@@ -101,8 +101,8 @@ def keep_loaded(
     return UnderLoad(used, times, speeds, verified, clock() - begun_s)
 
 
-def load_again(
-    load: Callable[[], object],
+def reload_repeatedly(
+    reload: Callable[[], object],
     soak_s: float,
     read: Read,
     *,
@@ -110,8 +110,8 @@ def load_again(
     clock: Callable[[], float] = time.monotonic,
     report: Callable[[int], None] = lambda _count: None,
 ) -> list[Usage]:
-    """What the server uses after each `load` of the model, `most` times, or as often as fits into a third of
-    the time under load. `load` also asks the model once."""
+    """What the server uses after each `reload` of the model, `most` times, or as often as fits into a third
+    of the time under load. `reload` also asks the model once."""
     begun_s = clock()
     used: list[Usage] = []
     while len(used) < most:
@@ -119,21 +119,21 @@ def load_again(
         if used and elapsed_s * (len(used) + 1) / len(used) > _SHARE_OF_LOADINGS * soak_s:
             break
         report(len(used) + 1)
-        load()
+        reload()
         used.append(read())
     return used
 
 
 def soak_entry(
     point: LoadPoint,
-    loaded: UnderLoad,
+    under_load: UnderLoad,
     loadings: Sequence[Usage],
     not_watched: Sequence[str] = (),
     heaps: int = 0,
 ) -> Soak:
     """The record's entry of a soak, with what was used after each loading that followed, and their `heaps` as
     in `growths`."""
-    growth, missing = growths(loaded.used, loaded.times, "request"), list(not_watched)
+    growth, missing = growths(under_load.used, under_load.times, "request"), list(not_watched)
     if len(loadings) >= MIN_SAMPLES["loading"]:
         growth += growths(loadings, range(1, len(loadings) + 1), "loading", heaps)
     else:
@@ -141,15 +141,15 @@ def soak_entry(
         missing.append(f"what a loading leaves behind was not watched: {fit}")
     return Soak(
         **point._asdict(),
-        duration_s=round(loaded.duration_s, 3),
-        requests=round(loaded.times[-1]),
-        passes=len(loaded.speeds),
+        duration_s=round(under_load.duration_s, 3),
+        requests=round(under_load.times[-1]),
+        passes=len(under_load.speeds),
         growth=growth,
         loadings=len(loadings),
         not_watched=tuple(missing),
-        end_over_begin=end_over_begin(loaded.speeds),
-        requests_per_s=loaded.times[-1] / loaded.duration_s,
-        answers=summed(loaded.answers),
+        end_over_begin=end_over_begin(under_load.speeds),
+        requests_per_s=under_load.times[-1] / under_load.duration_s,
+        answers=summed(under_load.answers),
     )
 
 

@@ -29,7 +29,7 @@ class Side:
     """Seconds of a measuring window of the next pass."""
     damaged: tuple[str, ...] = ()
     answers: tuple[VerifiedAnswers, ...] = ()
-    """The verified answers of all passes, also of warm-ups of earlier loads."""
+    """The verified answers of all passes, also of warm-ups after earlier loadings."""
 
     @property
     def steady(self) -> list[Steady]:

@@ -17,12 +17,12 @@ from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
 from tritonproof.record.schema import Load
 from tritonproof.spec import LoadPoint
 
-PAIRS_OF_A_LOAD = 8
-"""Pairs of passes until both builds are loaded anew. Of two servers with the same model of 1.3 ms on 2 cores,
-the one that started first was 3 to 8 % slower in each of six trials, by its CPU time too. Loaded anew, it was
-1.7 % slower on average of twelve loads."""
-_PAIRS_S = 3.0
-"""The least seconds of pairs for each second of loading anew and warming up."""
+PAIRS_PER_LOADING = 8
+"""Pairs of passes until both builds are reloaded. Of two servers with the same model of 1.3 ms on 2 cores,
+the one that started first was 3 to 8 % slower in each of six trials, by its CPU time too. Reloaded, it was
+1.7 % slower on average of twelve loadings."""
+_PAIRS_OVER_RELOADING = 3.0
+"""The least seconds of pairs for each second of reloading and warming up."""
 Report = Callable[[LoadPoint, str], None]
 """Called with the point that is measured next, and a text with its progress."""
 
@@ -35,7 +35,7 @@ def measure(
     run_pass: RunPass = perf_analyzer.run_pass,
     report: Report = lambda _point, _now: None,
     save: Callable[[Sequence[Load]], object] = lambda _loads: None,
-    load_anew: Callable[[], None] | None = None,
+    reload: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[PointState]:
     """Measure all points of one deployment in turns, each until `is_done`, by default until it is known.
@@ -47,8 +47,8 @@ def measure(
     state, and the others go on. Passes that a state already has count, so that measuring can go on after the
     model was loaded again.
 
-    `load_anew` loads both builds again, in random order. It is called before the first pair, and then after
-    every PAIRS_OF_A_LOAD: a model's place in memory makes it faster or slower for as long as it is loaded.
+    `reload` loads both builds again, in random order. It is called before the first pair, and then after
+    every PAIRS_PER_LOADING: a model's place in memory makes it faster or slower for as long as it is loaded.
     """
     is_done = is_done or stopping.until_known(plan)
     generator = np.random.default_rng()
@@ -59,14 +59,14 @@ def measure(
     results, active = list(states), list(range(len(states)))
     while active:
         begun_s = clock()
-        if load_anew is not None:
-            load_anew()
+        if reload is not None:
+            reload()
         warm = _warmed_up([results[index] for index in active], plan, run_pass, report)
         for index, state in zip(active, warm, strict=True):
             results[index] = state
         active = [index for index in active if results[index].error is None]
-        loaded_s, rounds, loads_anew = clock(), 0, False
-        while active and not loads_anew:
+        reloaded_at_s, rounds, needs_reload = clock(), 0, False
+        while active and not needs_reload:
             for index in generator.permutation(active):
                 progress = _progress(results[index], plan, len(results) - len(active), len(results))
                 report(results[index].point, progress)
@@ -76,8 +76,11 @@ def measure(
             known = [state for state in results if state.error is None and len(state.current.passes) > 1]
             save([load_entry(done, plan, finished=done.point not in unfinished).load for done in known])
             rounds += 1
-            pays = rounds >= PAIRS_OF_A_LOAD and clock() - loaded_s >= _PAIRS_S * (loaded_s - begun_s)
-            loads_anew = load_anew is not None and pays
+            reloading_s = reloaded_at_s - begun_s
+            pays = (
+                rounds >= PAIRS_PER_LOADING and clock() - reloaded_at_s >= _PAIRS_OVER_RELOADING * reloading_s
+            )
+            needs_reload = reload is not None and pays
     return results
 
 

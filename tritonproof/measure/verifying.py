@@ -83,9 +83,9 @@ def ask_server(job: Job, seconds: float) -> list[Answer]:
 
 
 def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] = ask_server) -> RunPass:
-    """A `run_pass` that also verifies answers after passes if the job says so: after the first of each
-    point, then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include. Raises
-    the errors of `run_pass`, and ProofError if a request fails."""
+    """A `run_pass` that also verifies answers if the job says so: after the first pass of each point,
+    then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include. Raises the
+    errors of `run_pass`, and ProofError if a request fails."""
     owed_s: dict[tuple[str, LoadPoint], float] = {}
 
     def run_and_verify(job: Job, window_s: float) -> PassResult:

@@ -21,7 +21,7 @@ from tritonproof.record.schema import Load, Soak, best_of
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun, Deployed, Sweep
 from tritonproof.run.models import load_points
-from tritonproof.soak import ARENAS_OF_A_CPU, LOADINGS, keep_loaded, load_again, soak_entry
+from tritonproof.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load, reload_repeatedly, soak_entry
 from tritonproof.spec import LoadPoint
 
 Save = Callable[[Deployed, Sequence[Load]], object]
@@ -34,7 +34,7 @@ def ready(
 ) -> Iterator[tuple[Deployed, list[Job]]]:
     """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
     the seconds of one request each; otherwise one is timed."""
-    run.server.check_load(run.as_is.loaded.unreported if run.as_is else ())
+    run.server.check_measurable(run.as_is.loaded.unreported if run.as_is else ())
     expected, scenario = run.expected_answers, next(iter(points)).scenario
     deployed = run.deploy(scenario)
     with run.hold_machine(exclusive=True):
@@ -78,7 +78,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
             run_pass=composing.around(verifying(perf_analyzer.run_pass)),
             report=lambda point, progress: run.say(f"measure {point.scenario}", f"{point} {progress}"),
             save=lambda loads: save(deployed, loads),
-            load_anew=None if baseline is None else comparing.reloader(run, baseline, scenario),
+            reload=None if baseline is None else comparing.reloader(run, baseline, scenario),
         )
         point_outcomes = dict(outcomes(states, plan))
         errors = [error for error in point_outcomes.values() if isinstance(error, ProofError)]
@@ -102,8 +102,8 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
 
 
 def soak(run: CaseRun) -> tuple[Deployed, Soak]:
-    """Keep the case under load for the time of --soak, then load it again and again; returns how the case was
-    loaded, and what its server used."""
+    """Keep the case under load for the time of --soak, then reload it repeatedly; returns how the case was loaded,
+    and what its server used."""
     duration_s = run.settings.soak
     assert duration_s is not None
     heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)
@@ -115,16 +115,16 @@ def soak(run: CaseRun) -> tuple[Deployed, Soak]:
     with ready(run, [point]) as (deployed, (job,)):
         watched = watch(job.server)
         read = functools.partial(read_usage, watched)
-        loaded = keep_loaded(job, duration_s, read, report=report)
+        under_load = keep_under_load(job, duration_s, read, report=report)
 
-        loadings = load_again(
+        loadings = reload_repeatedly(
             lambda: run.load_model(point.scenario, deployed.deployment, anew=True),
             duration_s,
             read,
             most=max(LOADINGS, 2 * heaps),
             report=lambda count: run.say("soak", f"load the model again, {count}"),
         )
-    return deployed, soak_entry(point, loaded, loadings, watched.not_watched, heaps)
+    return deployed, soak_entry(point, under_load, loadings, watched.not_watched, heaps)
 
 
 def _soak_point(run: CaseRun) -> LoadPoint:

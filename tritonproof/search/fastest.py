@@ -269,7 +269,7 @@ class ServerBench:
     """Measures the candidates of a search on a real server."""
 
     goal: Goal
-    load: Callable[[Candidate, LoadPoint], Job]
+    deploy: Callable[[Candidate, LoadPoint], Job]
     """Loads a candidate, unless it is loaded, and returns the job of one of its loads, with the seconds of a
     request. Raises ProofError if it does not load."""
     hold_machine: Callable[[], contextlib.AbstractContextManager[None]]
@@ -281,7 +281,7 @@ class ServerBench:
 
     def probe(self, candidate: Candidate, point: LoadPoint) -> Steady:
         """One short pass of a candidate at a load."""
-        job = dataclasses.replace(self.load(candidate, point), verifies=False)  # it only gives a speed
+        job = dataclasses.replace(self.deploy(candidate, point), verifies=False)  # it only gives a speed
         queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
         # A latency beyond the budget need not be precise.
         latency_s = max(job.request_s, min(queued_s, self.goal.budget_ms / 1e3))
@@ -297,7 +297,7 @@ class ServerBench:
         turns = [(choice, 0.5) for choice in choices] + [(choice, 1.0) for choice in reversed(choices)]
         states: dict[OperatingPoint, PointState] = {}
         for choice, share in turns if len(choices) > 1 else [(choices[0], 1.0)]:
-            job = self.load(choice.candidate, choice.point)
+            job = self.deploy(choice.candidate, choice.point)
             settles_s = settling_s(choice.candidate, self.goal) / WINDOWS
             budget_s = share * _PROOF_BUDGETS * self.plan.budget_s
             plan = MeasuringPlan(budget_s=budget_s, least_window_s=settles_s)
