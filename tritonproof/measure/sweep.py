@@ -76,10 +76,8 @@ def measure(
             known = [state for state in results if state.error is None and len(state.current.passes) > 1]
             save([load_entry(done, plan, finished=done.point not in unfinished).load for done in known])
             rounds += 1
-            reloading_s = reloaded_at_s - begun_s
-            pays = (
-                rounds >= PAIRS_PER_LOADING and clock() - reloaded_at_s >= _PAIRS_OVER_RELOADING * reloading_s
-            )
+            pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - begun_s
+            pays = rounds >= PAIRS_PER_LOADING and pairs_s >= _PAIRS_OVER_RELOADING * reloading_s
             needs_reload = reload is not None and pays
     return results
 

@@ -11,11 +11,13 @@ from msgspec import structs
 
 from tritonproof.errors import NotAvailableError, ProofError
 from tritonproof.measure import perf_analyzer, sweep
+from tritonproof.measure.cache_audit import with_cache_audit
+from tritonproof.measure.composing import ComposingTimes
 from tritonproof.measure.job import Job
 from tritonproof.measure.measurement import Measurement, outcomes
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.usage import ComposingTimes, Usage, read_usage, watch
-from tritonproof.measure.verifying import verifying, with_cache_audit
+from tritonproof.measure.usage import Usage, read_usage, watch
+from tritonproof.measure.verifying import verifying
 from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import Load, Soak, best_of
 from tritonproof.run import comparing
@@ -102,7 +104,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
 
 
 def soak(run: CaseRun) -> tuple[Deployed, Soak]:
-    """Keep the case under load for the time of --soak, then reload it repeatedly; returns how the case was loaded,
+    """Keep the case under load for the time of --soak, then reload it repeatedly; returns how it was loaded,
     and what its server used."""
     duration_s = run.settings.soak
     assert duration_s is not None
