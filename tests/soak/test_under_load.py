@@ -12,9 +12,7 @@ import pytest
 from tests import toy
 from tests.soak.leaking import LEAKS, served
 from tritonproof.measure.job import Job, PassResult
-from tritonproof.measure.usage import MEMORY, Usage, read_usage, watch
-from tritonproof.record.schema import Soak
-from tritonproof.soak import (
+from tritonproof.measure.soak import (
     MIN_SAMPLES,
     UnderLoad,
     end_over_begin,
@@ -22,6 +20,8 @@ from tritonproof.soak import (
     reload_repeatedly,
     soak_entry,
 )
+from tritonproof.measure.usage import MEMORY, Usage, read_usage, watch
+from tritonproof.record.schema import Soak
 from tritonproof.spec import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)

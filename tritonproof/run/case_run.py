@@ -15,12 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tritonproof import baseline_build
 from tritonproof.accuracy.compare_answers import MIN_NOISE, AnswerLimits, Mismatch
 from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.precision_cost import PrecisionCost, measure_cost, output_limits
 from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
-from tritonproof.build import runtimes
+from tritonproof.build import baseline_source, runtimes
 from tritonproof.build.repository import BuiltModel
 from tritonproof.consistency.served import LoneAnswers, ServedModel, ask_one_by_one
 from tritonproof.efficiency import interleaved
@@ -214,8 +213,8 @@ class CaseRun(contextlib.ExitStack):
             if anew:
                 self.server.unload(self.server.name_of(self.case))
             if self.role.keeps_config:
-                config = baseline_build.config_of(self.build.folder)
-                config = baseline_build.for_scenario(config, self.case, scenario)
+                config = baseline_source.config_of(self.build.folder)
+                config = baseline_source.for_scenario(config, self.case, scenario)
                 self.server.load_as_is(self.build.folder, config)
                 backend = ""
             else:

@@ -1,10 +1,7 @@
-"""Measures the load points of a case in turns, with the machine to ourselves; keeps it under load for the
-time of --soak, and watches what its server uses."""
+"""Measures the load points of a case in turns, with the machine to ourselves."""
 
 import contextlib
 import dataclasses
-import functools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import structs
@@ -16,14 +13,10 @@ from tritonproof.measure.composing import ComposingTimes
 from tritonproof.measure.job import Job
 from tritonproof.measure.measurement import Measurement, outcomes
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.quantities import DURATION
-from tritonproof.record.schema import Load, Soak, best_of
+from tritonproof.record.schema import Load, best_of
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun, Deployed, Sweep
-from tritonproof.run.models import load_points
-from tritonproof.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load, reload_repeatedly, soak_entry
 from tritonproof.spec import LoadPoint
 
 Save = Callable[[Deployed, Sequence[Load]], object]
@@ -101,39 +94,3 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
                 load = structs.replace(load, composing=composing.of(job.name, job.point))
             point_outcomes[job.point] = dataclasses.replace(measured, load=load)
         return deployed, point_outcomes
-
-
-def soak(run: CaseRun) -> tuple[Deployed, Soak]:
-    """Keep the case under load for the time of --soak, then reload it repeatedly; returns how it was loaded,
-    and what its server used."""
-    duration_s = run.settings.soak
-    assert duration_s is not None
-    heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)
-    point = _soak_point(run)
-
-    def report(spent_s: float, requests: float, *_used: Usage) -> None:
-        run.say("soak", f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}, {requests:,.0f} requests")
-
-    with ready(run, [point]) as (deployed, (job,)):
-        watched = watch(job.server)
-        read = functools.partial(read_usage, watched)
-        under_load = keep_under_load(job, duration_s, read, report=report)
-
-        loadings = reload_repeatedly(
-            lambda: run.load_model(point.scenario, deployed.deployment, anew=True),
-            duration_s,
-            read,
-            most=max(LOADINGS, 2 * heaps),
-            report=lambda count: run.say("soak", f"load the model again, {count}"),
-        )
-    return deployed, soak_entry(point, under_load, loadings, watched.not_watched, heaps)
-
-
-def _soak_point(run: CaseRun) -> LoadPoint:
-    """Online with the most requests in flight; offline with the largest batch if only batches are given."""
-    asks_for_online = run.settings.concurrencies or run.settings.request_rates or not run.settings.batches
-    points = load_points(run.case, "online" if asks_for_online else "offline", run.settings)
-    largest = run.deployment.max_batch_size
-    point = [point for point in points if point.batch <= largest][-1]
-    run.narrator.note(f"{run.case}: soak at {point.scenario} {point}")
-    return point
