@@ -385,3 +385,11 @@ def test_p99_needs_662_requests_to_certify(requests: int, bound_ms: float | None
 
     assert (certified.bound_ms, certified.requests_missing) == (bound_ms, missing)
     assert (certified.requests, certified.value_ms) == (requests, np.percentile(latencies_ms, 99))
+
+
+def test_interval_of_geometric_mean_has_stated_coverage() -> None:
+    generator = np.random.default_rng(1)
+    intervals = [
+        estimates.geometric_mean(values) for values in 0.9 * np.exp(generator.normal(0, 0.1, (1000, 5)))
+    ]
+    assert 930 <= sum(interval.low <= 0.9 <= interval.high for interval in intervals) <= 970

@@ -238,6 +238,16 @@ def students_t(degrees_of_freedom: int) -> float:
     return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees_of_freedom))
 
 
+def geometric_mean(values: Sequence[float] | np.ndarray) -> Estimate:
+    """The geometric mean of positive figures, one per turn, with Student's interval of their logarithms: a
+    ratio is as likely to be a tenth too high as a tenth too low."""
+    logs = np.log(values)
+    error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
+    half = students_t(len(logs) - 1) * error
+    middle = float(logs.mean())
+    return Estimate(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+
+
 def relative_half_width(one: Estimate) -> float:
     """Half the width of an interval as a fraction of its value."""
     return (one.high - one.low) / 2 / one.value
