@@ -82,9 +82,9 @@ def test_rate_is_sent_by_schedule(take_pass: TakePass, generator: Generator, arr
     gaps_ms = np.diff(result.timeline.offsets) / 1e6
     assert gaps_ms.mean() == pytest.approx(2, rel=0.4)  # of some 180 gaps
     assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=1)
-    part = result.steady
-    assert part.latencies_ms == pytest.approx(np.full(len(part.latencies_ms), LATENCY_MS))
-    assert part.slips_ms == pytest.approx(np.zeros(len(part.latencies_ms)), abs=1e-3)
+    steady = result.steady
+    assert steady.latencies_ms == pytest.approx(np.full(len(steady.latencies_ms), LATENCY_MS))
+    assert steady.slips_ms == pytest.approx(np.zeros(len(steady.latencies_ms)), abs=1e-3)
 
 
 @pytest.mark.parametrize(

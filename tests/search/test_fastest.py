@@ -16,7 +16,7 @@ from tests import toy
 from tests.search.queueing import ALONE, FRESH, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, proven
 from tritonproof.errors import ProofError
 from tritonproof.measure import estimates
-from tritonproof.measure.estimates import Steady
+from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, Goal, Space
@@ -138,14 +138,14 @@ class SimulatedBench:
     def __post_init__(self) -> None:
         self.generator = np.random.default_rng(self.seed)
 
-    def probe(self, candidate: Candidate, point: LoadPoint) -> Steady:
+    def probe(self, candidate: Candidate, point: LoadPoint) -> SteadyPass:
         self.probes.append((candidate, point))
         mean_ms = self.latency(candidate, point.batch * point.concurrency)
         mean_ms *= math.exp(self.generator.normal(0, self.luck))
         self.rates_per_s.append(1e3 * point.batch * point.concurrency / mean_ms)
         count = max(3, round(point.concurrency * PASS_S * 1e3 / mean_ms))
         latencies = mean_ms * np.exp(self.generator.normal(-(SPREAD**2) / 2, SPREAD, count))
-        return Steady(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
+        return SteadyPass(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
 
     def prove(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
         self.proofs.append(tuple(choices))
@@ -250,7 +250,7 @@ def test_figures_come_from_fresh_passes() -> None:
         true_per_s = bench.throughput_per_s(winner.operating_point)
         assert any(winner.state is state for state in bench.fresh)
         measured_per_s = (
-            estimates.throughput(winner.state.current.steady) * winner.operating_point.point.batch
+            estimates.throughput(winner.state.current.steady_passes) * winner.operating_point.point.batch
         )
         assert winner.throughput_per_s.value == pytest.approx(measured_per_s)
         errors.append(math.log(winner.throughput_per_s.value / true_per_s))
@@ -291,7 +291,7 @@ class Refusing(SimulatedBench):
 
     instances: int = 1
 
-    def probe(self, candidate: Candidate, point: LoadPoint) -> Steady:
+    def probe(self, candidate: Candidate, point: LoadPoint) -> SteadyPass:
         if candidate.deployment.instances >= self.instances:
             raise ProofError(f"{point} does not load with {candidate.deployment.instances}")
         return super().probe(candidate, point)

@@ -1,5 +1,5 @@
-"""Measures the machine's peak in floating-point operations per second. What it runs, peak.py, is a file of its
-own, as the worker loads it as a runtime, without this package."""
+"""Measures the machine's peak in floating-point operations per second. The worker loads peak.py as a
+runtime, without this package, so that is a file of its own."""
 
 import contextlib
 

@@ -21,7 +21,7 @@ import numpy as np
 from tritonproof.accuracy.compare_answers import AnswerLimits, Expected
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.measure.estimates import Steady, Timeline, steady_part
+from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
 from tritonproof.record.schema import VerifiedAnswers
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
@@ -197,8 +197,8 @@ class PassResult:
     """The answers verified after the pass, at the same load, if any."""
 
     @functools.cached_property
-    def steady(self) -> Steady:
-        return steady_part(self.timeline)
+    def steady(self) -> SteadyPass:
+        return steady_pass(self.timeline)
 
     @property
     def latencies_s(self) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 from tritonproof.errors import ProofError
 from tritonproof.measure import comparison, estimates
 from tritonproof.measure.comparison import ComparisonPlan
-from tritonproof.measure.estimates import Steady
+from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, PassResult
 from tritonproof.record.ratio import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import Comparison, Estimate, VerifiedAnswers
@@ -32,12 +32,12 @@ class Side:
     """The verified answers of all passes, also of warm-ups after earlier loadings."""
 
     @property
-    def steady(self) -> list[Steady]:
+    def steady_passes(self) -> list[SteadyPass]:
         return [result.steady for result in self.passes]
 
     @property
     def requests(self) -> int:
-        return sum(len(part.latencies_ms) for part in self.steady)
+        return sum(len(steady.latencies_ms) for steady in self.steady_passes)
 
     @property
     def spent_s(self) -> float:
@@ -114,21 +114,21 @@ def target_estimate(side: Side) -> Estimate:
     """The estimate with the precision target: inferences per second, or at a rate the mean latency in ms."""
     point = side.job.point
     if point.request_rate_per_s is None:
-        return estimates.estimate(side.steady, estimates.throughput, scale=point.batch)
-    return estimates.estimate(side.steady, estimates.mean_latency)
+        return estimates.estimate(side.steady_passes, estimates.throughput, scale=point.batch)
+    return estimates.estimate(side.steady_passes, estimates.mean_latency)
 
 
 def speeds(side: Side) -> list[float]:
-    return [speed(part, side.job.point) for part in side.steady]
+    return [speed(steady, side.job.point) for steady in side.steady_passes]
 
 
-def speed(part: Steady, point: LoadPoint) -> float:
-    throughput_per_s = estimates.throughput([part]) * point.batch
-    return speed_of_pass(throughput_per_s, estimates.mean_latency([part]), point.request_rate_per_s)
+def speed(steady: SteadyPass, point: LoadPoint) -> float:
+    throughput_per_s = estimates.throughput([steady]) * point.batch
+    return speed_of_pass(throughput_per_s, estimates.mean_latency([steady]), point.request_rate_per_s)
 
 
 def p99_ms(side: Side) -> list[float]:
-    return [estimates.percentile_latency([part], 99) for part in side.steady]
+    return [estimates.percentile_latency([steady], 99) for steady in side.steady_passes]
 
 
 def compare(state: PointState) -> Comparison | None:
