@@ -279,7 +279,7 @@ def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any
 def test_own_settings_of_model_are_tried_and_proven_beside_the_best() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
     bench = SimulatedBench()
-    bench.search(Goal(7, 99), dataclasses.replace(SPACE, own=odd, baseline=("online", odd)))
+    bench.search(Goal(7, 99), dataclasses.replace(SPACE, own=odd, incumbent=("online", odd)))
 
     assert ("online", odd) in {candidate.configuration for candidate, _ in bench.probes}
     assert ("online", odd) in {choice.candidate.configuration for choice in bench.proofs[0]}

@@ -121,7 +121,7 @@ def config_of(build: Path) -> "ModelConfig":
 
 
 def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "ModelConfig":
-    """The baseline's own configuration for a scenario: offline without dynamic batching, as here."""
+    """The baseline's own configuration for a scenario: offline without dynamic batching, as this build's."""
     changed = type(config)()
     changed.CopyFrom(config)
     changed.name = str(case)

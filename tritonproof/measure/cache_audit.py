@@ -53,16 +53,16 @@ def _repeated_speed(job: Job, load: Load) -> Estimate | None:
     speeds: dict[int, list[float]] = {0: [], 1: []}
     for _pair in range(MIN_PAIRS):
         # Each message has its own memory, so that the two kinds differ in nothing else.
-        sides = (
+        kinds = (
             [message_of(job, repeated) for _ in range(count)],
             [message_of(job, inputs) for inputs in itertools.islice(fresh, count)],
         )
-        if len(sides[1]) < count:
+        if len(kinds[1]) < count:
             return None
-        for side in map(int, generator.permutation(2)):
+        for kind in map(int, generator.permutation(2)):
             started = time.monotonic()
-            closed_loop(job, in_messages(sides[side]))
-            speeds[side].append(len(sides[side]) / (time.monotonic() - started))
+            closed_loop(job, in_messages(kinds[kind]))
+            speeds[kind].append(len(kinds[kind]) / (time.monotonic() - started))
     return paired_ratio(speeds[0], speeds[1])
 
 

@@ -133,8 +133,8 @@ def _progress(state: PointState, plan: MeasuringPlan, known: int, total: int) ->
     count = len(state.current.passes)
     text = f"{'pass' if state.baseline is None else 'pair'} {count + 1}, {known} of {total} points"
     if missing := stopping.requests_missing(state.current, plan):
-        here, needed = state.current.requests, state.current.requests + missing
-        text += f", {COUNT.text(here)} of {COUNT.text(needed)} requests to certify"
+        counted = state.current.requests
+        text += f", {COUNT.text(counted)} of {COUNT.text(counted + missing)} requests to certify"
     if count < 2:
         return text
     if (compared := point_state.compare(state)) is not None:

@@ -50,8 +50,8 @@ def measure_efficiency(run: CaseRun) -> tuple[Deployed, list[Efficiency]]:
             rows = run.samples.load(range(min(len(run.samples), run.deployment.max_batch_size)))
             backend = deployed.serving.backend
             resident = run.settings.shared_memory == "cuda"  # its data lies where the server's does
-            beside = in_process(run.build, run.deployment, rows, backend=backend, resident=resident)
-            worker = stack.enter_context(beside)
+            process = in_process(run.build, run.deployment, rows, backend=backend, resident=resident)
+            worker = stack.enter_context(process)
             # These two overlap the loading in process. On a GPU the server of the reference ends with the
             # block, to free the memory.
             reference = reference_for(run, stack if run.case.target.device == "cuda" else None)

@@ -105,9 +105,9 @@ def search(
         tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
     best = trials.finalists(list(tried.values()), goal, _FINALISTS)
     measured = [trial for trial in tried.values() if not trial.error]
-    own = [trial for trial in measured if trial.candidate.configuration == space.baseline]
-    if own and own[0] not in best:
-        best[1:] = own[:1]
+    incumbent = [trial for trial in measured if trial.candidate.configuration == space.incumbent]
+    if incumbent and incumbent[0] not in best:
+        best[1:] = incumbent[:1]
     attempts = _prove_best(best, goal, prove, report)
     best_proofs = best_attempt(attempts)
     probes = sum(len(trial.probes) + len(trial.capacity_probes) for trial in tried.values())
@@ -135,8 +135,8 @@ def _first_round(space: Space, goal: Goal, probe: Probe, report: Report) -> list
     try_all(candidates.basic_candidates(space, goal))
     online = trials.most_promising([trial for trial in first if trial.candidate.scenario == "online"], goal)
     instances = online[0].candidate.deployment.instances if online else space.own.instances
-    others = candidates.variations(space, goal, instances)
-    try_all(other for other in others if other.configuration not in seen)
+    variations = candidates.variations(space, goal, instances)
+    try_all(varied for varied in variations if varied.configuration not in seen)
     return first
 
 
