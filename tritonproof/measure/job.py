@@ -58,7 +58,7 @@ class LoadData:
     """Triton's type of those inputs whose elements differ on the wire from those in memory."""
     shaped: Collection[str] = ()
     """The inputs with a variable dimension, whose shape is in every request."""
-    others: Sequence["LoadData"] = ()
+    other_shapes: Sequence["LoadData"] = ()
     """Samples of other shapes, for requests of one sample: perf_analyzer makes no mixed batches."""
 
     def below(self, scratch: Path | None) -> "LoadData":
@@ -78,9 +78,9 @@ class LoadData:
         limit = min(fitting, len(self.ids))
         return next((count for count in range(limit, 1, -1) if math.gcd(count, batch) == 1), limit)
 
-    def others_for(self, batch: int) -> Sequence["LoadData"]:
+    def other_shapes_for(self, batch: int) -> Sequence["LoadData"]:
         """The samples of other shapes that requests of a batch size use too."""
-        return self.others if batch == 1 else ()
+        return self.other_shapes if batch == 1 else ()
 
     def requests(self, batch: int) -> list[np.ndarray]:
         """The samples of each different request of a batch size, by their indices, in sending order."""
@@ -93,13 +93,15 @@ class LoadData:
 
     def path(self, batch: int) -> Path:
         """Where `file` is for a batch size; it may not exist yet."""
-        return self.folder / f"{self.count(batch)}{'-and-others' if self.others_for(batch) else ''}.json"
+        suffix = "-and-others" if self.other_shapes_for(batch) else ""
+        return self.folder / f"{self.count(batch)}{suffix}.json"
 
     def file(self, batch: int) -> Path:
         """The file for perf_analyzer's --input-data with the samples for a batch size, made if missing."""
         path = self.path(batch)
         if not path.exists():
-            parts = [(self, self.count(batch)), *((data, len(data.ids)) for data in self.others_for(batch))]
+            other_shapes = self.other_shapes_for(batch)
+            parts = [(self, self.count(batch)), *((data, len(data.ids)) for data in other_shapes)]
             steps = [
                 {name: self._content(name, values[sample]) for name, values in data.rows.items()}
                 for data, count in parts
@@ -121,14 +123,14 @@ def input_data(model: Model, samples: Samples, scratch: Path | None) -> Iterator
     """The first evaluation samples as load data, in a folder below `scratch` that lasts as long as the block.
     perf_analyzer's own floating-point data are random bits, some of them infinities."""
     with scratch_folder("input", scratch) as folder:
-        groups = (samples, *samples.others)
-        first, *others = (_data_of(model, group, range(_count(model, group)), folder) for group in groups)
-        yield dataclasses.replace(first, others=others)
+        groups = (samples, *samples.other_shapes)
+        first, *rest = (_data_of(model, group, range(_count(model, group)), folder) for group in groups)
+        yield dataclasses.replace(first, other_shapes=rest)
 
 
-def other_data(model: Model, samples: Samples) -> Iterator[LoadData]:
+def remaining_data(model: Model, samples: Samples) -> Iterator[LoadData]:
     """All evaluation samples beyond the rows of `input_data`, in parts as large as it, without files."""
-    for group in (samples, *samples.others):
+    for group in (samples, *samples.other_shapes):
         step = _count(model, group)
         for start in range(step if group is samples else 0, len(group), step):
             yield _data_of(model, group, range(start, min(start + step, len(group))), Path())

@@ -81,7 +81,7 @@ def load_entry(state: PointState, plan: MeasuringPlan, *, finished: bool = True)
         certified={
             f"p{percent:g}": estimates.certified(latencies_ms, percent) for percent in estimates.CERTIFIABLE
         },
-        samples=data.count(point.batch) + sum(len(other.ids) for other in data.others_for(point.batch)),
+        samples=data.count(point.batch) + sum(len(other.ids) for other in data.other_shapes_for(point.batch)),
         answers=summed(side.answers),
     )
     load = structs.replace(load, marks=_marks(state, load, plan, finished=finished))

@@ -177,8 +177,9 @@ def command(job: Job, samples: Path) -> list[str]:
             if tensor.name in expected and not tensor.has_fixed_size:
                 size = max(size, *(len(raw_content(row, tensor.dtype)) for row in expected[tensor.name]))
         # Assume that outputs of another shape are larger by the same factor as its inputs.
-        others = [other.row_bytes / job.data.row_bytes for other in job.data.others_for(job.point.batch)]
-        size = math.ceil(size * max([1.0, *others]))
+        other_shapes = job.data.other_shapes_for(job.point.batch)
+        factors = [data.row_bytes / job.data.row_bytes for data in other_shapes]
+        size = math.ceil(size * max([1.0, *factors]))
         command += ["--output-shared-memory-size", str(size * job.point.batch)]
     return command
 

@@ -17,7 +17,7 @@ from tritonproof.consistency.repeat_checks import compare_server_conversations, 
 from tritonproof.errors import InputError, NotAvailableError
 from tritonproof.measure import point_state
 from tritonproof.measure.comparison import ComparisonPlan
-from tritonproof.measure.job import Job, other_data
+from tritonproof.measure.job import Job, remaining_data
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record.ratio import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import AnswerGate, BaselineComparison, ServedSide, Serving
@@ -171,7 +171,7 @@ def _compare_answers(run: "CaseRun", baseline: "CaseRun", text: str) -> AnswerGa
         return AnswerGate("other", 0, "the configuration")
     if model.exchange == "single":
         run.say("answers beside the other's", text)
-        return compare_servers(run.alone, baseline.alone, other_data(model, run.samples), text)
+        return compare_servers(run.alone, baseline.alone, remaining_data(model, run.samples), text)
     run.say("the same messages to the other", text)
     servers = run.server, baseline.server
     return compare_server_conversations(*servers, model, run.samples, text)

@@ -14,7 +14,7 @@ from tritonproof.consistency import declared, recorded, repeat_checks, transport
 from tritonproof.consistency.repeat_checks import compare_conversations
 from tritonproof.consistency.served import LoneAnswers, ServedModel, with_same_answers
 from tritonproof.errors import NotAvailableError
-from tritonproof.measure.job import other_data
+from tritonproof.measure.job import remaining_data
 from tritonproof.record import per_sample as sample_files
 from tritonproof.record.schema import Accuracy, AnswerGate, Conversation, Serving, WarmUp
 from tritonproof.run.case_run import CaseRun, Deployed
@@ -112,14 +112,14 @@ def _gate_online(run: CaseRun, gate: str) -> tuple[Deployed, AnswerGate]:
     if gate == "largest-batch" and served and "configuration" in served.loaded.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
     # For a converted model, the accuracy stage sends every sample and looks at every number.
-    remaining_data = iter(()) if served is None else other_data(run.case.model, run.samples)
+    remaining = iter(()) if served is None else remaining_data(run.case.model, run.samples)
     with_segments = run.settings.shared_memory == "system"
     gates: Mapping[str, Callable[[], AnswerGate]] = {
         "repeated": lambda: repeat_checks.repeated(model, alone),
         "in-flight": lambda: repeat_checks.in_flight(model, alone),
         "batches": lambda: repeat_checks.batches(model, alone),
         "transports": lambda: transports.transports(model, alone, shared_memory=with_segments),
-        "declared": lambda: declared.declared(model, alone.rows, remaining_data),
+        "declared": lambda: declared.declared(model, alone.rows, remaining),
         "largest-batch": lambda: declared.largest_batch(model),
         "recorded": lambda: _gate_recorded(run, model, alone),
     }
