@@ -28,15 +28,7 @@ from tritonproof.measure.stopping import pass_window_s, warm_up_window_s
 from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.ratio import unpaired_ratio
-from tritonproof.record.schema import (
-    MIN_LEAK,
-    RESOURCE_UNITS,
-    Estimate,
-    Growth,
-    Soak,
-    Verdict,
-    VerifiedAnswers,
-)
+from tritonproof.record.schema import RESOURCE_UNITS, Estimate, Growth, Soak, Verdict, VerifiedAnswers
 from tritonproof.spec import LoadPoint
 
 Per = Literal["request", "loading"]
@@ -184,20 +176,28 @@ MIN_SAMPLES: Mapping[Per, int] = {
 }
 """The fewest samples with which the part that counts has one for each block."""
 
-_DETECTABLE: Mapping[tuple[str, Per], float] = {
-    ("bytes", "request"): 1024.0,
-    ("number", "request"): 0.01,
-    ("bytes", "loading"): 4.0 * 2**20,
-    ("number", "loading"): 0.5,
+
+@dataclass(frozen=True)
+class _Limits:
+    """Which growth of a resource is a leak, in bytes or numbers (docs/soak.md)."""
+
+    least: float
+    """The least growth each time that counts as a leak: of bytes an eighth of what must be found with each
+    request, a quarter with each loading."""
+    found: float
+    """The leak each time that a soak must find; a figure passes only if shown to be less."""
+    least_in_all: float = math.inf
+    """A growth over all counted requests that is a leak too, even below `least` each time. A server of 24.10
+    that leaks nothing grew by half a byte a request, 50 KiB, in half a minute at 2,900 requests a second."""
+
+
+_LIMITS: Mapping[tuple[str, Per], _Limits] = {
+    ("bytes", "request"): _Limits(128.0, 1024.0, 4.0 * 2**20),
+    ("number", "request"): _Limits(0.01, 0.01, 4.0),
+    ("bytes", "loading"): _Limits(2.0**20, 4.0 * 2**20),
+    ("number", "loading"): _Limits(0.5, 0.5),
 }
-"""Leaks that a soak must find: for a request 1 KiB, or one open file or thread in a hundred requests; for a
-loading 4 MiB, or one file or thread in two. A figure passes only if shown to be less."""
-_MIN_IN_ALL: Mapping[tuple[str, Per], float] = {
-    ("bytes", "request"): 4.0 * 2**20,
-    ("number", "request"): 4.0,
-}
-"""A growth over all counted requests that is a leak too, even below MIN_LEAK each time. A server of 24.10
-that leaks nothing grew by half a byte a request, 50 KiB, in half a minute at 2,900 requests per second."""
+"""Of files and threads one counts in a hundred requests, or in two loadings."""
 ARENAS_OF_A_CPU = 8
 """The most heaps of glibc's malloc for each CPU (mallopt(3), M_ARENA_MAX, on 64 bits). A new thread loads a
 model each time, in another heap, which keeps its memory: on two CPUs the server of 24.10 grew by 12 MiB with
@@ -223,14 +223,15 @@ def _growth(name: str, per: Per, used: np.ndarray, times: np.ndarray, heaps: int
     are_too_few = len(used) - heaps <= min(_STEPS)
     begin = begin if are_too_few else max(begin, heaps)
     counted = int(times[-1] - times[begin])
-    least = min(MIN_LEAK[unit, per], _MIN_IN_ALL.get((unit, per), math.inf) / max(1, counted))
+    limits = _LIMITS[unit, per]
+    least = min(limits.least, limits.least_in_all / max(1, counted))
     looks = [_slope(used[begin:], times[begin:], steps) for steps in _STEPS]
     leaking = [slope for slope, lasting in looks if slope.low > least and lasting > _LASTING * slope.low]
     slope = leaking[0] if leaking else looks[0][0]
     verdict: Verdict = "not shown"
     if leaking and not are_too_few:
         verdict = "failed"
-    elif not leaking and slope.high < _DETECTABLE[unit, per]:
+    elif not leaking and slope.high < limits.found:
         verdict = "passed"
     return Growth(name, unit, per, slope, float(used[0]), float(used[-1]), counted, verdict)
 
