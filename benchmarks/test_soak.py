@@ -8,7 +8,7 @@ from tritonproof.reports.tables.soak import leaks, soak_text, unknown
 from tritonproof.reports.text.correctness import wrong_answers_text
 from tritonproof.reports.text.publishable import publishable
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.measuring import soak
+from tritonproof.run.soaking import soak
 
 
 @pytest.mark.load

@@ -13,7 +13,7 @@ from tritonproof.accuracy.precision_cost import measure_cost
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure.estimates import Timeline
-from tritonproof.measure.job import GeneratorRun, Job, LoadData
+from tritonproof.measure.job import Job, LoadData, PassResult
 from tritonproof.measure.stopping import WINDOWS
 from tritonproof.record.schema import COMPONENTS, Conversion, Limit
 from tritonproof.spec import (
@@ -177,8 +177,8 @@ def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> Job:
     return Job(cast(Any, None), name, model(), point, "none", data, request_s)
 
 
-def run_of(timeline: Timeline, **changes: Any) -> GeneratorRun:
-    """A run with these timestamps on an otherwise idle machine."""
+def pass_of(timeline: Timeline, **changes: Any) -> PassResult:
+    """A pass with these timestamps on an otherwise idle machine."""
     window_s = changes.get("next_window_s", 0.12)
     elapsed_s = WINDOWS * window_s + 0.1
     defaults: dict[str, Any] = {
@@ -187,7 +187,7 @@ def run_of(timeline: Timeline, **changes: Any) -> GeneratorRun:
         "elapsed_s": elapsed_s,
         "next_window_s": window_s,
     }
-    return GeneratorRun(timeline, **(defaults | changes))
+    return PassResult(timeline, **(defaults | changes))
 
 
 def closed_loop(latencies_s: np.ndarray, length_s: float) -> Timeline:
@@ -218,11 +218,11 @@ class LoadGenerator:
     """`run_pass` of an invented server; records its calls."""
 
     mean_ms: Callable[[Job, int], float] = lambda _job, _number: LATENCY_MS
-    """Mean latency in milliseconds of a job and its run number, from 0; may raise ProofError."""
+    """Mean latency in milliseconds of a job and its pass's number, from 0; may raise ProofError."""
     spread: float = 0.0
     """Standard deviation of the logarithm of single latencies."""
     changes: Callable[[Job, int], dict[str, Any]] = lambda _job, _number: {}
-    """Other fields of the run, from the same arguments."""
+    """Other fields of the pass, from the same arguments."""
     calls: list[tuple[str, LoadPoint, float]] = field(default_factory=list)
     """Model name, load point and window in seconds of each call."""
     seed: int = 0
@@ -230,7 +230,7 @@ class LoadGenerator:
     def __post_init__(self) -> None:
         self._generator = np.random.default_rng(self.seed)
 
-    def run_pass(self, job: Job, window_s: float) -> GeneratorRun:
+    def run_pass(self, job: Job, window_s: float) -> PassResult:
         number = sum((name, point) == (job.name, job.point) for name, point, _ in self.calls)
         self.calls.append((job.name, job.point, window_s))
         mean_s = self.mean_ms(job, number) / 1e3
@@ -244,7 +244,7 @@ class LoadGenerator:
             count = max(8, int(1.5 * length_s / mean_s) + 2)
             noise = self._generator.normal(-(self.spread**2) / 2, self.spread, (job.point.concurrency, count))
             timeline = closed_loop(mean_s * np.exp(noise), max(length_s, 2.5 * mean_s))
-        return run_of(timeline, **({"next_window_s": window_s} | self.changes(job, number)))
+        return pass_of(timeline, **({"next_window_s": window_s} | self.changes(job, number)))
 
     def windows_s(self) -> list[float]:
         """The window of each call, in seconds."""

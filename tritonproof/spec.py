@@ -69,7 +69,7 @@ class Samples:
     scored: a question is one item, and a long text gives it several rows."""
     are_made_up: bool = False
     """Whether the suite made them up from shapes and types."""
-    others: "Sequence[Samples]" = ()
+    other_shapes: "Sequence[Samples]" = ()
     """Samples of other shapes, grouped by shape: no batch can hold them beside these."""
 
     def __len__(self) -> int:

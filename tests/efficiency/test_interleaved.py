@@ -1,4 +1,4 @@
-"""Served throughput against in-process throughput and another format: turns, points, records."""
+"""Served throughput against in-process throughput and another format, in turns."""
 
 import math
 from typing import Any, cast
@@ -8,24 +8,15 @@ import pytest
 from msgspec import structs
 
 from tests import examples, toy
-from tests.conftest import DEPLOYMENT
-from tritonproof.cases import cases_of, reference_of
 from tritonproof.efficiency import interleaved
 from tritonproof.efficiency.interleaved import (
     Turns,
-    batch_in_process,
-    best_points,
     is_done,
-    loads_of,
-    mean_of,
-    reference_load,
     take_turns,
 )
-from tritonproof.errors import NotAvailableError
-from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.measure.job import GeneratorRun, Job
+from tritonproof.measure.job import Job, PassResult
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import Estimate, Load, best_of
+from tritonproof.record.schema import Estimate
 from tritonproof.reports.text.publishable import publishable
 from tritonproof.spec import LoadPoint
 
@@ -72,12 +63,6 @@ def test_turns_end_once_ratio_is_known_or_budget_spent(
     assert is_done(turns, MeasuringPlan(precision_target=0.05, budget_s=10), slow=slow) is done
 
 
-def test_ratio_interval_has_stated_coverage() -> None:
-    generator = np.random.default_rng(1)
-    intervals = [mean_of(values) for values in 0.9 * np.exp(generator.normal(0, 0.1, (1000, 5)))]
-    assert 930 <= sum(interval.low <= 0.9 <= interval.high for interval in intervals) <= 970
-
-
 class Process:
     """A worker that runs 25 batches a second, once it has compiled in its first run."""
 
@@ -91,11 +76,11 @@ class Process:
 def measure(
     request_s: float = 0.01, *, is_cold: bool = False, gpus: int = 1, batch: int = 1
 ) -> tuple[Turns, int]:
-    """Measure a point in turns with a worker; returns the number of runs of the load generator too."""
+    """Measure a point in turns with a worker; returns the number of passes of the load generator too."""
     job = toy.job(LoadPoint("offline", batch, 1), request_s=request_s)
     generator, process = toy.LoadGenerator(), cast(Any, Process())
 
-    def run_pass(job: Job, _window_s: float) -> GeneratorRun:
+    def run_pass(job: Job, _window_s: float) -> PassResult:
         return generator.run_pass(job, 0.12)
 
     cold = [job] * is_cold
@@ -119,74 +104,8 @@ def test_rates_count_inferences_of_each_batch() -> None:
     ("is_cold", "request_s", "uncounted"), [(False, 0.01, 0), (True, 0.01, 1), (True, 2, 0)]
 )
 def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, uncounted: int) -> None:
-    turns, runs = measure(request_s, is_cold=is_cold)
-    assert runs - len(turns.per_s["served"]) == uncounted
-
-
-def test_best_point_is_fastest_closed_loop() -> None:
-    """A full model has a best point of each scenario, a micro model has one."""
-
-    def at(rate: float, request_rate_per_s: float | None = None) -> Load:
-        return structs.replace(examples.load("offline", 8, rate), request_rate_per_s=request_rate_per_s)
-
-    loads = [at(5), at(7), at(6), at(9, request_rate_per_s=9)]
-    assert best_of(loads) is loads[1]
-    assert best_of(loads[3:]) is None
-    with pytest.raises(NotAvailableError):
-        best_points(toy.case(), loads[3:])
-    offline, online = examples.load("offline", 8, 5.0), examples.load("online", 16, 7.0)
-    assert best_points(toy.case(), [online, offline]) == [offline, online]
-    assert best_points(toy.case(toy.model(micro=True)), [online, offline]) == [online]
-
-
-@pytest.mark.parametrize(
-    ("scenario", "size", "preferred", "expected"),
-    [
-        ("offline", 32, (8,), 32),
-        ("online", 64, (16, 32), 32),
-        ("online", 64, (), 48),
-        ("online", 4, (16, 32), 4),
-    ],
-)
-def test_in_process_batch_matches_server_batching(
-    scenario: str, size: int, preferred: tuple[int, ...], expected: int
-) -> None:
-    deployment = structs.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
-    assert batch_in_process(examples.load(scenario, size, 1.0), deployment) == expected
-
-
-@pytest.mark.parametrize(
-    ("changes", "loads", "reference"),
-    [
-        ({}, True, True),
-        ({"conversion": examples.failed_conversion()}, True, False),
-        ({"conversion": None}, True, False),
-        ({"accuracy": examples.failed_accuracy()}, True, False),
-        ({"failures": (examples.step_failure(),)}, True, False),
-        ({"loads": ()}, False, False),
-        ({"machine": structs.replace(RECORD.machine, cores=3)}, False, False),
-        ({"build": structs.replace(RECORD.build, digest="77aa")}, False, False),
-        ({"deployment": structs.replace(RECORD.deployment, instances=2)}, False, False),
-    ],
-    ids=lambda value: next(iter(value), "as it is") if isinstance(value, dict) else "",
-)
-def test_recorded_points_need_same_machine_build_and_deployment(
-    changes: dict[str, Any], loads: bool, reference: bool
-) -> None:
-    """A reference must also be right."""
-    this = RECORD.machine, RECORD.build.digest, RECORD.deployment
-    record = structs.replace(RECORD, **changes)
-    assert bool(loads_of(record, *this)) is loads
-    best = reference_load(record, *this)
-    assert (best is not None and (best.scenario, best.concurrency) == ("online", 32)) is reference
-    assert loads_of(None, *this) == ()
-    assert reference_load(None, *this) is None
-
-
-def test_reference_is_published_format_or_onnx_fp32() -> None:
-    by_name = {str(case): case for target in EVERY_TARGET for case in cases_of(target)}
-    assert str(reference_of(by_name["cpu-resnet50-micro-ts-trace-fp32"])) == "cpu-resnet50-micro-onnx-fp32"
-    assert str(reference_of(by_name["a100-resnet50-onnx-fp32"])) == "a100-resnet50-onnx-trt-fp16"
+    turns, passes = measure(request_s, is_cold=is_cold)
+    assert passes - len(turns.per_s["served"]) == uncounted
 
 
 def test_turns_are_summarized_by_geometric_means() -> None:

@@ -12,8 +12,8 @@ from tests import examples as records
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.build.configuration import model_config
+from tritonproof.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
 from tritonproof.measure.job import Job, input_data
-from tritonproof.measure.verifying import fresh_inputs, marks_of_cache, with_cache_audit
 from tritonproof.record.schema import Estimate
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve

@@ -83,13 +83,13 @@ def test_spent_budget_reports_remaining_seconds() -> None:
     assert in_pairs(budget_s=1.0, elapsed_s=100.0)[0].passes == 6, "six pairs at least"
 
 
-def by_load(pairs_of_a_load: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Comparison, list[str]]:
+def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Comparison, list[str]]:
     """A build beside its copy, faster or slower by 6 % in turn each time it is loaded; the calls in order."""
-    monkeypatch.setattr(sweep, "PAIRS_OF_A_LOAD", pairs_of_a_load)
+    monkeypatch.setattr(sweep, "PAIRS_PER_LOADING", pairs_per_loading)
     noise, effects, calls = np.random.default_rng(3), itertools.cycle((1.06, 1 / 1.06)), []
     effect = 1.0
 
-    def load_anew() -> None:
+    def reload() -> None:
         nonlocal effect
         effect = next(effects)
         calls.append("load")
@@ -98,29 +98,29 @@ def by_load(pairs_of_a_load: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Comp
         calls.append(job.name)
         return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if job.name == "current" else 1.0)
 
-    outcome = measured(LoadGenerator(mean_ms), 600, load_anew=load_anew, clock=lambda: 0.0)
+    outcome = measured(LoadGenerator(mean_ms), 600, reload=reload, clock=lambda: 0.0)
     assert outcome.load.comparison is not None
     return outcome.load.comparison, calls
 
 
-def test_speed_of_one_load_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    anew, calls = by_load(8, monkeypatch)
+def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    anew, calls = by_loading(8, monkeypatch)
     assert anew.verdict == "passed"
     assert calls[0] == "load"
     assert calls.count("load") == anew.passes // 8
-    assert by_load(1000, monkeypatch)[0].verdict == "failed", (
+    assert by_loading(1000, monkeypatch)[0].verdict == "failed", (
         "with one loading the 6 % of chance look like a slow-down"
     )
 
 
-def test_wrong_answer_of_an_earlier_load_stays_on_record() -> None:
-    """The first run of a point is the one that is always verified: it warms up the first load."""
+def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
+    """The first pass over a point is the one that is always verified: it warms up the first loading."""
     wrong = VerifiedAnswers(9, 1, 9, 0.1)
     load = LoadGenerator(changes=lambda _job, number: {} if number else {"answers": wrong})
     outcome = measured(
         load,
-        is_done=lambda one: len(one.current.passes) > sweep.PAIRS_OF_A_LOAD,
-        load_anew=lambda: None,
+        is_done=lambda one: len(one.current.passes) > sweep.PAIRS_PER_LOADING,
+        reload=lambda: None,
         clock=lambda: 0.0,
     )
     assert outcome.load.answers == wrong

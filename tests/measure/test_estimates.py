@@ -10,7 +10,7 @@ import pytest
 from scipy import signal, stats
 
 from tritonproof.measure import estimates
-from tritonproof.measure.estimates import Steady, Timeline, steady_part
+from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
 from tritonproof.measure.stopping import PASSES_TO_BELIEVE_AN_INTERVAL, MeasuringPlan
 
 Service = Callable[[np.random.Generator], float]
@@ -64,18 +64,18 @@ def simulate(
     )
 
 
-def steady_parts(passes: int, service: Service, length_s: float, **server: float) -> list[Steady]:
+def steady_passes(passes: int, service: Service, length_s: float, **server: float) -> list[SteadyPass]:
     """Independent passes whose lengths differ by up to a third, as perf_analyzer's do."""
     lengths = length_s * (1 + np.random.default_rng(7).uniform(0, 0.3, passes))
     return [
-        steady_part(simulate(service, length, seed=seed, **server))  # type: ignore[arg-type]
+        steady_pass(simulate(service, length, seed=seed, **server))  # type: ignore[arg-type]
         for seed, length in enumerate(lengths)
     ]
 
 
-def passes_of(latencies_ms: Sequence[np.ndarray]) -> list[Steady]:
+def passes_of(latencies_ms: Sequence[np.ndarray]) -> list[SteadyPass]:
     """Passes of one client without gaps."""
-    return [Steady(len(part), float(part.sum()) / 1e3, part) for part in latencies_ms]
+    return [SteadyPass(len(of_pass), float(of_pass.sum()) / 1e3, of_pass) for of_pass in latencies_ms]
 
 
 def requests(*times_ms: tuple[float, float], closed_ms: float, concurrency: int = 1) -> Timeline:
@@ -102,10 +102,10 @@ def requests(*times_ms: tuple[float, float], closed_ms: float, concurrency: int 
 def test_throughput_matches_simulated_server(
     truth_per_s: float, service: Service, length_s: float, server: dict[str, float]
 ) -> None:
-    parts = steady_parts(300, service, length_s, **server)
+    passes = steady_passes(300, service, length_s, **server)
 
     # The standard error of 300 passes is at most a quarter of a percent in each case.
-    assert estimates.throughput(parts) == pytest.approx(truth_per_s, rel=0.01)
+    assert estimates.throughput(passes) == pytest.approx(truth_per_s, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,14 @@ def test_long_requests_keep_their_share_in_passes(server: dict[str, float]) -> N
     def service(generator: np.random.Generator) -> float:
         return 0.06 if generator.random() < 0.02 else 0.005
 
-    parts = steady_parts(1500, service, 0.36, **server)
+    passes = steady_passes(1500, service, 0.36, **server)
 
-    latencies_ms = np.concatenate([part.latencies_ms for part in parts])
+    latencies_ms = np.concatenate([steady.latencies_ms for steady in passes])
     # Three standard errors of one client's share are 7 %.
     assert np.mean(latencies_ms > 30) == pytest.approx(0.02, rel=0.07)
     if server:  # with four clients the standard error is 0.23 %
         mean_s = 0.02 * 0.06 + 0.98 * 0.005 + GAP_S
-        assert estimates.throughput(parts) == pytest.approx(4 / mean_s, rel=0.01)
+        assert estimates.throughput(passes) == pytest.approx(4 / mean_s, rel=0.01)
 
 
 # --- the warm-up -------------------------------------------------------------------------------------------
@@ -185,9 +185,9 @@ def test_intervals_have_stated_coverage(shape: str) -> None:
     truths |= {"avg": population.mean(), "throughput": 1e3 / population.mean()}
     hits = dict.fromkeys(truths, 0)
     for _trial in range(TRIALS):
-        parts = passes_of(list(draw(generator, 5, 300)))
-        intervals = estimates.latency_estimates(parts)
-        intervals["throughput"] = estimates.estimate(parts, estimates.throughput)
+        passes = passes_of(list(draw(generator, 5, 300)))
+        intervals = estimates.latency_estimates(passes)
+        intervals["throughput"] = estimates.estimate(passes, estimates.throughput)
         for name, interval in intervals.items():
             is_below = interval.open_above or truths[name] <= interval.high
             hits[name] += interval.low <= truths[name] and is_below
@@ -203,9 +203,9 @@ def test_stopping_on_narrow_interval_keeps_coverage(shape: str) -> None:
     truth = 1e3 / np.mean([draw(generator, 20, 500).mean() for _ in range(400)])
     hits, counts = 0, []
     for _trial in range(TRIALS):
-        parts = passes_of(list(draw(generator, 8, 300)))
+        passes = passes_of(list(draw(generator, 8, 300)))
         for count in range(PASSES_TO_BELIEVE_AN_INTERVAL, 9):
-            interval = estimates.estimate(parts[:count], estimates.throughput)
+            interval = estimates.estimate(passes[:count], estimates.throughput)
             if estimates.relative_half_width(interval) <= MeasuringPlan.precision_target:
                 break
         hits += interval.low <= truth <= interval.high
@@ -214,8 +214,8 @@ def test_stopping_on_narrow_interval_keeps_coverage(shape: str) -> None:
 
 
 def test_interval_scales_with_value_and_stays_nonnegative() -> None:
-    parts = passes_of([np.array([10.0, 11.0]), np.array([9.0, 12.0])])
-    single, eightfold = (estimates.estimate(parts, estimates.throughput, scale=scale) for scale in (1, 8))
+    passes = passes_of([np.array([10.0, 11.0]), np.array([9.0, 12.0])])
+    single, eightfold = (estimates.estimate(passes, estimates.throughput, scale=scale) for scale in (1, 8))
     ends = single.value, single.low, single.high
     assert (eightfold.value, eightfold.low, eightfold.high) == tuple(8 * end for end in ends)
 
@@ -231,9 +231,9 @@ def test_interval_scales_with_value_and_stays_nonnegative() -> None:
 @pytest.mark.parametrize("passes", [2, 3, 6])
 def test_interval_of_mean_matches_student_t(passes: int) -> None:
     means = np.array([10.0, 11.0, 9.5, 10.2, 10.4, 9.9])[:passes]
-    parts = passes_of([np.full(50, mean) for mean in means])
+    taken = passes_of([np.full(50, mean) for mean in means])
 
-    interval = estimates.estimate(parts, estimates.mean_latency)
+    interval = estimates.estimate(taken, estimates.mean_latency)
     low, high = stats.t.interval(0.95, passes - 1, means.mean(), stats.sem(means))
 
     assert interval.value == pytest.approx(means.mean())
@@ -305,11 +305,11 @@ def test_steady_part_excludes_start_up_and_tail(
     duration_ms: float,
     latencies_ms: set[float],
 ) -> None:
-    part = steady_part(requests(*times, closed_ms=closed_ms, concurrency=clients))
+    steady = steady_pass(requests(*times, closed_ms=closed_ms, concurrency=clients))
 
-    assert part.completed == pytest.approx(completed)
-    assert part.duration_s == pytest.approx(duration_ms / 1e3)
-    assert set(part.latencies_ms) == latencies_ms
+    assert steady.completed == pytest.approx(completed)
+    assert steady.duration_s == pytest.approx(duration_ms / 1e3)
+    assert set(steady.latencies_ms) == latencies_ms
 
 
 def scheduled(
@@ -326,13 +326,13 @@ def test_latencies_count_from_due_times() -> None:
     sent = [5, 15, 25, 35, 45, 55, 82, 82, 85, 95, 105]
     ended = [7, 17, 27, 37, 47, 81, 83, 84, 87, 97, 107]
 
-    part = steady_part(scheduled(due, sent, ended, closed_ms=140))
+    steady = steady_pass(scheduled(due, sent, ended, closed_ms=140))
 
-    assert part.latencies_ms.tolist() == [2, 2, 26, 18, 9, 2, 2, 2], "of those due after the first quarter"
-    assert part.slips_ms is not None
-    assert part.slips_ms.tolist() == [0, 0, 0, 17, 7, 0, 0, 0]
-    assert (part.completed, part.due) == (8, 7)
-    assert part.duration_s == pytest.approx(0.105)
+    assert steady.latencies_ms.tolist() == [2, 2, 26, 18, 9, 2, 2, 2], "of those due after the first quarter"
+    assert steady.slips_ms is not None
+    assert steady.slips_ms.tolist() == [0, 0, 0, 17, 7, 0, 0, 0]
+    assert (steady.completed, steady.due) == (8, 7)
+    assert steady.duration_s == pytest.approx(0.105)
 
 
 def test_requests_due_before_close_do_not_count() -> None:
@@ -340,9 +340,9 @@ def test_requests_due_before_close_do_not_count() -> None:
     due = list(range(0, 110, 10))
     ended = [t + (25 if t % 20 == 0 else 5) for t in due[:-1]]
 
-    part = steady_part(scheduled(due, due[:-1], ended, closed_ms=110))
+    steady = steady_pass(scheduled(due, due[:-1], ended, closed_ms=110))
 
-    assert part.latencies_ms.tolist() == [5, 25, 5, 25, 5, 25], "due from 30 to 80 ms, not the one of 90"
+    assert steady.latencies_ms.tolist() == [5, 25, 5, 25, 5, 25], "due from 30 to 80 ms, not the one of 90"
 
 
 def test_overload_shows_in_completed_requests() -> None:
@@ -350,10 +350,10 @@ def test_overload_shows_in_completed_requests() -> None:
     due = list(range(0, 500, 10))
     ended = [20 * (n + 1) for n in range(50)]
 
-    part = steady_part(scheduled(due, due[:25], ended[:25], closed_ms=505))
+    steady = steady_pass(scheduled(due, due[:25], ended[:25], closed_ms=505))
 
-    assert part.completed / part.duration_s == pytest.approx(50, rel=0.02)
-    assert part.due == pytest.approx(2 * part.completed, rel=0.06)
+    assert steady.completed / steady.duration_s == pytest.approx(50, rel=0.02)
+    assert steady.due == pytest.approx(2 * steady.completed, rel=0.06)
 
 
 # --- certified percentiles ---------------------------------------------------------------------------------
@@ -385,3 +385,11 @@ def test_p99_needs_662_requests_to_certify(requests: int, bound_ms: float | None
 
     assert (certified.bound_ms, certified.requests_missing) == (bound_ms, missing)
     assert (certified.requests, certified.value_ms) == (requests, np.percentile(latencies_ms, 99))
+
+
+def test_interval_of_geometric_mean_has_stated_coverage() -> None:
+    generator = np.random.default_rng(1)
+    intervals = [
+        estimates.geometric_mean(values) for values in 0.9 * np.exp(generator.normal(0, 0.1, (1000, 5)))
+    ]
+    assert 930 <= sum(interval.low <= 0.9 <= interval.high for interval in intervals) <= 970

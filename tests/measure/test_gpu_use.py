@@ -111,7 +111,7 @@ def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> 
         assert job.server.device == "cpu"
         on_gpu = dataclasses.replace(job, server=dataclasses.replace(job.server, device="cuda"))
         (state,) = sweep.measure([PointState(Side(on_gpu))], plan)
-    assert all(run.gpu is not None for run in state.current.passes)
+    assert all(result.gpu is not None for result in state.current.passes)
     load = load_entry(state, plan).load
     assert load.gpu is not None
     assert load.gpu.power_w == pytest.approx(100, rel=0.1)

@@ -9,7 +9,7 @@ from msgspec import structs
 from tests import examples
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import measurement
-from tritonproof.measure.estimates import Steady
+from tritonproof.measure.estimates import SteadyPass
 from tritonproof.record.schema import COMPONENTS, CpuUse
 
 WELL = CpuUse(cores=4, load_generator=0.3, server=2.5, others=0.1, stolen=0.0)
@@ -97,6 +97,6 @@ def test_core_use_is_mean_over_passes(times: list[CpuTime], found: CpuUse) -> No
 def test_missed_schedule_is_marked(
     completed: tuple[float, ...], slip_ms: float, latency_ms: float, found: list[str]
 ) -> None:
-    parts = [Steady(count, 1.0, np.ones(10), np.zeros(10), due=100) for count in completed]
-    marks = measurement.marks_of_schedule(parts, slip_ms, examples.estimate(latency_ms))
+    passes = [SteadyPass(count, 1.0, np.ones(10), np.zeros(10), due=100) for count in completed]
+    marks = measurement.marks_of_schedule(passes, slip_ms, examples.estimate(latency_ms))
     assert [mark.code for mark in marks] == found

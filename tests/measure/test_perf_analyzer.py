@@ -1,4 +1,4 @@
-"""A run of the load generator: its command line, success and failure."""
+"""A pass of the load generator: its command line, success and failure."""
 
 import base64
 import dataclasses
@@ -13,7 +13,7 @@ from tests import toy
 from tests.measure.generator import LATENCY_MS, Generator, option, server_of
 from tritonproof.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer
-from tritonproof.measure.job import GeneratorRun, Job, input_data
+from tritonproof.measure.job import Job, PassResult, input_data
 from tritonproof.measure.stopping import window_for
 from tritonproof.record.schema import COMPONENTS
 from tritonproof.serve.server import Server
@@ -21,25 +21,25 @@ from tritonproof.spec import LoadPoint, Model, Tensor
 
 ONLINE = LoadPoint("online", 1, 4)
 WINDOW_S = 0.12
-Take = Callable[..., GeneratorRun]
+TakePass = Callable[..., PassResult]
 
 
 @pytest.fixture
-def run(tmp_path: Path, generator: Generator) -> Take:
-    """One good run on the toy model."""
+def take_pass(tmp_path: Path, generator: Generator) -> TakePass:
+    """One good pass on the toy model."""
 
-    def run(
+    def take_pass(
         point: LoadPoint = ONLINE, model: Model | None = None, server: Server | None = None
-    ) -> GeneratorRun:
+    ) -> PassResult:
         model, server = model or toy.model(), server or server_of(tmp_path)
         with input_data(model, toy.samples(), None) as data:
             return perf_analyzer.run_pass(Job(server, "toy", model, point, "system", data), WINDOW_S)
 
-    return run
+    return take_pass
 
 
-def test_run_yields_timestamps_and_components(run: Take) -> None:
-    result = run()
+def test_pass_yields_timestamps_and_components(take_pass: TakePass) -> None:
+    result = take_pass()
 
     assert estimates.throughput([result.steady]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
     assert result.components_us == dict(zip(COMPONENTS, (100, 200, 300, 400, 8000, 600, 400), strict=True))
@@ -47,9 +47,9 @@ def test_run_yields_timestamps_and_components(run: Take) -> None:
     assert result.damaged == ()
 
 
-def test_command_names_model_server_and_point(run: Take, generator: Generator) -> None:
+def test_command_names_model_server_and_point(take_pass: TakePass, generator: Generator) -> None:
     outputs = (Tensor("SMALL", "FP16", (3,)), Tensor("LARGE", "INT64", (2, 5)))
-    run(LoadPoint("offline", 8, 2), toy.model(outputs=outputs))
+    take_pass(LoadPoint("offline", 8, 2), toy.model(outputs=outputs))
 
     call = generator.calls[0]
     for name, value in {
@@ -72,8 +72,8 @@ def test_command_names_model_server_and_point(run: Take, generator: Generator) -
 
 
 @pytest.mark.parametrize("arrivals", ["constant", "poisson"])
-def test_rate_is_sent_by_schedule(run: Take, generator: Generator, arrivals: Any) -> None:
-    result = run(LoadPoint("online", 1, 0, 500.0, arrivals))
+def test_rate_is_sent_by_schedule(take_pass: TakePass, generator: Generator, arrivals: Any) -> None:
+    result = take_pass(LoadPoint("online", 1, 0, 500.0, arrivals))
 
     arguments = generator.calls[0]["arguments"]
     assert "--async" in arguments
@@ -82,9 +82,9 @@ def test_rate_is_sent_by_schedule(run: Take, generator: Generator, arrivals: Any
     gaps_ms = np.diff(result.timeline.offsets) / 1e6
     assert gaps_ms.mean() == pytest.approx(2, rel=0.4)  # of some 180 gaps
     assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=1)
-    part = result.steady
-    assert part.latencies_ms == pytest.approx(np.full(len(part.latencies_ms), LATENCY_MS))
-    assert part.slips_ms == pytest.approx(np.zeros(len(part.latencies_ms)), abs=1e-3)
+    steady = result.steady
+    assert steady.latencies_ms == pytest.approx(np.full(len(steady.latencies_ms), LATENCY_MS))
+    assert steady.slips_ms == pytest.approx(np.zeros(len(steady.latencies_ms)), abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_rate_is_sent_by_schedule(run: Take, generator: Generator, arrivals: Any
         *(("refused", "99"), ("killed", "SIGKILL"), ("stopped", "5.0 s"), ("hang", "")),
     ],
 )
-def test_damaged_run_is_repeated_and_noted(
-    run: Take,
+def test_damaged_pass_is_repeated_and_noted(
+    take_pass: TakePass,
     generator: Generator,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -107,7 +107,7 @@ def test_damaged_run_is_repeated_and_noted(
     generator.plan(behaviour, "good")
     server = server_of(tmp_path)
 
-    result = run(server=server)
+    result = take_pass(server=server)
 
     assert estimates.throughput([result.steady]) == pytest.approx(400, rel=1e-6)
     (text,) = result.damaged
@@ -117,9 +117,9 @@ def test_damaged_run_is_repeated_and_noted(
     assert server.client.forgotten == (["system", "cuda"] if was_cut_off else []), "what it left registered"
 
 
-def test_run_delayed_by_load_is_still_measured(run: Take, generator: Generator) -> None:
+def test_pass_delayed_by_load_is_still_measured(take_pass: TakePass, generator: Generator) -> None:
     generator.plan("stopped", "stopped", "good")
-    result = run()
+    result = take_pass()
     assert (result.timeline.closed - result.timeline.opened) / 1e9 > 5.0
     assert len(result.damaged) == 1
 
@@ -136,10 +136,10 @@ LONG_S = window_for(10 * LATENCY_MS / 1e3)
     ],
 )
 def test_too_short_window_is_lengthened_for_good(
-    run: Take, generator: Generator, plan: tuple[str, ...], windows_ms: list[int], next_s: float
+    take_pass: TakePass, generator: Generator, plan: tuple[str, ...], windows_ms: list[int], next_s: float
 ) -> None:
     generator.plan(*plan)
-    result = run()
+    result = take_pass()
 
     assert generator.windows_ms() == windows_ms
     assert result.next_window_s == pytest.approx(next_s)
@@ -151,11 +151,11 @@ def test_too_short_window_is_lengthened_for_good(
     [("empty", "profile"), ("refused", "output does not fit"), ("unstable", "status 2")],
 )
 def test_failing_load_generator_is_an_error_with_its_output(
-    run: Take, generator: Generator, behaviour: str, said: str
+    take_pass: TakePass, generator: Generator, behaviour: str, said: str
 ) -> None:
     generator.plan(behaviour)
     with pytest.raises(ProofError) as caught:
-        run()
+        take_pass()
 
     assert str(caught.value.where).startswith(f"{generator.program} -m toy"), "the command, to run it by hand"
     assert said in str(caught.value)
@@ -168,12 +168,12 @@ def test_failing_load_generator_is_an_error_with_its_output(
     ids=["the case's own", "another", "with its folder"],
 )
 def test_server_ending_under_load_is_an_error(
-    run: Take, generator: Generator, tmp_path: Path, changes: dict[str, Any], calls: int
+    take_pass: TakePass, generator: Generator, tmp_path: Path, changes: dict[str, Any], calls: int
 ) -> None:
     generator.plan("refused")
     ended = dataclasses.replace(server_of(tmp_path, live=False), **changes)
     with pytest.raises(ProofError) as caught:
-        run(server=ended)
+        take_pass(server=ended)
 
     assert str(caught.value).startswith(ended.label)
     assert caught.value.where == f"toy, {ONLINE}"

@@ -1,4 +1,4 @@
-"""Stopping rules on made-up runs: window lengths, and when a load point is done."""
+"""Stopping rules on made-up passes: window lengths, and when a load point is done."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ def side(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) ->
     for latency_ms in latencies_ms:
         count = int(length_s * 1e3 / latency_ms) + 1
         timeline = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s)
-        measured = point_state.with_run(measured, toy.run_of(timeline, elapsed_s=elapsed_s))
+        measured = point_state.with_pass(measured, toy.pass_of(timeline, elapsed_s=elapsed_s))
     return measured
 
 
@@ -83,7 +83,7 @@ def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, 
     measured = Side(toy.job(POINT))
     for latency_ms in latencies_ms:
         timeline = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
-        measured = point_state.with_run(measured, toy.run_of(timeline), warms_up=True)
+        measured = point_state.with_pass(measured, toy.pass_of(timeline), warms_up=True)
     assert stopping.is_warmed_up(measured) is settled
 
 

@@ -51,7 +51,7 @@ def codes(load: Load) -> list[str]:
 
 
 def every_second(job: Job, number: int) -> float:
-    """A server that is half as fast in every second run, once it is warm."""
+    """A server that is half as fast in every second pass, once it is warm."""
     return LATENCY_MS * (2 if number > 1 and number % 2 else 1)
 
 
@@ -81,8 +81,8 @@ def test_request_rate_gives_its_throughput_and_no_slip() -> None:
 
 
 def test_components_are_shares_of_average_latency() -> None:
-    load_run = toy.run_of(toy.closed_loop(np.full((1, 20), 0.01), 0.1))
-    shares = components([load_run], examples.estimate(7.0))
+    load_pass = toy.pass_of(toy.closed_loop(np.full((1, 20), 0.01), 0.1))
+    shares = components([load_pass], examples.estimate(7.0))
 
     assert tuple(shares) == schema.COMPONENTS
     assert sum(shares.values()) == pytest.approx(7.0)
@@ -153,7 +153,7 @@ def test_unsettled_latencies_are_marked(monkeypatch: pytest.MonkeyPatch) -> None
     load = one(generator, plan=PATIENT)
 
     assert codes(load) == ["not-warm"]
-    assert len(generator.calls) == stopping.WARM_UP_RUNS + len(load.passes)
+    assert len(generator.calls) == stopping.MAX_WARM_UP_PASSES + len(load.passes)
 
 
 def test_warm_up_continues_while_server_gets_faster() -> None:

@@ -1,16 +1,13 @@
-"""What a server uses, read from real processes; and the times of the models that a model calls, from its
-statistics around each run."""
+"""What a server uses, read from real processes."""
 
 import contextlib
 import os
 import subprocess
 import sys
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,9 +15,8 @@ import pytest
 from tests.host.fake_nvml import Nvml
 from tritonproof.errors import NotAvailableError
 from tritonproof.host.scratch import MEMORY
-from tritonproof.measure.usage import ComposingTimes, read_usage, watch
+from tritonproof.measure.usage import read_usage, watch
 from tritonproof.serve.server import Server
-from tritonproof.spec import LoadPoint
 
 MIB = 2**20
 SERVER = "tritonproof-unused"
@@ -171,48 +167,3 @@ def test_invisible_server_is_not_watched(
     docker_that_says(start().pid, tmp_path, monkeypatch)
     with pytest.raises(NotAvailableError):
         watch(server_of(None, "docker"))
-
-
-# --- the server's statistics --------------------------------------------------------------------------------
-
-ONE, OTHER = LoadPoint("offline", 1, 1), LoadPoint("offline", 8, 1)
-USUAL = {"success": 0, "queue": 0, "compute_input": 0, "compute_infer": 0, "compute_output": 0}
-
-
-class Counting:
-    """A fake server whose models have totals, by name."""
-
-    def __init__(self) -> None:
-        self.totals = {"part": Counter(success=100, queue=10**12, compute_infer=10**12)}
-
-    def statistics(self) -> list[Any]:
-        def stats(totals: Counter[str]) -> Any:
-            both = {kind: SimpleNamespace(count=count, ns=count) for kind, count in (USUAL | totals).items()}
-            return SimpleNamespace(**both)
-
-        return [SimpleNamespace(name=name, inference_stats=stats(of)) for name, of in self.totals.items()]
-
-
-def ask(job: Any, _window_s: float) -> Any:
-    """Send two requests to a model that calls another three times for each."""
-    for name, change in {
-        "chain": Counter(success=2, compute_infer=9_000_000),
-        "part": Counter(success=6, queue=1_000_000, compute_infer=2_000_000, compute_output=1_000_000),
-        "other": Counter(success=5, queue=7, compute_infer=7),
-    }.items():
-        job.server.totals.setdefault(name, Counter()).update(change)
-
-
-def test_composing_times_are_per_request_and_point() -> None:
-    times, server = ComposingTimes(["part"]), Counting()
-    run_pass = times.around(ask)
-    for point in (ONE, ONE, OTHER):
-        job: Any = SimpleNamespace(server=server, point=point, name="chain")
-        run_pass(job, 0.1)
-
-    for point in (ONE, OTHER):
-        (part,) = times.of("chain", point)
-        assert (part.model, part.calls) == ("part", 3)
-        assert (part.queue_ms, part.compute_ms) == pytest.approx((0.5, 1.5))
-    assert ComposingTimes(["part"]).of("chain", ONE) == (), "an unmeasured point"
-    assert ComposingTimes([]).around(ask) is ask, "of a model that calls none, nothing is read"

@@ -139,10 +139,10 @@ def test_checks_add_up_and_keep_first_fault() -> None:
     assert summed([]) is None
 
 
-def runs_of(
+def passes_of(
     count: int, request_s: float = 0.0, expected: ExpectedAnswers | None = EXPECTED
 ) -> tuple[list[Any], list[float]]:
-    """Runs of a fake server that gives a wrong answer, and the seconds of each request for answers."""
+    """Passes over a fake server that gives a wrong answer, and the seconds of each request for answers."""
     seconds: list[float] = []
 
     def ask(_job: object, asked_s: float) -> list[Answer]:
@@ -155,18 +155,18 @@ def runs_of(
 
 
 def test_checking_answers_takes_a_tenth_of_the_time() -> None:
-    runs, seconds = runs_of(20)
-    (unchecked, *_), _none = runs_of(1, expected=None)
+    results, seconds = passes_of(20)
+    (unchecked, *_), _none = passes_of(1, expected=None)
 
-    assert (runs[0].answers.verified, runs[0].answers.wrong) == (3, 1)
-    assert runs[0].elapsed_s == unchecked.elapsed_s
-    spent_s = sum(run.elapsed_s for run in runs)
+    assert (results[0].answers.verified, results[0].answers.wrong) == (3, 1)
+    assert results[0].elapsed_s == unchecked.elapsed_s
+    spent_s = sum(result.elapsed_s for result in results)
     assert 0.08 * spent_s < sum(seconds) < 0.12 * spent_s
     assert len(seconds) < 12
 
 
 def test_slow_requests_are_checked_less_often_and_none_without_a_reference() -> None:
-    assert len(runs_of(10, request_s=30.0)[1]) == 1
-    runs, seconds = runs_of(2, expected=None)
-    assert [run.answers for run in runs] == [None, None]
+    assert len(passes_of(10, request_s=30.0)[1]) == 1
+    results, seconds = passes_of(2, expected=None)
+    assert [result.answers for result in results] == [None, None]
     assert seconds == []

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import ROOT, settings
-from tritonproof import baseline_build
-from tritonproof.build import runtimes
+from tritonproof.build import baseline_source, runtimes
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
@@ -42,7 +41,7 @@ def test_contributing_example_converts_serves_and_measures(
     assert speed.startswith("Estimate(value=")
     assert namespace["run"].server.process.poll() is not None, "it ends with the block"
 
-    earlier = dataclasses.replace(namespace["settings"], against=baseline_build.parse(f"{tmp_path}/repos"))
+    earlier = dataclasses.replace(namespace["settings"], against=baseline_source.parse(f"{tmp_path}/repos"))
     case = namespace["case"]
     with ModelRun(case.model, case.target, earlier) as model_run, CaseRun(case, model_run) as run:
         baseline = run.baseline

@@ -15,8 +15,8 @@ from tests.helpers import settings
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
 from tritonproof.build import repository, runtimes
 from tritonproof.cases import cases_of
-from tritonproof.efficiency import interleaved
-from tritonproof.efficiency.interleaved import PeakKind
+from tritonproof.efficiency import best_points, machine_peak
+from tritonproof.efficiency.machine_peak import PeakKind
 from tritonproof.errors import NotAvailableError
 from tritonproof.frameworks import tensorrt
 from tritonproof.frameworks.tensorrt import TensorRT
@@ -88,15 +88,15 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
 
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "MACHINE", other_machine)
-    monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
+    monkeypatch.setattr(machine_peak, "peak_per_s", peak_per_s)
     monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
     monkeypatch.setattr(efficiency, "known_loads", lambda _run: [examples.load("online", 8, 100.0)])
-    monkeypatch.setattr(interleaved, "best_points", lambda _case, loads: loads)
+    monkeypatch.setattr(best_points, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr(models, "framework_model_on", lambda *_arguments: Opened())
     monkeypatch.setattr(repository, "find", find)
-    monkeypatch.setattr(interleaved, "reference_load", lambda *_arguments: examples.load("online", 8, 100.0))
+    monkeypatch.setattr(best_points, "reference_load", lambda *_arguments: examples.load("online", 8, 100.0))
     monkeypatch.setattr(repository, "in_use", lambda build, **_report: contextlib.nullcontext(build))
     monkeypatch.setattr(efficiency, "_measure", beside)
     SEEN.clear()
@@ -110,7 +110,7 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     """A run of a case of the A100, which is built already."""
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
-    kind = efficiency.kind_of(case, deployment_of(case, given))
+    kind = machine_peak.peak_kind(case, deployment_of(case, given))
     with (
         ModelRun(case.model, case.target, given) as model_run,
         CaseRun(case, model_run, SuiteRun(peaks={kind: None})) as run,

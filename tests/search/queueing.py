@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from tests import toy
-from tritonproof.measure.job import GeneratorRun, Job
+from tritonproof.measure.job import Job, PassResult
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Estimate, Verdict
@@ -62,11 +62,11 @@ class QueueingServer(toy.LoadGenerator):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.mean_ms = lambda job, _number: 1e3 * job.request_s * max(1, job.point.concurrency)
-        self.runs: list[GeneratorRun] = []
+        self.passes: list[PassResult] = []
 
-    def run_pass(self, job: Job, window_s: float) -> GeneratorRun:
-        self.runs.append(super().run_pass(job, window_s))
-        return self.runs[-1]
+    def run_pass(self, job: Job, window_s: float) -> PassResult:
+        self.passes.append(super().run_pass(job, window_s))
+        return self.passes[-1]
 
     def job_of(self, candidate: Candidate, point: LoadPoint) -> Job:
         """The job of a candidate, with its service time."""
@@ -85,6 +85,6 @@ def proven(verdict: Verdict, per_s: float) -> Proof:
     candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
     timelines = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
-    state = PointState(Side(toy.job(candidate.ladder[0]), passes=tuple(map(toy.run_of, timelines))))
+    state = PointState(Side(toy.job(candidate.ladder[0]), passes=tuple(map(toy.pass_of, timelines))))
     value = Estimate(per_s, per_s, per_s)
     return Proof(OperatingPoint(candidate, 0), state, Estimate(1, 1, 1), value, verdict)

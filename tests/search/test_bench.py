@@ -11,7 +11,7 @@ import pytest
 from tests import toy
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, proven
-from tritonproof.measure.job import GeneratorRun, Job, input_data
+from tritonproof.measure.job import Job, PassResult, input_data
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Verdict
@@ -38,7 +38,7 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> ServerBen
 def test_answers_are_checked_only_in_proofs() -> None:
     generator, jobs = toy.LoadGenerator(), list[Job]()
 
-    def run_pass(job: Job, window_s: float) -> GeneratorRun:
+    def run_pass(job: Job, window_s: float) -> PassResult:
         jobs.append(job)
         return generator.run_pass(job, window_s)
 
@@ -63,7 +63,7 @@ def test_proof_runs_both_orders_and_spends_its_budget() -> None:
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [choice.point for choice in choices]
     assert all(4.0 - 0.5 < state.spent_s < 4.0 + 0.5 for state in states), "two budgets of a point each"
-    assert all(run.steady.latencies_ms[0] == 1.0 for run in states[0].current.passes)
+    assert all(result.steady.latencies_ms[0] == 1.0 for result in states[0].current.passes)
 
 
 @pytest.mark.parametrize("verdict", get_args(Verdict))

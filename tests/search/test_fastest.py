@@ -16,7 +16,7 @@ from tests import toy
 from tests.search.queueing import ALONE, FRESH, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, proven
 from tritonproof.errors import ProofError
 from tritonproof.measure import estimates
-from tritonproof.measure.estimates import Steady
+from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, Goal, Space
@@ -94,8 +94,8 @@ def test_budget_below_service_time_fails_without_search() -> None:
 def test_rate_fails_once_server_falls_behind() -> None:
     server, point = QueueingServer(service_s=0.001), LoadPoint("online", 1, 0, 1200.0, "poisson")
     candidate = Candidate("online", SPACE.own, (point,))
-    runs = tuple(server.run_pass(server.job_of(candidate, point), 0.3) for _pass in range(6))
-    state = PointState(Side(toy.job(point), passes=runs))
+    results = tuple(server.run_pass(server.job_of(candidate, point), 0.3) for _pass in range(6))
+    state = PointState(Side(toy.job(point), passes=results))
     result = fastest.proof_of(OperatingPoint(candidate, 0), state, Goal(10_000, 99, "poisson"))
     assert (result.verdict, result.latency_ms.high < 10_000) == ("failed", True)
 
@@ -138,14 +138,14 @@ class SimulatedBench:
     def __post_init__(self) -> None:
         self.generator = np.random.default_rng(self.seed)
 
-    def probe(self, candidate: Candidate, point: LoadPoint) -> Steady:
+    def probe(self, candidate: Candidate, point: LoadPoint) -> SteadyPass:
         self.probes.append((candidate, point))
         mean_ms = self.latency(candidate, point.batch * point.concurrency)
         mean_ms *= math.exp(self.generator.normal(0, self.luck))
         self.rates_per_s.append(1e3 * point.batch * point.concurrency / mean_ms)
         count = max(3, round(point.concurrency * PASS_S * 1e3 / mean_ms))
         latencies = mean_ms * np.exp(self.generator.normal(-(SPREAD**2) / 2, SPREAD, count))
-        return Steady(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
+        return SteadyPass(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
 
     def prove(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
         self.proofs.append(tuple(choices))
@@ -160,8 +160,8 @@ class SimulatedBench:
         noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, (count, point.concurrency, requests))
         luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
-        runs = tuple(toy.run_of(toy.closed_loop(latencies_s, PASS_S)) for latencies_s in passes)
-        return Side(toy.job(point), passes=runs)
+        results = tuple(toy.pass_of(toy.closed_loop(latencies_s, PASS_S)) for latencies_s in passes)
+        return Side(toy.job(point), passes=results)
 
     def search(self, goal: Goal, space: Space = SPACE) -> Result:
         return fastest.search(space, goal, self.probe, self.prove)
@@ -250,7 +250,7 @@ def test_figures_come_from_fresh_passes() -> None:
         true_per_s = bench.throughput_per_s(winner.operating_point)
         assert any(winner.state is state for state in bench.fresh)
         measured_per_s = (
-            estimates.throughput(winner.state.current.steady) * winner.operating_point.point.batch
+            estimates.throughput(winner.state.current.steady_passes) * winner.operating_point.point.batch
         )
         assert winner.throughput_per_s.value == pytest.approx(measured_per_s)
         errors.append(math.log(winner.throughput_per_s.value / true_per_s))
@@ -279,7 +279,7 @@ def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any
 def test_own_settings_of_model_are_tried_and_proven_beside_the_best() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
     bench = SimulatedBench()
-    bench.search(Goal(7, 99), dataclasses.replace(SPACE, own=odd, baseline=("online", odd)))
+    bench.search(Goal(7, 99), dataclasses.replace(SPACE, own=odd, incumbent=("online", odd)))
 
     assert ("online", odd) in {candidate.configuration for candidate, _ in bench.probes}
     assert ("online", odd) in {choice.candidate.configuration for choice in bench.proofs[0]}
@@ -291,7 +291,7 @@ class Refusing(SimulatedBench):
 
     instances: int = 1
 
-    def probe(self, candidate: Candidate, point: LoadPoint) -> Steady:
+    def probe(self, candidate: Candidate, point: LoadPoint) -> SteadyPass:
         if candidate.deployment.instances >= self.instances:
             raise ProofError(f"{point} does not load with {candidate.deployment.instances}")
         return super().probe(candidate, point)

@@ -189,7 +189,7 @@ def test_other_server_is_described_by_its_metadata(other: Callable[..., Server])
     loaded = load_model(server, FOUND, {})
     assert (loaded.versions, loaded.unreported) == ((), ("configuration", "statistics"))
     with pytest.raises(NotAvailableError):
-        server.check_load(loaded.unreported)
+        server.check_measurable(loaded.unreported)
     # Without a leading dynamic axis it has no batches.
     (found_model,) = list_models(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
     model = as_model(found_model)
@@ -373,7 +373,7 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
             assert send(served, [[0]])[0].response is not None
             assert len(ask_once(job, [np.array([0]), np.array([1])])) == 2
             with pytest.raises(NotAvailableError):
-                server.check_load()  # perf_analyzer sends no headers
+                server.check_measurable()  # perf_analyzer sends no headers
 
 
 def test_load_runs_over_tls(
@@ -382,7 +382,7 @@ def test_load_runs_over_tls(
     model = doubling.case.model
     with encrypting(models, certificate, tmp_path / "log") as server:
         server.load(doubling, DEPLOYMENT, "online")
-        server.check_load()
+        server.check_measurable()
         with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
             run = perf_analyzer.run_pass(job_of(server, doubling, data), 0.1)
         assert len(run.latencies_s) > 10

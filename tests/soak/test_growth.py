@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tritonproof.measure.soak import ARENAS_OF_A_CPU, Per, growths
 from tritonproof.record.schema import Growth
-from tritonproof.soak import ARENAS_OF_A_CPU, Per, growths
 
 MIB = 2**20
 BYTES, NUMBER = "shared memory", "open files"

@@ -11,10 +11,17 @@ import pytest
 
 from tests import toy
 from tests.soak.leaking import LEAKS, served
-from tritonproof.measure.job import GeneratorRun, Job
+from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.soak import (
+    MIN_SAMPLES,
+    UnderLoad,
+    end_over_begin,
+    keep_under_load,
+    reload_repeatedly,
+    soak_entry,
+)
 from tritonproof.measure.usage import MEMORY, Usage, read_usage, watch
 from tritonproof.record.schema import Soak
-from tritonproof.soak import MIN_SAMPLES, UnderLoad, end_over_begin, keep_loaded, load_again, soak_entry
 from tritonproof.spec import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
@@ -32,15 +39,15 @@ class Machine:
     answered: int = 50
     """Requests of earlier tests at first."""
     loadings: int = 0
-    runs: dict[float, GeneratorRun] = field(default_factory=dict)
+    passes: dict[float, PassResult] = field(default_factory=dict)
 
-    def run_pass(self, job: Job, window_s: float) -> GeneratorRun:
-        if window_s not in self.runs:
-            self.runs[window_s] = toy.LoadGenerator().run_pass(job, window_s)
-        run = self.runs[window_s]
+    def run_pass(self, job: Job, window_s: float) -> PassResult:
+        if window_s not in self.passes:
+            self.passes[window_s] = toy.LoadGenerator().run_pass(job, window_s)
+        result = self.passes[window_s]
         self.now_s += 3 * window_s + 0.1
-        self.answered += len(run.timeline.ends)
-        return run
+        self.answered += len(result.timeline.ends)
+        return result
 
     def read(self) -> Usage:
         used = 1e8 + self.leak * self.answered + self.left_behind * self.loadings
@@ -50,14 +57,14 @@ class Machine:
         self.now_s += self.load_s
         self.loadings += 1
 
-    def keep_loaded(self, duration_s: float) -> UnderLoad:
+    def keep_under_load(self, duration_s: float) -> UnderLoad:
         own: dict[str, Any] = {"answered": lambda: self.answered, "clock": lambda: self.now_s}
-        return keep_loaded(toy.job(POINT), duration_s, self.read, run_pass=self.run_pass, **own)
+        return keep_under_load(toy.job(POINT), duration_s, self.read, run_pass=self.run_pass, **own)
 
     def soak(self, duration_s: float) -> Soak:
-        loaded = self.keep_loaded(duration_s)
-        loadings = load_again(self.load, duration_s, self.read, clock=lambda: self.now_s)
-        return soak_entry(POINT, loaded, loadings)
+        under_load = self.keep_under_load(duration_s)
+        loadings = reload_repeatedly(self.load, duration_s, self.read, clock=lambda: self.now_s)
+        return soak_entry(POINT, under_load, loadings)
 
 
 def verdicts(soak: Soak) -> set[tuple[str, str]]:
@@ -68,13 +75,13 @@ def verdicts(soak: Soak) -> set[tuple[str, str]]:
 def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
     machine = Machine()
 
-    loaded = machine.keep_loaded(duration_s)
+    under_load = machine.keep_under_load(duration_s)
 
-    assert duration_s <= loaded.duration_s < 1.1 * duration_s
-    assert len(loaded.used) >= 2 * MIN_SAMPLES["request"]
-    assert loaded.times[-1] == machine.answered - 50
-    entry = soak_entry(POINT, loaded, [])
-    assert entry.requests_per_s == pytest.approx(entry.requests / loaded.duration_s)
+    assert duration_s <= under_load.duration_s < 1.1 * duration_s
+    assert len(under_load.used) >= 2 * MIN_SAMPLES["request"]
+    assert under_load.times[-1] == machine.answered - 50
+    entry = soak_entry(POINT, under_load, [])
+    assert entry.requests_per_s == pytest.approx(entry.requests / under_load.duration_s)
     assert [(growth.first, growth.last) for growth in entry.growth] == [(1e8, 1e8), (40.0, 40.0)]
 
 
@@ -121,9 +128,9 @@ def soak(folder: Path, *, loads_again: bool = False, loading: str = "pass", requ
     """Soak a real server whose model runs this code at each loading and each request."""
     with served(folder, request=request, loading=loading) as model:
         read = functools.partial(read_usage, watch(model.job.server))
-        loaded = keep_loaded(model.job, SECONDS, read)
-        loadings = load_again(model.load, LOADING_S, read, most=16) if loads_again else []
-        return soak_entry(model.job.point, loaded, loadings)
+        under_load = keep_under_load(model.job, SECONDS, read)
+        loadings = reload_repeatedly(model.load, LOADING_S, read, most=16) if loads_again else []
+        return soak_entry(model.job.point, under_load, loadings)
 
 
 def leaking(found: Soak) -> set[tuple[str, str]]:

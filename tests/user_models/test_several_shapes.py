@@ -9,7 +9,7 @@ from tests import toy
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
 from tritonproof.errors import InputError
-from tritonproof.measure.job import input_data, other_data
+from tritonproof.measure.job import input_data, remaining_data
 from tritonproof.spec import Tensor
 from tritonproof.user_models.samples import read_samples
 
@@ -39,9 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_samples_are_grouped_by_shape_most_frequent_first(folder: Path) -> None:
     samples = read_samples(folder, (VARIABLE,), several=True)
 
-    assert [len(group) for group in (samples, *samples.others)] == [3, 2, 1]
+    assert [len(group) for group in (samples, *samples.other_shapes)] == [3, 2, 1]
     assert samples.load([2])["IN"].tolist() == [pytest.approx([3.0, 3.1, 3.2, 3.3])]
-    assert list(samples.others[0].ids) == ["x-0002", "x-0005"]
+    assert list(samples.other_shapes[0].ids) == ["x-0002", "x-0005"]
     with pytest.raises(InputError):
         read_samples(folder, (VARIABLE,))
 
@@ -57,7 +57,7 @@ def test_only_single_requests_mix_shapes(folder: Path, tmp_path: Path) -> None:
 
     assert sorted(lengths(1)) == sorted(LENGTHS)
     assert set(lengths(2)) == {4}
-    assert sorted(len(group.ids) for group in other_data(model, samples)) == [1, 2]
+    assert sorted(len(group.ids) for group in remaining_data(model, samples)) == [1, 2]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Runs a build's own runtime, or the machine's peak, in a process of its own that waits for requests."""
+"""Runs a runtime, such as a build's own, in a process of its own that waits for requests."""
 
 import contextlib
 import json
@@ -17,14 +17,12 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.build.repository import BuiltModel
-from tritonproof.build.runtimes import engine_folder, runtime_inputs, runtime_settings, tf32_setting
-from tritonproof.efficiency import peak
+from tritonproof.build.runtimes import engine_folder, runtime_inputs, runtime_settings
 from tritonproof.errors import ProofError
-from tritonproof.host import machine
 from tritonproof.host.process import guarded, minimal_environment
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.safe_io.files import below_an_error, last_lines
-from tritonproof.spec import Arrays, Deployment, Device
+from tritonproof.spec import Arrays, Deployment
 
 _LOAD_LIMIT_S = 900.0
 """Seconds for a runtime to load: as long as for a server, whose TensorRT accelerator builds an engine."""
@@ -114,23 +112,11 @@ def in_process(
     first = (1, deployment.max_batch_size) if case.accelerator else ()
     job = {"runtime": str(build.artifact.with_name("runtime.py")), "artifact": str(build.artifact)}
     rows = runtime_inputs(case.model, samples)
-    return _worker(str(case), {**job, "resident": resident, "first": first}, settings, rows)
-
-
-def peak_of(
-    device: Device, precision: str, tf32: bool | None = None
-) -> contextlib.AbstractContextManager[Worker]:
-    """A worker that runs the fastest large matrix product or convolution; one batch has `peak.operations` of
-    the device's size in `peak.SIZE`. `tf32` is the deployment's, so that both compute alike."""
-    settings = {"threads": str(machine.cores()), "precision": precision, **tf32_setting(tf32)}
-    settings |= {"size": str(peak.SIZE[device]), "device": device}
-    label = f"the {precision.upper()} matrix product that gives the machine's peak"
-    job = {"runtime": peak.__file__, "artifact": "", "resident": False, "first": ()}
-    return _worker(label, job, settings, [])
+    return worker_process(str(case), {**job, "resident": resident, "first": first}, settings, rows)
 
 
 @contextlib.contextmanager
-def _worker(
+def worker_process(
     label: str, job: Mapping[str, Any], settings: Mapping[str, str], rows: Sequence[np.ndarray]
 ) -> Iterator[Worker]:
     """A started worker, for the length of the block; in_process_worker.py says what its `job` holds."""

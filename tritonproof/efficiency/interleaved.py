@@ -1,7 +1,6 @@
 """Measures in turns the best load points, the same artifact in process and the reference format, to show what
-serving costs and which format is the fastest. The machine's peak is measured before any server starts."""
+serving costs and which format is the fastest."""
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from tritonproof.efficiency import peak
-from tritonproof.efficiency.in_process import Worker, peak_of
-from tritonproof.errors import NotAvailableError
+from tritonproof.efficiency.in_process import Worker
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.job import Job, RunPass
 from tritonproof.measure.measurement import marks_where
 from tritonproof.measure.stopping import MIN_PASS_WINDOW_S, MeasuringPlan, is_slow, is_spent, window_for
 from tritonproof.record.quantities import THROUGHPUT
-from tritonproof.record.schema import Efficiency, Estimate, FormatComparison, Load, Machine, Record, best_of
-from tritonproof.spec import Case, Deployment, Device
+from tritonproof.record.schema import Efficiency, Estimate, FormatComparison, Load
 
 TURNS_TO_BELIEVE_A_RATIO = 5
 """Turns before a ratio is believed. With three, the 95 % interval reaches more than four standard errors to
@@ -26,11 +22,9 @@ either side; with five, less than three."""
 TURNS_OF_SLOW_REQUESTS = 3
 """The fewest turns if requests are slow: with two, the interval reaches 12.7 standard errors."""
 _STRETCH_S = 0.25
-"""Seconds of running in process in a turn: about as long as perf_analyzer's shortest run takes."""
+"""Seconds of running in process in a turn: about as long as perf_analyzer's shortest pass takes."""
 _STRETCH_BATCHES = 3
-"""Batches in process in a turn, however long: as many as the windows of a run of perf_analyzer."""
-_PEAK_S, _PEAK_READINGS = 0.2, 5
-"""Seconds of products in a reading of the peak, and how many readings count after an uncounted one."""
+"""Batches in process in a turn, however long: as many as the windows of a pass of perf_analyzer."""
 _MAX_RATIO = 1.05
 """A greater ratio of served to in process is wrong: Triton's native backends reached 1.02 on a CPU."""
 _REPEATED_WITHIN = 0.1
@@ -38,8 +32,6 @@ _REPEATED_WITHIN = 0.1
 
 TakeTurn = Callable[[], float]
 """Runs one side for its turn, and returns how much it does per second."""
-PeakKind = tuple[Device, str, bool | None]
-"""The device, the precision and whether FP32 is computed in TF32: what a machine's peak depends on."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +45,7 @@ class Turns:
 
     def ratio(self, to: str = "in_process") -> Estimate:
         """Served over another side, from two turns on."""
-        return mean_of(np.divide(self.per_s["served"], self.per_s[to]))
-
-
-def mean_of(values: Sequence[float] | np.ndarray) -> Estimate:
-    """The geometric mean of positive figures, one per turn, with Student's interval of their logarithms: a
-    ratio is as likely to be a tenth too high as a tenth too low."""
-    logs = np.log(values)
-    error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
-    half = estimates.students_t(len(logs) - 1) * error
-    middle = float(logs.mean())
-    return Estimate(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+        return estimates.geometric_mean(np.divide(self.per_s["served"], self.per_s[to]))
 
 
 def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
@@ -86,16 +68,6 @@ def take_turns(sides: Mapping[str, TakeTurn], done: Callable[[Turns], bool]) -> 
             per_s[name].append(sides[name]())
         spent_s += time.monotonic() - started
     return Turns(per_s, spent_s)
-
-
-def peak_per_s(kind: PeakKind) -> Estimate:
-    """The machine's peak in floating-point operations per second, measured in a process of its own. Raises
-    ProofError."""
-    operations = peak.operations(peak.SIZE[kind[0]])
-    with peak_of(*kind) as product:
-        product.wait_ready()
-        _first, *rates = [product.most_per_s(_PEAK_S) for _reading in range(1 + _PEAK_READINGS)]
-    return mean_of([rate * operations for rate in rates])
 
 
 def measure(
@@ -126,9 +98,9 @@ def measure(
 
         def rate() -> float:
             nonlocal window_s
-            run = run_pass(job, window_s)
-            window_s = run.next_window_s  # one that was too short stays lengthened
-            return estimates.throughput([run.steady]) * job.point.batch
+            result = run_pass(job, window_s)
+            window_s = result.next_window_s  # one that was too short stays lengthened
+            return estimates.throughput([result.steady]) * job.point.batch
 
         return rate
 
@@ -163,7 +135,10 @@ def efficiency_entry(
     peak = peak_flops_per_s
     if peak is not None:
         peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
-    ratio, means = turns.ratio(), {name: mean_of(rates) for name, rates in turns.per_s.items()}
+    ratio, means = (
+        turns.ratio(),
+        {name: estimates.geometric_mean(rates) for name, rates in turns.per_s.items()},
+    )
     over_reference = turns.ratio("reference") if "reference" in turns.per_s else Estimate(1.0, 1.0, 1.0)
     first, repeated = load.throughput_per_s, means["served"]
     is_apart = abs(repeated.value / first.value - 1) > _REPEATED_WITHIN
@@ -190,46 +165,3 @@ def efficiency_entry(
         beside=None if reference is None else FormatComparison(reference, over_reference),
         marks=tuple(marks),
     )
-
-
-def best_points(case: Case, loads: Sequence[Load]) -> list[Load]:
-    """The best point of all for a micro model, which has many cases; else that of each scenario, offline
-    first, as it is still loaded. Raises NotAvailableError if no point has a number of requests in flight."""
-    of_scenarios = ([load for load in loads if load.scenario == name] for name in ("offline", "online"))
-    points = [best for best in map(best_of, of_scenarios) if best is not None]
-    overall = best_of(points)
-    if overall is None:
-        raise NotAvailableError(
-            "the best load point is not known: none has been measured with a number of requests in flight",
-            where=case,
-            fix="select test_offline or test_online too",
-        )
-    return [overall] if case.model.micro else points
-
-
-def loads_of(record: Record | None, machine: Machine, digest: str, deployment: Deployment) -> Sequence[Load]:
-    """The record's load points if it is of this machine, build and deployment, else none."""
-    if record is None or (record.machine, record.build.digest) != (machine, digest):
-        return ()
-    return record.loads if record.deployment == deployment else ()
-
-
-def reference_load(
-    record: Record | None, machine: Machine, digest: str, deployment: Deployment
-) -> Load | None:
-    """The reference format's best load point on record; None if that is of another machine, build or
-    deployment, if a gate failed, if the conversion was not compared, and without load points."""
-    if record is None or record.failures or record.conversion is None or not record.conversion.passed:
-        return None
-    if record.accuracy is not None and not record.accuracy.passed:
-        return None
-    return best_of(loads_of(record, machine, digest, deployment))
-
-
-def batch_in_process(load: Load, deployment: Deployment) -> int:
-    """The batch that the server can form at a point, for a fair comparison in process: offline that of the
-    requests; online the largest preferred size, else the largest of all, if as many are in flight."""
-    if load.scenario == "offline":
-        return load.batch
-    aim = max(deployment.preferred_batch_sizes, default=deployment.max_batch_size)
-    return max(load.batch, min(aim, load.batch * load.concurrency))

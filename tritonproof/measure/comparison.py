@@ -31,8 +31,8 @@ MAX_SECONDS_TO_SETTLE = 3600.0
 class ComparisonPlan:
     """How load points are compared with those of a baseline, which is measured in turns with them."""
 
-    baseline: str
-    """The baseline's name for a reader: a commit, a folder, or a Triton with its version."""
+    baseline_name: str
+    """The commit, folder, or Triton with its version, for a reader."""
     allowed_slowdown: float
     """How much slower than the baseline this build may be, as a fraction."""
     points: int = 1
@@ -67,7 +67,7 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent
     if chance <= alarms:
         outcome = "failed"
     return Comparison(
-        reference=plan.baseline,
+        reference=plan.baseline_name,
         method="interleaved",
         ratio=ratio,
         allowed_slowdown=allowed,

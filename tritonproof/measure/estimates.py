@@ -21,7 +21,7 @@ from tritonproof.record.schema import CERTAINTY, CONFIDENCE, CertifiedPercentile
 
 @dataclass(frozen=True)
 class Timeline:
-    """The requests of one run of the load generator, all times in nanoseconds of one clock."""
+    """The requests of one pass of the load generator, all times in nanoseconds of one clock."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -36,8 +36,8 @@ class Timeline:
 
 
 @dataclass(frozen=True)
-class Steady:
-    """What the steady part of one pass holds."""
+class SteadyPass:
+    """The steady part of one pass."""
 
     completed: float
     """Requests; in a closed loop by Little's law, and so in general no whole number."""
@@ -50,12 +50,12 @@ class Steady:
     """Open loop: requests that were due while the completed ones were answered."""
 
 
-def steady_part(timeline: Timeline) -> Steady:
+def steady_pass(timeline: Timeline) -> SteadyPass:
     """Cut the start-up and the tail off a pass."""
     return _closed_loop(timeline) if timeline.offsets is None else _open_loop(timeline, timeline.offsets)
 
 
-def _closed_loop(timeline: Timeline) -> Steady:
+def _closed_loop(timeline: Timeline) -> SteadyPass:
     """The steady part begins when every client has its first answer: those requests met an empty server. It
     ends one longest latency before the close, so that requests in flight at the close, which are not in the
     record, lie outside. If a pass is too short to cut, all of it counts.
@@ -83,14 +83,14 @@ def _closed_loop(timeline: Timeline) -> Steady:
         begin, end = int(timeline.starts.min()), int(timeline.ends.max())
         after = np.ones(len(latencies), bool)
     inside = np.clip(np.minimum(timeline.ends, end) - np.maximum(timeline.starts, begin), 0, None)
-    return Steady(
+    return SteadyPass(
         completed=float(inside.sum() / latencies[after].mean()),
         duration_s=(end - begin) / 1e9,
         latencies_ms=latencies[after] / 1e6,
     )
 
 
-def _open_loop(timeline: Timeline, offsets: np.ndarray) -> Steady:
+def _open_loop(timeline: Timeline, offsets: np.ndarray) -> SteadyPass:
     """Latencies count from when a request was due, so that a generator that waits for a slow server hides
     nothing (coordinated omission). Requests are never early, so the schedule begins where none would be.
 
@@ -109,7 +109,7 @@ def _open_loop(timeline: Timeline, offsets: np.ndarray) -> Steady:
     if not counted.any():
         counted = np.ones(len(due), bool)
     answered = int((ends > begin).sum())
-    return Steady(
+    return SteadyPass(
         completed=float(max(answered, 1)),
         duration_s=max(timeline.closed - begin, 1) / 1e9,
         latencies_ms=latencies[counted] / 1e6,
@@ -149,38 +149,38 @@ def warm_up_end(latencies: np.ndarray) -> int | None:
     return best * size if best <= count // 2 else None
 
 
-def throughput(parts: Sequence[Steady]) -> float:
+def throughput(passes: Sequence[SteadyPass]) -> float:
     """Requests per second of all passes together."""
-    return sum(part.completed for part in parts) / sum(part.duration_s for part in parts)
+    return sum(steady.completed for steady in passes) / sum(steady.duration_s for steady in passes)
 
 
-def mean_latency(parts: Sequence[Steady]) -> float:
+def mean_latency(passes: Sequence[SteadyPass]) -> float:
     """The mean of all latencies together, in milliseconds."""
-    return float(pooled_ms(parts).mean())
+    return float(pooled_ms(passes).mean())
 
 
-def percentile_latency(parts: Sequence[Steady], percent: float) -> float:
+def percentile_latency(passes: Sequence[SteadyPass], percent: float) -> float:
     """The percentile of all latencies together, in milliseconds; never a mean of the passes' percentiles."""
-    return float(np.percentile(pooled_ms(parts), percent))
+    return float(np.percentile(pooled_ms(passes), percent))
 
 
-def pooled_ms(parts: Sequence[Steady]) -> np.ndarray:
+def pooled_ms(passes: Sequence[SteadyPass]) -> np.ndarray:
     """All latencies of all passes, in milliseconds."""
-    return np.concatenate([part.latencies_ms for part in parts])
+    return np.concatenate([steady.latencies_ms for steady in passes])
 
 
 def estimate(
-    parts: Sequence[Steady], statistic: Callable[[Sequence[Steady]], float], scale: float = 1.0
+    passes: Sequence[SteadyPass], statistic: Callable[[Sequence[SteadyPass]], float], scale: float = 1.0
 ) -> Estimate:
     """A ratio or mean of all passes together, with an interval from how much it varies between passes.
     Requests of a pass share its luck (clock, caches, neighbours), so the passes, not the requests, are the
     independent observations (Kalibera and Jones, 2013). Needs two passes."""
-    value = statistic(parts)
-    half = _standard_error(parts, statistic) * students_t(len(parts) - 1)
+    value = statistic(passes)
+    half = _standard_error(passes, statistic) * students_t(len(passes) - 1)
     return Estimate(value * scale, max(0.0, value - half) * scale, (value + half) * scale)
 
 
-def percentile_estimate(parts: Sequence[Steady], percent: float) -> Estimate:
+def percentile_estimate(passes: Sequence[SteadyPass], percent: float) -> Estimate:
     """A percentile of all latencies together, in milliseconds, with its interval. Needs two passes.
 
     Requests in flight together are slow together, so of 300 latencies as few as 40 may be independent: as
@@ -188,9 +188,9 @@ def percentile_estimate(parts: Sequence[Steady], percent: float) -> Estimate:
     for few events). The interval is that of their order statistics (as interpolated by
     Hutson, 1999), read back from the latencies. If even the slowest of them may lie below the percentile, as
     for a p99 of fewer than 368, the interval is open above, and its lower end is one-sided."""
-    latencies_ms, share = pooled_ms(parts), percent / 100
+    latencies_ms, share = pooled_ms(passes), percent / 100
     value = float(np.percentile(latencies_ms, percent))
-    independent = _independent(parts, value, share)
+    independent = _independent(passes, value, share)
     tail = (1 - CONFIDENCE) / 2
     is_open = share ** min(independent, len(latencies_ms)) > tail
     low = _order_level(independent, share, CONFIDENCE if is_open else 1 - tail)
@@ -199,16 +199,16 @@ def percentile_estimate(parts: Sequence[Steady], percent: float) -> Estimate:
     return Estimate(value, low_ms, high_ms, open_above=is_open)
 
 
-def _independent(parts: Sequence[Steady], value_ms: float, share: float) -> float:
+def _independent(passes: Sequence[SteadyPass], value_ms: float, share: float) -> float:
     """How many independent latencies would estimate the share up to a value as well as these do."""
-    passes = [(int((part.latencies_ms <= value_ms).sum()), len(part.latencies_ms)) for part in parts]
-    count = sum(total for _, total in passes)
+    counts = [(int((steady.latencies_ms <= value_ms).sum()), len(steady.latencies_ms)) for steady in passes]
+    count = sum(total for _, total in counts)
     error = _standard_error(
-        passes, lambda subset: sum(below for below, _ in subset) / sum(total for _, total in subset)
+        counts, lambda subset: sum(below for below, _ in subset) / sum(total for _, total in subset)
     )
     if not error:
         return count
-    known = (students_t(math.inf) / students_t(len(parts) - 1)) ** 2
+    known = (students_t(math.inf) / students_t(len(passes) - 1)) ** 2
     return round(min(share * (1 - share) / error**2 * known, _MAX_INDEPENDENT * count), 1)
 
 
@@ -238,21 +238,31 @@ def students_t(degrees_of_freedom: int) -> float:
     return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees_of_freedom))
 
 
+def geometric_mean(values: Sequence[float] | np.ndarray) -> Estimate:
+    """The geometric mean of positive figures, one per turn, with Student's interval of their logarithms: a
+    ratio is as likely to be a tenth too high as a tenth too low."""
+    logs = np.log(values)
+    error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
+    half = students_t(len(logs) - 1) * error
+    middle = float(logs.mean())
+    return Estimate(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+
+
 def relative_half_width(one: Estimate) -> float:
     """Half the width of an interval as a fraction of its value."""
     return (one.high - one.low) / 2 / one.value
 
 
-def latency_estimates(parts: Sequence[Steady]) -> dict[str, Estimate]:
+def latency_estimates(passes: Sequence[SteadyPass]) -> dict[str, Estimate]:
     """avg, p50, p90, p95 and p99 in milliseconds."""
-    percentiles = {f"p{percent}": percentile_estimate(parts, percent) for percent in PERCENTILES}
-    return {"avg": estimate(parts, mean_latency), **percentiles}
+    percentiles = {f"p{percent}": percentile_estimate(passes, percent) for percent in PERCENTILES}
+    return {"avg": estimate(passes, mean_latency), **percentiles}
 
 
-def latency_summary(part: Steady) -> dict[str, float]:
+def latency_summary(steady: SteadyPass) -> dict[str, float]:
     """avg, p50, p90, p95 and p99 of one pass, in milliseconds."""
-    percentiles = {f"p{percent}": percentile_latency([part], percent) for percent in PERCENTILES}
-    return {"avg": mean_latency([part]), **percentiles}
+    percentiles = {f"p{percent}": percentile_latency([steady], percent) for percent in PERCENTILES}
+    return {"avg": mean_latency([steady]), **percentiles}
 
 
 @functools.cache
@@ -293,7 +303,7 @@ shortest passes each at a server that is busy half of the time, none answered fe
 second, 16 at 50 and 156 at 20; of 500 at a server a fifth too slow for the rate, at most 10 answered more."""
 
 
-def keeps_up(parts: Sequence[Steady]) -> bool:
+def keeps_up(passes: Sequence[SteadyPass]) -> bool:
     """Whether a server answers as many requests per second as are due."""
-    due = sum(part.due or 0 for part in parts)
-    return sum(part.completed for part in parts) >= _MIN_ANSWERED * due
+    due = sum(steady.due or 0 for steady in passes)
+    return sum(steady.completed for steady in passes) >= _MIN_ANSWERED * due

@@ -1,7 +1,7 @@
-"""One run of the load generator, `run_pass(job, window_s)`: what it gets, what it has to do and returns.
+"""One pass of the load generator, `run_pass(job, window_s)`: what it gets, what it has to do and returns.
 
 `perf_analyzer.run_pass` is the real one. All that measures speed is a rule for when to take another pass, so
-a function that invents runs suffices to try it without a server.
+a function that invents passes suffices to try it without a server.
 """
 
 import base64
@@ -21,7 +21,7 @@ import numpy as np
 from tritonproof.accuracy.compare_answers import AnswerLimits, Expected
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.measure.estimates import Steady, Timeline, steady_part
+from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
 from tritonproof.record.schema import VerifiedAnswers
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
@@ -43,7 +43,7 @@ SharedMemory = Literal["system", "cuda", "none"]
 class LoadData:
     """The different samples from which requests under load are made, as many as fit a bound, in turn.
 
-    perf_analyzer 2.51 walks the steps of its input data in this order: request k of a run begins at step
+    perf_analyzer 2.51 walks the steps of its input data in this order: request k of a pass begins at step
     k x batch, holds the steps that follow, and wraps after the last. Each of several requests in flight has a
     thread, and thread t sends the requests t, t + threads, ... (UpdateJsonData and GetInputData of its
     sources, r24.10). With shared memory it makes a region for each step, which holds a whole batch from that
@@ -58,7 +58,7 @@ class LoadData:
     """Triton's type of those inputs whose elements differ on the wire from those in memory."""
     shaped: Collection[str] = ()
     """The inputs with a variable dimension, whose shape is in every request."""
-    others: Sequence["LoadData"] = ()
+    other_shapes: Sequence["LoadData"] = ()
     """Samples of other shapes, for requests of one sample: perf_analyzer makes no mixed batches."""
 
     def below(self, scratch: Path | None) -> "LoadData":
@@ -78,9 +78,9 @@ class LoadData:
         limit = min(fitting, len(self.ids))
         return next((count for count in range(limit, 1, -1) if math.gcd(count, batch) == 1), limit)
 
-    def others_for(self, batch: int) -> Sequence["LoadData"]:
+    def other_shapes_for(self, batch: int) -> Sequence["LoadData"]:
         """The samples of other shapes that requests of a batch size use too."""
-        return self.others if batch == 1 else ()
+        return self.other_shapes if batch == 1 else ()
 
     def requests(self, batch: int) -> list[np.ndarray]:
         """The samples of each different request of a batch size, by their indices, in sending order."""
@@ -93,13 +93,15 @@ class LoadData:
 
     def path(self, batch: int) -> Path:
         """Where `file` is for a batch size; it may not exist yet."""
-        return self.folder / f"{self.count(batch)}{'-and-others' if self.others_for(batch) else ''}.json"
+        suffix = "-and-others" if self.other_shapes_for(batch) else ""
+        return self.folder / f"{self.count(batch)}{suffix}.json"
 
     def file(self, batch: int) -> Path:
         """The file for perf_analyzer's --input-data with the samples for a batch size, made if missing."""
         path = self.path(batch)
         if not path.exists():
-            parts = [(self, self.count(batch)), *((data, len(data.ids)) for data in self.others_for(batch))]
+            other_shapes = self.other_shapes_for(batch)
+            parts = [(self, self.count(batch)), *((data, len(data.ids)) for data in other_shapes)]
             steps = [
                 {name: self._content(name, values[sample]) for name, values in data.rows.items()}
                 for data, count in parts
@@ -121,14 +123,14 @@ def input_data(model: Model, samples: Samples, scratch: Path | None) -> Iterator
     """The first evaluation samples as load data, in a folder below `scratch` that lasts as long as the block.
     perf_analyzer's own floating-point data are random bits, some of them infinities."""
     with scratch_folder("input", scratch) as folder:
-        groups = (samples, *samples.others)
-        first, *others = (_data_of(model, group, range(_count(model, group)), folder) for group in groups)
-        yield dataclasses.replace(first, others=others)
+        groups = (samples, *samples.other_shapes)
+        first, *rest = (_data_of(model, group, range(_count(model, group)), folder) for group in groups)
+        yield dataclasses.replace(first, other_shapes=rest)
 
 
-def other_data(model: Model, samples: Samples) -> Iterator[LoadData]:
+def remaining_data(model: Model, samples: Samples) -> Iterator[LoadData]:
     """All evaluation samples beyond the rows of `input_data`, in parts as large as it, without files."""
-    for group in (samples, *samples.others):
+    for group in (samples, *samples.other_shapes):
         step = _count(model, group)
         for start in range(step if group is samples else 0, len(group), step):
             yield _data_of(model, group, range(start, min(start + step, len(group))), Path())
@@ -178,27 +180,27 @@ class Job:
 
 
 @dataclass(frozen=True)
-class GeneratorRun:
-    """The result of one run of the load generator at a load point."""
+class PassResult:
+    """What one pass of the load generator over a load point gave, one that counts or one of the warm-up."""
 
     timeline: Timeline
     components_us: Mapping[str, float]
     """Mean microseconds per request in each of tritonproof.record.schema.COMPONENTS."""
     cpu: CpuTime
     elapsed_s: float
-    """Seconds that the run took, including the start of the load generator and reading its files."""
+    """Seconds that the pass took, including the start of the load generator and reading its files."""
     next_window_s: float
-    """Seconds of a measuring window of the next run, longer than asked for if requests take longer."""
+    """Seconds of a measuring window of the next pass, longer than asked for if requests take longer."""
     gpu: GpuTime | None = None
     """What the server's GPU did while the windows were open; None if unknown."""
     damaged: tuple[str, ...] = ()
     """Why each earlier attempt left nothing usable."""
     answers: VerifiedAnswers | None = None
-    """The answers verified after the run, at the same load, if any."""
+    """The answers verified after the pass, at the same load, if any."""
 
     @functools.cached_property
-    def steady(self) -> Steady:
-        return steady_part(self.timeline)
+    def steady(self) -> SteadyPass:
+        return steady_pass(self.timeline)
 
     @property
     def latencies_s(self) -> np.ndarray:
@@ -207,5 +209,5 @@ class GeneratorRun:
         return (self.timeline.ends - self.timeline.starts)[order] / 1e9
 
 
-RunPass = Callable[[Job, float], GeneratorRun]
-"""`run_pass(job, window_s)`: one run of windows of so many seconds each. Raises ProofError if it fails."""
+RunPass = Callable[[Job, float], PassResult]
+"""`run_pass(job, window_s)`: one pass of windows of so many seconds each. Raises ProofError if it fails."""

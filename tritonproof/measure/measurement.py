@@ -12,8 +12,8 @@ from tritonproof.errors import ProofError
 from tritonproof.host import activity, machine
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure import comparison, estimates, point_state, stopping
-from tritonproof.measure.estimates import Steady
-from tritonproof.measure.job import GeneratorRun
+from tritonproof.measure.estimates import SteadyPass
+from tritonproof.measure.job import PassResult
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
@@ -51,37 +51,38 @@ def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadP
 
 def load_entry(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> Measurement:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
-    runs, parts, point, data = state.current.passes, state.current.steady, state.point, state.current.job.data
-    latency_ms = estimates.latency_estimates(parts)
-    latencies_ms = estimates.pooled_ms(parts)
-    throughput_per_s = estimates.estimate(parts, estimates.throughput, scale=point.batch)
-    slips_ms = [part.slips_ms for part in parts if part.slips_ms is not None]
+    side, point, data = state.current, state.point, state.current.job.data
+    results, passes = side.passes, side.steady_passes
+    latency_ms = estimates.latency_estimates(passes)
+    latencies_ms = estimates.pooled_ms(passes)
+    throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=point.batch)
+    slips_ms = [steady.slips_ms for steady in passes if steady.slips_ms is not None]
     load = Load(
         **point._asdict(),
         throughput_per_s=throughput_per_s,
         latency_ms=latency_ms,
-        components_ms=components(runs, latency_ms["avg"]),
+        components_ms=components(results, latency_ms["avg"]),
         passes=tuple(
             Pass(
-                requests=len(part.latencies_ms),
-                duration_s=round(part.duration_s, 6),
-                throughput_per_s=part.completed / part.duration_s * point.batch,
-                latency_ms=estimates.latency_summary(part),
+                requests=len(steady.latencies_ms),
+                duration_s=round(steady.duration_s, 6),
+                throughput_per_s=steady.completed / steady.duration_s * point.batch,
+                latency_ms=estimates.latency_summary(steady),
             )
-            for part in parts
+            for steady in passes
         ),
         requests=len(latencies_ms),
-        duration_s=round(sum(part.duration_s for part in parts), 3),
-        warm_up_s=point_state.warm_up_s(state.current),
+        duration_s=round(sum(steady.duration_s for steady in passes), 3),
+        warm_up_s=point_state.warm_up_s(side),
         slip_ms=float(np.percentile(np.concatenate(slips_ms), 99)) if slips_ms else None,
-        cpu=cpu_use([run.cpu for run in runs], machine.cores()),
-        gpu=gpu_use([run.gpu for run in runs if run.gpu is not None], throughput_per_s.value),
+        cpu=cpu_use([result.cpu for result in results], machine.cores()),
+        gpu=gpu_use([result.gpu for result in results if result.gpu is not None], throughput_per_s.value),
         comparison=point_state.compare(state),
         certified={
             f"p{percent:g}": estimates.certified(latencies_ms, percent) for percent in estimates.CERTIFIABLE
         },
-        samples=data.count(point.batch) + sum(len(other.ids) for other in data.others_for(point.batch)),
-        answers=summed(state.current.answers),
+        samples=data.count(point.batch) + sum(len(other.ids) for other in data.other_shapes_for(point.batch)),
+        answers=summed(side.answers),
     )
     load = structs.replace(load, marks=_marks(state, load, plan, finished=finished))
     return Measurement(load, (latencies_ms / 1e3).tolist())
@@ -102,12 +103,12 @@ def summed(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
     )
 
 
-def components(runs: Sequence[GeneratorRun], average_ms: Estimate) -> dict[str, float]:
+def components(results: Sequence[PassResult], average_ms: Estimate) -> dict[str, float]:
     """The average latency in milliseconds, divided as perf_analyzer divides it. Its own means serve only as
     shares, since they include the start-up, which the average latency leaves out."""
-    weights = [len(run.timeline.starts) for run in runs]
+    weights = [len(result.timeline.starts) for result in results]
     means_us = {
-        name: float(np.average([run.components_us[name] for run in runs], weights=weights))
+        name: float(np.average([result.components_us[name] for result in results], weights=weights))
         for name in schema.COMPONENTS
     }
     scale = average_ms.value / sum(means_us.values())
@@ -200,7 +201,7 @@ def _marks(state: PointState, load: Load, plan: MeasuringPlan, *, finished: bool
     # Triton sets the threads of a model's instances back to normal priority if it may (in its core, r24.10,
     # src/backend_model_instance.cc), and ONNX Runtime's workers, which stay low, starve: a niced run showed
     # 0.72 of the throughput in process.
-    nice = max(run.cpu.nice for run in side.passes)
+    nice = max(result.cpu.nice for result in side.passes)
     is_warm = all(map(point_state.is_warm, state.sides))
     is_wide = finished and not stopping.is_narrow(side, plan)
     width = HALF_WIDTH.text(estimates.relative_half_width(point_state.target_estimate(side)))
@@ -216,8 +217,8 @@ def _marks(state: PointState, load: Load, plan: MeasuringPlan, *, finished: bool
     if load.cpu is not None:
         marks += marks_of_cpu(load.cpu, load.components_ms, load.concurrency)
     if load.slip_ms is not None:
-        marks += marks_of_schedule(side.steady, load.slip_ms, load.latency_ms["p50"])
-    return (*marks, *marks_of_gpu([run.gpu for run in side.passes if run.gpu is not None]))
+        marks += marks_of_schedule(side.steady_passes, load.slip_ms, load.latency_ms["p50"])
+    return (*marks, *marks_of_gpu([result.gpu for result in side.passes if result.gpu is not None]))
 
 
 def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: int) -> list[Mark]:
@@ -245,12 +246,12 @@ def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: i
     )
 
 
-def marks_of_schedule(parts: Sequence[Steady], slip_ms: float, latency_ms: Estimate) -> list[Mark]:
+def marks_of_schedule(passes: Sequence[SteadyPass], slip_ms: float, latency_ms: Estimate) -> list[Mark]:
     """Marks for a server that fell behind a schedule, and for a client that sent late."""
-    answered = sum(part.completed for part in parts) / max(1, sum(part.due or 0 for part in parts))
+    answered = sum(steady.completed for steady in passes) / max(1, sum(steady.due or 0 for steady in passes))
     is_late = slip_ms > max(_MAX_SLIP_MS, _MAX_SLIP * latency_ms.value)
     return marks_where(
-        ("overloaded", not estimates.keeps_up(parts), f"{answered:.0%} of it"),
+        ("overloaded", not estimates.keeps_up(passes), f"{answered:.0%} of it"),
         ("schedule-slipped", is_late, f"{slip_ms:.3g} ms at p99"),
     )
 

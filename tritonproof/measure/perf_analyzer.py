@@ -1,4 +1,4 @@
-"""Runs perf_analyzer once: its command, environment, schedule and the files that it writes."""
+"""Takes one pass by perf_analyzer: its command, environment, schedule and the files that it writes."""
 
 import contextlib
 import csv
@@ -19,7 +19,7 @@ from tritonproof.host import activity, guard, scratch
 from tritonproof.host.process import PRIVATE_UMASK, PROXIES, guarded, how_ended, minimal_environment, wait
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.estimates import Timeline
-from tritonproof.measure.job import GeneratorRun, Job
+from tritonproof.measure.job import Job, PassResult
 from tritonproof.measure.stopping import WINDOWS, window_for
 from tritonproof.record.sanitize import one_line
 from tritonproof.safe_io.files import last_lines
@@ -32,14 +32,14 @@ from tritonproof.spec import LoadPoint
 _STRETCH = 1.2
 """perf_analyzer's windows are so many times as long as its interval; measured with 0.05 to 5 s."""
 _ATTEMPTS = 5
-"""Runs until one is good. Of short runs 8 in 110 left nothing usable: five in a row is one in 500,000."""
+"""Attempts until one is good. Of short ones 8 in 110 left nothing usable: five in a row is one in 500,000."""
 _LENGTHEN = 4
 """Factor for a window that was too short: four steps, which are all there are, reach 256 times the first."""
 _STALL_S = 30.0
-"""Seconds beyond four times a run's windows until it counts as hung: requests in flight have to end."""
+"""Seconds beyond four times an attempt's windows until it counts as hung: requests in flight have to end."""
 _STOOD_STILL_S = 1.0
-"""Seconds by which the windows of a run may be late. A later one is repeated once: the machine may have been
-suspended."""
+"""Seconds by which the windows of an attempt may be late. A later one is repeated once: the machine may
+have been suspended."""
 _ANSWER_S = 5.0
 """Seconds that a server under load gets to say that it is live."""
 _STOP_S = 2.0
@@ -86,22 +86,22 @@ class _Profile(msgspec.Struct):
     experiments: list[_Experiment]
 
 
-class BadRunError(Exception):
-    """A run produced nothing usable; another run may."""
+class BadPassError(Exception):
+    """An attempt left nothing usable; another may."""
 
 
-class ShortWindowError(BadRunError):
-    """The windows of a run were too short for a request to end in each."""
+class ShortWindowError(BadPassError):
+    """The windows of an attempt were too short for a request to end in each."""
 
 
-def run_pass(job: Job, window_s: float) -> GeneratorRun:
-    """Run perf_analyzer until one run is good, with windows of `window_s` seconds; the run's `damaged` says
-    why earlier attempts failed.
+def run_pass(job: Job, window_s: float) -> PassResult:
+    """Run perf_analyzer until one attempt is good, with windows of `window_s` seconds; the pass's `damaged`
+    says why earlier ones failed.
 
-    If no request ends in a window, the next attempt has longer ones; the next run's are only as long as the
-    median request of this one needs, since the machine may have stood still for a moment. A run that stood
-    still is repeated once, as the machine may have been suspended; if the next one stands still too, the load
-    itself causes the delay. Raises ProofError if no attempt succeeds or the server has ended.
+    If no request ends in a window, the next attempt has longer ones; the next pass's are only as long as the
+    median request of this one needs, since the machine may have stood still for a moment. An attempt that
+    stood still is repeated once, as the machine may have been suspended; if the next one stands still too,
+    the load itself causes the delay. Raises ProofError if no attempt succeeds or the server has ended.
     """
     asked_s = window_s
     failure: Exception | None = None
@@ -109,15 +109,15 @@ def run_pass(job: Job, window_s: float) -> GeneratorRun:
     stood_still = False
     for _attempt in range(_ATTEMPTS):
         try:
-            run = _run(job, window_s)
-            late_s = (run.timeline.closed - run.timeline.opened) / 1e9 - WINDOWS * window_s
+            result = _attempt_pass(job, window_s)
+            late_s = (result.timeline.closed - result.timeline.opened) / 1e9 - WINDOWS * window_s
             if late_s <= _STOOD_STILL_S or stood_still:
-                needed_s = window_for(float(np.median(run.latencies_s)))
+                needed_s = window_for(float(np.median(result.latencies_s)))
                 next_s = max(asked_s, min(window_s, needed_s))
-                return dataclasses.replace(run, next_window_s=next_s, damaged=tuple(damaged))
+                return dataclasses.replace(result, next_window_s=next_s, damaged=tuple(damaged))
             stood_still = True
             damaged.append(f"it stood still for {late_s:.1f} s")
-        except (BadRunError, FileNotFoundError) as error:  # the folder for its files goes with the server
+        except (BadPassError, FileNotFoundError) as error:  # the folder for its files goes with the server
             failure = error
             _recover(job, error)
             if isinstance(error, ShortWindowError):
@@ -133,7 +133,7 @@ def run_pass(job: Job, window_s: float) -> GeneratorRun:
 
 
 def _recover(job: Job, error: Exception) -> None:
-    """Have the server forget a bad run's shared memory, which it keeps until it has done the run's requests,
+    """Have the server forget a bad attempt's shared memory, which it keeps until it has done its requests,
     and remove that. Raises ProofError if the server no longer answers."""
     until_s = time.monotonic() + _ANSWER_S
     job.server.forget_shared_memory()
@@ -141,7 +141,7 @@ def _recover(job: Job, error: Exception) -> None:
         try:
             remove_stale_regions(job)
             break
-        except ProofError:  # if another process uses it, the next run says so
+        except ProofError:  # if another process uses it, the next attempt says so
             time.sleep(0.1)
             job.server.forget_shared_memory()
     if not job.server.is_live(_ANSWER_S):
@@ -159,7 +159,7 @@ def command(job: Job, samples: Path) -> list[str]:
         *("-b", str(job.point.batch)),
         *("--input-data", str(samples)),
         *("--shared-memory", job.shared_memory),
-        # Any spread counts as stable: the length of a run is known, and the statistics are ours.
+        # Any spread counts as stable: the length of a pass is known, and the statistics are ours.
         *("--stability-percentage", "999", "--max-trials", str(WINDOWS)),
         "--verbose-csv",
     ]
@@ -177,8 +177,9 @@ def command(job: Job, samples: Path) -> list[str]:
             if tensor.name in expected and not tensor.has_fixed_size:
                 size = max(size, *(len(raw_content(row, tensor.dtype)) for row in expected[tensor.name]))
         # Assume that outputs of another shape are larger by the same factor as its inputs.
-        others = [other.row_bytes / job.data.row_bytes for other in job.data.others_for(job.point.batch)]
-        size = math.ceil(size * max([1.0, *others]))
+        other_shapes = job.data.other_shapes_for(job.point.batch)
+        factors = [data.row_bytes / job.data.row_bytes for data in other_shapes]
+        size = math.ceil(size * max([1.0, *factors]))
         command += ["--output-shared-memory-size", str(size * job.point.batch)]
     return command
 
@@ -189,7 +190,7 @@ def environment(server: Server) -> dict[str, str]:
     return variables | {"LD_LIBRARY_PATH": wheels.perf_analyzer_libraries()} | _ENVIRONMENT
 
 
-def _run(job: Job, window_s: float) -> GeneratorRun:
+def _attempt_pass(job: Job, window_s: float) -> PassResult:
     with scratch_folder("load", job.server.scratch) as folder:
         profile, table, log = folder / "profile.json", folder / "table.csv", folder / "log.txt"
         options = ["--measurement-interval", str(round(window_s / _STRETCH * 1e3))]
@@ -208,7 +209,7 @@ def _run(job: Job, window_s: float) -> GeneratorRun:
             status = _wait(job, [*command(job, samples), *options], log, window_s)
         if status != 0:
             shown = f"it {how_ended(status)}: " + " | ".join(last_lines(log, _SHOWN_LINES))
-            raise ShortWindowError(shown) if _SHORT_WINDOW.search(shown) else BadRunError(shown)
+            raise ShortWindowError(shown) if _SHORT_WINDOW.search(shown) else BadPassError(shown)
         timeline = read_profile(profile, job.point.concurrency)
         if intervals_us is not None:
             # The first request comes one interval after the start.
@@ -216,7 +217,7 @@ def _run(job: Job, window_s: float) -> GeneratorRun:
             timeline = dataclasses.replace(timeline, offsets=offsets)
         used = None if watched is None else watched.between(timeline.opened, timeline.closed)
         elapsed_s = time.monotonic() - started
-        return GeneratorRun(timeline, read_table(table), read_cpu(), elapsed_s, window_s, used)
+        return PassResult(timeline, read_table(table), read_cpu(), elapsed_s, window_s, used)
 
 
 def _wait(job: Job, command: Sequence[str], log: Path, window_s: float) -> int:
@@ -239,14 +240,14 @@ def _wait(job: Job, command: Sequence[str], log: Path, window_s: float) -> int:
         try:
             return wait(process, limit_s)
         except subprocess.TimeoutExpired as error:
-            raise BadRunError(f"it did not end within {limit_s:.0f} s") from error
+            raise BadPassError(f"it did not end within {limit_s:.0f} s") from error
 
 
-def schedule_us(point: LoadPoint, run_s: float) -> np.ndarray:
-    """Microseconds between requests, more than a run uses: perf_analyzer would start again from the first."""
+def schedule_us(point: LoadPoint, pass_s: float) -> np.ndarray:
+    """Microseconds between requests, more than a pass uses: perf_analyzer would begin again at the first."""
     assert point.request_rate_per_s is not None
     mean_us = 1e6 / point.request_rate_per_s
-    count = math.ceil(2 * run_s * point.request_rate_per_s) + 100
+    count = math.ceil(2 * pass_s * point.request_rate_per_s) + 100
     if point.arrivals == "constant":
         return np.full(count, max(1, round(mean_us)), np.int64)
     return np.maximum(1, np.random.default_rng().exponential(mean_us, count).round()).astype(np.int64)
@@ -263,7 +264,7 @@ def read_profile(path: Path, concurrency: int) -> Timeline:
     if len(starts) == 0:
         raise ShortWindowError("its profile is empty: no request ended")
     if (ends <= starts).any() or closed <= opened:
-        raise BadRunError("its profile has requests that end before they start")
+        raise BadPassError("its profile has requests that end before they start")
     return Timeline(starts, ends, opened, closed, concurrency)
 
 
@@ -273,19 +274,19 @@ def read_table(path: Path) -> dict[str, float]:
         (row,) = csv.DictReader(file)
         components_us = {name: float(row[column]) for name, column in _CSV_COLUMNS.items()}
     if not 0 < sum(components_us.values()) < math.inf or min(components_us.values()) < 0:
-        raise BadRunError(f"its table holds no latency: {components_us}")
+        raise BadPassError(f"its table holds no latency: {components_us}")
     return components_us
 
 
 @contextlib.contextmanager
 def _whole(name: str) -> Iterator[None]:
-    """Raise BadRunError for a file that is not whole."""
+    """Raise BadPassError for a file that is not whole."""
     try:
         yield
     except (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError, *_PARSING) as error:
         # A parser's message may repeat the whole file, control characters too.
         text = f"its {name} is damaged ({type(error).__name__}: {one_line(str(error), _SHOWN)})"
-        raise BadRunError(text) from error
+        raise BadPassError(text) from error
 
 
 # --- its shared memory --------------------------------------------------------------------------------------

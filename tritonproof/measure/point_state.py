@@ -1,4 +1,4 @@
-"""The state of a load point's measurement. All values are frozen: a further run makes a new value."""
+"""The state of a load point's measurement. All values are frozen: a further pass makes a new value."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ import numpy as np
 from tritonproof.errors import ProofError
 from tritonproof.measure import comparison, estimates
 from tritonproof.measure.comparison import ComparisonPlan
-from tritonproof.measure.estimates import Steady
-from tritonproof.measure.job import GeneratorRun, Job
+from tritonproof.measure.estimates import SteadyPass
+from tritonproof.measure.job import Job, PassResult
 from tritonproof.record.ratio import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import Comparison, Estimate, VerifiedAnswers
 from tritonproof.serve.server import Server
@@ -18,30 +18,30 @@ from tritonproof.spec import LoadPoint
 
 @dataclass(frozen=True)
 class Side:
-    """The runs of one load point on one server."""
+    """The passes over one load point on one server."""
 
     job: Job
-    warm_up: tuple[GeneratorRun, ...] = ()
-    """Runs since the model was loaded that only warmed it up."""
-    passes: tuple[GeneratorRun, ...] = ()
-    """Runs that count, in the order they were taken."""
+    warm_up: tuple[PassResult, ...] = ()
+    """Those since the model was loaded that only warmed it up."""
+    passes: tuple[PassResult, ...] = ()
+    """Those that count, in the order they were taken."""
     window_s: float = 0.0
-    """Seconds of a measuring window of the next run."""
+    """Seconds of a measuring window of the next pass."""
     damaged: tuple[str, ...] = ()
     answers: tuple[VerifiedAnswers, ...] = ()
-    """The verified answers of all runs, also of warm-ups of earlier loads."""
+    """The verified answers of all passes, also of warm-ups after earlier loadings."""
 
     @property
-    def steady(self) -> list[Steady]:
-        return [run.steady for run in self.passes]
+    def steady_passes(self) -> list[SteadyPass]:
+        return [result.steady for result in self.passes]
 
     @property
     def requests(self) -> int:
-        return sum(len(part.latencies_ms) for part in self.steady)
+        return sum(len(steady.latencies_ms) for steady in self.steady_passes)
 
     @property
     def spent_s(self) -> float:
-        return sum(run.elapsed_s for run in self.passes)
+        return sum(result.elapsed_s for result in self.passes)
 
 
 @dataclass(frozen=True)
@@ -75,21 +75,21 @@ def with_baseline(state: PointState, server: Server, name: str, plan: Comparison
     return dataclasses.replace(state, baseline=baseline, comparison_plan=plan)
 
 
-def with_run(side: Side, run: GeneratorRun, *, warms_up: bool = False) -> Side:
-    """The side after another run, which counts unless it only `warms_up`."""
+def with_pass(side: Side, result: PassResult, *, warms_up: bool = False) -> Side:
+    """The side after another pass, which counts unless it only `warms_up`."""
     return dataclasses.replace(
         side,
-        warm_up=(*side.warm_up, run) if warms_up else side.warm_up,
-        passes=side.passes if warms_up else (*side.passes, run),
-        window_s=run.next_window_s,  # what was too short for these requests is so for the next ones too
-        damaged=(*side.damaged, *run.damaged),
-        answers=(*side.answers, *filter(None, [run.answers])),
+        warm_up=(*side.warm_up, result) if warms_up else side.warm_up,
+        passes=side.passes if warms_up else (*side.passes, result),
+        window_s=result.next_window_s,  # what was too short for these requests is so for the next ones too
+        damaged=(*side.damaged, *result.damaged),
+        answers=(*side.answers, *filter(None, [result.answers])),
     )
 
 
 def warm_up_latencies_s(side: Side) -> np.ndarray:
     """Seconds of each request of a side's warm-up, in the order of the answers, [requests]."""
-    return np.concatenate([run.latencies_s for run in side.warm_up])
+    return np.concatenate([result.latencies_s for result in side.warm_up])
 
 
 def median_latency_s(side: Side) -> float:
@@ -104,7 +104,7 @@ def is_warm(side: Side) -> bool:
 
 def warm_up_s(side: Side) -> float:
     """Seconds under load until the latencies were stationary."""
-    latencies, timelines = warm_up_latencies_s(side), [run.timeline for run in side.warm_up]
+    latencies, timelines = warm_up_latencies_s(side), [result.timeline for result in side.warm_up]
     under_load_s = sum(float(times.ends.max() - times.starts.min()) / 1e9 for times in timelines)
     cut = estimates.warm_up_end(latencies)
     return round(under_load_s * (1.0 if cut is None else cut / len(latencies)), 3)
@@ -114,21 +114,21 @@ def target_estimate(side: Side) -> Estimate:
     """The estimate with the precision target: inferences per second, or at a rate the mean latency in ms."""
     point = side.job.point
     if point.request_rate_per_s is None:
-        return estimates.estimate(side.steady, estimates.throughput, scale=point.batch)
-    return estimates.estimate(side.steady, estimates.mean_latency)
+        return estimates.estimate(side.steady_passes, estimates.throughput, scale=point.batch)
+    return estimates.estimate(side.steady_passes, estimates.mean_latency)
 
 
 def speeds(side: Side) -> list[float]:
-    return [speed(part, side.job.point) for part in side.steady]
+    return [speed(steady, side.job.point) for steady in side.steady_passes]
 
 
-def speed(part: Steady, point: LoadPoint) -> float:
-    throughput_per_s = estimates.throughput([part]) * point.batch
-    return speed_of_pass(throughput_per_s, estimates.mean_latency([part]), point.request_rate_per_s)
+def speed(steady: SteadyPass, point: LoadPoint) -> float:
+    throughput_per_s = estimates.throughput([steady]) * point.batch
+    return speed_of_pass(throughput_per_s, estimates.mean_latency([steady]), point.request_rate_per_s)
 
 
 def p99_ms(side: Side) -> list[float]:
-    return [estimates.percentile_latency([part], 99) for part in side.steady]
+    return [estimates.percentile_latency([steady], 99) for steady in side.steady_passes]
 
 
 def compare(state: PointState) -> Comparison | None:

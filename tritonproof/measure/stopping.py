@@ -12,13 +12,13 @@ from tritonproof.record.ratio import MIN_PAIRS
 from tritonproof.spec import LoadPoint
 
 WINDOWS = 3
-"""Windows of a run: perf_analyzer's least number, as it looks at stability only over three."""
+"""Windows of a pass: perf_analyzer's least number, as it looks at stability only over three."""
 MIN_WARM_UP_WINDOW_S = 0.06
 """Seconds of a warm-up's window. perf_analyzer kept to windows of 0.05 s and more."""
 MIN_PASS_WINDOW_S = 0.12
 """Seconds of a pass's window: in its first 0.2 s a server was 4 % slower than afterwards, in turns."""
 START_S = 0.1
-"""Seconds that a run takes beyond its windows; starting perf_analyzer alone costs about 0.06."""
+"""Seconds that a pass takes beyond its windows; starting perf_analyzer alone costs about 0.06."""
 LATENCIES_PER_WINDOW = 2.2
 """perf_analyzer refuses a window in which no request both starts and ends; one of two latencies holds one
 always. The three of a pass are long enough to cut off start-up and tail."""
@@ -36,8 +36,8 @@ PASSES_HOWEVER_LONG = 3
 """Passes even over budget: the 95 % interval of two reaches 12.7 standard errors, of three 4.3."""
 MAX_PASSES = 30
 """Passes in a budget, which makes each longer; fewer, longer passes lose less to starting them."""
-WARM_UP_RUNS = 5
-"""The most runs of a warm-up; latencies that have not settled by then are measured with a mark."""
+MAX_WARM_UP_PASSES = 5
+"""Passes of a warm-up; latencies that have not settled by then are measured with a mark."""
 _FALLING = 0.9
 """A mean latency below this share of the one before shows that the server is still getting faster. From one
 second to the next, the machine of the README's records varies by 10 % or more without such a reason."""
@@ -63,11 +63,11 @@ Rule = Callable[[PointState], bool]
 
 
 def is_warmed_up(side: Side) -> bool:
-    """Whether a point needs no further warm-up: the last run was no faster than the one before, and the
-    latencies no longer fall. If a request takes long, one run is enough."""
+    """Whether a point needs no further warm-up: the last pass was no faster than the one before, and the
+    latencies no longer fall. If a request takes long, one pass is enough."""
     if is_slow(point_state.median_latency_s(side)):
         return True
-    means = [float(run.latencies_s.mean()) for run in side.warm_up]
+    means = [float(result.latencies_s.mean()) for result in side.warm_up]
     is_falling = len(means) < 2 or means[-1] < _FALLING * means[-2]
     return not is_falling and point_state.is_warm(side)
 
@@ -135,8 +135,8 @@ def least_window_s(point: LoadPoint) -> float:
 
 
 def warm_up_window_s(point: LoadPoint, request_s: float, last_s: float) -> float:
-    """The length, in seconds, of a window of the next warm-up run. `request_s` is the time of one request, 0
-    if unknown; `last_s` is the window of the run before, which may have been lengthened."""
+    """The length, in seconds, of a window of the next warm-up pass. `request_s` is the time of one request, 0
+    if unknown; `last_s` is the window of the pass before, which may have been lengthened."""
     least_s = MIN_WARM_UP_WINDOW_S if point.request_rate_per_s is None else least_window_s(point)
     return max(least_s, window_for(request_s), last_s)
 

@@ -17,12 +17,12 @@ from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
 from tritonproof.record.schema import Load
 from tritonproof.spec import LoadPoint
 
-PAIRS_OF_A_LOAD = 8
-"""Pairs of passes until both builds are loaded anew. Of two servers with the same model of 1.3 ms on 2 cores,
-the one that started first was 3 to 8 % slower in each of six trials, by its CPU time too. Loaded anew, it was
-1.7 % slower on average of twelve loads."""
-_PAIRS_S = 3.0
-"""The least seconds of pairs for each second of loading anew and warming up."""
+PAIRS_PER_LOADING = 8
+"""Pairs of passes until both builds are reloaded. Of two servers with the same model of 1.3 ms on 2 cores,
+the one that started first was 3 to 8 % slower in each of six trials, by its CPU time too. Reloaded, it was
+1.7 % slower on average of twelve loadings."""
+_PAIRS_OVER_RELOADING = 3.0
+"""The least seconds of pairs for each second of reloading and warming up."""
 Report = Callable[[LoadPoint, str], None]
 """Called with the point that is measured next, and a text with its progress."""
 
@@ -35,7 +35,7 @@ def measure(
     run_pass: RunPass = perf_analyzer.run_pass,
     report: Report = lambda _point, _now: None,
     save: Callable[[Sequence[Load]], object] = lambda _loads: None,
-    load_anew: Callable[[], None] | None = None,
+    reload: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[PointState]:
     """Measure all points of one deployment in turns, each until `is_done`, by default until it is known.
@@ -47,26 +47,26 @@ def measure(
     state, and the others go on. Passes that a state already has count, so that measuring can go on after the
     model was loaded again.
 
-    `load_anew` loads both builds again, in random order. It is called before the first pair, and then after
-    every PAIRS_OF_A_LOAD: a model's place in memory makes it faster or slower for as long as it is loaded.
+    `reload` loads both builds again, in random order. It is called before the first pair, and then after
+    every PAIRS_PER_LOADING: a model's place in memory makes it faster or slower for as long as it is loaded.
     """
     is_done = is_done or stopping.until_known(plan)
     generator = np.random.default_rng()
 
     def take_pass(side: Side) -> Side:
-        return point_state.with_run(side, run_pass(side.job, side.window_s))
+        return point_state.with_pass(side, run_pass(side.job, side.window_s))
 
     results, active = list(states), list(range(len(states)))
     while active:
         begun_s = clock()
-        if load_anew is not None:
-            load_anew()
+        if reload is not None:
+            reload()
         warm = _warmed_up([results[index] for index in active], plan, run_pass, report)
         for index, state in zip(active, warm, strict=True):
             results[index] = state
         active = [index for index in active if results[index].error is None]
-        loaded_s, rounds, loads_anew = clock(), 0, False
-        while active and not loads_anew:
+        reloaded_at_s, rounds, needs_reload = clock(), 0, False
+        while active and not needs_reload:
             for index in generator.permutation(active):
                 progress = _progress(results[index], plan, len(results) - len(active), len(results))
                 report(results[index].point, progress)
@@ -76,27 +76,28 @@ def measure(
             known = [state for state in results if state.error is None and len(state.current.passes) > 1]
             save([load_entry(done, plan, finished=done.point not in unfinished).load for done in known])
             rounds += 1
-            pays = rounds >= PAIRS_OF_A_LOAD and clock() - loaded_s >= _PAIRS_S * (loaded_s - begun_s)
-            loads_anew = load_anew is not None and pays
+            pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - begun_s
+            pays = rounds >= PAIRS_PER_LOADING and pairs_s >= _PAIRS_OVER_RELOADING * reloading_s
+            needs_reload = reload is not None and pays
     return results
 
 
 def _warmed_up(
     states: Sequence[PointState], plan: MeasuringPlan, run_pass: RunPass, report: Report
 ) -> list[PointState]:
-    """The points, after runs of each side until its latencies were stationary, with the windows of their
+    """The points, after passes of each side until its latencies were stationary, with the windows of their
     passes, or with an error. They keep their passes."""
 
     def warm_up(side: Side) -> Side:
         window_s = warm_up_window_s(side.job.point, side.job.request_s, side.window_s)
-        return point_state.with_run(side, run_pass(side.job, window_s), warms_up=True)
+        return point_state.with_pass(side, run_pass(side.job, window_s), warms_up=True)
 
     def forget(side: Side) -> Side:
         return dataclasses.replace(side, warm_up=(), window_s=0.0)
 
     results = [_with_sides(state, forget) for state in states]
     cold = list(range(len(results)))
-    for _round in range(stopping.WARM_UP_RUNS):
+    for _round in range(stopping.MAX_WARM_UP_PASSES):
         for index in cold:
             report(results[index].point, "warm up")
             results[index] = _with_sides(results[index], warm_up)
@@ -132,8 +133,8 @@ def _progress(state: PointState, plan: MeasuringPlan, known: int, total: int) ->
     count = len(state.current.passes)
     text = f"{'pass' if state.baseline is None else 'pair'} {count + 1}, {known} of {total} points"
     if missing := stopping.requests_missing(state.current, plan):
-        here, needed = state.current.requests, state.current.requests + missing
-        text += f", {COUNT.text(here)} of {COUNT.text(needed)} requests to certify"
+        counted = state.current.requests
+        text += f", {COUNT.text(counted)} of {COUNT.text(counted + missing)} requests to certify"
     if count < 2:
         return text
     if (compared := point_state.compare(state)) is not None:

@@ -1,5 +1,5 @@
-"""Reads what a server has done and uses now: requests and the times of its models, by its own statistics, and
-memory, shared memory, open files, threads, and the GPU's memory of its processes.
+"""Reads what a server uses now: memory, shared memory, open files, threads, and the GPU's memory of its
+processes.
 
 Memory is the private memory of the processes (RssAnon, and its swapped part): mapped files belong to the page
 cache, and shared memory is counted once.
@@ -10,21 +10,17 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import psutil
 
 from tritonproof.errors import NotAvailableError
 from tritonproof.host import guard, nvml
 from tritonproof.host.machine import VISIBLE_GPUS
 from tritonproof.host.scratch import MEMORY
-from tritonproof.measure.job import GeneratorRun, Job, RunPass
-from tritonproof.record.schema import ComposingModel
 from tritonproof.serve.server import Server
-from tritonproof.spec import LoadPoint
 
 PROCESSES = Path("/proc")
 _STUB = b"triton_python_backend_stub"
@@ -131,53 +127,3 @@ def _segments(memory: Path) -> dict[str, int]:
 def _mapped(pids: Collection[int]) -> set[str]:
     """The names of the segments that these processes have mapped, but for another user's processes."""
     return {Path(path).name for path in guard.segments_mapped_by(pids)}
-
-
-# --- the server's statistics --------------------------------------------------------------------------------
-
-
-def _none_yet() -> np.ndarray:
-    return np.zeros(3, np.int64)
-
-
-class ComposingTimes:
-    """Sums up what the models that a model calls did in the runs of each load point, by the server's
-    statistics around each run."""
-
-    def __init__(self, composing: Sequence[str]) -> None:
-        self._composing = tuple(composing)
-        self._sums: defaultdict[tuple[LoadPoint, str], np.ndarray] = defaultdict(_none_yet)
-
-    def around(self, run_pass: RunPass) -> RunPass:
-        """A `run_pass` that also reads the server's statistics around each run, if the model calls others."""
-        if not self._composing:
-            return run_pass
-
-        def run_and_count(job: Job, window_s: float) -> GeneratorRun:
-            before = totals(job.server)
-            result = run_pass(job, window_s)
-            after = totals(job.server)
-            for name in (job.name, *self._composing):
-                self._sums[job.point, name] += after[name] - before[name]
-            return result
-
-        return run_and_count
-
-    def of(self, name: str, point: LoadPoint) -> tuple[ComposingModel, ...]:
-        """What each model that `name` calls did in its requests at a point, the slowest model first."""
-        models, requests = [], self._sums[point, name][0]
-        for composing in self._composing if requests else ():
-            calls, queue_ns, compute_ns = (self._sums[point, composing] / requests).tolist()
-            models.append(ComposingModel(composing, calls, queue_ns / 1e6, compute_ns / 1e6))
-        return tuple(sorted(models, key=lambda model: -model.queue_ms - model.compute_ms))
-
-
-def totals(server: Server) -> Mapping[str, np.ndarray]:
-    """By model, summed over its versions since it was loaded: requests, nanoseconds in its queue, and
-    nanoseconds of computing; zeros for a name that the server has not."""
-    sums: defaultdict[str, np.ndarray] = defaultdict(_none_yet)
-    for model in server.statistics():
-        stats = model.inference_stats
-        computed_ns = stats.compute_input.ns + stats.compute_infer.ns + stats.compute_output.ns
-        sums[model.name] += (stats.success.count, stats.queue.ns, computed_ns)
-    return sums

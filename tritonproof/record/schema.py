@@ -764,15 +764,6 @@ RESOURCE_UNITS: Mapping[str, Literal["bytes", "number"]] = {
 }
 """The resources that a soak watches, by Growth.what, and their units."""
 
-MIN_LEAK: Mapping[tuple[str, str], float] = {
-    ("bytes", "request"): 128.0,
-    ("number", "request"): 0.01,
-    ("bytes", "loading"): 2.0**20,
-    ("number", "loading"): 0.5,
-}
-"""The least growth each time that a soak calls a leak, in bytes or numbers: an eighth of the least leak that
-must be found with each request, a quarter with each loading (docs/soak.md)."""
-
 
 class Growth(Struct, frozen=True):
     """The growth of a server's use of a resource, per request under load or per loading of the model."""

@@ -15,15 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tritonproof import baseline_build
 from tritonproof.accuracy.compare_answers import MIN_NOISE, AnswerLimits, Mismatch
 from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.precision_cost import PrecisionCost, answer_limits, measure_cost
 from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
-from tritonproof.build import runtimes
+from tritonproof.build import baseline_source, runtimes
 from tritonproof.build.repository import BuiltModel
 from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, ask_one_by_one
-from tritonproof.efficiency import interleaved
+from tritonproof.efficiency import machine_peak
 from tritonproof.errors import AccuracyError, ProofError
 from tritonproof.frameworks import pytorch
 from tritonproof.host import machine
@@ -51,7 +50,7 @@ class SuiteRun:
     compared_points: int = 1
     """How many load points this run measures, and so how many may be compared with a baseline."""
     run_id: str = field(default_factory=lambda: machine.own_run()[0])
-    peaks: dict[interleaved.PeakKind, schema.Estimate | ProofError | None] = field(default_factory=dict)
+    peaks: dict[machine_peak.PeakKind, schema.Estimate | ProofError | None] = field(default_factory=dict)
     """The machine's peaks that stages will need; None for those not measured yet."""
 
 
@@ -214,8 +213,8 @@ class CaseRun(contextlib.ExitStack):
             if anew:
                 self.server.unload(self.server.name_of(self.case))
             if self.role.keeps_config:
-                config = baseline_build.config_of(self.build.folder)
-                config = baseline_build.for_scenario(config, self.case, scenario)
+                config = baseline_source.config_of(self.build.folder)
+                config = baseline_source.for_scenario(config, self.case, scenario)
                 self.server.load_as_is(self.build.folder, config)
                 backend = ""
             else:
@@ -345,7 +344,7 @@ class CaseRun(contextlib.ExitStack):
         data = self.load_data.below(server.scratch)
         return Job(server, server.name_of(self.case), model, point, memory, data, request_s, expected)
 
-    def peak_per_s(self, kind: interleaved.PeakKind) -> schema.Estimate:
+    def peak_per_s(self, kind: machine_peak.PeakKind) -> schema.Estimate:
         """The machine's peak, measured with the machine to ourselves unless it is known: before the first
         server starts, as it takes gigabytes of a GPU's memory. Raises ProofError if it was not measured."""
         peaks = self.suite_run.peaks
@@ -353,7 +352,7 @@ class CaseRun(contextlib.ExitStack):
             with self.hold_machine(exclusive=True):
                 self.narrator.say(f"the machine's peak: measure {kind[1].upper()}")
                 try:
-                    peak = peaks[kind] = interleaved.peak_per_s(kind)
+                    peak = peaks[kind] = machine_peak.peak_per_s(kind)
                 except ProofError as error:
                     peak = peaks[kind] = error
         if isinstance(peak, ProofError):

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from tritonproof import baseline_build
 from tritonproof.accuracy.precision_cost import inferred_precision
+from tritonproof.build import baseline_source
 from tritonproof.build.repository import BuiltModel, snapshot
 from tritonproof.consistency.conversations import compare_server_conversations
 from tritonproof.consistency.repeat_checks import compare_servers
 from tritonproof.errors import InputError, NotAvailableError
 from tritonproof.measure import point_state
 from tritonproof.measure.comparison import ComparisonPlan
-from tritonproof.measure.job import Job, other_data
+from tritonproof.measure.job import Job, remaining_data
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record.ratio import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import AnswerGate, BaselineComparison, ServedSide, Serving
@@ -40,7 +40,7 @@ def with_baselines(
     scenario, largest = jobs[0].point.scenario, math.inf
     if baseline.role.keeps_config:
         needed = max(job.point.batch for job in jobs)
-        largest_there = baseline_build.config_of(baseline.build.folder).max_batch_size
+        largest_there = baseline_source.config_of(baseline.build.folder).max_batch_size
         if needed > largest_there:
             what = f"the other build takes batches up to {largest_there}, not {needed}"
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
@@ -111,7 +111,7 @@ def baseline_run(run: "CaseRun") -> "CaseRun | None":
 
 
 @contextlib.contextmanager
-def _baseline_build(run: "CaseRun", baseline: baseline_build.Baseline) -> Iterator[BuiltModel]:
+def _baseline_build(run: "CaseRun", baseline: baseline_source.BaselineSource) -> Iterator[BuiltModel]:
     """The case's baseline in its own model repository: one that exists, or one built in its own checkout. Its
     own config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
 
@@ -120,18 +120,18 @@ def _baseline_build(run: "CaseRun", baseline: baseline_build.Baseline) -> Iterat
 
     with contextlib.ExitStack() as stack:
         if baseline.kind == "builds":
-            folder = baseline_build.find_build(baseline, run.case)
-            baseline_build.check_unchanged(baseline, folder)
+            folder = baseline_source.find_build(baseline, run.case)
+            baseline_source.check_unchanged(baseline, folder)
         else:
             if (checkout := baseline.folder) is None:
                 say("get its files")
                 place = run.settings.model_repos / ".against"
-                checkout = baseline_build.export_commit(baseline, place, report=say)
+                checkout = baseline_source.export_commit(baseline, place, report=say)
             options = run.settings.command_line("builds", run.case.model.name)
-            built = baseline_build.build_in_checkout(checkout, baseline, run.case, options, say)
+            built = baseline_source.build_in_checkout(checkout, baseline, run.case, options, say)
             run.narrator.note(f"{run.case} against {baseline.name}: built in {built}")
             folder = stack.enter_context(snapshot(built, report=say))
-            baseline_build.check_unchanged(baseline, folder, built)
+            baseline_source.check_unchanged(baseline, folder, built)
         yield BuiltModel(run.case, folder, "", "", 0.0, 0.0, reused=True)
 
 
@@ -172,7 +172,7 @@ def _compare_answers(run: "CaseRun", baseline: "CaseRun", text: str) -> AnswerGa
         return AnswerGate("other", 0, "the configuration")
     if model.exchange == "single":
         run.say("answers beside the other's", text)
-        return compare_servers(run.alone, baseline.alone, other_data(model, run.samples), text)
+        return compare_servers(run.alone, baseline.alone, remaining_data(model, run.samples), text)
     run.say("the same messages to the other", text)
     servers = run.server, baseline.server
     return compare_server_conversations(*servers, model, run.samples, text)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from tritonproof.build import repository
 from tritonproof.cases import reference_of
-from tritonproof.efficiency import interleaved
+from tritonproof.efficiency import best_points, interleaved
 from tritonproof.efficiency.in_process import Worker, in_process
+from tritonproof.efficiency.machine_peak import peak_kind
 from tritonproof.errors import NotAvailableError
 from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
@@ -19,7 +20,7 @@ from tritonproof.run.case_run import CaseRun, Deployed
 from tritonproof.run.measuring import ready
 from tritonproof.run.models import deployment_of
 from tritonproof.run.serving import Role
-from tritonproof.spec import Case, Deployment, LoadPoint
+from tritonproof.spec import Case, LoadPoint
 
 
 @dataclass
@@ -38,7 +39,7 @@ class ServedReference:
 def measure_efficiency(run: CaseRun) -> tuple[Deployed, list[Efficiency]]:
     """Measure the best point of each scenario (of a micro model, the best of all) beside the same artifact in
     process, and the best of all beside the model's reference format. The case stays loaded for the last."""
-    best_loads = interleaved.best_points(run.case, known_loads(run))
+    best_loads = best_points.best_points(run.case, known_loads(run))
     deployed = run.deploy(best_loads[0].scenario)
     if run.server.kind == "remote":
         what = "the in-process baseline must run on the server's machine, and this server is remote"
@@ -49,8 +50,8 @@ def measure_efficiency(run: CaseRun) -> tuple[Deployed, list[Efficiency]]:
             rows = run.samples.load(range(min(len(run.samples), run.deployment.max_batch_size)))
             backend = deployed.serving.backend
             resident = run.settings.shared_memory == "cuda"  # its data lies where the server's does
-            beside = in_process(run.build, run.deployment, rows, backend=backend, resident=resident)
-            worker = stack.enter_context(beside)
+            process = in_process(run.build, run.deployment, rows, backend=backend, resident=resident)
+            worker = stack.enter_context(process)
             # These two overlap the loading in process. On a GPU the server of the reference ends with the
             # block, to free the memory.
             reference = reference_for(run, stack if run.case.target.device == "cuda" else None)
@@ -71,24 +72,19 @@ def known_loads(run: CaseRun) -> Sequence[Load]:
     loads: Sequence[Load] = [outcome.load for outcome in known if isinstance(outcome, Measurement)]
     if not loads:
         record = record_file.read_stored(files.path_of(run.case.key, run.settings.results))
-        loads = interleaved.loads_of(record, run.stamp, run.build.digest, run.deployment)
+        loads = best_points.loads_of(record, run.stamp, run.build.digest, run.deployment)
     if any(load.answers is not None and load.answers.wrong for load in loads):
         what = "the fastest load point is not known: answers under load were wrong"
         raise NotAvailableError(what, where=run.case, fix="see the failed load tests of this case")
     return loads
 
 
-def kind_of(case: Case, deployment: Deployment) -> interleaved.PeakKind:
-    """What the machine's peak for a case depends on."""
-    return case.target.device, case.precision, deployment.tf32
-
-
 def _measure(
     run: CaseRun, best: Load, worker: Worker, operations: float | None, reference: ServedReference | None
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
-    peak_per_s = run.peak_per_s(kind_of(run.case, run.deployment))
-    batch, point = interleaved.batch_in_process(best, run.deployment), best.point
+    peak_per_s = run.peak_per_s(peak_kind(run.case, run.deployment))
+    batch, point = best_points.batch_in_process(best, run.deployment), best.point
     with ready(run, {point: best.latency_ms["avg"].value / 1e3}) as (deployed, (job,)):
         cold = [] if any(known is deployed for known, _ in run.sweeps.values()) else [job]
         reference_job = None
@@ -132,7 +128,7 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
     deployment = deployment_of(case, run.settings)
     build = repository.find(case, run.model_run.weights, deployment, run.settings.model_repos)
     record = record_file.read_stored(files.path_of(case.key, run.settings.results))
-    best = None if build is None else interleaved.reference_load(record, run.stamp, build.digest, deployment)
+    best = None if build is None else best_points.reference_load(record, run.stamp, build.digest, deployment)
     if build is None or best is None:
         run.narrator.note(
             f"{run.case.model.name}: no format is compared with its reference {case}, which has no load "

@@ -1,28 +1,23 @@
-"""Measures the load points of a case in turns, with the machine to ourselves; keeps it under load for the
-time of --soak, and watches what its server uses."""
+"""Measures the load points of a case in turns, with the machine to ourselves."""
 
 import contextlib
 import dataclasses
-import functools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
 from tritonproof.errors import NotAvailableError, ProofError
 from tritonproof.measure import first_request, perf_analyzer, sweep
+from tritonproof.measure.cache_audit import with_cache_audit
+from tritonproof.measure.composing import ComposingTimes
 from tritonproof.measure.job import Job
 from tritonproof.measure.measurement import Measurement, outcomes
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.usage import ComposingTimes, Usage, read_usage, watch
-from tritonproof.measure.verifying import verifying, with_cache_audit
-from tritonproof.record.quantities import DURATION
-from tritonproof.record.schema import Load, Soak, WarmUp, best_of
+from tritonproof.measure.verifying import verifying
+from tritonproof.record.schema import Load, WarmUp, best_of
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun, Deployed, Sweep
-from tritonproof.run.models import load_points
 from tritonproof.run.proving import check_may_reload
-from tritonproof.soak import ARENAS_OF_A_CPU, LOADINGS, keep_loaded, load_again, soak_entry
 from tritonproof.spec import LoadPoint
 
 Save = Callable[[Deployed, Sequence[Load]], object]
@@ -35,7 +30,7 @@ def ready(
 ) -> Iterator[tuple[Deployed, list[Job]]]:
     """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
     the seconds of one request each; otherwise one is timed."""
-    run.server.check_load(run.as_is.loaded.unreported if run.as_is else ())
+    run.server.check_measurable(run.as_is.loaded.unreported if run.as_is else ())
     expected, scenario = run.expected_answers, next(iter(points)).scenario
     deployed = run.deploy(scenario)
     with run.hold_machine(exclusive=True):
@@ -79,7 +74,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
             run_pass=composing.around(verifying(perf_analyzer.run_pass)),
             report=lambda point, progress: run.say(f"measure {point.scenario}", f"{point} {progress}"),
             save=lambda loads: save(deployed, loads),
-            load_anew=None if baseline is None else comparing.reloader(run, baseline, scenario),
+            reload=None if baseline is None else comparing.reloader(run, baseline, scenario),
         )
         point_outcomes = dict(outcomes(states, plan))
         errors = [error for error in point_outcomes.values() if isinstance(error, ProofError)]
@@ -116,39 +111,3 @@ def measure_first_request(run: CaseRun) -> tuple[Deployed, WarmUp]:
     with run.hold_machine(exclusive=True):
         result = first_request.compare_first_request(served.reload, lambda: run.timed_answer(batch)[0], batch)
     return deployed, result
-
-
-def soak(run: CaseRun) -> tuple[Deployed, Soak]:
-    """Keep the case under load for the time of --soak, then load it again and again; returns how the case was
-    loaded, and what its server used."""
-    duration_s = run.settings.soak
-    assert duration_s is not None
-    heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)
-    point = _soak_point(run)
-
-    def report(spent_s: float, requests: float, *_used: Usage) -> None:
-        run.say("soak", f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}, {requests:,.0f} requests")
-
-    with ready(run, [point]) as (deployed, (job,)):
-        watched = watch(job.server)
-        read = functools.partial(read_usage, watched)
-        loaded = keep_loaded(job, duration_s, read, report=report)
-
-        loadings = load_again(
-            lambda: run.load_model(point.scenario, deployed.deployment, anew=True),
-            duration_s,
-            read,
-            most=max(LOADINGS, 2 * heaps),
-            report=lambda count: run.say("soak", f"load the model again, {count}"),
-        )
-    return deployed, soak_entry(point, loaded, loadings, watched.not_watched, heaps)
-
-
-def _soak_point(run: CaseRun) -> LoadPoint:
-    """Online with the most requests in flight; offline with the largest batch if only batches are given."""
-    asks_for_online = run.settings.concurrencies or run.settings.request_rates or not run.settings.batches
-    points = load_points(run.case, "online" if asks_for_online else "offline", run.settings)
-    largest = run.deployment.max_batch_size
-    point = [point for point in points if point.batch <= largest][-1]
-    run.narrator.note(f"{run.case}: soak at {point.scenario} {point}")
-    return point

@@ -14,7 +14,7 @@ from tritonproof.consistency.gates import GATE_CHECKS, GateCheck
 from tritonproof.consistency.reproducer import write_reproducer
 from tritonproof.consistency.served import AnswersFolder, GateContext, ServedModel, with_same_answers
 from tritonproof.errors import NotAvailableError
-from tritonproof.measure.job import other_data
+from tritonproof.measure.job import remaining_data
 from tritonproof.record import per_sample as sample_files
 from tritonproof.record.schema import Accuracy, AnswerGate, Conversation, Serving
 from tritonproof.run.case_run import CaseRun, Deployed
@@ -114,11 +114,9 @@ def _check_gate(run: CaseRun, gate: GateCheck) -> tuple[Deployed, AnswerGate]:
     if gate.needs_configuration and run.as_is and "configuration" in run.as_is.loaded.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
     # For a converted model, the accuracy stage sends every sample and looks at every number.
-    remaining_data = () if run.as_is is None else other_data(run.case.model, run.samples)
+    remaining = () if run.as_is is None else remaining_data(run.case.model, run.samples)
     shared_memory = run.settings.shared_memory == "system"
-    return deployed, gate.check(
-        GateContext(served, alone, remaining_data, shared_memory, _answers_folder(run))
-    )
+    return deployed, gate.check(GateContext(served, alone, remaining, shared_memory, _answers_folder(run)))
 
 
 def _answers_folder(run: CaseRun) -> AnswersFolder | None:

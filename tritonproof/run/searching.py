@@ -136,7 +136,7 @@ class SearchedModel:
             cores=machine.cores(),
             fixed=fixed,
             concurrencies=self.run.settings.concurrencies if goal.arrivals is None else None,
-            baseline=("online" if is_batched else "offline", own_deployment),
+            incumbent=("online" if is_batched else "offline", own_deployment),
         )
 
     def load(self, candidate: Candidate) -> Deployed:

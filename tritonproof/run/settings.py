@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tritonproof import baseline_build, thresholds
+from tritonproof import thresholds
+from tritonproof.build import baseline_source
 from tritonproof.errors import InputError
 from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
@@ -171,10 +172,10 @@ class Settings:
     """Add test_soak, which keeps each case under load for TIME, such as 10m, loads the model again and again,
     and fails if what the server uses grows without end. See docs/soak.md."""
 
-    against: baseline_build.Baseline | None = option(
+    against: baseline_source.BaselineSource | None = option(
         "comparison",
         "REF_OR_DIR",
-        lambda _flag, text: baseline_build.parse(text),
+        lambda _flag, text: baseline_source.parse(text),
         text=lambda against: against.name,
         conflicts_with="fleet",
     )

@@ -65,7 +65,7 @@ class Space:
     """Client batch sizes in place of all up to the largest."""
     concurrencies: tuple[int, ...] | None = None
     """Requests in flight in place of all."""
-    baseline: tuple[Scenario, Deployment] | None = None
+    incumbent: tuple[Scenario, Deployment] | None = None
     """The settings of a user's model, with which the winner is compared, at one sample in each request, since
     a config.pbtxt does not say what clients send. None for a model of the suite's own."""
 
@@ -146,10 +146,10 @@ def basic_candidates(space: Space, goal: Goal) -> list[Candidate]:
         deployment = structs.replace(own, instances=count)
         online = _online(space, deployment, (), 0)
         loads: list[list[LoadPoint]] = []
-        if goal.arrivals is None and space.baseline is None:
+        if goal.arrivals is None and space.incumbent is None:
             batches = space.batches or ladder_sizes(own.max_batch_size)
             loads = [[LoadPoint("offline", batch, of) for batch in batches] for of in (count, 2 * count)]
-        elif space.baseline is not None and own.max_batch_size > 1:
+        elif space.incumbent is not None and own.max_batch_size > 1:
             loads = [[LoadPoint("offline", 1, point.concurrency) for point in online.ladder]]
         candidates += [Candidate("offline", deployment, tuple(ladder)) for ladder in loads]
         candidates.append(online)

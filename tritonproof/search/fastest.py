@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tritonproof.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
-from tritonproof.measure.estimates import Steady
+from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, RunPass
 from tritonproof.measure.measurement import load_entry
 from tritonproof.measure.point_state import PointState, Side
@@ -71,7 +71,7 @@ class Proof:
         """Inferences per second of each pass, also at a rate, where elsewhere a pass is as fast as its
         latency: here the rate is what a server reaches."""
         batch = self.operating_point.point.batch
-        return [estimates.throughput([part]) * batch for part in self.state.current.steady]
+        return [estimates.throughput([steady]) * batch for steady in self.state.current.steady_passes]
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ def search(
         tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
     best = trials.finalists(list(tried.values()), goal, _FINALISTS)
     measured = [trial for trial in tried.values() if not trial.error]
-    own = [trial for trial in measured if trial.candidate.configuration == space.baseline]
-    if own and own[0] not in best:
-        best[1:] = own[:1]
+    incumbent = [trial for trial in measured if trial.candidate.configuration == space.incumbent]
+    if incumbent and incumbent[0] not in best:
+        best[1:] = incumbent[:1]
     attempts = _prove_best(best, goal, prove, report)
     best_proofs = best_attempt(attempts)
     probes = sum(len(trial.probes) + len(trial.capacity_probes) for trial in tried.values())
@@ -135,8 +135,8 @@ def _first_round(space: Space, goal: Goal, probe: Probe, report: Report) -> list
     try_all(candidates.basic_candidates(space, goal))
     online = trials.most_promising([trial for trial in first if trial.candidate.scenario == "online"], goal)
     instances = online[0].candidate.deployment.instances if online else space.own.instances
-    others = candidates.variations(space, goal, instances)
-    try_all(other for other in others if other.configuration not in seen)
+    variations = candidates.variations(space, goal, instances)
+    try_all(varied for varied in variations if varied.configuration not in seen)
     return first
 
 
@@ -144,7 +144,7 @@ def with_rates(candidate: Candidate, goal: Goal, probe: Probe) -> Trial:
     """The candidate with a ladder of rates up to its capacity, measured in a closed loop. If even one request
     at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
     sizes, level = candidate.sizes, 0
-    probes: list[Steady] = []
+    probes: list[SteadyPass] = []
     try:
         while True:
             probes.append(probe(candidate, candidate.ladder[level]))
@@ -157,7 +157,7 @@ def with_rates(candidate: Candidate, goal: Goal, probe: Probe) -> Trial:
         return Trial(candidate, capacity_probes=tuple(probes), error=error)
     ladder = candidate.ladder[:1]
     if level > 0 or latency_ms <= goal.budget_ms:
-        ladder = candidates.ladder_of_rates(max(estimates.throughput([part]) for part in probes), goal)
+        ladder = candidates.ladder_of_rates(max(estimates.throughput([steady]) for steady in probes), goal)
     return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probes=tuple(probes))
 
 
@@ -218,34 +218,34 @@ def _lead(proofs: Sequence[Proof]) -> Estimate | None:
 
 
 def proof_of(choice: OperatingPoint, state: PointState, goal: Goal) -> Proof:
-    parts = state.current.steady
-    latency_ms = estimates.percentile_estimate(parts, goal.percent)
-    throughput_per_s = estimates.estimate(parts, estimates.throughput, scale=choice.point.batch)
-    verdict = latency_verdict(latency_ms, parts, goal)
+    passes = state.current.steady_passes
+    latency_ms = estimates.percentile_estimate(passes, goal.percent)
+    throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=choice.point.batch)
+    verdict = latency_verdict(latency_ms, passes, goal)
     too_few = goal.arrivals is None and verdict == "not shown" and latency_ms.high <= goal.budget_ms
     return Proof(choice, state, latency_ms, throughput_per_s, verdict, too_few)
 
 
-def latency_verdict(latency_ms: Estimate, parts: Sequence[Steady], goal: Goal) -> Verdict:
+def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Goal) -> Verdict:
     """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule too; not shown
     if only its value does; failed also if the server falls behind its rate."""
-    if not estimates.keeps_up(parts):
+    if not estimates.keeps_up(passes):
         return "failed"
-    if keeps_budget(latency_ms, parts, goal) and (goal.arrivals is None or _is_certified(parts, goal)):
+    if keeps_budget(latency_ms, passes, goal) and (goal.arrivals is None or _is_certified(passes, goal)):
         return "passed"
     return "not shown" if latency_ms.value <= goal.budget_ms else "failed"
 
 
-def keeps_budget(latency_ms: Estimate, parts: Sequence[Steady], goal: Goal) -> bool:
+def keeps_budget(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Goal) -> bool:
     """Whether a percentile's whole interval keeps the budget. If it is open above, all requests must, and
     MLPerf's rule decides: a queue forgets so slowly that hardly any requests are independent."""
-    return latency_ms.high <= goal.budget_ms and (not latency_ms.open_above or _is_certified(parts, goal))
+    return latency_ms.high <= goal.budget_ms and (not latency_ms.open_above or _is_certified(passes, goal))
 
 
-def _is_certified(parts: Sequence[Steady], goal: Goal) -> bool:
+def _is_certified(passes: Sequence[SteadyPass], goal: Goal) -> bool:
     """Whether the percentile also keeps the budget by the rule of MLPerf's Server scenario: few passes may be
     narrow by luck, and the rule needs 662 requests for a p99."""
-    bound_ms = estimates.certified(estimates.pooled_ms(parts), goal.percent).bound_ms
+    bound_ms = estimates.certified(estimates.pooled_ms(passes), goal.percent).bound_ms
     return bound_ms is not None and bound_ms <= goal.budget_ms
 
 
@@ -269,7 +269,7 @@ class ServerBench:
     """Measures the candidates of a search on a real server."""
 
     goal: Goal
-    load: Callable[[Candidate, LoadPoint], Job]
+    deploy: Callable[[Candidate, LoadPoint], Job]
     """Loads a candidate, unless it is loaded, and returns the job of one of its loads, with the seconds of a
     request. Raises ProofError if it does not load."""
     hold_machine: Callable[[], contextlib.AbstractContextManager[None]]
@@ -279,9 +279,9 @@ class ServerBench:
     report: sweep.Report = lambda _point, _now: None
     run_pass: RunPass = perf_analyzer.run_pass
 
-    def probe(self, candidate: Candidate, point: LoadPoint) -> Steady:
+    def probe(self, candidate: Candidate, point: LoadPoint) -> SteadyPass:
         """One short pass of a candidate at a load."""
-        job = dataclasses.replace(self.load(candidate, point), verifies=False)  # it only gives a speed
+        job = dataclasses.replace(self.deploy(candidate, point), verifies=False)  # it only gives a speed
         queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
         # A latency beyond the budget need not be precise.
         latency_s = max(job.request_s, min(queued_s, self.goal.budget_ms / 1e3))
@@ -297,7 +297,7 @@ class ServerBench:
         turns = [(choice, 0.5) for choice in choices] + [(choice, 1.0) for choice in reversed(choices)]
         states: dict[OperatingPoint, PointState] = {}
         for choice, share in turns if len(choices) > 1 else [(choices[0], 1.0)]:
-            job = self.load(choice.candidate, choice.point)
+            job = self.deploy(choice.candidate, choice.point)
             settles_s = settling_s(choice.candidate, self.goal) / WINDOWS
             budget_s = share * _PROOF_BUDGETS * self.plan.budget_s
             plan = MeasuringPlan(budget_s=budget_s, least_window_s=settles_s)
@@ -317,19 +317,19 @@ def _is_proven(plan: MeasuringPlan, goal: Goal, choice: OperatingPoint, share: f
     percentile, and more while all requests keep the budget, but are too few to show it for the percentile. At
     a rate, also its share of the passes of a believable interval, and of the requests that certify the
     percentile in spite of some slow ones."""
-    passes, requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
+    least_passes, least_requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
     if choice.point.request_rate_per_s is not None:
-        passes = share * stopping.PASSES_TO_BELIEVE_AN_INTERVAL
-        requests = share * _CERTIFYING * estimates.requests_needed(goal.percent)
+        least_passes = share * stopping.PASSES_TO_BELIEVE_AN_INTERVAL
+        least_requests = share * _CERTIFYING * estimates.requests_needed(goal.percent)
 
     def is_done(state: PointState) -> bool:
-        parts = state.current.steady
-        if len(parts) < passes or state.current.requests < requests:
+        passes = state.current.steady_passes
+        if len(passes) < least_passes or state.current.requests < least_requests:
             return False
-        if not stopping.is_spent(state.spent_s, len(parts), plan.budget_s):
+        if not stopping.is_spent(state.spent_s, len(passes), plan.budget_s):
             return False
-        latency_ms = estimates.percentile_estimate(parts, goal.percent)
-        are_too_few = latency_ms.high <= goal.budget_ms and not keeps_budget(latency_ms, parts, goal)
+        latency_ms = estimates.percentile_estimate(passes, goal.percent)
+        are_too_few = latency_ms.high <= goal.budget_ms and not keeps_budget(latency_ms, passes, goal)
         return not are_too_few or state.spent_s > _MAX_BUDGETS * plan.budget_s
 
     return is_done

@@ -11,11 +11,11 @@ import numpy as np
 
 from tritonproof.errors import ProofError
 from tritonproof.measure import estimates
-from tritonproof.measure.estimates import Steady
+from tritonproof.measure.estimates import SteadyPass
 from tritonproof.search.candidates import Candidate, Goal
 from tritonproof.spec import LoadPoint
 
-Probe = Callable[[Candidate, LoadPoint], Steady]
+Probe = Callable[[Candidate, LoadPoint], SteadyPass]
 """One short pass of a candidate at a load; raises ProofError if it cannot be loaded or measured."""
 
 
@@ -24,10 +24,10 @@ class Trial:
     """A candidate with the passes that select it, but prove nothing."""
 
     candidate: Candidate
-    probes: tuple[tuple[int, Steady], ...] = ()
+    probes: tuple[tuple[int, SteadyPass], ...] = ()
     """The level of each pass in the candidate's ladder, and the pass, in the order of time."""
     error: ProofError | None = None
-    capacity_probes: tuple[Steady, ...] = ()
+    capacity_probes: tuple[SteadyPass, ...] = ()
     """The passes in a closed loop that show which rates to try."""
 
 
@@ -66,10 +66,10 @@ def screen(trial: Trial, probes: int, goal: Goal, probe: Probe) -> Trial:
     for _count in range(probes if trial.error is None else 0):
         level = next_level(trial, goal)
         try:
-            part = probe(trial.candidate, trial.candidate.ladder[level])
+            steady = probe(trial.candidate, trial.candidate.ladder[level])
         except ProofError as error:
             return dataclasses.replace(trial, error=error)
-        trial = dataclasses.replace(trial, probes=(*trial.probes, (level, part)))
+        trial = dataclasses.replace(trial, probes=(*trial.probes, (level, steady)))
     return trial
 
 
@@ -127,10 +127,10 @@ def readings_of(trial: Trial, goal: Goal) -> list[Reading]:
     """The joint reading of all passes at each level, by level."""
     readings = []
     for level in sorted({level for level, _ in trial.probes}):
-        parts = [part for pass_level, part in trial.probes if pass_level == level]
-        per_s = estimates.throughput(parts) * trial.candidate.ladder[level].batch
-        latency_ms = estimates.percentile_latency(parts, goal.percent)
-        readings.append(Reading(level, len(parts), per_s, latency_ms))
+        passes = [steady for pass_level, steady in trial.probes if pass_level == level]
+        per_s = estimates.throughput(passes) * trial.candidate.ladder[level].batch
+        latency_ms = estimates.percentile_latency(passes, goal.percent)
+        readings.append(Reading(level, len(passes), per_s, latency_ms))
     return readings
 
 

@@ -206,7 +206,7 @@ def send_first_request(server: Server, model: Model, samples: Samples | None) ->
     NotAvailableError if its configuration does not say which values it takes.
     """
     if samples is not None:
-        count = sum(map(len, samples.others))
+        count = sum(map(len, samples.other_shapes))
         extra = f", {count} of other shapes than most, one to a request" if count else ""
         return FirstRequest(samples, f"the samples that were given{extra}", *_ask(server, model, samples))
     is_variable = any(-1 in tensor.shape for tensor in model.inputs)

@@ -76,7 +76,7 @@ class Server:
         """The value of `--triton` that names a remote server."""
         return self.access.url(self.address)
 
-    def check_load(self, lacks: Sequence[str] = ()) -> None:
+    def check_measurable(self, lacks: Sequence[str] = ()) -> None:
         """Raise NotAvailableError if the load generator cannot reach it, or needs what the server `lacks`."""
         if self.access.header_file is not None:
             raise NotAvailableError("load is not measured: perf_analyzer sends no headers over gRPC")

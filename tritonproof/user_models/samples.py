@@ -40,9 +40,9 @@ def read_samples(
     """The samples in a folder, for a model of these inputs; their values are read only when needed.
 
     The samples decide a length of -1 in an input's shape, the same for all of them (see `sized_inputs`);
-    `several` also allows other shapes, which become `others` of the most frequent. All samples may lack an
-    input in `optional`, but not only some. `tokenizer` is the folder of a tokenizer.json, for texts. The
-    files name and order the samples. Raises InputError that names the file.
+    `several` also allows other shapes, which become `other_shapes` of the most frequent. All samples may
+    lack an input in `optional`, but not only some. `tokenizer` is the folder of a tokenizer.json, for texts.
+    The files name and order the samples. Raises InputError that names the file.
     """
     with readable("the folder of samples", folder, "check the path in --samples"):
         files = _files(folder)
@@ -81,8 +81,8 @@ def read_samples(
         ids = [sample.id for sample in group]
         return Samples(ids, lambda indices: _stack_samples([group[index] for index in indices], present))
 
-    main, *others = map(of_one_shape, sorted(by_shape.values(), key=len, reverse=True))
-    return dataclasses.replace(main, others=others)
+    main, *rest = map(of_one_shape, sorted(by_shape.values(), key=len, reverse=True))
+    return dataclasses.replace(main, other_shapes=rest)
 
 
 def sized_inputs(inputs: Sequence[Tensor], samples: Samples) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""Keeps a load point under load for a long time, then loads the model repeatedly, and tells growth of what
+"""Keeps a load point under load for a long time, then reloads the model repeatedly, and tells growth of what
 the server uses from warm-up, an allocator's plateaus and noise.
 
 The use is read between the passes, without requests in flight, so the figures include neither what serving
@@ -21,21 +21,14 @@ from typing import Literal
 import numpy as np
 
 from tritonproof.measure import perf_analyzer, point_state
+from tritonproof.measure.composing import totals
 from tritonproof.measure.job import Job, RunPass
 from tritonproof.measure.measurement import summed
 from tritonproof.measure.stopping import pass_window_s, warm_up_window_s
-from tritonproof.measure.usage import Usage, totals
+from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.ratio import unpaired_ratio
-from tritonproof.record.schema import (
-    MIN_LEAK,
-    RESOURCE_UNITS,
-    Estimate,
-    Growth,
-    Soak,
-    Verdict,
-    VerifiedAnswers,
-)
+from tritonproof.record.schema import RESOURCE_UNITS, Estimate, Growth, Soak, Verdict, VerifiedAnswers
 from tritonproof.spec import LoadPoint
 
 Per = Literal["request", "loading"]
@@ -66,7 +59,7 @@ class UnderLoad:
     """Seconds from the first pass to the end of the last."""
 
 
-def keep_loaded(
+def keep_under_load(
     job: Job,
     duration_s: float,
     read: Read,
@@ -91,18 +84,18 @@ def keep_loaded(
     used, times, speeds, answers = [read()], [float(count() - before)], [], [first.answers]
     while clock() - begun_s < duration_s or len(used) < MIN_SAMPLES["request"]:
         report(clock() - begun_s, times[-1], used[0], used[-1])
-        run = run_pass(job, window_s)
-        window_s = run.next_window_s
-        speeds.append(point_state.speed(run.steady, job.point))
-        answers.append(run.answers)
+        result = run_pass(job, window_s)
+        window_s = result.next_window_s
+        speeds.append(point_state.speed(result.steady, job.point))
+        answers.append(result.answers)
         times.append(float(count() - before))
         used.append(read())
     verified = [answer for answer in answers if answer is not None]
     return UnderLoad(used, times, speeds, verified, clock() - begun_s)
 
 
-def load_again(
-    load: Callable[[], object],
+def reload_repeatedly(
+    reload: Callable[[], object],
     soak_s: float,
     read: Read,
     *,
@@ -110,8 +103,8 @@ def load_again(
     clock: Callable[[], float] = time.monotonic,
     report: Callable[[int], None] = lambda _count: None,
 ) -> list[Usage]:
-    """What the server uses after each `load` of the model, `most` times, or as often as fits into a third of
-    the time under load. `load` also asks the model once."""
+    """What the server uses after each `reload` of the model, `most` times, or as often as fits into a third
+    of the time under load. `reload` also asks the model once."""
     begun_s = clock()
     used: list[Usage] = []
     while len(used) < most:
@@ -119,21 +112,21 @@ def load_again(
         if used and elapsed_s * (len(used) + 1) / len(used) > _SHARE_OF_LOADINGS * soak_s:
             break
         report(len(used) + 1)
-        load()
+        reload()
         used.append(read())
     return used
 
 
 def soak_entry(
     point: LoadPoint,
-    loaded: UnderLoad,
+    under_load: UnderLoad,
     loadings: Sequence[Usage],
     not_watched: Sequence[str] = (),
     heaps: int = 0,
 ) -> Soak:
     """The record's entry of a soak, with what was used after each loading that followed, and their `heaps` as
     in `growths`."""
-    growth, missing = growths(loaded.used, loaded.times, "request"), list(not_watched)
+    growth, missing = growths(under_load.used, under_load.times, "request"), list(not_watched)
     if len(loadings) >= MIN_SAMPLES["loading"]:
         growth += growths(loadings, range(1, len(loadings) + 1), "loading", heaps)
     else:
@@ -141,15 +134,15 @@ def soak_entry(
         missing.append(f"what a loading leaves behind was not watched: {fit}")
     return Soak(
         **point._asdict(),
-        duration_s=round(loaded.duration_s, 3),
-        requests=round(loaded.times[-1]),
-        passes=len(loaded.speeds),
+        duration_s=round(under_load.duration_s, 3),
+        requests=round(under_load.times[-1]),
+        passes=len(under_load.speeds),
         growth=growth,
         loadings=len(loadings),
         not_watched=tuple(missing),
-        end_over_begin=end_over_begin(loaded.speeds),
-        requests_per_s=loaded.times[-1] / loaded.duration_s,
-        answers=summed(loaded.answers),
+        end_over_begin=end_over_begin(under_load.speeds),
+        requests_per_s=under_load.times[-1] / under_load.duration_s,
+        answers=summed(under_load.answers),
     )
 
 
@@ -183,20 +176,28 @@ MIN_SAMPLES: Mapping[Per, int] = {
 }
 """The fewest samples with which the part that counts has one for each block."""
 
-_DETECTABLE: Mapping[tuple[str, Per], float] = {
-    ("bytes", "request"): 1024.0,
-    ("number", "request"): 0.01,
-    ("bytes", "loading"): 4.0 * 2**20,
-    ("number", "loading"): 0.5,
+
+@dataclass(frozen=True)
+class _Limits:
+    """Which growth of a resource is a leak, in bytes or numbers (docs/soak.md)."""
+
+    least: float
+    """The least growth each time that counts as a leak: of bytes an eighth of what must be found with each
+    request, a quarter with each loading."""
+    found: float
+    """The leak each time that a soak must find; a figure passes only if shown to be less."""
+    least_in_all: float = math.inf
+    """A growth over all counted requests that is a leak too, even below `least` each time. A server of 24.10
+    that leaks nothing grew by half a byte a request, 50 KiB, in half a minute at 2,900 requests a second."""
+
+
+_LIMITS: Mapping[tuple[str, Per], _Limits] = {
+    ("bytes", "request"): _Limits(128.0, 1024.0, 4.0 * 2**20),
+    ("number", "request"): _Limits(0.01, 0.01, 4.0),
+    ("bytes", "loading"): _Limits(2.0**20, 4.0 * 2**20),
+    ("number", "loading"): _Limits(0.5, 0.5),
 }
-"""Leaks that a soak must find: for a request 1 KiB, or one open file or thread in a hundred requests; for a
-loading 4 MiB, or one file or thread in two. A figure passes only if shown to be less."""
-_MIN_IN_ALL: Mapping[tuple[str, Per], float] = {
-    ("bytes", "request"): 4.0 * 2**20,
-    ("number", "request"): 4.0,
-}
-"""A growth over all counted requests that is a leak too, even below MIN_LEAK each time. A server of 24.10
-that leaks nothing grew by half a byte a request, 50 KiB, in half a minute at 2,900 requests per second."""
+"""Of files and threads one counts in a hundred requests, or in two loadings."""
 ARENAS_OF_A_CPU = 8
 """The most heaps of glibc's malloc for each CPU (mallopt(3), M_ARENA_MAX, on 64 bits). A new thread loads a
 model each time, in another heap, which keeps its memory: on two CPUs the server of 24.10 grew by 12 MiB with
@@ -222,14 +223,15 @@ def _growth(name: str, per: Per, used: np.ndarray, times: np.ndarray, heaps: int
     are_too_few = len(used) - heaps <= min(_STEPS)
     begin = begin if are_too_few else max(begin, heaps)
     counted = int(times[-1] - times[begin])
-    least = min(MIN_LEAK[unit, per], _MIN_IN_ALL.get((unit, per), math.inf) / max(1, counted))
+    limits = _LIMITS[unit, per]
+    least = min(limits.least, limits.least_in_all / max(1, counted))
     looks = [_slope(used[begin:], times[begin:], steps) for steps in _STEPS]
     leaking = [slope for slope, lasting in looks if slope.low > least and lasting > _LASTING * slope.low]
     slope = leaking[0] if leaking else looks[0][0]
     verdict: Verdict = "not shown"
     if leaking and not are_too_few:
         verdict = "failed"
-    elif not leaking and slope.high < _DETECTABLE[unit, per]:
+    elif not leaking and slope.high < limits.found:
         verdict = "passed"
     return Growth(name, unit, per, slope, float(used[0]), float(used[-1]), counted, verdict)
 

@@ -29,7 +29,7 @@ _ARCHIVE_S = 300.0
 
 
 @dataclass(frozen=True)
-class Baseline:
+class BaselineSource:
     """The build that `--against` names."""
 
     name: str
@@ -41,21 +41,21 @@ class Baseline:
     commit: str = ""
 
 
-def parse(text: str, root: Path = SUITE) -> Baseline:
+def parse(text: str, root: Path = SUITE) -> BaselineSource:
     """The build that `--against` names; a folder comes before a git ref of its name. Raises InputError."""
     folder = files.folder_of("--against", text)
     if folder.is_dir():
         if is_checkout(folder):
-            return Baseline(text, "checkout", folder)
+            return BaselineSource(text, "checkout", folder)
         # A model of --repository may have no config.pbtxt, but folders of its versions.
         if not list(_builds_in(folder)) and not strict_glob(folder, "*/[0-9]*"):
             repository_folder = "a model repository (FOLDER/<target>/<case>/config.pbtxt)"
             fix = f"give {repository_folder}, one case's folder, a checkout of this project, or a git ref"
             raise InputError("the folder holds no build", where=f"--against {text}", fix=fix)
-        return Baseline(text, "builds", folder)
+        return BaselineSource(text, "builds", folder)
     commit = _commit_of(text, root)
     short = commit[:7]
-    return Baseline(short if commit.startswith(text) else f"{text} ({short})", "commit", commit=commit)
+    return BaselineSource(short if commit.startswith(text) else f"{text} ({short})", "commit", commit=commit)
 
 
 def is_checkout(folder: Path) -> bool:
@@ -85,28 +85,28 @@ def _builds_in(folder: Path) -> Iterator[Path]:
                 yield config.parent
 
 
-def find_build(baseline: Baseline, case: Case) -> Path:
+def find_build(source: BaselineSource, case: Case) -> Path:
     """The case's folder among the builds. Raises InputError with a list of the builds."""
-    assert baseline.folder is not None
-    builds = list(_builds_in(baseline.folder))
+    assert source.folder is not None
+    builds = list(_builds_in(source.folder))
     for build in builds:
         if build.name == str(case):
             return build
     names = files.shown(", ".join(build.name for build in builds), 500)
     fix = "select what is there by -k, or build it: "
-    fix += commands.run(f"-k {case} --model-repos {baseline.folder}")
+    fix += commands.run(f"-k {case} --model-repos {source.folder}")
     what = f"there is no build of {case}; there is {names}"
-    raise InputError(what, where=f"--against {baseline.name}", fix=fix)
+    raise InputError(what, where=f"--against {source.name}", fix=fix)
 
 
-def check_unchanged(baseline: Baseline, build: Path, taken_from: Path | None = None) -> None:
+def check_unchanged(source: BaselineSource, build: Path, taken_from: Path | None = None) -> None:
     """Raise InputError if a build's files changed since it was written; only its config.pbtxt may change.
     `taken_from` is the folder to name if the build in use is a copy."""
     # A hand-made build has no build.json.
     if (build / repository.FACTS).exists() and repository.unchanged_facts(build) is None:
         what = "the build's files were changed or damaged after it was built"
         fix = "delete the folder and build the case again; changed files may be code, and are not used"
-        raise InputError(what, where=f"--against {baseline.name}: {taken_from or build}", fix=fix)
+        raise InputError(what, where=f"--against {source.name}: {taken_from or build}", fix=fix)
 
 
 def config_of(build: Path) -> "ModelConfig":
@@ -121,7 +121,7 @@ def config_of(build: Path) -> "ModelConfig":
 
 
 def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "ModelConfig":
-    """The baseline's own configuration for a scenario: offline without dynamic batching, as here."""
+    """The baseline's own configuration for a scenario: offline without dynamic batching, as this build's."""
     changed = type(config)()
     changed.CopyFrom(config)
     changed.name = str(case)
@@ -131,26 +131,30 @@ def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "Mode
 
 
 def export_commit(
-    baseline: Baseline, cache: Path, root: Path = SUITE, *, report: Callable[[str], None] = lambda _step: None
+    source: BaselineSource,
+    cache: Path,
+    root: Path = SUITE,
+    *,
+    report: Callable[[str], None] = lambda _step: None,
 ) -> Path:
     """The files of a commit in a folder of their own below `cache`, from an earlier run or now.
 
     The folder is no git worktree: the repository does not know it, and anybody may delete it at any time.
     `report` receives what the export waits for. Raises ProofError if git gives no files of this project.
     """
-    folder = cache / baseline.commit
+    folder = cache / source.commit
     cache.mkdir(parents=True, exist_ok=True)
     with locks.hold_path(folder, on_wait=lambda holder: report(f"wait for another run's checkout: {holder}")):
         if not folder.is_dir():
-            _export(baseline, root, folder)
+            _export(source, root, folder)
     return folder
 
 
-def _export(baseline: Baseline, root: Path, folder: Path) -> None:
+def _export(source: BaselineSource, root: Path, folder: Path) -> None:
     """Write the files of a commit into a new folder, which is whole once it is there."""
     with locked_folder(folder.parent, UNFINISHED) as work_folder:
         archive, unfinished = work_folder / "files.tar", work_folder / "files"
-        command = ["git", "-C", str(root), "archive", "--format=tar", "-o", str(archive), baseline.commit]
+        command = ["git", "-C", str(root), "archive", "--format=tar", "-o", str(archive), source.commit]
         problem = "the commit has no benchmarks of this project"
         try:
             output_of(command, limit_s=_ARCHIVE_S)
@@ -160,12 +164,12 @@ def _export(baseline: Baseline, root: Path, folder: Path) -> None:
             problem = f"git cannot give the files of the commit: {error}"
         if not is_checkout(unfinished):
             fix = f"give a later commit; or run by hand: {' '.join(command)}"
-            raise InputError(problem, where=f"--against {baseline.name}", fix=fix)
+            raise InputError(problem, where=f"--against {source.name}", fix=fix)
         unfinished.rename(folder)
 
 
 def build_in_checkout(
-    checkout: Path, baseline: Baseline, case: Case, options: Sequence[str], report: Callable[[str], None]
+    checkout: Path, source: BaselineSource, case: Case, options: Sequence[str], report: Callable[[str], None]
 ) -> Path:
     """Have a checkout build the case by its own command line, and return the case's folder.
 
@@ -198,6 +202,6 @@ def build_in_checkout(
     if status != 0 or not (folder / CONFIG).is_file():
         what = f"{case} could not be built there (exit status {status}); the end of the output:"
         fix = f"in {checkout}: {' '.join(command[1:7])} -k {case}; or compare with a commit that has the case"
-        where = f"--against {baseline.name}"
+        where = f"--against {source.name}"
         raise ProofError(what + files.below_an_error(output_end), where=where, fix=fix)
     return folder

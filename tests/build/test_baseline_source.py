@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import SLEEPING, MakeBuild
 from tests.helpers import closed, git, settings
-from tritonproof import baseline_build
+from tritonproof.build import baseline_source
 from tritonproof.build.repository import BuiltModel
 from tritonproof.errors import InputError, ProofError
 from tritonproof.run.settings import flag
@@ -51,32 +51,32 @@ def models(built: BuiltModel) -> Path:
 
 def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, models: Path) -> None:
     for folder in (models, models / "cpu", built.folder):
-        assert baseline_build.find_build(baseline_build.parse(str(folder)), built.case) == built.folder
+        assert baseline_source.find_build(baseline_source.parse(str(folder)), built.case) == built.folder
     other = dataclasses.replace(built.case, precision="int8")
     for folder in (models, built.folder):
         with pytest.raises(InputError, match="cpu-toy-raw-fp32"):
-            baseline_build.find_build(baseline_build.parse(str(folder)), other)
+            baseline_source.find_build(baseline_source.parse(str(folder)), other)
 
 
 def test_changed_build_is_refused_and_hand_made_one_is_not(built: BuiltModel, models: Path) -> None:
-    baseline = baseline_build.parse(str(models))
-    baseline_build.check_unchanged(baseline, built.folder)
+    baseline = baseline_source.parse(str(models))
+    baseline_source.check_unchanged(baseline, built.folder)
     (built.folder / "build.json").write_text("{}")
     with pytest.raises(InputError, check=lambda error: str(built.folder) in error.where):
-        baseline_build.check_unchanged(baseline, built.folder)
+        baseline_source.check_unchanged(baseline, built.folder)
 
 
 def test_invalid_configuration_error_names_its_file(built: BuiltModel) -> None:
     (built.folder / "config.pbtxt").write_text("max_batch_size: many")
     with pytest.raises(InputError, check=lambda error: "config.pbtxt" in error.where):
-        baseline_build.config_of(built.folder)
+        baseline_source.config_of(built.folder)
 
 
 def test_each_build_keeps_own_settings(built: BuiltModel) -> None:
-    other = baseline_build.config_of(built.folder)
+    other = baseline_source.config_of(built.folder)
     other.instance_group[0].count = 2
-    assert baseline_build.for_scenario(other, built.case, "online").instance_group[0].count == 2
-    assert not baseline_build.for_scenario(other, built.case, "offline").HasField("dynamic_batching")
+    assert baseline_source.for_scenario(other, built.case, "online").instance_group[0].count == 2
+    assert not baseline_source.for_scenario(other, built.case, "offline").HasField("dynamic_batching")
 
 
 # --- commits and checkouts ---------------------------------------------------------------------------------
@@ -126,11 +126,11 @@ def test_commit_that_git_does_not_give_is_an_error_with_fixes(
 ) -> None:
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{checkout}", str(shallow))
-    assert baseline_build.parse("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
+    assert baseline_source.parse("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
 
     def refuses(root: Path) -> None:
         with pytest.raises(InputError, check=lambda error: "git fetch --unshallow" in error.fix):
-            baseline_build.parse("HEAD~1", root)
+            baseline_source.parse("HEAD~1", root)
 
     refuses(shallow)
     refuses(tmp_path)
@@ -139,16 +139,16 @@ def test_commit_that_git_does_not_give_is_an_error_with_fixes(
 
 
 def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) -> None:
-    other = baseline_build.parse("trunk", checkout)
+    other = baseline_source.parse("trunk", checkout)
     commit = git(checkout, "rev-parse", "HEAD")
     assert (other.kind, other.commit, other.name) == ("commit", commit, f"trunk ({commit[:7]})")
-    assert baseline_build.parse(commit[:10], checkout).name == commit[:7]
+    assert baseline_source.parse(commit[:10], checkout).name == commit[:7]
 
-    folder = baseline_build.export_commit(other, tmp_path / "cache", checkout)
+    folder = baseline_source.export_commit(other, tmp_path / "cache", checkout)
 
     assert (folder / "pytest.py").read_text() == BUILDER
     (folder / "model_repos" / "built").touch()
-    assert baseline_build.export_commit(other, tmp_path / "cache", checkout) == folder
+    assert baseline_source.export_commit(other, tmp_path / "cache", checkout) == folder
     assert (folder / "model_repos" / "built").exists(), "the next run finds what this one built"
     assert git(checkout, "worktree", "list").count("\n") == 0, "the repository knows nothing of it"
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [commit]
@@ -157,9 +157,9 @@ def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("ref", ["HEAD~1", "empty"])
 def test_commit_without_benchmarks_is_refused(ref: str, checkout: Path, tmp_path: Path) -> None:
     git(checkout, "tag", "empty", git(checkout, "commit-tree", NO_FILES, "-m", "no files"))
-    other = baseline_build.parse(ref, checkout)
+    other = baseline_source.parse(ref, checkout)
     with pytest.raises(InputError, check=lambda error: error.where.startswith(f"--against {ref}")):
-        baseline_build.export_commit(other, tmp_path / "cache", checkout)
+        baseline_source.export_commit(other, tmp_path / "cache", checkout)
     assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
 
 
@@ -167,9 +167,9 @@ def test_checkout_builds_case_by_its_own_command(
     built: BuiltModel, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
-    other = baseline_build.parse(str(checkout))
+    other = baseline_source.parse(str(checkout))
     assert other.kind == "checkout"
-    folder = baseline_build.build_in_checkout(
+    folder = baseline_source.build_in_checkout(
         checkout, other, built.case, ["--deployment", "instances=2"], print
     )
     assert folder == checkout / "model_repos" / "cpu" / str(built.case)
@@ -179,4 +179,4 @@ def test_checkout_builds_case_by_its_own_command(
 
     case = dataclasses.replace(built.case, precision="int8")
     with pytest.raises(ProofError, match="the last words"):
-        baseline_build.build_in_checkout(checkout, other, case, [], print)
+        baseline_source.build_in_checkout(checkout, other, case, [], print)

@@ -1,0 +1,82 @@
+"""The fastest load points among measured ones and on record."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from tests import examples, toy
+from tests.conftest import DEPLOYMENT
+from tritonproof.cases import cases_of, reference_of
+from tritonproof.efficiency.best_points import batch_in_process, best_points, loads_of, reference_load
+from tritonproof.errors import NotAvailableError
+from tritonproof.host.targets import EVERY_TARGET
+from tritonproof.record.schema import Load, best_of
+
+RECORD = examples.record()
+
+
+def test_best_point_is_fastest_closed_loop() -> None:
+    """A full model has a best point of each scenario, a micro model has one."""
+
+    def at(rate: float, request_rate_per_s: float | None = None) -> Load:
+        return structs.replace(examples.load("offline", 8, rate), request_rate_per_s=request_rate_per_s)
+
+    loads = [at(5), at(7), at(6), at(9, request_rate_per_s=9)]
+    assert best_of(loads) is loads[1]
+    assert best_of(loads[3:]) is None
+    with pytest.raises(NotAvailableError):
+        best_points(toy.case(), loads[3:])
+    offline, online = examples.load("offline", 8, 5.0), examples.load("online", 16, 7.0)
+    assert best_points(toy.case(), [online, offline]) == [offline, online]
+    assert best_points(toy.case(toy.model(micro=True)), [online, offline]) == [online]
+
+
+@pytest.mark.parametrize(
+    ("changes", "loads", "reference"),
+    [
+        ({}, True, True),
+        ({"conversion": examples.failed_conversion()}, True, False),
+        ({"conversion": None}, True, False),
+        ({"accuracy": examples.failed_accuracy()}, True, False),
+        ({"failures": (examples.step_failure(),)}, True, False),
+        ({"loads": ()}, False, False),
+        ({"machine": structs.replace(RECORD.machine, cores=3)}, False, False),
+        ({"build": structs.replace(RECORD.build, digest="77aa")}, False, False),
+        ({"deployment": structs.replace(RECORD.deployment, instances=2)}, False, False),
+    ],
+    ids=lambda value: next(iter(value), "as it is") if isinstance(value, dict) else "",
+)
+def test_recorded_points_need_same_machine_build_and_deployment(
+    changes: dict[str, Any], loads: bool, reference: bool
+) -> None:
+    """A reference must also be right."""
+    this = RECORD.machine, RECORD.build.digest, RECORD.deployment
+    record = structs.replace(RECORD, **changes)
+    assert bool(loads_of(record, *this)) is loads
+    best = reference_load(record, *this)
+    assert (best is not None and (best.scenario, best.concurrency) == ("online", 32)) is reference
+    assert loads_of(None, *this) == ()
+    assert reference_load(None, *this) is None
+
+
+def test_reference_is_published_format_or_onnx_fp32() -> None:
+    by_name = {str(case): case for target in EVERY_TARGET for case in cases_of(target)}
+    assert str(reference_of(by_name["cpu-resnet50-micro-ts-trace-fp32"])) == "cpu-resnet50-micro-onnx-fp32"
+    assert str(reference_of(by_name["a100-resnet50-onnx-fp32"])) == "a100-resnet50-onnx-trt-fp16"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "size", "preferred", "expected"),
+    [
+        ("offline", 32, (8,), 32),
+        ("online", 64, (16, 32), 32),
+        ("online", 64, (), 48),
+        ("online", 4, (16, 32), 4),
+    ],
+)
+def test_in_process_batch_matches_server_batching(
+    scenario: str, size: int, preferred: tuple[int, ...], expected: int
+) -> None:
+    deployment = structs.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
+    assert batch_in_process(examples.load(scenario, size, 1.0), deployment) == expected

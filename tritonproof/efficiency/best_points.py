@@ -1,0 +1,51 @@
+"""Finds the fastest load points of a case, and of its model's reference format, among those measured or on
+record; and the batch that matches one in process. Pure functions."""
+
+from collections.abc import Sequence
+
+from tritonproof.errors import NotAvailableError
+from tritonproof.record.schema import Load, Machine, Record, best_of
+from tritonproof.spec import Case, Deployment
+
+
+def best_points(case: Case, loads: Sequence[Load]) -> list[Load]:
+    """The best point of all for a micro model, which has many cases; else that of each scenario, offline
+    first, as it is still loaded. Raises NotAvailableError if no point has a number of requests in flight."""
+    of_scenarios = ([load for load in loads if load.scenario == name] for name in ("offline", "online"))
+    points = [best for best in map(best_of, of_scenarios) if best is not None]
+    overall = best_of(points)
+    if overall is None:
+        raise NotAvailableError(
+            "the best load point is not known: none has been measured with a number of requests in flight",
+            where=case,
+            fix="select test_offline or test_online too",
+        )
+    return [overall] if case.model.micro else points
+
+
+def loads_of(record: Record | None, machine: Machine, digest: str, deployment: Deployment) -> Sequence[Load]:
+    """The record's load points if it is of this machine, build and deployment, else none."""
+    if record is None or (record.machine, record.build.digest) != (machine, digest):
+        return ()
+    return record.loads if record.deployment == deployment else ()
+
+
+def reference_load(
+    record: Record | None, machine: Machine, digest: str, deployment: Deployment
+) -> Load | None:
+    """The reference format's best load point on record; None if that is of another machine, build or
+    deployment, if a gate failed, if the conversion was not compared, and without load points."""
+    if record is None or record.failures or record.conversion is None or not record.conversion.passed:
+        return None
+    if record.accuracy is not None and not record.accuracy.passed:
+        return None
+    return best_of(loads_of(record, machine, digest, deployment))
+
+
+def batch_in_process(load: Load, deployment: Deployment) -> int:
+    """The batch that the server can form at a point, for a fair comparison in process: offline that of the
+    requests; online the largest preferred size, else the largest of all, if as many are in flight."""
+    if load.scenario == "offline":
+        return load.batch
+    aim = max(deployment.preferred_batch_sizes, default=deployment.max_batch_size)
+    return max(load.batch, min(aim, load.batch * load.concurrency))

@@ -1,0 +1,99 @@
+"""Checks whether answers come from a cache: requests that repeat one sample against ones that were never sent
+before."""
+
+import hashlib
+import itertools
+import math
+import time
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import structs
+
+from tritonproof.measure.estimates import relative_half_width
+from tritonproof.measure.job import Job
+from tritonproof.measure.measurement import marks_where
+from tritonproof.measure.requests import in_messages, message_of
+from tritonproof.measure.stopping import is_slow
+from tritonproof.measure.verifying import closed_loop
+from tritonproof.record.ratio import MIN_PAIRS, paired_ratio
+from tritonproof.record.schema import Estimate, Load, Mark
+from tritonproof.spec import Arrays
+
+_STRETCH_S = 0.02
+"""Seconds of each stretch, if one round of requests in flight is shorter: a cache shows in far less."""
+_STRETCH_BYTES = 64 << 20
+"""The most bytes that the requests of a stretch take, beyond those in flight at a time."""
+_MIN_MARGIN = 0.05
+"""The least speed-up that counts: data that are in the processor's caches already are a little faster."""
+_MAX_MISSES = 100
+"""The search for new requests ends after so many draws in a row that were sent before."""
+_ELEMENTS = 3
+"""Elements that are taken from another sample: hardly two requests draw the same so many places."""
+
+
+def with_cache_audit(job: Job, load: Load) -> Load:
+    """The load point, with its repeated requests compared with new ones, as in MLPerf Inference's TEST04."""
+    ratio = _repeated_speed(job, load)
+    return structs.replace(load, repeated_speed=ratio, marks=(*load.marks, *marks_of_cache(load, ratio)))
+
+
+def _repeated_speed(job: Job, load: Load) -> Estimate | None:
+    """The speed of requests that repeat one sample over that of requests that were never sent before, at a
+    measured point in a closed loop; None if requests are too slow, or there are too few different samples."""
+    latency_s = load.latency_ms["avg"].value / 1e3
+    fresh = fresh_inputs(job.data.rows, job.point.batch)
+    if next(fresh, None) is None or is_slow(latency_s):
+        return None
+    repeated, in_flight = job.data.inputs([0] * job.point.batch), job.point.concurrency
+    first = message_of(job, repeated)
+    count = max(in_flight, min(math.ceil(_STRETCH_S / latency_s) * in_flight, _STRETCH_BYTES // len(first)))
+    closed_loop(job, in_messages([first]))  # a cache knows it from here on
+    generator = np.random.default_rng()
+    speeds: dict[int, list[float]] = {0: [], 1: []}
+    for _pair in range(MIN_PAIRS):
+        # Each message has its own memory, so that the two kinds differ in nothing else.
+        kinds = (
+            [message_of(job, repeated) for _ in range(count)],
+            [message_of(job, inputs) for inputs in itertools.islice(fresh, count)],
+        )
+        if len(kinds[1]) < count:
+            return None
+        for kind in map(int, generator.permutation(2)):
+            started = time.monotonic()
+            closed_loop(job, in_messages(kinds[kind]))
+            speeds[kind].append(len(kinds[kind]) / (time.monotonic() - started))
+    return paired_ratio(speeds[0], speeds[1])
+
+
+def marks_of_cache(load: Load, ratio: Estimate | None) -> list[Mark]:
+    """Whether a repeated sample is faster by more than the point's own interval."""
+    if ratio is None:
+        return []
+    margin = max(_MIN_MARGIN, relative_half_width(load.throughput_per_s))
+    return marks_where(("cached-answers", ratio.low > 1 + margin, f"{ratio.value:.2f} times as fast"))
+
+
+def fresh_inputs(rows: Arrays, batch: int) -> Iterator[Arrays]:
+    """Inputs of a batch that were never sent before: samples, one of which has elements of another in its
+    largest input. Ends when chance finds no further ones, and is empty if all samples are alike."""
+    generator, sent, misses = np.random.default_rng(), set[bytes](), 0
+    name = max(rows, key=lambda input_name: rows[input_name][0].nbytes)
+    flat = rows[name].reshape(len(rows[name]), -1)
+    if (flat == flat[0]).all():
+        return
+    while misses < _MAX_MISSES:
+        misses += 1
+        samples = (generator.integers(len(flat)) + np.arange(batch)) % len(flat)
+        other = flat[generator.integers(len(flat))]
+        places = np.flatnonzero(flat[samples[0]] != other)
+        if len(places) == 0:
+            continue
+        inputs = {key: values[samples] for key, values in rows.items()}
+        chosen = generator.choice(places, max(1, min(_ELEMENTS, len(places) // 2)), replace=False)
+        inputs[name].reshape(batch, -1)[0, chosen] = other[chosen]
+        digest = hashlib.blake2b(inputs[name][0].tobytes(), digest_size=16).digest()
+        if digest not in sent:
+            sent.add(digest)
+            misses = 0
+            yield inputs

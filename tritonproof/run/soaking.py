@@ -1,0 +1,49 @@
+"""Keeps a case under load for the time of --soak, reloads it repeatedly, and watches what its server uses."""
+
+import functools
+import os
+
+from tritonproof.measure.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load, reload_repeatedly, soak_entry
+from tritonproof.measure.usage import Usage, read_usage, watch
+from tritonproof.record.quantities import DURATION
+from tritonproof.record.schema import Soak
+from tritonproof.run.case_run import CaseRun, Deployed
+from tritonproof.run.measuring import ready
+from tritonproof.run.models import load_points
+from tritonproof.spec import LoadPoint
+
+
+def soak(run: CaseRun) -> tuple[Deployed, Soak]:
+    """Keep the case under load for the time of --soak, then reload it repeatedly; returns how it was loaded,
+    and what its server used."""
+    duration_s = run.settings.soak
+    assert duration_s is not None
+    heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)
+    point = _point(run)
+
+    def report(spent_s: float, requests: float, *_used: Usage) -> None:
+        run.say("soak", f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}, {requests:,.0f} requests")
+
+    with ready(run, [point]) as (deployed, (job,)):
+        watched = watch(job.server)
+        read = functools.partial(read_usage, watched)
+        under_load = keep_under_load(job, duration_s, read, report=report)
+
+        loadings = reload_repeatedly(
+            lambda: run.load_model(point.scenario, deployed.deployment, anew=True),
+            duration_s,
+            read,
+            most=max(LOADINGS, 2 * heaps),
+            report=lambda count: run.say("soak", f"load the model again, {count}"),
+        )
+    return deployed, soak_entry(point, under_load, loadings, watched.not_watched, heaps)
+
+
+def _point(run: CaseRun) -> LoadPoint:
+    """Online with the most requests in flight; offline with the largest batch if only batches are given."""
+    asks_for_online = run.settings.concurrencies or run.settings.request_rates or not run.settings.batches
+    points = load_points(run.case, "online" if asks_for_online else "offline", run.settings)
+    largest = run.deployment.max_batch_size
+    point = [point for point in points if point.batch <= largest][-1]
+    run.narrator.note(f"{run.case}: soak at {point.scenario} {point}")
+    return point
