@@ -8,6 +8,7 @@ with ModelRun(case.model, case.target, settings) as model_run, CaseRun(case, mod
 """
 
 import contextlib
+import dataclasses
 import functools
 import math
 import time
@@ -31,7 +32,7 @@ from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, input_data
 from tritonproof.measure.measurement import Outcome
 from tritonproof.measure.verifying import expected_answers
 from tritonproof.record import schema
-from tritonproof.run import comparing, serving
+from tritonproof.run import serving
 from tritonproof.run.models import ModelRun, deployment_of, evaluation_batch, load_points, samples_of
 from tritonproof.run.once import once
 from tritonproof.run.serving import Role
@@ -39,7 +40,7 @@ from tritonproof.serve.as_is import ServedAsIs
 from tritonproof.serve.backends import check_supported, pool_options, server_variables, serving_of
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, Deployment, LoadPoint, Samples, Scenario
-from tritonproof.user_models.repository_model import joins_requests
+from tritonproof.user_models import repository_model
 
 
 @dataclass
@@ -71,6 +72,9 @@ class Deployed:
 Sweep = tuple[Deployed, Mapping[LoadPoint, Outcome]]
 """How a case was loaded for a scenario, and what came of each load point."""
 
+ServedComparison = tuple[schema.Serving, schema.AnswerGate, schema.BaselineComparison]
+"""How a case was served beside its baseline, whether the answers are the same, and what else differs."""
+
 
 @dataclass(eq=False)
 class CaseRun(contextlib.ExitStack):
@@ -88,9 +92,8 @@ class CaseRun(contextlib.ExitStack):
     """How it was loaded for each gate, and the gate's result."""
     mismatches: dict[str, Mismatch] = field(default_factory=dict, init=False)
     """The first wrong answer of each gate."""
-
-    baseline = once(comparing.baseline_run)
-    beside_baseline = once(comparing.compare_with_baseline)
+    comparison: ServedComparison | None = field(default=None, init=False)
+    """What the comparison with the baseline has shown."""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -300,7 +303,7 @@ class CaseRun(contextlib.ExitStack):
         joins = deployed.start.scenario == "online"
         if served is not None:
             unknown = served.loaded.called or served.loaded.unreported
-            joins = bool(unknown) or joins_requests(served.loaded.config)
+            joins = bool(unknown) or repository_model.joins_requests(served.loaded.config)
         return ServedModel(
             server=self.server,
             name=self.server.name_of(self.case),
@@ -372,3 +375,36 @@ class CaseRun(contextlib.ExitStack):
             return points
         # Only the server knows the largest batch, as no file has its configuration.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
+
+    # --- beside it ------------------------------------------------------------------------------------------
+
+    @once
+    def baseline(self) -> "CaseRun | None":
+        """The run to compare the case with, on its own server; None without --against and --against-triton,
+        and if the baseline's repository has no model of that name."""
+        settings, case, models = self.settings, self.requested, self.model_run.models
+        against, label = settings.against, f"{case} against {settings.baseline_name}"
+        if settings.against_triton is not None:
+            settings = dataclasses.replace(settings, triton=settings.against_triton)
+        elif against is None:
+            return None
+        if not settings.compares_repositories:
+            build = (
+                contextlib.nullcontext(self.build)
+                if against is None
+                else serving.build_baseline(self, against)
+            )
+            role = Role("against", label, build_source=lambda: build, keeps_config=against is not None)
+        else:
+            models = dataclasses.replace(models, samples={}, labels={})  # both get this run's samples
+            if against is not None:
+                if case.model.name not in models.baseline_models:
+                    return None
+                settings = dataclasses.replace(settings, repository=against.folder)
+                models = dataclasses.replace(models, repository_models=models.baseline_models)
+                model = repository_model.as_model(models.repository_models[case.model.name])
+                model = dataclasses.replace(model, tolerances=case.model.tolerances)
+                case = dataclasses.replace(case, model=model)
+            role = Role("against", label, samples_of=self)
+        model_run = self.enter_context(ModelRun(case.model, case.target, settings, models, self.narrator))
+        return self.enter_context(CaseRun(case, model_run, self.suite_run, role))

@@ -145,7 +145,7 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
         return repository.in_use(build, report=lambda step: run.narrator.say(f"{case}: {step}"))
 
     role = Role("reference", f"the reference {case}", build_source)
-    reference_run = keeper.enter_context(dataclasses.replace(run, requested=case, role=role))
+    reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))
     point = best.point
     reference_run.load_model(point.scenario, deployment)
     return ServedReference(reference_run, point, best.latency_ms["avg"].value / 1e3)

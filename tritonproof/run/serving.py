@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tritonproof.build.repository import BuiltModel, in_use
+from tritonproof import baseline_build
+from tritonproof.baseline_build import Baseline
+from tritonproof.build.repository import BuiltModel, in_use, snapshot
 from tritonproof.errors import AccuracyError, NotAvailableError
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
@@ -63,6 +65,31 @@ def convert(run: "CaseRun") -> Iterator[BuiltModel]:
         else:
             run.narrator.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
         yield build
+
+
+@contextlib.contextmanager
+def build_baseline(run: "CaseRun", baseline: Baseline) -> Iterator[BuiltModel]:
+    """The case's baseline in its own model repository: one that exists, or one built in its own checkout. Its
+    own config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
+
+    def say(step: str) -> None:
+        run.narrator.say(f"{run.case} against {baseline.name}: {step}")
+
+    with contextlib.ExitStack() as stack:
+        if baseline.kind == "builds":
+            folder = baseline_build.find_build(baseline, run.case)
+            baseline_build.check_unchanged(baseline, folder)
+        else:
+            if (checkout := baseline.folder) is None:
+                say("get its files")
+                place = run.settings.model_repos / ".against"
+                checkout = baseline_build.export_commit(baseline, place, report=say)
+            options = run.settings.command_line("builds", run.case.model.name)
+            built = baseline_build.build_in_checkout(checkout, baseline, run.case, options, say)
+            run.narrator.note(f"{run.case} against {baseline.name}: built in {built}")
+            folder = stack.enter_context(snapshot(built, report=say))
+            baseline_build.check_unchanged(baseline, folder, built)
+        yield BuiltModel(run.case, folder, "", "", 0.0, 0.0, reused=True)
 
 
 @contextlib.contextmanager
