@@ -21,7 +21,7 @@ from tritonproof.host.targets import CPU
 from tritonproof.run import models, serving
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.models import ModelRun
-from tritonproof.run.once import once
+from tritonproof.run.once import forget, is_made, once
 
 
 def test_contributing_example_converts_serves_and_measures(
@@ -70,13 +70,14 @@ class Found:
 
 def test_value_and_error_are_computed_once() -> None:
     counter = Found()
-    assert "value" not in vars(counter)
-    assert counter.value == counter.value == vars(counter)["value"] == 1
+    assert not is_made(counter, "value")
+    assert counter.value == counter.value == 1
+    assert is_made(counter, "value")
     for _ in range(2):
         with pytest.raises(ValueError, match="2"):
             assert counter.broken
     assert Found().value == 1, "each object has its own"
-    assert vars(counter).pop("value") == 1
+    forget(counter, "value")
     assert counter.value == 3, "it is made again"
 
 

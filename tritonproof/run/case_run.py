@@ -34,7 +34,7 @@ from tritonproof.measure.verifying import expected_answers
 from tritonproof.record import schema
 from tritonproof.run import serving
 from tritonproof.run.models import ModelRun, deployment_of, evaluation_batch, load_points, samples_of
-from tritonproof.run.once import once
+from tritonproof.run.once import forget, is_made, once
 from tritonproof.run.serving import Role
 from tritonproof.serve.as_is import ServedAsIs
 from tritonproof.serve.backends import check_supported, pool_options, server_variables, serving_of
@@ -168,16 +168,20 @@ class CaseRun(contextlib.ExitStack):
         with self.hold_machine(exclusive=False):
             return self.enter_context(triton)
 
+    def start_server(self) -> None:
+        """Start the case's Triton, unless it runs. Raises ProofError if it has ended by itself."""
+        self.server.check_running()
+
     def check_running(self) -> None:
         """Raise ProofError if the case's server has ended by itself."""
-        if "server" in vars(self):  # one that has not been started is not started for this
+        if is_made(self, "server"):  # one that has not been started is not started for this
             self.server.check_running()
 
     def leave_gpu(self) -> None:
         """Free this process's models from the GPU's memory, which servers need; they reopen on use."""
         if self.requested.target.device == "cuda":
-            vars(self).pop("converted", None)
-            vars(self.model_run).pop("framework_model", None)
+            forget(self, "converted")
+            forget(self.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
     def deploy(self, scenario: Scenario, deployment: Deployment | None = None) -> Deployed:
@@ -185,7 +189,7 @@ class CaseRun(contextlib.ExitStack):
         model of --repository is loaded in one way for both scenarios."""
         new_deployment = deployment or self.deployment
         self.leave_gpu()
-        self.server.check_running()
+        self.start_server()
         loaded = self.deployed
         if loaded is not None and (loaded.start.scenario, loaded.deployment) == (scenario, new_deployment):
             return loaded
