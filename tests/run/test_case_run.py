@@ -18,9 +18,9 @@ from tritonproof.build import runtimes
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
-from tritonproof.run import models, serving
+from tritonproof.run import serving
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.models import ModelRun
+from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, is_made, once
 
 
@@ -109,7 +109,7 @@ def test_loading_shares_the_machine_and_running_does_not(
     def serve(*_arguments: Any, **_options: Any) -> Iterator[Any]:
         yield noting("server")()
 
-    monkeypatch.setattr(models, "reference_on", noting("reference"))
+    monkeypatch.setattr("tritonproof.run.model_run.reference_on", noting("reference"))
     monkeypatch.setattr(runtimes, "open_in_process", noting("converted"))
     monkeypatch.setattr(serving, "serve", serve)
     case = next(cases_of(CPU))

@@ -23,9 +23,10 @@ from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import locks
 from tritonproof.host.targets import recognise
 from tritonproof.record.schema import Estimate
-from tritonproof.run import efficiency, models, serving
+from tritonproof.run import efficiency, serving
 from tritonproof.run.case_run import CaseRun, SuiteRun
-from tritonproof.run.models import ModelRun, deployment_of
+from tritonproof.run.case_settings import deployment_of
+from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.server_spec import ContainerImage
 from tritonproof.spec import Case
 
@@ -94,7 +95,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(efficiency, "known_loads", lambda _run: [examples.load("online", 8, 100.0)])
     monkeypatch.setattr(interleaved, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
-    monkeypatch.setattr(models, "reference_on", lambda *_arguments: Opened())
+    monkeypatch.setattr("tritonproof.run.model_run.reference_on", lambda *_arguments: Opened())
     monkeypatch.setattr(repository, "find", find)
     monkeypatch.setattr(interleaved, "reference_load", lambda *_arguments: examples.load("online", 8, 100.0))
     monkeypatch.setattr(repository, "in_use", lambda build, **_report: contextlib.nullcontext(build))

@@ -33,7 +33,8 @@ from tritonproof.measure.measurement import Outcome
 from tritonproof.measure.verifying import expected_answers
 from tritonproof.record import schema
 from tritonproof.run import serving
-from tritonproof.run.models import ModelRun, deployment_of, evaluation_batch, load_points, samples_of
+from tritonproof.run.case_settings import deployment_of, evaluation_batch, load_points, samples_of
+from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, is_made, once
 from tritonproof.run.serving import Role
 from tritonproof.serve.as_is import ServedAsIs

@@ -20,7 +20,7 @@ from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import Load, Soak, best_of
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun, Deployed, Sweep
-from tritonproof.run.models import load_points
+from tritonproof.run.case_settings import load_points
 from tritonproof.soak import ARENAS_OF_A_CPU, LOADINGS, keep_loaded, load_again, soak_entry
 from tritonproof.spec import LoadPoint
 

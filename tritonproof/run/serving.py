@@ -15,7 +15,8 @@ from tritonproof.errors import AccuracyError, NotAvailableError
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
-from tritonproof.run.models import AvailableModels, build_case, labelled_samples, samples_in_folder
+from tritonproof.run.available_models import AvailableModels, labelled_samples, samples_in_folder
+from tritonproof.run.case_settings import build_case
 from tritonproof.serve import as_is
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
