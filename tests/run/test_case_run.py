@@ -110,7 +110,7 @@ def test_loading_shares_the_machine_and_running_does_not(
         yield noting("server")()
 
     monkeypatch.setattr("tritonproof.run.model_run.reference_on", noting("reference"))
-    monkeypatch.setattr(runtimes, "open_in_process", noting("converted"))
+    monkeypatch.setattr(runtimes, "open_in_process", noting("oracle"))
     monkeypatch.setattr(serving, "serve", serve)
     case = next(cases_of(CPU))
     model = dataclasses.replace(case.model, load=noting("load"), samples=noting("samples"))
@@ -118,8 +118,8 @@ def test_loading_shares_the_machine_and_running_does_not(
     with ModelRun(model, CPU, given) as model_run, CaseRun(case, model_run) as run:
         vars(run)["build"] = SimpleNamespace(case=case, digest="0", folder=tmp_path / "model", artifact=None)
         assert all(
-            [model_run.weights, model_run.samples, model_run.framework_model, run.converted, run.server]
+            [model_run.weights, model_run.samples, model_run.framework_model, run.oracle, run.server]
         )
 
-        assert held == dict.fromkeys(["load", "samples", "reference", "converted", "server"], True)
+        assert held == dict.fromkeys(["load", "samples", "reference", "oracle", "server"], True)
         assert not is_held(), "nobody could measure beside what only runs"

@@ -151,7 +151,7 @@ def test_in_process_data_location_matches_shared_memory(way: str, resident: bool
 def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_of(FP16, tmp_path) as run:
-        SEEN["opened"] = [weakref.ref(one) for one in (run.converted, run.model_run.framework_model)]
+        SEEN["opened"] = [weakref.ref(one) for one in (run.oracle, run.model_run.framework_model)]
         run.deploy("online")
     assert len(SEEN["opened"]) == 2
     assert SEEN["left"] == []

@@ -142,9 +142,9 @@ class CaseRun(contextlib.ExitStack):
         return self.enter_context(source())
 
     @once
-    def converted(self) -> Callable[[Any], Mapping[str, Any]]:
-        """The converted model in process, a function of inputs by name; for --repository its server, which
-        gets each row alone."""
+    def oracle(self) -> Callable[[Any], Mapping[str, Any]]:
+        """The source of the expected answers, in testing's term, a function of inputs by name: the converted
+        model in process; for --repository the model's own server, which gets each row alone."""
         if self.as_is is not None:
             return self.as_is.alone
         engines = runtimes.engine_folder(self.build.case, self.build.digest)
@@ -181,7 +181,7 @@ class CaseRun(contextlib.ExitStack):
     def leave_gpu(self) -> None:
         """Free this process's models from the GPU's memory, which servers need; they reopen on use."""
         if self.requested.target.device == "cuda":
-            forget(self, "converted")
+            forget(self, "oracle")
             forget(self.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
@@ -257,11 +257,11 @@ class CaseRun(contextlib.ExitStack):
     @once
     def converted_answers(self) -> StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
-        converted, batch = self.converted, evaluation_batch(self.deployment)
+        oracle, batch = self.oracle, evaluation_batch(self.deployment)
         model, report = self.case.model, functools.partial(self.say, "evaluate in process")
         with self.hold_machine(exclusive=False):
             return evaluate_in_process(
-                "converted", model, converted, self.samples, batch, report, with_outputs=True
+                "converted", model, oracle, self.samples, batch, report, with_outputs=True
             )
 
     @once
@@ -342,12 +342,12 @@ class CaseRun(contextlib.ExitStack):
     @once
     def expected_answers(self) -> ExpectedAnswers:
         """The answers that the case has to give under load."""
-        data, limits, converted = self.load_data, self.answer_limits, self.converted
+        data, limits, oracle = self.load_data, self.answer_limits, self.oracle
         with self.hold_machine(exclusive=False):
             where = "in process" if self.as_is is None else "asked alone"
             self.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
             size = min(self.deployment.max_batch_size, len(data.ids))
-            return expected_answers(self.case, data, converted, size, limits)
+            return expected_answers(self.case, data, oracle, size, limits)
 
     def job(self, point: LoadPoint, request_s: float, expected: ExpectedAnswers) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""
