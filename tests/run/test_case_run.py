@@ -117,9 +117,7 @@ def test_loading_shares_the_machine_and_running_does_not(
     case, given = dataclasses.replace(case, model=model), settings(results=str(tmp_path))
     with ModelRun(model, CPU, given) as model_run, CaseRun(case, model_run) as run:
         vars(run)["build"] = SimpleNamespace(case=case, digest="0", folder=tmp_path / "model", artifact=None)
-        assert all(
-            [model_run.weights, model_run.samples, model_run.framework_model, run.oracle, run.server]
-        )
+        assert all([model_run.weights, model_run.samples, model_run.framework_model, run.oracle, run.server])
 
         assert held == dict.fromkeys(["load", "samples", "reference", "oracle", "server"], True)
         assert not is_held(), "nobody could measure beside what only runs"

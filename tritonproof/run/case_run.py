@@ -296,10 +296,15 @@ class CaseRun(contextlib.ExitStack):
         )
 
     @once
-    def alone(self) -> tuple[ServedModel, LoneAnswers]:
-        """The case as it is loaded online, and its answers to each of the gates' samples alone."""
-        model = self.served_model(self.deploy("online"))
-        return model, ask_one_by_one(model)
+    def served_online(self) -> ServedModel:
+        """The case for the gates, as it is loaded online."""
+        return self.served_model(self.deploy("online"))
+
+    @once
+    def single_answers(self) -> LoneAnswers:
+        """Its answers online to each of the gates' samples, sent alone."""
+        self.deploy("online")
+        return ask_one_by_one(self.served_online)
 
     def served_model(self, deployed: Deployed) -> ServedModel:
         """The case for the gates, as it is loaded now."""

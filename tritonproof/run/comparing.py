@@ -116,7 +116,9 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> AnswerGate:
         return AnswerGate("other", 0, "the configuration")
     if model.exchange == "single":
         run.say("answers beside the other's", text)
-        return compare_servers(run.alone, baseline.alone, other_data(model, run.samples), text)
+        ours = run.served_online, run.single_answers
+        theirs = baseline.served_online, baseline.single_answers
+        return compare_servers(ours, theirs, other_data(model, run.samples), text)
     run.say("the same messages to the other", text)
     servers = run.server, baseline.server
     return compare_server_conversations(*servers, model, run.samples, text)
@@ -144,7 +146,7 @@ def _served_side(run: CaseRun) -> ServedSide:
     """A model's use of one of the two servers, and how much its answers vary."""
     precision, noise = "", None
     if run.case.model.exchange == "single":
-        _, alone = run.alone
+        alone = run.single_answers
         precision, noise = inferred_precision(alone.rows.values()), alone.noise
     used: Usage = {}
     with contextlib.suppress(NotAvailableError):  # its processes are not visible from here

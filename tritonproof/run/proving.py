@@ -106,7 +106,7 @@ def run_gate(run: CaseRun, gate: str) -> tuple[Deployed, AnswerGate]:
 
 
 def _gate_online(run: CaseRun, gate: str) -> tuple[Deployed, AnswerGate]:
-    model, alone = run.alone
+    model, alone = run.served_online, run.single_answers
     deployed = run.deploy("online")
     served = run.as_is
     if gate == "largest-batch" and served and "configuration" in served.loaded.unreported:
@@ -137,7 +137,7 @@ def _gate_recorded(run: CaseRun, model: ServedModel, alone: LoneAnswers) -> Answ
 
 def _gate_reloaded(run: CaseRun) -> tuple[Deployed, AnswerGate]:
     """Compare answers after a reload: a converted case is loaded anew for offline, after online."""
-    _model, alone = run.alone
+    alone = run.single_answers
     _check_may_reload(run)
     deployed = run.deploy("offline")
     model = run.served_model(deployed)
