@@ -18,7 +18,7 @@ from tritonproof.build import runtimes
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
-from tritonproof.run import serving
+from tritonproof.run import case_run
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, is_made, once
@@ -111,7 +111,7 @@ def test_loading_shares_the_machine_and_running_does_not(
 
     monkeypatch.setattr("tritonproof.run.model_run.reference_on", noting("reference"))
     monkeypatch.setattr(runtimes, "open_in_process", noting("oracle"))
-    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(case_run, "serve", serve)
     case = next(cases_of(CPU))
     model = dataclasses.replace(case.model, load=noting("load"), samples=noting("samples"))
     case, given = dataclasses.replace(case, model=model), settings(results=str(tmp_path))

@@ -23,7 +23,7 @@ from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import locks
 from tritonproof.host.targets import recognise
 from tritonproof.record.schema import Estimate
-from tritonproof.run import efficiency, serving
+from tritonproof.run import case_run, efficiency
 from tritonproof.run.case_run import CaseRun, SuiteRun
 from tritonproof.run.case_settings import deployment_of
 from tritonproof.run.model_run import ModelRun
@@ -90,7 +90,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "MACHINE", other_machine)
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
-    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(case_run, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
     monkeypatch.setattr(efficiency, "known_loads", lambda _run: [examples.load("online", 8, 100.0)])
     monkeypatch.setattr(interleaved, "best_points", lambda _case, loads: loads)

@@ -15,10 +15,9 @@ from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
 from tritonproof.record.schema import Efficiency, Load, best_of
 from tritonproof.run import record_file
-from tritonproof.run.case_run import CaseRun, Deployed
+from tritonproof.run.case_run import CaseRun, Deployed, Role
 from tritonproof.run.case_settings import deployment_of
 from tritonproof.run.measuring import ready
-from tritonproof.run.serving import Role
 from tritonproof.spec import Case, Deployment, LoadPoint
 
 
