@@ -1,5 +1,5 @@
 """A model of an existing repository, served unchanged: it is loaded, its server says how it is configured, a
-first request shows which samples it answers, and then it is a case of the suite like any other."""
+first request shows which samples it answers, and its files are a build."""
 
 import hashlib
 import itertools
@@ -248,7 +248,7 @@ def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays 
     return time.monotonic() - started, answer
 
 
-# --- a loaded model as a case of the suite ------------------------------------------------------------------
+# --- a loaded model as a build ------------------------------------------------------------------------------
 
 
 def as_build(case: Case, loaded: LoadedModel, folder: Path) -> BuiltModel:
