@@ -7,13 +7,14 @@ from tritonproof.errors import AccuracyError, SpeedError
 from tritonproof.reports.text.correctness import gate_text
 from tritonproof.reports.text.load_point import footprint_changes, footprint_failures
 from tritonproof.run.case_run import CaseRun
+from tritonproof.run.comparing import compare_with_baseline
 from tritonproof.run.proving import reproduce
 
 
 @pytest.mark.step("against")
 def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
-    serving, gate, comparison = run.beside_baseline
+    serving, gate, comparison = compare_with_baseline(run)
     recorder.keep(serving, gates=(gate,), against=comparison)
     recorder.show(gate_text(gate))
     shown = reproduce(run, gate)
@@ -25,7 +26,7 @@ def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.step("costs")
 def test_costs_no_more_than_the_other(run: CaseRun, recorder: Recorder) -> None:
     """The model is loaded about as fast as the other, and its server keeps about as much memory."""
-    serving, _, comparison = run.beside_baseline
+    serving, _, comparison = compare_with_baseline(run)
     recorder.keep(serving, against=comparison)
     recorder.show("; ".join(text for text, _ in footprint_changes(comparison)))
     if excesses := footprint_failures(comparison):

@@ -36,7 +36,7 @@ TEST = """
             return SimpleNamespace(serving=scenario)
 
         run.deploy, run.served_model = load, lambda deployed: SEEN.model
-        run.alone = SEEN.model, ask_one_by_one(SEEN.model)
+        run.served_online, run.single_answers = SEEN.model, ask_one_by_one(SEEN.model)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(test_load, "measure", lambda *_: (None, SimpleNamespace(load=SEEN.load)))
             yield run

@@ -17,10 +17,10 @@ from tritonproof.build import baseline_source, runtimes
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
-from tritonproof.run import models, serving
+from tritonproof.run import case_run
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.models import ModelRun
-from tritonproof.run.once import once
+from tritonproof.run.model_run import ModelRun
+from tritonproof.run.once import forget, is_made, once
 
 
 def test_contributing_example_converts_serves_and_measures(
@@ -69,13 +69,14 @@ class Found:
 
 def test_value_and_error_are_computed_once() -> None:
     counter = Found()
-    assert "value" not in vars(counter)
-    assert counter.value == counter.value == vars(counter)["value"] == 1
+    assert not is_made(counter, "value")
+    assert counter.value == counter.value == 1
+    assert is_made(counter, "value")
     for _ in range(2):
         with pytest.raises(ValueError, match="2"):
             assert counter.broken
     assert Found().value == 1, "each object has its own"
-    assert vars(counter).pop("value") == 1
+    forget(counter, "value")
     assert counter.value == 3, "it is made again"
 
 
@@ -107,17 +108,15 @@ def test_loading_shares_the_machine_and_running_does_not(
     def serve(*_arguments: Any, **_options: Any) -> Iterator[Any]:
         yield noting("server")()
 
-    monkeypatch.setattr(models, "framework_model_on", noting("reference"))
-    monkeypatch.setattr(runtimes, "open_in_process", noting("converted"))
-    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", noting("reference"))
+    monkeypatch.setattr(runtimes, "open_in_process", noting("oracle"))
+    monkeypatch.setattr(case_run, "serve", serve)
     case = next(cases_of(CPU))
     model = dataclasses.replace(case.model, load=noting("load"), samples=noting("samples"))
     case, given = dataclasses.replace(case, model=model), settings(results=str(tmp_path))
     with ModelRun(model, CPU, given) as model_run, CaseRun(case, model_run) as run:
         vars(run)["build"] = SimpleNamespace(case=case, digest="0", folder=tmp_path / "model", artifact=None)
-        assert all(
-            [model_run.weights, model_run.samples, model_run.framework_model, run.converted, run.server]
-        )
+        assert all([model_run.weights, model_run.samples, model_run.framework_model, run.oracle, run.server])
 
-        assert held == dict.fromkeys(["load", "samples", "reference", "converted", "server"], True)
+        assert held == dict.fromkeys(["load", "samples", "reference", "oracle", "server"], True)
         assert not is_held(), "nobody could measure beside what only runs"

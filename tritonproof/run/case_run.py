@@ -1,25 +1,20 @@
 """A run of a case: each value that proving and measuring it needs, made when first asked for and kept for the
-length of a block. Other modules of this folder have the functions that take a run, such as `measure`.
-
-```
-with ModelRun(case.model, case.target, settings) as model_run, CaseRun(case, model_run) as run:
-    run.conversion, prove_accuracy(run), run_gate(run, "batches"), measure(run, point)
-```
-"""
+length of a block. Other modules of this folder have the functions that take a run, such as `measure`."""
 
 import contextlib
+import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tritonproof.accuracy.compare_answers import MIN_NOISE, AnswerLimits, Mismatch
 from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.precision_cost import PrecisionCost, answer_limits, measure_cost
 from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
-from tritonproof.build import baseline_source, runtimes
 from tritonproof.build.repository import BuiltModel
 from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, ask_one_by_one
 from tritonproof.efficiency import machine_peak
@@ -30,15 +25,33 @@ from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, input_data
 from tritonproof.measure.measurement import Outcome
 from tritonproof.measure.verifying import expected_answers
 from tritonproof.record import schema
-from tritonproof.run import comparing, serving
-from tritonproof.run.models import ModelRun, deployment_of, evaluation_batch, load_points, samples_of
-from tritonproof.run.once import once
-from tritonproof.run.serving import Role
-from tritonproof.serve.as_is import ServedAsIs
-from tritonproof.serve.backends import check_supported, pool_options, server_variables, serving_of
+from tritonproof.run.as_is_case import AsIsCase, serve_as_is
+from tritonproof.run.case_settings import deployment_of, evaluation_batch, load_points, samples_of
+from tritonproof.run.converted_case import ConvertedCase, build_baseline
+from tritonproof.run.model_run import ModelRun
+from tritonproof.run.once import forget, is_made, once
+from tritonproof.serve.backends import check_supported, serving_of
+from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, Deployment, LoadPoint, Samples, Scenario
-from tritonproof.user_models.repository_model import joins_requests
+from tritonproof.user_models import repository_model
+
+
+@dataclass(frozen=True)
+class Role:
+    """What sets a run that a case is measured beside apart from the case's own run: it serves a baseline, or
+    the model's reference format."""
+
+    log_name: str = ""
+    """The name of its server's log; empty for the case's own server."""
+    label: str = ""
+    """The run's name in progress and errors; empty for the case's."""
+    build_source: Callable[[], contextlib.AbstractContextManager[BuiltModel]] | None = None
+    """Provides the build; None if the run converts it."""
+    keeps_config: bool = False
+    """Whether the build's own config.pbtxt serves it, in place of the settings."""
+    samples_of: "CaseRun | None" = None
+    """The run whose samples it uses; None for its own."""
 
 
 @dataclass
@@ -70,6 +83,9 @@ class Deployed:
 Sweep = tuple[Deployed, Mapping[LoadPoint, Outcome]]
 """How a case was loaded for a scenario, and what came of each load point."""
 
+ServedComparison = tuple[schema.Serving, schema.AnswerGate, schema.BaselineComparison]
+"""How a case was served beside its baseline, whether the answers are the same, and what else differs."""
+
 
 @dataclass(eq=False)
 class CaseRun(contextlib.ExitStack):
@@ -79,7 +95,7 @@ class CaseRun(contextlib.ExitStack):
     """The case as requested; `case` is the case as its server reports it."""
     model_run: ModelRun
     suite_run: SuiteRun = field(default_factory=SuiteRun)
-    role: Role = Role()  # noqa: RUF009 - frozen
+    role: Role = Role()
     """Whether it is the case's own run, or one that is measured beside it."""
     deployed: Deployed | None = field(default=None, init=False)
     sweeps: dict[Scenario, Sweep] = field(default_factory=dict, init=False)
@@ -87,9 +103,8 @@ class CaseRun(contextlib.ExitStack):
     """How it was loaded for each gate, and the gate's result."""
     mismatches: dict[str, Mismatch] = field(default_factory=dict, init=False)
     """The first wrong answer of each gate."""
-
-    baseline = once(comparing.baseline_run)
-    beside_baseline = once(comparing.compare_with_baseline)
+    comparison: ServedComparison | None = field(default=None, init=False)
+    """What the comparison with the baseline has shown."""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -106,23 +121,24 @@ class CaseRun(contextlib.ExitStack):
     # --- what is served -------------------------------------------------------------------------------------
 
     @once
-    def as_is(self) -> ServedAsIs | None:
+    def as_is(self) -> AsIsCase | None:
         """The case of --repository as its server has loaded it; None for a converted case."""
-        if not self.requested.model.as_is:
-            return None
-        return self.enter_context(serving.serve_as_is(self))
+        return self.enter_context(serve_as_is(self)) if self.requested.model.as_is else None
+
+    @property
+    def source(self) -> ConvertedCase | AsIsCase:
+        """Where the case, its build, its server and its expected answers come from."""
+        return self.as_is or ConvertedCase(self, self.requested)
 
     @property
     def case(self) -> Case:
         """The case; for --repository with the inputs, outputs and batches that only the server knows."""
-        return self.requested if self.as_is is None else self.as_is.case
+        return self.source.case
 
-    @once
+    @property
     def samples(self) -> Samples:
         """The evaluation split of the model."""
-        if self.as_is is None:
-            return self.model_run.samples
-        return samples_of(self.case.model, "evaluation", self.settings)
+        return self.source.samples
 
     @once
     def deployment(self) -> Deployment:
@@ -130,50 +146,50 @@ class CaseRun(contextlib.ExitStack):
 
     @once
     def build(self) -> BuiltModel:
-        """The converted model in model_repos/<target>/<case>/, built there if it is missing."""
-        if self.as_is is not None:
-            return self.as_is.build
-        source = self.role.build_source or functools.partial(serving.convert, self)
-        return self.enter_context(source())
+        """The model's folder: a converted one is in model_repos/<target>/<case>/, built if it is missing."""
+        return self.source.build
 
     @once
-    def converted(self) -> Callable[[Any], Mapping[str, Any]]:
-        """The converted model in process, a function of inputs by name; for --repository its server, which
-        gets each row alone."""
-        if self.as_is is not None:
-            return self.as_is.alone
-        engines = runtimes.engine_folder(self.build.case, self.build.digest)
-        with self.hold_machine(exclusive=False):
-            return runtimes.open_in_process(self.case, self.build.artifact, self.deployment, engines)
+    def oracle(self) -> Callable[[Any], Mapping[str, Any]]:
+        """The source of the expected answers, in testing's term, a function of inputs by name: the converted
+        model in process; for --repository the model's own server, which gets each row alone."""
+        return self.source.oracle
 
     @once
     def server(self) -> Server:
-        """The case's Triton, started while nobody measures and stopped with the block. The case is built
-        first, as a server without its model repository ends."""
-        if self.as_is is not None:
-            return self.as_is.server
-        for kind in self.suite_run.peaks:
-            with contextlib.suppress(ProofError):  # raised again by the stage that needs it
-                self.peak_per_s(kind)
-        triton = serving.start_server(
-            self,
-            self.build.folder.parent,
-            variables=server_variables(self.settings.triton, self.case, self.deployment),
-            options=pool_options(self.case, self.deployment, self.case.gpus),
-        )
-        with self.hold_machine(exclusive=False):
-            return self.enter_context(triton)
+        """The case's Triton, started while nobody measures and stopped with the block."""
+        return self.source.server
+
+    @contextlib.contextmanager
+    def triton(self, repository: Path, **more: Any) -> Iterator[Server]:
+        """A Triton of the run with the models below `repository`; `more` goes to `serve`."""
+        case, settings, role = self.requested, self.settings, self.role
+        log = f"{case}.{role.log_name}.server.log" if role.log_name else f"{case}.server.log"
+        with serve(
+            settings.triton,
+            repository,
+            settings.results / case.target.name / log,
+            device=case.target.device,
+            shared_memory=settings.shared_memory,
+            report=self.say,
+            **more,
+        ) as server:
+            yield dataclasses.replace(server, label=f"the Triton of {role.label}") if role.label else server
+
+    def start_server(self) -> None:
+        """Start the case's Triton, unless it runs. Raises ProofError if it has ended by itself."""
+        self.server.check_running()
 
     def check_running(self) -> None:
         """Raise ProofError if the case's server has ended by itself."""
-        if "server" in vars(self):  # one that has not been started is not started for this
+        if is_made(self, "server"):  # one that has not been started is not started for this
             self.server.check_running()
 
     def leave_gpu(self) -> None:
         """Free this process's models from the GPU's memory, which servers need; they reopen on use."""
         if self.requested.target.device == "cuda":
-            vars(self).pop("converted", None)
-            vars(self.model_run).pop("framework_model", None)
+            forget(self, "oracle")
+            forget(self.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
     def deploy(self, scenario: Scenario, deployment: Deployment | None = None) -> Deployed:
@@ -181,24 +197,13 @@ class CaseRun(contextlib.ExitStack):
         model of --repository is loaded in one way for both scenarios."""
         new_deployment = deployment or self.deployment
         self.leave_gpu()
-        self.server.check_running()
+        self.start_server()
         loaded = self.deployed
         if loaded is not None and (loaded.start.scenario, loaded.deployment) == (scenario, new_deployment):
             return loaded
         self.deployed = None  # nothing is loaded if the next steps fail
         check_supported(self.server, self.case)
-        if self.as_is is not None:
-            self.as_is.check_single_requests()
-            backend, start = self.case.format.engine, self.as_is.start(scenario)
-            first_answer = self.as_is.first_request.answer
-        else:
-            self.say(f"load into Triton ({scenario})")
-            with self.hold_machine(exclusive=False):
-                began = time.monotonic()
-                backend = self.load_model(scenario, new_deployment)
-                load_s = time.monotonic() - began
-                first_s, first_answer = self.timed_answer(1)
-            start = schema.Start(scenario, self.server.ready_s, round(load_s, 3), round(1e3 * first_s, 3))
+        backend, start, first_answer = self.source.deploy(scenario, new_deployment)
         serving_entry = serving_of(self.server, backend, self.settings.shared_memory)
         self.deployed = Deployed(serving_entry, start, new_deployment, first_answer)
         return self.deployed
@@ -206,19 +211,9 @@ class CaseRun(contextlib.ExitStack):
     def load_model(self, scenario: Scenario, deployment: Deployment, *, anew: bool = False) -> str:
         """Load the case on its server, even if it is loaded; returns the backend that serves it. If `anew`,
         it is unloaded before, and gets one request."""
-        if self.as_is is not None:
-            self.as_is.reload()
-            backend = self.case.format.engine
-        else:
-            if anew:
-                self.server.unload(self.server.name_of(self.case))
-            if self.role.keeps_config:
-                config = baseline_source.config_of(self.build.folder)
-                config = baseline_source.for_scenario(config, self.case, scenario)
-                self.server.load_as_is(self.build.folder, config)
-                backend = ""
-            else:
-                backend = self.server.load(self.build, deployment, scenario)
+        if anew:
+            self.server.unload(self.server.name_of(self.case))
+        backend = self.source.load(scenario, deployment)
         if anew:
             self.timed_answer(1)
         return backend
@@ -248,11 +243,11 @@ class CaseRun(contextlib.ExitStack):
     @once
     def converted_answers(self) -> StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
-        converted, batch = self.converted, evaluation_batch(self.deployment)
+        oracle, batch = self.oracle, evaluation_batch(self.deployment)
         model, report = self.case.model, functools.partial(self.say, "evaluate in process")
         with self.hold_machine(exclusive=False):
             return evaluate_in_process(
-                "converted", model, converted, self.samples, batch, report, with_outputs=True
+                "converted", model, oracle, self.samples, batch, report, with_outputs=True
             )
 
     @once
@@ -285,19 +280,20 @@ class CaseRun(contextlib.ExitStack):
         return answer_limits(self.case, self.precision_cost, elements, self.deployment.tf32)
 
     @once
-    def alone(self) -> tuple[ServedModel, SingleRequestAnswers]:
-        """The case as it is loaded online, and its answers to each of the gates' samples alone."""
-        model = self.served_model(self.deploy("online"))
-        return model, ask_one_by_one(model)
+    def served_online(self) -> ServedModel:
+        """The case for the gates, as it is loaded online."""
+        return self.served_model(self.deploy("online"))
+
+    @once
+    def single_answers(self) -> SingleRequestAnswers:
+        """Its answers online to each of the gates' samples, sent alone."""
+        self.deploy("online")
+        return ask_one_by_one(self.served_online)
 
     def served_model(self, deployed: Deployed) -> ServedModel:
         """The case for the gates, as it is loaded now."""
-        deployment, served = deployed.deployment, self.as_is
+        deployment = deployed.deployment
         tolerance = self.case.tolerance(deployment.tf32)
-        joins = deployed.start.scenario == "online"
-        if served is not None:
-            unknown = served.loaded.called or served.loaded.unreported
-            joins = bool(unknown) or joins_requests(served.loaded.config)
         return ServedModel(
             server=self.server,
             name=self.server.name_of(self.case),
@@ -306,10 +302,10 @@ class CaseRun(contextlib.ExitStack):
             max_batch_size=deployment.max_batch_size,
             limits=self.answer_limits,
             preferred=deployment.preferred_batch_sizes,
-            joins=joins,
+            joins=self.source.joins_requests(deployed.start.scenario),
             first_answer=deployed.first_answer,
             least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
-            as_is_device="" if served is None else self.case.answers_on,
+            as_is_device=self.case.answers_on if self.case.model.as_is else "",
             kernels_may_change=self.case.answers_on == "cuda",
             on_mismatch=self.mismatches.__setitem__,
         )
@@ -331,12 +327,12 @@ class CaseRun(contextlib.ExitStack):
     @once
     def expected_answers(self) -> ExpectedAnswers:
         """The answers that the case has to give under load."""
-        data, limits, converted = self.load_data, self.answer_limits, self.converted
+        data, limits, oracle = self.load_data, self.answer_limits, self.oracle
         with self.hold_machine(exclusive=False):
-            where = "in process" if self.as_is is None else "asked alone"
+            where = "asked alone" if self.case.model.as_is else "in process"
             self.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
             size = min(self.deployment.max_batch_size, len(data.ids))
-            return expected_answers(self.case, data, converted, size, limits)
+            return expected_answers(self.case, data, oracle, size, limits)
 
     def job(self, point: LoadPoint, request_s: float, expected: ExpectedAnswers) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""
@@ -369,3 +365,32 @@ class CaseRun(contextlib.ExitStack):
             return points
         # Only the server knows the largest batch, as no file has its configuration.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
+
+    # --- beside it ------------------------------------------------------------------------------------------
+
+    @once
+    def baseline(self) -> "CaseRun | None":
+        """The run to compare the case with, on its own server; None without --against and --against-triton,
+        and if the baseline's repository has no model of that name."""
+        settings, case, models = self.settings, self.requested, self.model_run.models
+        against, label = settings.against, f"{case} against {settings.baseline_name}"
+        if settings.against_triton is not None:
+            settings = dataclasses.replace(settings, triton=settings.against_triton)
+        elif against is None:
+            return None
+        if not settings.compares_repositories:
+            build = contextlib.nullcontext(self.build) if against is None else build_baseline(self, against)
+            role = Role("against", label, build_source=lambda: build, keeps_config=against is not None)
+        else:
+            models = dataclasses.replace(models, samples={}, labels={})  # both get this run's samples
+            if against is not None:
+                if case.model.name not in models.baseline_models:
+                    return None
+                settings = dataclasses.replace(settings, repository=against.folder)
+                models = dataclasses.replace(models, repository_models=models.baseline_models)
+                model = repository_model.as_model(models.repository_models[case.model.name])
+                model = dataclasses.replace(model, tolerances=case.model.tolerances)
+                case = dataclasses.replace(case, model=model)
+            role = Role("against", label, samples_of=self)
+        model_run = self.enter_context(ModelRun(case.model, case.target, settings, models, self.narrator))
+        return self.enter_context(CaseRun(case, model_run, self.suite_run, role))

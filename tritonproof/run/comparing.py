@@ -2,17 +2,14 @@
 `--against`, or with this build on the Triton of `--against-triton`."""
 
 import contextlib
-import dataclasses
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
 from tritonproof.accuracy.precision_cost import inferred_precision
 from tritonproof.build import baseline_source
-from tritonproof.build.repository import BuiltModel, snapshot
 from tritonproof.consistency.conversations import compare_server_conversations
 from tritonproof.consistency.repeat_checks import compare_servers
 from tritonproof.errors import InputError, NotAvailableError
@@ -21,20 +18,14 @@ from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.job import Job, remaining_data
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record.ratio import MAX_LOADINGS, loading_is_slower
-from tritonproof.record.schema import AnswerGate, BaselineComparison, ServedSide, Serving
-from tritonproof.run.serving import Role
+from tritonproof.record.schema import AnswerGate, BaselineComparison, ServedSide
+from tritonproof.run.case_run import CaseRun, ServedComparison
 from tritonproof.serve.backends import serving_of
 from tritonproof.serve.server import warnings_in
 from tritonproof.spec import Scenario
-from tritonproof.user_models import repository_model
-
-if TYPE_CHECKING:
-    from tritonproof.run.case_run import CaseRun
 
 
-def with_baselines(
-    run: "CaseRun", baseline: "CaseRun", jobs: Sequence[Job]
-) -> Sequence[point_state.PointState]:
+def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequence[point_state.PointState]:
     """The load points of one scenario before measurement, each with its comparison, if the baseline takes its
     batch. Raises InputError if the baseline is a build that does not take the largest batch."""
     scenario, largest = jobs[0].point.scenario, math.inf
@@ -67,7 +58,7 @@ def with_baselines(
     ]
 
 
-def reloader(run: "CaseRun", baseline: "CaseRun", scenario: Scenario) -> Callable[[], None] | None:
+def reloader(run: CaseRun, baseline: CaseRun, scenario: Scenario) -> Callable[[], None] | None:
     """A function that loads the case and its baseline again, in random order. None on a server with a
     repository that others may use."""
     sides = (run, baseline)
@@ -82,65 +73,19 @@ def reloader(run: "CaseRun", baseline: "CaseRun", scenario: Scenario) -> Callabl
     return load
 
 
-def baseline_run(run: "CaseRun") -> "CaseRun | None":
-    """The run to compare a case with, on its own server; None without --against and --against-triton, and
-    if the baseline's repository has no model of that name."""
-    settings, case, models = run.settings, run.requested, run.model_run.models
-    against, label = settings.against, f"{case} against {settings.baseline_name}"
-    if settings.against_triton is not None:
-        settings = dataclasses.replace(settings, triton=settings.against_triton)
-    elif against is None:
-        return None
-    if not settings.compares_repositories:
-        build = contextlib.nullcontext(run.build) if against is None else _baseline_build(run, against)
-        role = Role("against", label, build_source=lambda: build, keeps_config=against is not None)
-    else:
-        models = dataclasses.replace(models, samples={}, labels={})  # both get this run's samples
-        if against is not None:
-            if case.model.name not in models.baseline_models:
-                return None
-            settings = dataclasses.replace(settings, repository=against.folder)
-            models = dataclasses.replace(models, repository_models=models.baseline_models)
-            model = repository_model.as_model(models.repository_models[case.model.name])
-            model = dataclasses.replace(model, tolerances=case.model.tolerances)
-            case = dataclasses.replace(case, model=model)
-        role = Role("against", label, samples_of=run)
-    model_run = dataclasses.replace(run.model_run, model=case.model, settings=settings, models=models)
-    run.enter_context(model_run)
-    return run.enter_context(dataclasses.replace(run, requested=case, model_run=model_run, role=role))
-
-
-@contextlib.contextmanager
-def _baseline_build(run: "CaseRun", baseline: baseline_source.BaselineSource) -> Iterator[BuiltModel]:
-    """The case's baseline in its own model repository: one that exists, or one built in its own checkout. Its
-    own config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
-
-    def say(step: str) -> None:
-        run.narrator.say(f"{run.case} against {baseline.name}: {step}")
-
-    with contextlib.ExitStack() as stack:
-        if baseline.kind == "builds":
-            folder = baseline_source.find_build(baseline, run.case)
-            baseline_source.check_unchanged(baseline, folder)
-        else:
-            if (checkout := baseline.folder) is None:
-                say("get its files")
-                place = run.settings.model_repos / ".against"
-                checkout = baseline_source.export_commit(baseline, place, report=say)
-            options = run.settings.command_line("builds", run.case.model.name)
-            built = baseline_source.build_in_checkout(checkout, baseline, run.case, options, say)
-            run.narrator.note(f"{run.case} against {baseline.name}: built in {built}")
-            folder = stack.enter_context(snapshot(built, report=say))
-            baseline_source.check_unchanged(baseline, folder, built)
-        yield BuiltModel(run.case, folder, "", "", 0.0, 0.0, reused=True)
-
-
 # --- a model of another repository, or on another Triton ----------------------------------------------------
 
 
-def compare_with_baseline(run: "CaseRun") -> tuple[Serving, AnswerGate, BaselineComparison]:
+def compare_with_baseline(run: CaseRun) -> ServedComparison:
     """Whether every sample gets the same answer from the baseline, of another repository or on another
-    Triton, and what else differs. Raises NotAvailableError if its repository has no such model."""
+    Triton, and what else differs; compared once. Raises NotAvailableError if its repository has no such
+    model."""
+    if run.comparison is None:
+        run.comparison = _compare(run)
+    return run.comparison
+
+
+def _compare(run: CaseRun) -> ServedComparison:
     baseline, text, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
         what = f"{model.name} is new: {text} has no such model to compare it with"
@@ -166,19 +111,21 @@ def compare_with_baseline(run: "CaseRun") -> tuple[Serving, AnswerGate, Baseline
     )
 
 
-def _compare_answers(run: "CaseRun", baseline: "CaseRun", text: str) -> AnswerGate:
+def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> AnswerGate:
     model = run.case.model
     if model.exchange != baseline.case.model.exchange:
         return AnswerGate("other", 0, "the configuration")
     if model.exchange == "single":
         run.say("answers beside the other's", text)
-        return compare_servers(run.alone, baseline.alone, remaining_data(model, run.samples), text)
+        ours = run.served_online, run.single_answers
+        theirs = baseline.served_online, baseline.single_answers
+        return compare_servers(ours, theirs, remaining_data(model, run.samples), text)
     run.say("the same messages to the other", text)
     servers = run.server, baseline.server
     return compare_server_conversations(*servers, model, run.samples, text)
 
 
-def _lost_by_clients(run: "CaseRun", baseline: "CaseRun") -> list[str]:
+def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
     """What a client of the baseline's model would miss in this one, in sentences."""
     model, other = run.case.model, baseline.case.model
     losses = []
@@ -196,11 +143,11 @@ def _lost_by_clients(run: "CaseRun", baseline: "CaseRun") -> list[str]:
     return losses
 
 
-def _served_side(run: "CaseRun") -> ServedSide:
+def _served_side(run: CaseRun) -> ServedSide:
     """A model's use of one of the two servers, and how much its answers vary."""
     precision, noise = "", None
     if run.case.model.exchange == "single":
-        _, alone = run.alone
+        alone = run.single_answers
         precision, noise = inferred_precision(alone.rows.values()), alone.noise
     used: Usage = {}
     with contextlib.suppress(NotAvailableError):  # its processes are not visible from here
@@ -208,7 +155,7 @@ def _served_side(run: "CaseRun") -> ServedSide:
     return ServedSide(run.server.version, precision, noise, (), used)
 
 
-def _loads_in_turns(run: "CaseRun", baseline: "CaseRun") -> tuple[list[float], list[float]]:
+def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[float]]:
     """Load the model on both servers in turns until one load is not far slower than all of the baseline's;
     returns each load's seconds with its first answer. Both lists are empty on servers that others may use."""
     current_s: list[float] = []

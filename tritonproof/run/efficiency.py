@@ -16,10 +16,9 @@ from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
 from tritonproof.record.schema import Efficiency, Load, best_of
 from tritonproof.run import record_file
-from tritonproof.run.case_run import CaseRun, Deployed
+from tritonproof.run.case_run import CaseRun, Deployed, Role
+from tritonproof.run.case_settings import deployment_of
 from tritonproof.run.measuring import ready
-from tritonproof.run.models import deployment_of
-from tritonproof.run.serving import Role
 from tritonproof.spec import Case, LoadPoint
 
 
@@ -141,7 +140,7 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
         return repository.in_use(build, report=lambda step: run.narrator.say(f"{case}: {step}"))
 
     role = Role("reference", f"the reference {case}", build_source)
-    reference_run = keeper.enter_context(dataclasses.replace(run, requested=case, role=role))
+    reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))
     point = best.point
     reference_run.load_model(point.scenario, deployment)
     return ServedReference(reference_run, point, best.latency_ms["avg"].value / 1e3)

@@ -61,7 +61,7 @@ def measure(
 def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
-        baseline.server  # noqa: B018 - it starts before the machine is ours
+        baseline.start_server()  # before the machine is ours
     called = () if run.as_is is None else run.as_is.loaded.called_names
     composing = ComposingTimes(called)
     scenario, plan = points[0].scenario, run.settings.plan

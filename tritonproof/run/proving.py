@@ -106,7 +106,7 @@ def run_gate(run: CaseRun, gate: str) -> tuple[Deployed, AnswerGate]:
 
 
 def _check_gate(run: CaseRun, gate: GateCheck) -> tuple[Deployed, AnswerGate]:
-    served, alone = run.alone
+    served, alone = run.served_online, run.single_answers
     if gate.after_reload:
         deployed, served = _load_anew(run)
     else:

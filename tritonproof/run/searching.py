@@ -119,7 +119,8 @@ class SearchedModel:
         assert self.model.folder is not None
         self.folder, self.completed = self.model.folder, run.as_is.loaded.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
-        self.answers, _ = run.alone, run.expected_answers
+        self.served, self.answers = run.served_online, run.single_answers
+        _ = run.expected_answers  # made now, of its own configuration
         self.loaded: object = None  # the loaded settings; None for the model's own
 
     def space(self, goal: Goal) -> Space:
@@ -156,12 +157,11 @@ class SearchedModel:
     def _load(self, candidate: Candidate) -> None:
         config = candidates.varied(self.completed, self.completed, candidate)
         self.run.server.load_as_is(self.folder, config)
-        served, alone = self.answers
         # If the batcher joins requests, other kernels may compute them, whatever the model's own settings.
-        joins = served.joins or candidate.scenario == "online"
-        context = GateContext(dataclasses.replace(served, first_answer=None, joins=joins), alone)
+        joins = self.served.joins or candidate.scenario == "online"
+        served = dataclasses.replace(self.served, first_answer=None, joins=joins)
         for check in (check_reloaded, check_in_flight):
-            if wrong := check(context).wrong:
+            if wrong := check(GateContext(served, self.answers)).wrong:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:

@@ -1,5 +1,5 @@
 """A model of an existing repository, served unchanged: it is loaded, its server says how it is configured, a
-first request shows which samples it answers, and then it is a case of the suite like any other."""
+first request shows which samples it answers, and its files are a build."""
 
 import hashlib
 import itertools
@@ -9,19 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from tritonproof.build.configuration import config_text
 from tritonproof.build.repository import CONFIG, BuiltModel
-from tritonproof.errors import AccuracyError, InputError, NotAvailableError, ProofError, SetupError
+from tritonproof.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.record.disk import strict_glob
 from tritonproof.record.sanitize import one_line
-from tritonproof.record.schema import Start
 from tritonproof.safe_io.files import file_digest, files_in, shown, size_bytes
 from tritonproof.serve.connection import MAX_VERSION_CHARS
-from tritonproof.serve.messages import Message, converse, sequence_of, undeclared
+from tritonproof.serve.messages import Message, converse, sequence_of
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Case, Model, Samples, Scenario
+from tritonproof.spec import Arrays, Case, Model, Samples
 from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples
 from tritonproof.user_models.repository import RepositoryModel, check_config, check_name, models_called_by
 from tritonproof.user_models.repository_model import why_not_here
@@ -251,62 +248,7 @@ def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays 
     return time.monotonic() - started, answer
 
 
-# --- a loaded model as a case of the suite ------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ServedAsIs:
-    """A case of --repository on its server, after its first answer."""
-
-    case: Case
-    """The case, completed by what only the server knew: inputs, outputs, batches."""
-    server: Server
-    loaded: LoadedModel
-    build: BuiltModel
-    """Its files, and its configuration as the server has completed it."""
-    first_request: FirstRequest
-    labelled: Samples | None = None
-    """All of the user's labelled samples; None without labels."""
-
-    def start(self, scenario: Scenario) -> Start:
-        """How long it took to start, the same for both scenarios."""
-        first_ms = round(1e3 * self.first_request.elapsed_s, 3)
-        return Start(scenario, self.server.ready_s, self.loaded.load_s, first_ms)
-
-    def alone(self, inputs: Arrays) -> Arrays:
-        """The answers to these rows, [rows, ...] each, sent one row per request and one request at a time."""
-        self.check_single_requests()
-        model, count = self.case.model, len(next(iter(inputs.values())))
-        requests = ({name: values[row : row + 1] for name, values in inputs.items()} for row in range(count))
-        answers = [self.server.infer(model.name, model, request) for request in requests]
-        stacked = {}
-        for tensor in model.outputs:
-            parts = [answer[tensor.name] for answer in answers]
-            for part in parts:
-                if (problem := undeclared(tensor, part)) is not None:
-                    what = f"an answer is not as the configuration declares it: {problem}"
-                    raise AccuracyError(what, where=self.case)
-            if len(shapes := sorted({str(list(part.shape)) for part in parts})) > 1:
-                difference = f"{tensor.name} is {' and '.join(shapes[:2])} for different samples"
-                raise NotAvailableError(f"{difference}, and shapes that differ are not compared under load")
-            stacked[tensor.name] = np.concatenate(parts)
-        return stacked
-
-    def check_single_requests(self) -> None:
-        """Raise NotAvailableError unless the model gives one answer to one request."""
-        model = self.case.model
-        if model.exchange != "single":
-            how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
-            load = "test_conversation proves it, load on it is not measured"
-            raise NotAvailableError(f"{model.name} {how}: {load}")
-
-    def reload(self) -> float:
-        """Unload the model and load it again from the same files; returns the seconds of the load."""
-        assert self.loaded.source.folder is not None
-        self.server.unload(self.case.model.name)
-        started = time.monotonic()
-        self.server.load_as_is(self.loaded.source.folder)
-        return time.monotonic() - started
+# --- a loaded model as a build ------------------------------------------------------------------------------
 
 
 def as_build(case: Case, loaded: LoadedModel, folder: Path) -> BuiltModel:

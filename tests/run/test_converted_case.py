@@ -23,9 +23,10 @@ from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import locks
 from tritonproof.host.targets import recognise
 from tritonproof.record.schema import Estimate
-from tritonproof.run import efficiency, models, serving
+from tritonproof.run import case_run, efficiency
 from tritonproof.run.case_run import CaseRun, SuiteRun
-from tritonproof.run.models import ModelRun, deployment_of
+from tritonproof.run.case_settings import deployment_of
+from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.server_spec import ContainerImage
 from tritonproof.spec import Case
 
@@ -89,12 +90,12 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "MACHINE", other_machine)
     monkeypatch.setattr(machine_peak, "peak_per_s", peak_per_s)
-    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(case_run, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
     monkeypatch.setattr(efficiency, "known_loads", lambda _run: [examples.load("online", 8, 100.0)])
     monkeypatch.setattr(best_points, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
-    monkeypatch.setattr(models, "framework_model_on", lambda *_arguments: Opened())
+    monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", lambda *_arguments: Opened())
     monkeypatch.setattr(repository, "find", find)
     monkeypatch.setattr(best_points, "reference_load", lambda *_arguments: examples.load("online", 8, 100.0))
     monkeypatch.setattr(repository, "in_use", lambda build, **_report: contextlib.nullcontext(build))
@@ -150,7 +151,7 @@ def test_in_process_data_location_matches_shared_memory(way: str, resident: bool
 def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_of(FP16, tmp_path) as run:
-        SEEN["opened"] = [weakref.ref(one) for one in (run.converted, run.model_run.framework_model)]
+        SEEN["opened"] = [weakref.ref(one) for one in (run.oracle, run.model_run.framework_model)]
         run.deploy("online")
     assert len(SEEN["opened"]) == 2
     assert SEEN["left"] == []

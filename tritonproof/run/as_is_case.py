@@ -1,0 +1,161 @@
+"""A case that is a model of --repository: its server loads it as it is, says how it is configured and answers
+a first request, and then it is a case of the suite like any other."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tritonproof.build.repository import BuiltModel
+from tritonproof.errors import AccuracyError, NotAvailableError
+from tritonproof.host.scratch import scratch_folder
+from tritonproof.record.schema import Start
+from tritonproof.run.available_models import AvailableModels, labelled_samples, samples_in_folder
+from tritonproof.serve.as_is import FirstRequest, LoadedModel, as_build, load_model, send_first_request
+from tritonproof.serve.messages import undeclared
+from tritonproof.serve.server import Server
+from tritonproof.spec import Arrays, Case, Deployment, Model, Samples, Scenario
+from tritonproof.user_models import repository_model
+from tritonproof.user_models.repository import link_repository
+
+if TYPE_CHECKING:
+    from tritonproof.run.case_run import CaseRun
+
+
+@dataclass(frozen=True)
+class AsIsCase:
+    """The source of a run whose case is a model of --repository, on its server after its first answer."""
+
+    case: Case
+    """The case, completed by what only the server knew: inputs, outputs, batches."""
+    server: Server
+    loaded: LoadedModel
+    build: BuiltModel
+    """Its files, and its configuration as the server has completed it."""
+    first_request: FirstRequest
+    labelled: Samples | None = None
+    """All of the user's labelled samples; None without labels."""
+
+    @property
+    def samples(self) -> Samples:
+        return self.first_request.samples
+
+    def deploy(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
+        """How it was loaded: in one way, and once, for both scenarios."""
+        self.check_single_requests()
+        first_ms = round(1e3 * self.first_request.elapsed_s, 3)
+        start = Start(scenario, self.server.ready_s, self.loaded.load_s, first_ms)
+        return self.case.format.engine, start, self.first_request.answer
+
+    def load(self, *_scenario_and_deployment: object) -> str:
+        """Load it, even if it is loaded, from the files in its folder; returns the backend that serves it."""
+        assert self.loaded.source.folder is not None
+        self.server.load_as_is(self.loaded.source.folder)
+        return self.case.format.engine
+
+    def joins_requests(self, _scenario: Scenario) -> bool:
+        """Whether the server may join requests to a batch, as far as it says how the model is configured."""
+        unknown = self.loaded.called or self.loaded.unreported
+        return bool(unknown) or repository_model.joins_requests(self.loaded.config)
+
+    def oracle(self, inputs: Arrays) -> Arrays:
+        """The answers to these rows, [rows, ...] each, sent one row per request and one request at a time."""
+        self.check_single_requests()
+        model, count = self.case.model, len(next(iter(inputs.values())))
+        requests = ({name: values[row : row + 1] for name, values in inputs.items()} for row in range(count))
+        answers = [self.server.infer(model.name, model, request) for request in requests]
+        stacked = {}
+        for tensor in model.outputs:
+            parts = [answer[tensor.name] for answer in answers]
+            for part in parts:
+                if (problem := undeclared(tensor, part)) is not None:
+                    what = f"an answer is not as the configuration declares it: {problem}"
+                    raise AccuracyError(what, where=self.case)
+            if len(shapes := sorted({str(list(part.shape)) for part in parts})) > 1:
+                difference = f"{tensor.name} is {' and '.join(shapes[:2])} for different samples"
+                raise NotAvailableError(f"{difference}, and shapes that differ are not compared under load")
+            stacked[tensor.name] = np.concatenate(parts)
+        return stacked
+
+    def check_single_requests(self) -> None:
+        """Raise NotAvailableError unless the model gives one answer to one request."""
+        model = self.case.model
+        if model.exchange != "single":
+            how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
+            load = "test_conversation proves it, load on it is not measured"
+            raise NotAvailableError(f"{model.name} {how}: {load}")
+
+    def reload(self) -> float:
+        """Unload the model and load it again from the same files; returns the seconds of the load."""
+        self.server.unload(self.case.model.name)
+        started = time.monotonic()
+        self.load()
+        return time.monotonic() - started
+
+
+@contextlib.contextmanager
+def serve_as_is(run: "CaseRun") -> Iterator[AsIsCase]:
+    """The case of --repository with its model loaded and its first request answered."""
+    case, settings, available = run.requested, run.settings, run.model_run.models
+    name, models = case.model.name, available.repository_models
+    if name not in models:
+        what = f"{name} is not in this repository, so that its clients would get no answers"
+        fix = f"add the model, or leave it out of the comparison: -k 'not {name}'"
+        raise AccuracyError(what, where=f"--repository {settings.repository}", fix=fix)
+    if (reason := repository_model.why_not_here(models[name], case.answers_on)) is not None:
+        raise NotAvailableError(reason)  # before a server is started
+    with contextlib.ExitStack() as stack:
+        scratch = stack.enter_context(scratch_folder("found"))
+        if settings.triton.kind == "docker" and isinstance(settings.repository, Path):
+            repository = settings.repository  # a container gets the user's own, read-only
+        else:
+            repository = scratch / "models"
+            repository.mkdir()
+            link_repository(models.values(), repository)
+        server = stack.enter_context(run.triton(repository, auto_complete=True))
+        run.say("load into Triton as it is")
+        with run.hold_machine(exclusive=False):
+            model, loaded, first_request = _load_and_ask(run, server, available)
+        run.narrator.note(f"{run.role.label or case}: {loaded}; requests: {first_request.note}")
+        served_format = dataclasses.replace(case.format, engine=loaded.backend)
+        case = dataclasses.replace(case, model=model, format=served_format)
+        (as_served := scratch / "as-served").mkdir()
+        labelled = None
+        if name in available.labels and name in available.samples:
+            labelled = labelled_samples(model, available.samples[name], available.labels[name])
+        build = as_build(case, loaded, as_served)
+        yield AsIsCase(case, server, loaded, build, first_request, labelled)
+
+
+def _load_and_ask(
+    run: "CaseRun", server: Server, available: AvailableModels
+) -> tuple[Model, LoadedModel, FirstRequest]:
+    """Load a model of --repository and send its first request; returns the model as its server completes it,
+    too. A baseline gets the samples of the case that is compared with it."""
+    requested, name = run.requested.model, run.requested.model.name
+    labels, models = available.labels.get(name), available.repository_models
+    shared_samples = None if run.role.samples_of is None else run.role.samples_of.samples
+
+    def user_samples(model: Model) -> Samples | None:
+        several = labels is None and model.exchange == "single"
+        return samples_in_folder(model, available.samples.get(name), several=several)
+
+    samples = shared_samples or user_samples(requested)
+    loaded = load_model(server, models[name], models)
+    model = repository_model.with_config(requested, loaded.config)
+    if labels is not None:
+        model = repository_model.with_labels(model, labels)
+    required = {tensor.name for tensor in model.inputs if not tensor.optional}
+    if shared_samples is not None and (lacking := required - shared_samples.load([0]).keys()):
+        inputs = ", ".join(sorted(lacking))
+        raise AccuracyError(f"{run.role.label} takes other inputs: {inputs} too", where=run.requested)
+    first_request = send_first_request(server, model, samples or user_samples(model))
+    if loaded.unreported:
+        remark = f"the server does not give {' and '.join(loaded.unreported)}"
+        first_request = dataclasses.replace(first_request, note=f"{first_request.note}; {remark}")
+    return model, loaded, first_request

@@ -1,0 +1,78 @@
+"""What the cases of a model on a target share in a run, such as its weights and the framework's answers."""
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, framework_model_on
+from tritonproof.frameworks import flops
+from tritonproof.host import locks
+from tritonproof.run.available_models import AvailableModels
+from tritonproof.run.case_settings import evaluation_batch, model_deployment, samples_of
+from tritonproof.run.narrator import Narrator
+from tritonproof.run.once import once
+from tritonproof.run.settings import Settings
+from tritonproof.spec import Model, Samples, Target, Weights
+
+
+@dataclass(eq=False)
+class ModelRun(contextlib.ExitStack):
+    """What the cases of a model on a target share, for the length of a `with` block."""
+
+    model: Model
+    target: Target
+    settings: Settings
+    models: AvailableModels = field(default_factory=lambda: AvailableModels(()))
+    """The models of the run; those of --repository may call each other."""
+    narrator: Narrator = field(default_factory=lambda: Narrator(os.dup(2), live=False))
+    reference_runs: dict[str, Any] = field(default_factory=dict, init=False)
+    """The runs of reference formats, by the id of their case."""
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def hold_machine(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
+        on_wait = self.narrator.waits(f"{self.model.name}: wait for the machine")
+        return locks.hold_machine(exclusive=exclusive, on_wait=on_wait)
+
+    def say(self, step: str, detail: str = "") -> None:
+        self.narrator.say(f"{self.model.name}: {step}", detail)
+
+    @once
+    def weights(self) -> Weights:
+        """The framework model: from --checkpoint, the repository's own, or seeded random ones."""
+        with self.hold_machine(exclusive=False):
+            if not self.model.as_is:
+                self.say("load weights")
+            return self.model.load(self.settings.checkpoint.get(self.model.name))
+
+    @once
+    def framework_model(self) -> Weights:
+        """The framework model to compare converted models with, whether those are new or reused."""
+        with self.hold_machine(exclusive=False):
+            return framework_model_on(self.target.device, self.model, self.weights)
+
+    @once
+    def samples(self) -> Samples:
+        """The evaluation split: from --dataset, or the model's own."""
+        with self.hold_machine(exclusive=False):
+            return samples_of(self.model, "evaluation", self.settings)
+
+    @once
+    def framework_answers(self) -> StageAnswers:
+        """The framework's answers to the whole evaluation set."""
+        run: Callable[[Any], Any] = functools.partial(self.model.run, self.framework_model.network)
+        batch = evaluation_batch(model_deployment(self.model, self.target, self.settings))
+        report = functools.partial(self.say, "evaluate by the framework")
+        with self.hold_machine(exclusive=False):
+            return evaluate_in_process(
+                "framework", self.model, run, self.samples, batch, report, with_outputs=True
+            )
+
+    @once
+    def operations(self) -> float | None:
+        """Floating-point operations of one inference; None if the framework cannot count."""
+        return flops.count(self.model, self.weights.network, self.samples.load([0]))
