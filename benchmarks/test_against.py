@@ -3,7 +3,7 @@
 import pytest
 
 from fixtures.recorder import Recorder
-from tritonproof.errors import AccuracyError, SpeedError
+from tritonproof.base.errors import AccuracyError, SpeedError
 from tritonproof.reports.text.correctness import gate_text
 from tritonproof.reports.text.load_point import footprint_changes, footprint_failures
 from tritonproof.run.case_run import CaseRun

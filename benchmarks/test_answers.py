@@ -4,7 +4,7 @@ number of answers, has a conversation in place of the other tests."""
 import pytest
 
 from fixtures.recorder import Recorder
-from tritonproof.errors import AccuracyError
+from tritonproof.base.errors import AccuracyError
 from tritonproof.reports.text.correctness import conversation_failure, conversation_text, gate_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import converse, reproduce, run_gate

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fixtures.recorder import Recorder
-from tritonproof.errors import SpeedError
+from tritonproof.base.errors import SpeedError
 from tritonproof.reports.text.correctness import wrong_answers_text
 from tritonproof.reports.text.load_point import speed_failures
 from tritonproof.reports.text.publishable import publishable

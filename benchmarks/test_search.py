@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.recorder import Recorder
-from tritonproof.errors import AccuracyError, SpeedError
+from tritonproof.base.errors import AccuracyError, SpeedError
 from tritonproof.reports.text.correctness import conversion_failure, ledger_failures, wrong_answers_text
 from tritonproof.reports.text.publishable import publishable
 from tritonproof.reports.text.speed import no_winner_text, proposal_text, search_text

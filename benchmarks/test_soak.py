@@ -3,7 +3,7 @@
 import pytest
 
 from fixtures.recorder import Recorder
-from tritonproof.errors import AccuracyError, NotAvailableError, ProofError
+from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.reports.tables.soak import leaks, soak_text, unknown
 from tritonproof.reports.text.correctness import wrong_answers_text
 from tritonproof.reports.text.publishable import publishable

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tritonproof.paths import SUITE
+from tritonproof.base.paths import SUITE
 
 if TYPE_CHECKING:
     import pytest

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tritonproof.record import commands
-from tritonproof.record.commands import Parser
+from tritonproof.base import commands
+from tritonproof.base.commands import Parser
 from tritonproof.safe_io.files import shown
 
 _EXAMPLE = Path(__file__).parent / "user_models" / "example.py"

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tritonproof.paths import SUITE
+from tritonproof.base.paths import SUITE
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,7 +18,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.record.schema import LatencyBudget, Limit, Load, Verdict
 from tritonproof.safe_io.files import existing, shown, toml_in
 from tritonproof.spec import Case, LoadPoint

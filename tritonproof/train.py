@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from tritonproof.accuracy.stages import evaluate_in_process
+from tritonproof.base.commands import Parser, tool
 from tritonproof.models import all_models
-from tritonproof.record.commands import Parser, tool
 from tritonproof.spec import Model
 
 

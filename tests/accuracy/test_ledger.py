@@ -19,7 +19,7 @@ from tritonproof.accuracy.ledger import (
     served_ledger,
 )
 from tritonproof.accuracy.stages import StageAnswers, Stages
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.record import files, per_sample
 from tritonproof.record.schema import Accuracy, Limit
 from tritonproof.spec import Arrays, Case, Samples

@@ -14,7 +14,7 @@ import pytest
 from tests.toy import compare_conversion
 from tritonproof.accuracy.outputs import floating_outputs
 from tritonproof.accuracy.precision_cost import MIN_COST, emulated_precision
-from tritonproof.errors import AccuracyError
+from tritonproof.base.errors import AccuracyError
 from tritonproof.formats import all_formats
 from tritonproof.frameworks.pytorch import in_precision
 from tritonproof.host.targets import CPU

@@ -12,7 +12,7 @@ import torch
 from tests import toy
 from tests.toy import compare_conversion
 from tritonproof.accuracy.stages import evaluate_in_process, framework_model_on
-from tritonproof.errors import AccuracyError
+from tritonproof.base.errors import AccuracyError
 from tritonproof.frameworks.pytorch import network_and_inputs
 from tritonproof.models import all_models
 from tritonproof.record.schema import Conversion

@@ -20,7 +20,7 @@ from tritonproof.accuracy.stages import (
     evaluate_through_server,
     mixed_batches,
 )
-from tritonproof.errors import AccuracyError, ProofError
+from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.record.schema import Accuracy, within_limits
 from tritonproof.reports.text.correctness import ledger_failures
 from tritonproof.spec import Arrays, Samples, Tensor, Tolerance

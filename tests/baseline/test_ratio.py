@@ -15,7 +15,7 @@ from tritonproof.measure.comparison import (
     verdict,
     with_verdicts,
 )
-from tritonproof.record.ratio import paired_ratio, unpaired_ratio
+from tritonproof.ratios import paired_ratio, unpaired_ratio
 from tritonproof.record.schema import Comparison, Estimate
 
 TRIALS = 1000

@@ -7,9 +7,9 @@ import pytest
 
 from tests.conftest import SLEEPING, MakeBuild
 from tests.helpers import closed, git, settings
+from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build import baseline_source
 from tritonproof.build.repository import BuiltModel
-from tritonproof.errors import InputError, ProofError
 from tritonproof.run.settings import flag
 
 

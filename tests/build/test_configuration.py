@@ -5,9 +5,9 @@ from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
 
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, case_with, writing
+from tritonproof.base.errors import InputError
 from tritonproof.build import runtimes
 from tritonproof.build.configuration import model_config
-from tritonproof.errors import InputError
 from tritonproof.formats import all_formats
 from tritonproof.host import machine
 from tritonproof.host.targets import CPU, recognise

@@ -19,9 +19,9 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from tests.build.conversions import DEPLOYMENT, MICRO, WEIGHTS, build, case_with, writing
 from tests.helpers import ROOT, wait_until
+from tritonproof.base.errors import ProofError
 from tritonproof.build import repository
 from tritonproof.build.repository import IN_USE, in_use, remove_unfinished
-from tritonproof.errors import ProofError
 from tritonproof.spec import ConversionJob, Samples
 
 OTHER_WEIGHTS = dataclasses.replace(WEIGHTS, digest="w2")

@@ -10,10 +10,10 @@ import pytest
 from msgspec import structs
 
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, build, case_with, writing
+from tritonproof.base.errors import SetupError
 from tritonproof.build import runtimes
 from tritonproof.build.runtimes import engine_folder
 from tritonproof.efficiency.in_process import in_process
-from tritonproof.errors import SetupError
 from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import nvml, scratch
 from tritonproof.host.targets import recognise

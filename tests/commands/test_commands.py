@@ -12,8 +12,9 @@ import pytest
 from tests import examples
 from tests.conftest import Reports
 from tests.helpers import ROOT, words_of
-from tritonproof.record import disk, files
-from tritonproof.record.commands import INPUT
+from tritonproof.base import disk
+from tritonproof.base.commands import INPUT
+from tritonproof.record import files
 from tritonproof.record.schema import case_id
 
 WHOLE = examples.measured_at(examples.origin(), examples.record())

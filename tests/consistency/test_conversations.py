@@ -10,8 +10,8 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from tritonproof.base.errors import AccuracyError
 from tritonproof.consistency.conversations import compare_conversations
-from tritonproof.errors import AccuracyError
 from tritonproof.models import all_models
 from tritonproof.serve.messages import Answers, Message
 from tritonproof.serve.server import Server

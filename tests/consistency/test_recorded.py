@@ -14,10 +14,10 @@ from msgspec import structs
 from tests.consistency import stand_in
 from tests.consistency.stand_in import ROWS
 from tritonproof.accuracy.compare_answers import AnswerLimits
+from tritonproof.base.errors import InputError
 from tritonproof.consistency import recorded
 from tritonproof.consistency.recorded import RecordedAnswers
 from tritonproof.consistency.served import AnswersBySample, ServedModel
-from tritonproof.errors import InputError
 from tritonproof.measure.job import LoadData
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor

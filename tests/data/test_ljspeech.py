@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tritonproof.base.errors import InputError
 from tritonproof.data import ljspeech, spectrogram
 from tritonproof.data import symbols as alphabet
-from tritonproof.errors import InputError
 from tritonproof.models import fastpitch
 
 

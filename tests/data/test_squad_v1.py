@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tritonproof.base.errors import InputError
 from tritonproof.data import invented, squad_v1
 from tritonproof.data.squad_v1 import Question, WindowSizes, prepare
-from tritonproof.errors import InputError
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from tests.doctor.conftest import Docker
 from tests.helpers import project_file
 from tests.host.fake_nvml import Nvml
 from tests.serve.programs import script
+from tritonproof.base.errors import InputError
 from tritonproof.doctor import programs
 from tritonproof.doctor.__main__ import run_check
-from tritonproof.errors import InputError
 from tritonproof.host import locks
 from tritonproof.serve import command, wheels
 from tritonproof.serve.launch import ServerSpec

@@ -7,9 +7,9 @@ from msgspec import structs
 
 from tests import examples, toy
 from tests.conftest import DEPLOYMENT
+from tritonproof.base.errors import NotAvailableError
 from tritonproof.cases import cases_of, reference_of
 from tritonproof.efficiency.best_points import batch_in_process, best_points, loads_of, reference_load
-from tritonproof.errors import NotAvailableError
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.record.schema import Load, best_of
 

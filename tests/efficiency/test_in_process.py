@@ -15,11 +15,11 @@ import torch
 from msgspec import structs
 
 from tests.conftest import DEPLOYMENT, SLEEPING, MakeBuild
+from tritonproof.base.errors import ProofError
 from tritonproof.build.repository import BuiltModel
 from tritonproof.efficiency import in_process as process_module
 from tritonproof.efficiency import in_process_worker
 from tritonproof.efficiency.in_process import in_process
-from tritonproof.errors import ProofError
 from tritonproof.host import machine, scratch
 
 SAMPLE = np.array([[1, 2, 3, 4]], np.float32)

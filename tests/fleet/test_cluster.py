@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import Collect
-from tritonproof.errors import InputError, SetupError
+from tritonproof.base.errors import InputError, SetupError
 from tritonproof.fleet import cluster
 from tritonproof.fleet.cluster import Node, kinds_text, nodes_for, nodes_from, targets_of, why_no_node
 from tritonproof.host.targets import CPU, OTHER_GPU, TARGETS

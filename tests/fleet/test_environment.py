@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import ROOT, git
-from tritonproof.errors import SetupError
+from tritonproof.base.errors import SetupError
 from tritonproof.fleet import environment
 
 

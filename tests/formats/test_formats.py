@@ -12,8 +12,8 @@ import pytest
 from torch import nn
 
 from tests.formats.conftest import Small, converted_by, job_of, samples_of
+from tritonproof.base.errors import ProofError
 from tritonproof.build import runtimes
-from tritonproof.errors import ProofError
 from tritonproof.formats import all_formats, onnx
 from tritonproof.frameworks import pytorch, tensorrt
 from tritonproof.host import machine

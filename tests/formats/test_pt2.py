@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from tests.formats.conftest import Small, job_of, samples_of
+from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import runtimes
-from tritonproof.errors import NotAvailableError, ProofError
 from tritonproof.formats import pt2
 from tritonproof.frameworks.pytorch import run
 from tritonproof.models import all_models

@@ -16,8 +16,8 @@ import pytest
 
 from tests.formats import conftest
 from tests.formats.conftest import converted_by, job_of
+from tritonproof.base.errors import ProofError
 from tritonproof.build import runtimes
-from tritonproof.errors import ProofError
 from tritonproof.formats import onnx, tf
 from tritonproof.formats.tf import TRT
 from tritonproof.frameworks import tensorflow

@@ -15,7 +15,7 @@ import pytest
 from tests.formats import tensorrt_bindings
 from tests.formats.conftest import job_of
 from tests.formats.tensorrt_bindings import LISTED, MODULE, VERSIONS, Player
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.formats import onnx as format_onnx
 from tritonproof.formats import trt
 from tritonproof.models import all_models

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.frameworks.pytorch import read_checkpoint
 from tritonproof.models import all_models
 from tritonproof.spec import Model

@@ -29,7 +29,7 @@ from tests import examples
 from tests.helpers import as_markdown
 from tests.record.test_record import complete
 from tests.user_models.repositories import config
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.frameworks import pytorch
 from tritonproof.frameworks.pytorch import check_weights
 from tritonproof.record import files

@@ -13,8 +13,8 @@ import pytest
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.helpers import ENDED_S, ROOT, Household
 from tests.serve.programs import script
+from tritonproof.base.errors import ProofError
 from tritonproof.efficiency.in_process import in_process
-from tritonproof.errors import ProofError
 from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.host.process import (
     CHECKOUT_VARIABLES,

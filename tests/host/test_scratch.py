@@ -18,7 +18,7 @@ from tests import toy
 from tests.helpers import theirs
 from tests.host.conftest import Beside
 from tritonproof.accuracy.stages import temporary_arrays
-from tritonproof.errors import ProofError, SetupError
+from tritonproof.base.errors import ProofError, SetupError
 from tritonproof.host import scratch
 from tritonproof.measure.job import input_data
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests import examples, toy
 from tests.toy import LoadGenerator
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.measure import point_state, sweep
 from tritonproof.measure.comparison import ComparisonPlan, compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.measure.job import Job

@@ -11,7 +11,7 @@ import pytest
 
 from tests import toy
 from tests.measure.generator import LATENCY_MS, Generator, option, server_of
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.job import Job, PassResult, input_data
 from tritonproof.measure.stopping import window_for

@@ -20,7 +20,7 @@ from tests.helpers import theirs
 from tests.measure.generator import Generator, server_of
 from tests.measure.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
 from tritonproof.accuracy.compare_answers import AnswerLimits, expect
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer, requests
 from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, SharedMemory, input_data

@@ -8,7 +8,7 @@ import pytest
 
 from tests import examples, toy
 from tests.toy import LATENCY_MS, LoadGenerator
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import estimates, stopping, sweep
 from tritonproof.measure.job import Job

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.host.fake_nvml import Nvml
-from tritonproof.errors import NotAvailableError
+from tritonproof.base.errors import NotAvailableError
 from tritonproof.host.scratch import MEMORY
 from tritonproof.measure.usage import read_usage, watch
 from tritonproof.serve.server import Server

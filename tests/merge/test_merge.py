@@ -8,7 +8,8 @@ from msgspec import structs
 
 from tests import examples
 from tests.helpers import closed
-from tritonproof.record import disk, files
+from tritonproof.base import disk
+from tritonproof.record import files
 from tritonproof.record.files import RecordError
 from tritonproof.record.schema import CaseKey, Record
 from tritonproof.reports.merge import merge

@@ -13,8 +13,8 @@ import torch
 from tests.models import published
 from tests.models.bert_folder import CONFIG, WORDS, small_state, write_folder
 from tests.models.published import State
+from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.data import invented, squad_v1
-from tritonproof.errors import InputError, NotAvailableError
 from tritonproof.models import all_models, bert
 from tritonproof.models.bert.network import load_full
 from tritonproof.spec import Arrays, Model, Samples

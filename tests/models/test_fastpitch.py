@@ -10,8 +10,8 @@ import torch
 
 from tests.data.test_ljspeech import mel_of
 from tests.models import published
+from tritonproof.base.errors import ProofError
 from tritonproof.data import symbols, synthesiser
-from tritonproof.errors import ProofError
 from tritonproof.frameworks import pytorch
 from tritonproof.models import fastpitch
 from tritonproof.models.fastpitch import DURATIONS, FRAME_COUNT, MEL, PITCH, SYMBOL_COUNT, SYMBOLS

@@ -12,8 +12,8 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import KFold
 
 from tests.models import published
+from tritonproof.base.errors import AccuracyError, InputError
 from tritonproof.data import brats
-from tritonproof.errors import AccuracyError, InputError
 from tritonproof.models import nnunet
 from tritonproof.spec import Arrays
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from tests.models import published
 from tests.models.published import saved
-from tritonproof.errors import InputError, NotAvailableError
+from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.models import resnet50
 
 

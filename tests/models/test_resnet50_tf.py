@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.models import published
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.frameworks import tensorflow
 from tritonproof.models import resnet50_tf
 

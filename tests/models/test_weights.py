@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from tests.models.published import State, saved
+from tritonproof.base.errors import InputError
 from tritonproof.build.repository import build_inputs
 from tritonproof.cases import matrix_of
-from tritonproof.errors import InputError
 from tritonproof.formats import all_formats
 from tritonproof.host import machine
 from tritonproof.host.targets import CPU

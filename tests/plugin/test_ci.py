@@ -18,7 +18,7 @@ BENCHMARKS = """\
 import runpy
 from types import SimpleNamespace
 import pytest
-from tritonproof.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
+from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from tritonproof.host.machine import origin
 from tritonproof.measure.measurement import Measurement
 from fixtures.recorder import Recorder

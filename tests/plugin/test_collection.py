@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.collection import as_usage_errors, check_file, check_folder
 from tests.helpers import WITHOUT, closed
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 
 Capture = pytest.CaptureFixture[str]
 

@@ -9,7 +9,7 @@ from tests.helpers import run_pytest
 INPUTS = """\
 import pytest
 
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 
 
 @pytest.mark.step("accuracy")

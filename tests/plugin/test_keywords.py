@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.selection import contains_name, id_words, positive_words, select_targets
 from tests.helpers import Collect
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.host.targets import CPU, EVERY_TARGET, present_targets
 
 BY_NAME = {target.name: target for target in EVERY_TARGET}

@@ -15,7 +15,7 @@ BENCHMARKS = """\
 import os
 from types import SimpleNamespace
 import pytest
-from tritonproof.errors import AccuracyError, NotAvailableError
+from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.host.machine import origin
 from fixtures.recorder import Recorder
 from fixtures.runs import run_of

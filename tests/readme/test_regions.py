@@ -11,7 +11,7 @@ from msgspec import structs
 from tests import examples
 from tests.conftest import Reports
 from tests.helpers import as_markdown
-from tritonproof.record.commands import UsageError
+from tritonproof.base.commands import UsageError
 from tritonproof.record.schema import case_id
 from tritonproof.reports import plots, readme
 from tritonproof.reports.tables.case import case_section

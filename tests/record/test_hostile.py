@@ -14,7 +14,8 @@ from tests import examples
 from tests.conftest import Reports
 from tests.helpers import PRINTING, READING, words_of
 from tests.record.test_record import complete
-from tritonproof.record import disk, files
+from tritonproof.base import disk
+from tritonproof.record import files
 from tritonproof.record.schema import AnswerGate, OutputDifference, Record, SameAnswers
 
 Keys = tuple[str | int, ...]

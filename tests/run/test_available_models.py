@@ -9,7 +9,7 @@ from tests.helpers import Collect, settings
 from tests.user_models import networks
 from tests.user_models.repositories import COMPLETING, IN_PARTS, code, config, write_model
 from tests.user_models.written_files import write
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.run.available_models import models_of
 
 

@@ -13,11 +13,11 @@ import pytest
 from tests import examples
 from tests.helpers import settings
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
+from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import repository, runtimes
 from tritonproof.cases import cases_of
 from tritonproof.efficiency import best_points, machine_peak
 from tritonproof.efficiency.machine_peak import PeakKind
-from tritonproof.errors import NotAvailableError
 from tritonproof.frameworks import tensorrt
 from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import locks

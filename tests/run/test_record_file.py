@@ -11,7 +11,7 @@ from msgspec import structs
 
 from tests import examples
 from tests.helpers import ROOT, records_in
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.record import files
 from tritonproof.record.schema import Conversion, Deployment, Load, Record, Start
 from tritonproof.run import record_file

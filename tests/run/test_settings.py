@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers import Collect, parsed, parser, settings
 from tests.user_models import networks
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.run.settings import Settings, option
 from tritonproof.search.candidates import Goal

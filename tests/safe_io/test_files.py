@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from tests.helpers import closed
+from tritonproof.base.errors import InputError
 from tritonproof.consistency import recorded
 from tritonproof.data import brats, ljspeech, squad_v1
-from tritonproof.errors import InputError
 from tritonproof.frameworks.onnx_files import read_interface
 from tritonproof.frameworks.pytorch import read_checkpoint
 from tritonproof.models.bert.network import read_config as read_bert_config

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from tests import toy
 from tests.search.queueing import ALONE, FRESH, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, proven
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.point_state import PointState, Side

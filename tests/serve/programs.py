@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from tests.helpers import command_line, program_name
+from tritonproof.base.errors import ProofError
 from tritonproof.build.repository import BuiltModel
-from tritonproof.errors import ProofError
 from tritonproof.serve.command import prepare_image
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server

@@ -11,7 +11,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests import toy
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 from tritonproof.accuracy.compare_answers import AnswerLimits, expect
-from tritonproof.errors import InputError, NotAvailableError, ProofError
+from tritonproof.base.errors import InputError, NotAvailableError, ProofError
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import ExpectedAnswers, Job, SharedMemory, input_data

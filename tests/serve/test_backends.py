@@ -14,9 +14,9 @@ from tests.build.conversions import DEPLOYMENT, MICRO
 from tests.conftest import NATIVE_PROGRAM
 from tests.serve.programs import script
 from tests.whole_runs.suite import suite
+from tritonproof.base.errors import NotAvailableError
 from tritonproof.build.repository import BuiltModel
 from tritonproof.cases import cases_of, matrix_of
-from tritonproof.errors import NotAvailableError
 from tritonproof.formats import all_formats
 from tritonproof.frameworks import tensorrt
 from tritonproof.frameworks.tensorrt import TensorRT

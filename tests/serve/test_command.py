@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.serve.programs import script
-from tritonproof.errors import SetupError
+from tritonproof.base.errors import SetupError
 from tritonproof.serve.command import Ports, docker_command, server_command, server_environment
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import IMAGE, ContainerImage, ServerSpec

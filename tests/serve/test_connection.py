@@ -24,10 +24,10 @@ from tests.helpers import settings
 from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tests.toy import samples_of
 from tritonproof.accuracy.compare_answers import AnswerLimits
+from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.repository import BuiltModel
 from tritonproof.consistency.declared import send
 from tritonproof.consistency.served import ServedModel
-from tritonproof.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import Job, input_data

@@ -7,7 +7,7 @@ import pytest
 
 from tests.host.fake_nvml import Nvml
 from tests.serve.programs import FakeDocker
-from tritonproof.errors import SetupError
+from tritonproof.base.errors import SetupError
 from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.serve.server_spec import IMAGE, ContainerImage, ServerSpec, image_of
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.serve.programs import script
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.serve import server_spec
 from tritonproof.serve.backends import local_backends
 from tritonproof.serve.command import Ports, server_command

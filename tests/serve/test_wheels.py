@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.serve.programs import script
-from tritonproof.errors import SetupError
+from tritonproof.base.errors import SetupError
 from tritonproof.serve import wheels
 
 

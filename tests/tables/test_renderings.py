@@ -15,8 +15,8 @@ from msgspec import structs
 
 from tests import examples
 from tests.helpers import ROOT
+from tritonproof.base.sanitize import bold
 from tritonproof.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
-from tritonproof.record.sanitize import bold
 from tritonproof.record.schema import Estimate, Load, Mark
 from tritonproof.reports.tables import points, summary
 from tritonproof.reports.tables.case import case_section

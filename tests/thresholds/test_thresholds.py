@@ -9,7 +9,7 @@ from msgspec import structs
 
 from tests import examples, toy
 from tests.helpers import ROOT, Collect
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.record.schema import CertifiedPercentile, Estimate, Load
 from tritonproof.reports.text.load_point import speed_failures
 from tritonproof.spec import Case, LoadPoint

@@ -9,7 +9,7 @@ import pytest
 from tests.user_models.repositories import code, config, write_model
 from tritonproof.accuracy.ledger import served_ledger
 from tritonproof.accuracy.stages import evaluate_in_process
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.host.targets import CPU
 from tritonproof.reports.text.correctness import ledger_failures, score_text
 from tritonproof.spec import Case, Limit, Samples, Tensor

@@ -12,10 +12,10 @@ from tests.user_models import networks
 from tests.user_models.test_samples import write_tokenizer
 from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.precision_cost import answer_limits, stage_limits
+from tritonproof.base.errors import InputError
 from tritonproof.build.configuration import model_config
 from tritonproof.build.runtimes import open_in_process
 from tritonproof.cases import matrix_of
-from tritonproof.errors import InputError
 from tritonproof.formats import onnx
 from tritonproof.host.targets import CPU
 from tritonproof.spec import Case, ConversionJob, Model

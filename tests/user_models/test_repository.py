@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, write_model
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.spec import Tensor
 from tritonproof.user_models.repository import RepositoryModel, models_called_by, models_in
 from tritonproof.user_models.repository_model import as_model, why_not_here

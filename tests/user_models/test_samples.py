@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.spec import Tensor
 from tritonproof.user_models.samples import read_samples, sized_inputs
 

@@ -8,7 +8,7 @@ import pytest
 from tests import toy
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.measure.job import input_data, remaining_data
 from tritonproof.spec import Tensor
 from tritonproof.user_models.samples import read_samples

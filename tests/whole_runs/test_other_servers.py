@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers import wait_until
 from tests.whole_runs.suite import suite
-from tritonproof.errors import SetupError
+from tritonproof.base.errors import SetupError
 from tritonproof.host.process import guarded
 from tritonproof.serve.command import free_ports
 from tritonproof.serve.launch import connect

@@ -10,7 +10,7 @@ import numpy as np
 from tritonproof.accuracy.outputs import equal_fraction
 from tritonproof.accuracy.precisions import PRECISIONS, precision_of
 from tritonproof.accuracy.stages import StageAnswers, Stages
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.record import per_sample as sample_files
 from tritonproof.record.schema import Accuracy, Disagreement, Limit, Score, agrees, meets, within_limits
 from tritonproof.spec import Case, Metric, Model, Samples, Weights

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.errors import AccuracyError
+from tritonproof.base.errors import AccuracyError
 from tritonproof.spec import Arrays
 
 CHUNK_BYTES = 64 << 20

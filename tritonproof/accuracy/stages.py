@@ -28,7 +28,7 @@ from tritonproof.accuracy.precision_cost import (
     stage_limits,
 )
 from tritonproof.accuracy.precisions import PRECISIONS, precision_of
-from tritonproof.errors import AccuracyError, ProofError
+from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
 from tritonproof.record.schema import Conversion, OutputDifference, within_limits

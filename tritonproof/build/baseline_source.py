@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tritonproof.base import commands
+from tritonproof.base.disk import strict_glob
+from tritonproof.base.errors import InputError, ProofError
+from tritonproof.base.paths import SUITE
 from tritonproof.build import repository
 from tritonproof.build.repository import CONFIG, UNFINISHED
-from tritonproof.errors import InputError, ProofError
 from tritonproof.host import locks
 from tritonproof.host.process import CHECKOUT_VARIABLES, ProgramError, guarded, minimal_environment, output_of
 from tritonproof.host.scratch import locked_folder, scratch_folder
-from tritonproof.paths import SUITE
-from tritonproof.record import commands
-from tritonproof.record.disk import strict_glob
 from tritonproof.safe_io import files
 from tritonproof.spec import Case, Scenario
 

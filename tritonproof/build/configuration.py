@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from tritonproof.base.errors import InputError
 from tritonproof.build.runtimes import has_large_tensors, runtime_settings, tf32_setting
-from tritonproof.errors import InputError
 from tritonproof.spec import Case, Deployment, Scenario, Tensor
 
 if TYPE_CHECKING:

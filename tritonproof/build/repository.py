@@ -22,13 +22,13 @@ from typing import Any
 import msgspec
 
 from tritonproof import data, formats, frameworks, models
+from tritonproof.base import disk
+from tritonproof.base.disk import strict_walk
+from tritonproof.base.errors import ProofError
+from tritonproof.base.paths import PACKAGE
 from tritonproof.build import runtimes
 from tritonproof.build.configuration import VERSION, config_text, model_config
-from tritonproof.errors import ProofError
 from tritonproof.host import locks, machine, scratch
-from tritonproof.paths import PACKAGE
-from tritonproof.record import disk
-from tritonproof.record.disk import strict_walk
 from tritonproof.safe_io.files import file_digest, size_bytes
 from tritonproof.spec import Case, ConversionJob, Deployment, Device, Samples, Weights
 from tritonproof.user_models.model_files import importable_files

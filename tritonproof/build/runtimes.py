@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import structs
 
+from tritonproof.base.paths import RUNTIMES as RUNTIMES
 from tritonproof.frameworks.tensorrt import installed
 from tritonproof.host import machine, nvml, scratch
-from tritonproof.paths import RUNTIMES as RUNTIMES
 from tritonproof.spec import Arrays, Case, Deployment, Device, Model
 
 _LARGE_BYTES = 4 * 2**20

@@ -17,8 +17,8 @@ from tritonproof.accuracy.compare_answers import (
     single_answer,
     typical_difference,
 )
+from tritonproof.base.errors import AccuracyError
 from tritonproof.consistency.declared import fault_in
-from tritonproof.errors import AccuracyError
 from tritonproof.record.schema import AnswerGate, Conversation
 from tritonproof.serve.messages import Answers, Message, converse, sequence_of, undeclared
 from tritonproof.serve.server import Server

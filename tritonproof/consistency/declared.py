@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tritonproof.base.errors import ProofError
 from tritonproof.consistency.served import AnswersBySample, GateContext, ServedModel, ask, rows_of
-from tritonproof.errors import ProofError
 from tritonproof.record.schema import AnswerGate
 from tritonproof.serve.connection import REQUEST_S
 from tritonproof.serve.messages import inputs_of, response_outputs

@@ -10,6 +10,8 @@ import msgspec
 import numpy as np
 
 from tritonproof.accuracy.compare_answers import AnswerLimits
+from tritonproof.base import disk
+from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.consistency.repeat_checks import gate_result
 from tritonproof.consistency.served import (
     AnswersBySample,
@@ -20,9 +22,7 @@ from tritonproof.consistency.served import (
     limits_for,
     single_request_answers,
 )
-from tritonproof.errors import InputError, NotAvailableError
 from tritonproof.host import locks
-from tritonproof.record import disk
 from tritonproof.record.schema import AnswerGate
 from tritonproof.safe_io.files import content, readable
 from tritonproof.serve.messages import raw_content, values_of

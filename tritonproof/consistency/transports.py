@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from tritonproof.accuracy.compare_answers import Answer, AnswerComparison, merge_comparisons, single_answer
+from tritonproof.base.errors import ProofError
 from tritonproof.consistency.declared import MAX_REFUSAL_CHARS
 from tritonproof.consistency.repeat_checks import wrong_text
 from tritonproof.consistency.served import GateContext, ServedModel, compare_to_single, same_answers_entry
-from tritonproof.errors import ProofError
 from tritonproof.measure.requests import named_memory, unregister
 from tritonproof.record.schema import AnswerGate
 from tritonproof.serve.connection import REQUEST_S, client_error

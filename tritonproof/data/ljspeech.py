@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tritonproof.base.errors import InputError
 from tritonproof.data import spectrogram
 from tritonproof.data.symbols import encode
-from tritonproof.errors import InputError
 from tritonproof.safe_io import files
 from tritonproof.safe_io.files import shown
 from tritonproof.spec import Split

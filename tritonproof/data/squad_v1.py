@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.record.sanitize import is_printable
+from tritonproof.base.sanitize import is_printable
 from tritonproof.safe_io.files import json_in, readable, text
 from tritonproof.spec import Arrays
 

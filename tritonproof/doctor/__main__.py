@@ -11,12 +11,12 @@ if find_spec("msgspec") is None:  # the one package that all that follows import
         "problem  packages: msgspec is not installed. Run .venv/bin/tox run -e doctor, which installs it."
     )
 
+from tritonproof.base import commands
+from tritonproof.base.commands import Parser
+from tritonproof.base.errors import InputError, ProofError
 from tritonproof.doctor import Finding, gpu, machine, problem, programs, warning
-from tritonproof.errors import InputError, ProofError
 from tritonproof.host.machine import gpu_names
 from tritonproof.host.process import ProgramError
-from tritonproof.record import commands
-from tritonproof.record.commands import Parser
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
 from tritonproof.spec import Device
 

@@ -6,15 +6,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tritonproof.base import commands
+from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.doctor import Finding, ok, problem, warning
-from tritonproof.errors import InputError, NotAvailableError
 from tritonproof.formats import variant_name, variants_on
 from tritonproof.frameworks import cuda_libraries as libraries
 from tritonproof.frameworks import tensorrt
 from tritonproof.frameworks.cuda_libraries import gpu_environment
 from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import machine, nvml
-from tritonproof.record import commands
 from tritonproof.serve import backends
 from tritonproof.serve.command import local_image
 from tritonproof.serve.server_spec import ServerSpec, image_of

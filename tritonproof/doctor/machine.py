@@ -5,9 +5,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from tritonproof.base.paths import MODEL_REPOS, RESULTS
 from tritonproof.doctor import Finding, ok, problem, warning
 from tritonproof.host import machine
-from tritonproof.paths import MODEL_REPOS, RESULTS
 
 _OTHERS, _STOLEN = 10, 5
 """Percent of all cores' time that mark a load point; see tritonproof/measure/measurement.py."""

@@ -5,15 +5,15 @@ import platform
 import sys
 from collections.abc import Callable, Sequence
 
+from tritonproof.base import commands
+from tritonproof.base.errors import ProofError
+from tritonproof.base.paths import SUITE
 from tritonproof.doctor import Finding, ok, problem
-from tritonproof.errors import ProofError
 from tritonproof.frameworks.cuda_libraries import cuda_of_onnx_runtime, cuda_of_torch
 from tritonproof.host import locks
 from tritonproof.host.machine import version_of
 from tritonproof.host.process import ProgramError, minimal_environment, run
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.paths import SUITE
-from tritonproof.record import commands
 from tritonproof.safe_io import files
 from tritonproof.safe_io.files import last_lines
 from tritonproof.serve import wheels

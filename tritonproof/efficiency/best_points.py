@@ -3,7 +3,7 @@ record; and the batch that matches one in process. Pure functions."""
 
 from collections.abc import Sequence
 
-from tritonproof.errors import NotAvailableError
+from tritonproof.base.errors import NotAvailableError
 from tritonproof.record.schema import Load, Machine, Record, best_of
 from tritonproof.spec import Case, Deployment
 

@@ -16,9 +16,9 @@ from typing import IO, Any
 import numpy as np
 from msgspec import structs
 
+from tritonproof.base.errors import ProofError
 from tritonproof.build.repository import BuiltModel
 from tritonproof.build.runtimes import engine_folder, runtime_inputs, runtime_settings
-from tritonproof.errors import ProofError
 from tritonproof.host.process import guarded, minimal_environment
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.safe_io.files import below_an_error, last_lines

@@ -15,11 +15,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tritonproof.errors import InputError, SetupError
+from tritonproof.base.errors import InputError, SetupError
+from tritonproof.base.paths import IS_INSTALLED, SUITE
 from tritonproof.fleet import environment
 from tritonproof.host.process import guarded
 from tritonproof.host.targets import CPU, EVERY_TARGET, OTHER_GPU, recognise
-from tritonproof.paths import IS_INSTALLED, SUITE
 from tritonproof.spec import Target
 
 _ACCELERATOR = "accelerator_type:"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from tritonproof.errors import SetupError
+from tritonproof.base.errors import SetupError
 from tritonproof.frameworks.cuda_libraries import gpu_environment
 from tritonproof.host import locks, machine, nvml
 from tritonproof.host.process import ProgramError, guarded, output_of

@@ -18,12 +18,12 @@ from typing import IO, Any
 
 import pytest
 
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
+from tritonproof.base.paths import SUITE
 from tritonproof.fleet import environment
 from tritonproof.host import machine
 from tritonproof.host.process import guarded, wait
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.paths import SUITE
 
 _POLL_S = 1.0
 """Seconds between two messages, even without news: the answer says whether the run is still wanted."""

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.errors import InputError, ProofError
+from tritonproof.base import commands
+from tritonproof.base.errors import InputError, ProofError
 from tritonproof.frameworks import error_line, onnx_files, pytorch, quietly, tensorrt
 from tritonproof.frameworks.cuda_libraries import GPU_PACKAGES
 from tritonproof.frameworks.tensorflow import export_onnx
 from tritonproof.host import machine
 from tritonproof.host.machine import int8_weight_bits, version_of
-from tritonproof.record import commands
 from tritonproof.spec import ConversionJob, Device, Format, Tolerance
 
 OPSET = 18

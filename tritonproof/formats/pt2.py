@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tritonproof.errors import NotAvailableError, ProofError
+from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.frameworks import error_line, pytorch, quietly
 from tritonproof.frameworks.pytorch import network_and_inputs
 from tritonproof.spec import ConversionJob, Device, Format

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tritonproof.base import commands
 from tritonproof.frameworks import pytorch, tensorflow, tensorrt
 from tritonproof.host import machine
-from tritonproof.record import commands
 from tritonproof.spec import ConversionJob, Device, Format, Tolerance
 
 _WORKSPACE_BYTES = 1 << 32  # as published: --max-workspace-size 4294967296

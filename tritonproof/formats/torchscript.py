@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.frameworks import error_line, pytorch
 from tritonproof.spec import ConversionJob, Format
 

@@ -10,7 +10,7 @@ every layer, and keep the same tolerance. Whether the builder would keep a layer
 import tempfile
 from pathlib import Path
 
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.formats import onnx
 from tritonproof.frameworks import onnx_files, pytorch, tensorrt
 from tritonproof.host import machine

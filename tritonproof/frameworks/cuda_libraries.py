@@ -6,8 +6,8 @@ import mmap
 import re
 from pathlib import Path
 
+from tritonproof.base.commands import packages
 from tritonproof.host.machine import VOLTA
-from tritonproof.record.commands import packages
 
 GPU_PACKAGES = f"{packages('benchmarks-gpu')} (drivers before 580: {packages('benchmarks-gpu-cuda12')})"
 """How to make an environment whose packages compute on a GPU."""

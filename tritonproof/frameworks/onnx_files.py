@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.errors import InputError, ProofError
+from tritonproof.base.errors import InputError, ProofError
+from tritonproof.base.sanitize import is_printable
 from tritonproof.frameworks import error_line
 from tritonproof.host import machine
-from tritonproof.record.sanitize import is_printable
 from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, content, file_digest, readable, shown
 from tritonproof.spec import Arrays, Tensor
 

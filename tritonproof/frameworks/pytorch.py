@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tritonproof.errors import InputError
+from tritonproof.base import commands
+from tritonproof.base.errors import InputError
 from tritonproof.frameworks.cuda_libraries import GPU_PACKAGES, cuda_of_torch
 from tritonproof.host.machine import cpu_flags, version_of
-from tritonproof.record import commands
 from tritonproof.safe_io.files import check_regular, file_digest, readable, shown
 from tritonproof.spec import Arrays, ConversionJob, Device, Tolerance, Weights
 

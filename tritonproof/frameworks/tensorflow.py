@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.errors import ProofError
+from tritonproof.base.disk import strict_glob
+from tritonproof.base.errors import ProofError
 from tritonproof.frameworks.pytorch import check_weights
 from tritonproof.host import machine
-from tritonproof.record.disk import strict_glob
 from tritonproof.safe_io.files import check_regular, file_digest, readable
 from tritonproof.spec import ConversionJob
 

@@ -3,10 +3,10 @@
 import itertools
 from dataclasses import dataclass
 
+from tritonproof.base.commands import packages
 from tritonproof.frameworks.cuda_libraries import tensorrt_of_onnx_runtime
 from tritonproof.host import machine
 from tritonproof.host.machine import VOLTA
-from tritonproof.record.commands import packages
 
 DISTRIBUTIONS = ("tensorrt-cu13", "tensorrt-cu12", "tensorrt")
 """The distributions on PyPI that bring TensorRT. The last brings one of the others; in NVIDIA's containers it

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tritonproof.record.sanitize import one_line
+from tritonproof.base.sanitize import one_line
 
 OnWait = Callable[[str], None]
 """Called before a wait, with a description of who has the lock; an exception aborts the wait."""

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from msgspec import structs
 
+from tritonproof.base.paths import SUITE
 from tritonproof.host import nvml
 from tritonproof.host.nvml import InstalledGpu
 from tritonproof.host.process import ProgramError, run
-from tritonproof.paths import SUITE
 from tritonproof.record.schema import Machine, Origin
 from tritonproof.spec import Device
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tritonproof.errors import ProofError, SetupError
+from tritonproof.base.errors import ProofError, SetupError
 
 PREFIX = "tritonproof-"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

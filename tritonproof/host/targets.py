@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.host.machine import VISIBLE_GPUS, gpu_names, gpus_of
 from tritonproof.host.nvml import InstalledGpu
 from tritonproof.record import schema

@@ -16,7 +16,7 @@ from tritonproof.measure.measurement import marks_where
 from tritonproof.measure.requests import in_messages, message_of
 from tritonproof.measure.stopping import is_slow
 from tritonproof.measure.verifying import closed_loop
-from tritonproof.record.ratio import MIN_PAIRS, paired_ratio
+from tritonproof.ratios import MIN_PAIRS, paired_ratio
 from tritonproof.record.schema import Estimate, Load, Mark
 from tritonproof.spec import Arrays
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from tritonproof.record.ratio import FALSE_ALARMS, Speeds, paired_chance, paired_ratio, shown_by_holm
+from tritonproof.ratios import FALSE_ALARMS, Speeds, paired_chance, paired_ratio, shown_by_holm
 from tritonproof.record.schema import Comparison, Estimate, Verdict
 
 FIRST_LOOK = 8

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.host import activity, machine
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure import comparison, estimates, point_state, stopping

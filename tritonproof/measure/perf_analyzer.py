@@ -14,14 +14,14 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
+from tritonproof.base.sanitize import one_line
 from tritonproof.host import activity, guard, scratch
 from tritonproof.host.process import PRIVATE_UMASK, PROXIES, guarded, how_ended, minimal_environment, wait
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.estimates import Timeline
 from tritonproof.measure.job import Job, PassResult
 from tritonproof.measure.stopping import WINDOWS, window_for
-from tritonproof.record.sanitize import one_line
 from tritonproof.safe_io.files import last_lines
 from tritonproof.serve import wheels
 from tritonproof.serve.connection import is_on_this_host

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.measure import comparison, estimates
 from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, PassResult
-from tritonproof.record.ratio import MIN_PAIRS, speed_of_pass
+from tritonproof.ratios import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import Comparison, Estimate, VerifiedAnswers
 from tritonproof.serve.server import Server
 from tritonproof.spec import LoadPoint

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.errors import NotAvailableError, ProofError
+from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.host import scratch
 from tritonproof.measure.job import Job
 from tritonproof.serve import wheels

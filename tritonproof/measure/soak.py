@@ -27,7 +27,7 @@ from tritonproof.measure.measurement import summed
 from tritonproof.measure.stopping import pass_window_s, warm_up_window_s
 from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.ratio import unpaired_ratio
+from tritonproof.ratios import unpaired_ratio
 from tritonproof.record.schema import RESOURCE_UNITS, Estimate, Growth, Soak, Verdict, VerifiedAnswers
 from tritonproof.spec import LoadPoint
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tritonproof.measure import comparison, estimates, point_state
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.record.ratio import MIN_PAIRS
+from tritonproof.ratios import MIN_PAIRS
 from tritonproof.spec import LoadPoint
 
 WINDOWS = 3

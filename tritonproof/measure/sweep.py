@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.measure import perf_analyzer, point_state, stopping
 from tritonproof.measure.comparison import MAX_PAIRS
 from tritonproof.measure.job import RunPass

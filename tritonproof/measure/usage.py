@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from tritonproof.errors import NotAvailableError
+from tritonproof.base.errors import NotAvailableError
 from tritonproof.host import guard, nvml
 from tritonproof.host.machine import VISIBLE_GPUS
 from tritonproof.host.scratch import MEMORY

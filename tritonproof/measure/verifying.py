@@ -18,7 +18,7 @@ import numpy as np
 
 from tritonproof.accuracy.compare_answers import Answer, AnswerLimits, compare, expect
 from tritonproof.accuracy.precision_cost import inferred_limits
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, PassResult, RunPass
 from tritonproof.measure.requests import RawAnswer, Requests, prepared
 from tritonproof.record.schema import VerifiedAnswers

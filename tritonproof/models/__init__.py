@@ -17,8 +17,8 @@ from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
-from tritonproof.errors import InputError
-from tritonproof.record import commands
+from tritonproof.base import commands
+from tritonproof.base.errors import InputError
 from tritonproof.safe_io.files import shown
 from tritonproof.spec import Format, Model
 

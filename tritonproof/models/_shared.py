@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.record.per_sample import Part
 from tritonproof.spec import Arrays, Deployment, Matrix, Model, Samples, Split, Weights
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tritonproof.base.errors import AccuracyError
 from tritonproof.data import brats
 from tritonproof.data.brats import CLASSES, MODALITIES
-from tritonproof.errors import AccuracyError
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.record.per_sample import Part

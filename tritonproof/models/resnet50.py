@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tritonproof.errors import NotAvailableError
+from tritonproof.base.errors import NotAvailableError
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.record.per_sample import Part

@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from tritonproof.record import disk, schema
-from tritonproof.record.commands import with_fix
+from tritonproof.base import disk
+from tritonproof.base.commands import with_fix
+from tritonproof.base.sanitize import cut, one_line, path_text, visible
+from tritonproof.record import schema
 from tritonproof.record.quantities import RATIO
-from tritonproof.record.sanitize import cut, one_line, path_text, visible
 from tritonproof.record.schema import MAX_TEXT_CHARS, CaseKey, Machine, Origin, Record, Struct, case_id
 
 SAMPLES_SUFFIX = ".samples.json"

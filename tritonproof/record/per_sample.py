@@ -7,7 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from tritonproof.record import disk, files
+from tritonproof.base import disk
+from tritonproof.record import files
 from tritonproof.record.schema import ByName, CaseKey, LongText, Number, Record, Struct, Text
 
 STAGES = ("framework", "converted", "served")

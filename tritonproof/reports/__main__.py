@@ -17,11 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tritonproof.record import commands, disk, files
-from tritonproof.record.commands import INPUT, Parser, UsageError, count, no_case, path, with_fix
-from tritonproof.record.disk import strict_glob
+from tritonproof.base import commands, disk
+from tritonproof.base.commands import INPUT, Parser, UsageError, count, no_case, path, with_fix
+from tritonproof.base.disk import strict_glob
+from tritonproof.base.sanitize import quoted, visible
+from tritonproof.record import files
 from tritonproof.record.files import RecordError
-from tritonproof.record.sanitize import quoted, visible
 from tritonproof.reports import export, history, plots, readme
 from tritonproof.reports.plots import Theme
 from tritonproof.reports.tables.case import case_section

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from tritonproof.record import disk, files
-from tritonproof.record.sanitize import one_line, path_text
+from tritonproof.base import disk
+from tritonproof.base.sanitize import one_line, path_text
+from tritonproof.record import files
 from tritonproof.record.schema import Estimate, FilePart, case_id
 from tritonproof.reports.text.phrases import first_of, grouped
 from tritonproof.reports.text.publishable import Publishable

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tritonproof.record import commands, disk, files, per_sample
-from tritonproof.record.sanitize import one_line
+from tritonproof.base import commands, disk
+from tritonproof.base.sanitize import one_line
+from tritonproof.record import files, per_sample
 from tritonproof.record.schema import Record, case_id
 from tritonproof.reports.compare import differing
 from tritonproof.reports.text.phrases import grouped

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
+from tritonproof.base.sanitize import visible
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
-from tritonproof.record.sanitize import visible
 from tritonproof.record.schema import MARKS, Estimate, Load, Score
 from tritonproof.reports.text import phrases
 from tritonproof.reports.text.correctness import main_score, metric_text, tightest_limit, tightest_text

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from tritonproof.record import commands, disk
-from tritonproof.record.commands import UsageError
-from tritonproof.record.sanitize import one_line
+from tritonproof.base import commands, disk
+from tritonproof.base.commands import UsageError
+from tritonproof.base.sanitize import one_line
 from tritonproof.reports import plots
 from tritonproof.reports.plots import NothingToShowError, Number, Theme
 from tritonproof.reports.tables.case import case_section

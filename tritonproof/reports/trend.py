@@ -13,9 +13,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from ruptures import KernelCPD
 
+from tritonproof.base.commands import ACCURACY, SPEED, UsageError
+from tritonproof.base.sanitize import bold, italic, join_markdown, quoted, visible
 from tritonproof.record import quantities
-from tritonproof.record.commands import ACCURACY, SPEED, UsageError
-from tritonproof.record.sanitize import bold, italic, join_markdown, quoted, visible
 from tritonproof.record.schema import Estimate
 from tritonproof.reports.history import HistoryRow
 from tritonproof.reports.tables.rendering import markdown

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.build.repository import BuiltModel
-from tritonproof.errors import AccuracyError, NotAvailableError
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Start
 from tritonproof.run.available_models import AvailableModels, labelled_samples, samples_in_folder

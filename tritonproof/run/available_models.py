@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tritonproof.base.errors import InputError
 from tritonproof.cases import cases_of
-from tritonproof.errors import InputError
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.models import NAME, NAMES_IN_WORDS, all_models, joined
 from tritonproof.run.settings import Settings

@@ -15,10 +15,10 @@ from tritonproof.accuracy.compare_answers import MIN_NOISE, AnswerLimits, Mismat
 from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.precision_cost import PrecisionCost, answer_limits, measure_cost
 from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
+from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.repository import BuiltModel
 from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, ask_one_by_one
 from tritonproof.efficiency import machine_peak
-from tritonproof.errors import AccuracyError, ProofError
 from tritonproof.frameworks import pytorch
 from tritonproof.host import machine
 from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, input_data

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 
 from msgspec import structs
 
+from tritonproof.base.errors import InputError
 from tritonproof.build import repository
 from tritonproof.cases import matrix_of
-from tritonproof.errors import InputError
 from tritonproof.host.machine import uses_tf32
 from tritonproof.run.settings import Settings
 from tritonproof.serve.backends import local_backends, serves_natively

@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from msgspec import structs
 
 from tritonproof.accuracy.precision_cost import inferred_precision
+from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.build import baseline_source
 from tritonproof.consistency.conversations import compare_server_conversations
 from tritonproof.consistency.repeat_checks import compare_servers
-from tritonproof.errors import InputError, NotAvailableError
 from tritonproof.measure import point_state
 from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.job import Job, remaining_data
 from tritonproof.measure.usage import Usage, read_usage, watch
-from tritonproof.record.ratio import MAX_LOADINGS, loading_is_slower
+from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import AnswerGate, BaselineComparison, ServedSide
 from tritonproof.run.case_run import CaseRun, ServedComparison
 from tritonproof.serve.backends import serving_of

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tritonproof.base.errors import ProofError
 from tritonproof.build import baseline_source, runtimes
 from tritonproof.build.baseline_source import BaselineSource
 from tritonproof.build.repository import BuiltModel, in_use, snapshot
-from tritonproof.errors import ProofError
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE

@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import repository
 from tritonproof.cases import reference_of
 from tritonproof.efficiency import best_points, interleaved
 from tritonproof.efficiency.in_process import Worker, in_process
 from tritonproof.efficiency.machine_peak import peak_kind
-from tritonproof.errors import NotAvailableError
 from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
 from tritonproof.record.schema import Efficiency, Load, best_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
-from tritonproof.errors import NotAvailableError, ProofError
+from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.measure import first_request, perf_analyzer, sweep
 from tritonproof.measure.cache_audit import with_cache_audit
 from tritonproof.measure.composing import ComposingTimes

@@ -15,11 +15,11 @@ from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar, get_arg
 import msgspec
 from msgspec import Meta
 
-from tritonproof.errors import InputError
+from tritonproof.base.disk import is_plain
+from tritonproof.base.errors import InputError
 from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.record.disk import is_plain
 from tritonproof.safe_io.files import existing, path_of, shown
 from tritonproof.spec import Target
 from tritonproof.user_models.repository import check_name

@@ -9,11 +9,11 @@ from tritonproof.accuracy.compare_answers import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_each_sample, served_ledger
 from tritonproof.accuracy.precision_cost import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, evaluate_through_server
+from tritonproof.base.errors import NotAvailableError
 from tritonproof.consistency.conversations import compare_conversations
 from tritonproof.consistency.gates import GATE_CHECKS, GateCheck
 from tritonproof.consistency.reproducer import write_reproducer
 from tritonproof.consistency.served import AnswersFolder, GateContext, ServedModel, with_same_answers
-from tritonproof.errors import NotAvailableError
 from tritonproof.measure.job import remaining_data
 from tritonproof.record import per_sample as sample_files
 from tritonproof.record.schema import Accuracy, AnswerGate, Conversation, Serving

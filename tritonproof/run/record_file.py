@@ -8,9 +8,10 @@ from typing import Any
 
 from msgspec import structs
 
-from tritonproof.errors import ProofError
+from tritonproof.base import disk
+from tritonproof.base.errors import ProofError
 from tritonproof.host import locks
-from tritonproof.record import disk, files
+from tritonproof.record import files
 from tritonproof.record.schema import Record, StepFailure
 
 

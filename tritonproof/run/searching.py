@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
+from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.build.configuration import config_text, model_config
 from tritonproof.consistency.repeat_checks import check_in_flight, check_reloaded
 from tritonproof.consistency.served import GateContext
-from tritonproof.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.host import machine
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import Job

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from tritonproof import thresholds
+from tritonproof.base import commands
+from tritonproof.base.errors import InputError
+from tritonproof.base.paths import MODEL_REPOS, RESULTS
 from tritonproof.build import baseline_source
-from tritonproof.errors import InputError
 from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.measure.estimates import CERTIFIABLE
 from tritonproof.measure.job import SharedMemory
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.paths import MODEL_REPOS, RESULTS
-from tritonproof.record import commands
 from tritonproof.run import option_types as types
 from tritonproof.run.option_types import Option, PerModel, Remote, flag, option, options
 from tritonproof.safe_io.files import existing, folder_of, path_of, shown

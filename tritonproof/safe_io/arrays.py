@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.host.machine import free_memory_gib
 from tritonproof.safe_io.files import MAX_REQUEST_BYTES, opened, size_text
 from tritonproof.spec import Tensor

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from tritonproof.errors import InputError, ProofError
-from tritonproof.record import disk
-from tritonproof.record.disk import strict_walk
-from tritonproof.record.sanitize import is_printable, one_line, visible
+from tritonproof.base import disk
+from tritonproof.base.disk import strict_walk
+from tritonproof.base.errors import InputError, ProofError
+from tritonproof.base.sanitize import is_printable, one_line, visible
 
 _MAX_PATH_CHARS = 4095
 """Bytes of a path on Linux. Source: PATH_MAX in linux/limits.h, with the final zero."""

@@ -13,14 +13,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tritonproof.errors import ProofError
+from tritonproof import ratios
+from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, RunPass
 from tritonproof.measure.measurement import load_entry
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import WINDOWS, MeasuringPlan, warm_up_window_s
-from tritonproof.record import ratio
 from tritonproof.record.schema import Estimate, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, Goal, Space, settling_s
@@ -214,7 +214,7 @@ def _lead(proofs: Sequence[Proof]) -> Estimate | None:
     """The ratio of the first point's speed to the second's, if the second kept the budget too."""
     if len(proofs) < 2 or proofs[1].verdict == "failed":
         return None
-    return ratio.unpaired_ratio(proofs[0].speeds, proofs[1].speeds)
+    return ratios.unpaired_ratio(proofs[0].speeds, proofs[1].speeds)
 
 
 def proof_of(choice: OperatingPoint, state: PointState, goal: Goal) -> Proof:

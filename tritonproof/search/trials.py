@@ -9,7 +9,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.search.candidates import Candidate, Goal

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from tritonproof.base.disk import strict_glob
+from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
+from tritonproof.base.sanitize import one_line
 from tritonproof.build.configuration import config_text
 from tritonproof.build.repository import CONFIG, BuiltModel
-from tritonproof.errors import InputError, NotAvailableError, ProofError, SetupError
-from tritonproof.record.disk import strict_glob
-from tritonproof.record.sanitize import one_line
 from tritonproof.safe_io.files import file_digest, files_in, shown, size_bytes
 from tritonproof.serve.connection import MAX_VERSION_CHARS
 from tritonproof.serve.messages import Message, converse, sequence_of

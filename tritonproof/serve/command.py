@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from tritonproof.errors import SetupError
+from tritonproof.base.errors import SetupError
 from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.host import machine
 from tritonproof.host.process import DOCKER_VARIABLES, ProgramError, ProgramResult, minimal_environment, run

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tritonproof.errors import InputError, ProofError
+from tritonproof.base.errors import InputError, ProofError
 from tritonproof.host import activity
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, readable, text
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
-from tritonproof.errors import ProofError, SetupError
+from tritonproof.base.errors import ProofError, SetupError
+from tritonproof.base.sanitize import one_line
 from tritonproof.host.process import PRIVATE_UMASK, guarded, how_ended
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.record.sanitize import one_line
 from tritonproof.safe_io.files import end_of
 from tritonproof.serve import command, connection
 from tritonproof.serve.command import Ports

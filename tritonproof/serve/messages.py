@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tritonproof.errors import ProofError
+from tritonproof.base.errors import ProofError
 from tritonproof.serve.connection import REQUEST_S, HangsError, grpc_client
 from tritonproof.spec import Arrays, Model, Tensor
 from tritonproof.user_models.user_sample import fits

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tritonproof.base import disk
+from tritonproof.base.errors import NotAvailableError, ProofError, SetupError
+from tritonproof.base.sanitize import visible
 from tritonproof.build.configuration import config_json, model_config
 from tritonproof.build.repository import BuiltModel
 from tritonproof.build.runtimes import engine_folder
-from tritonproof.errors import NotAvailableError, ProofError, SetupError
 from tritonproof.host import activity, scratch
 from tritonproof.host.process import how_ended, stop
-from tritonproof.record import disk
-from tritonproof.record.sanitize import visible
 from tritonproof.safe_io.files import below_an_error, end_of, files_in
 from tritonproof.serve import connection
 from tritonproof.serve.backends import serves_natively, tensorrt_of

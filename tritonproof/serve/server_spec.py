@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.host import machine
 from tritonproof.host.machine import version_of
 from tritonproof.safe_io.files import shown

@@ -9,9 +9,9 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
-from tritonproof.errors import SetupError
+from tritonproof.base import commands
+from tritonproof.base.errors import SetupError
 from tritonproof.host import scratch
-from tritonproof.record import commands
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The running Python's version, as in the names of its library and of Triton's stubs."""

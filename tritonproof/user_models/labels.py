@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.safe_io import arrays, files
 from tritonproof.safe_io.files import parsed_json, readable, reason, shown
 from tritonproof.spec import Arrays, Limit, Metric, Tensor

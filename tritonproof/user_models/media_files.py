@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.safe_io import files as files_given
 from tritonproof.safe_io.arrays import opened_picture
 from tritonproof.safe_io.files import check_count, readable, toml_in

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tritonproof.errors import InputError
+from tritonproof.base import commands
+from tritonproof.base.errors import InputError
 from tritonproof.models import LIST, import_error, joined, listed_models
-from tritonproof.record import commands
 from tritonproof.safe_io.files import content, readable, shown
 from tritonproof.spec import Model
 

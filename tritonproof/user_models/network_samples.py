@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.frameworks import error_line, onnx_files
 from tritonproof.frameworks.onnx_files import Interface, OnnxNetwork
 from tritonproof.spec import Arrays, Samples, Tensor

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from msgspec import structs
 
-from tritonproof.errors import InputError, NotAvailableError
+from tritonproof.base.disk import strict_glob
+from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.frameworks import onnx_files
 from tritonproof.frameworks.onnx_files import Interface
 from tritonproof.frameworks.pytorch import TOLERANCES
-from tritonproof.record.disk import strict_glob
 from tritonproof.safe_io.files import files_in, readable
 from tritonproof.spec import (
     SMALL,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tritonproof.errors import InputError, ProofError
-from tritonproof.record.disk import is_plain, strict_glob, strict_walk
+from tritonproof.base.disk import is_plain, strict_glob, strict_walk
+from tritonproof.base.errors import InputError, ProofError
 from tritonproof.safe_io.files import MAX_DIMENSIONS, MAX_SETTINGS_BYTES, content, readable, shown, text
 from tritonproof.user_models.user_sample import ANY
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from tritonproof.errors import NotAvailableError
+from tritonproof.base.errors import NotAvailableError
 from tritonproof.safe_io.files import MAX_REQUEST_BYTES
 from tritonproof.spec import (
     Deployment,

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.errors import InputError
-from tritonproof.record.disk import strict_walk
-from tritonproof.record.sanitize import is_printable
+from tritonproof.base.disk import strict_walk
+from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import is_printable
 from tritonproof.safe_io.arrays import check_row
 from tritonproof.safe_io.files import readable, shown
 from tritonproof.spec import Arrays, Samples, Tensor

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from tritonproof.errors import InputError
+from tritonproof.base.errors import InputError
 from tritonproof.safe_io import arrays
 from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, json_in, readable, shown
 from tritonproof.spec import Tensor

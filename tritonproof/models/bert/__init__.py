@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.data import invented, squad_v1
 from tritonproof.data.squad_v1 import QuestionWindows, prepare, read_vocabulary
-from tritonproof.errors import InputError, NotAvailableError
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.models.bert import network

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tritonproof.base.errors import ProofError
 from tritonproof.data import ljspeech, spectrogram, symbols, synthesiser
-from tritonproof.errors import ProofError
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.models.fastpitch.network import (

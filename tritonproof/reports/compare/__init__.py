@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import structs
 
-from tritonproof.record import files, per_sample, ratio, schema
-from tritonproof.record.commands import ACCURACY, SPEED, UsageError, no_case
+from tritonproof import ratios
+from tritonproof.base.commands import ACCURACY, SPEED, UsageError, no_case
+from tritonproof.record import files, per_sample, schema
 from tritonproof.record.files import RecordError
 from tritonproof.record.per_sample import SampleScores
 from tritonproof.record.schema import CONFIDENCE, Load, Record, Score, Verdict
@@ -199,29 +200,31 @@ def _setup(record: Record) -> Mapping[str, str]:
 
 
 def _point_change(before: Load, after: Load) -> PointChange:
-    has_spread = min(len(before.passes), len(after.passes)) >= ratio.MIN_PASSES
+    has_spread = min(len(before.passes), len(after.passes)) >= ratios.MIN_PASSES
     return PointChange(
-        before, after, ratio.unpaired_ratio(_speeds(after), _speeds(before)) if has_spread else None
+        before, after, ratios.unpaired_ratio(_speeds(after), _speeds(before)) if has_spread else None
     )
 
 
 def _speeds(load: Load) -> list[float]:
     return [
-        ratio.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], load.request_rate_per_s)
+        ratios.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], load.request_rate_per_s)
         for one in load.passes
     ]
 
 
 def _with_verdicts(cases: Sequence[CaseChange], limit: float) -> list[CaseChange]:
     """The cases with the verdict on each point among all points: chance alone calls any point slower, or any
-    point faster, in at most ratio.FALSE_ALARMS of all comparisons."""
+    point faster, in at most ratios.FALSE_ALARMS of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
-    faster = [ratio.unpaired_chance(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
-    slower = [ratio.unpaired_chance(_speeds(point.after), _speeds(point.before), limit) for point in measured]
+    faster = [ratios.unpaired_chance(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
+    slower = [
+        ratios.unpaired_chance(_speeds(point.after), _speeds(point.before), limit) for point in measured
+    ]
     verdicts: dict[int, Verdict] = {}
     shown: Sequence[tuple[Verdict, Sequence[float]]] = (("passed", faster), ("failed", slower))
     for verdict, chances in shown:
-        for point in itertools.compress(measured, ratio.shown_by_holm(chances, ratio.FALSE_ALARMS)):
+        for point in itertools.compress(measured, ratios.shown_by_holm(chances, ratios.FALSE_ALARMS)):
             verdicts[id(point)] = verdict
     judged = []
     for case in cases:

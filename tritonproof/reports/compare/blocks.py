@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+from tritonproof.base.sanitize import bold, code, italic, join_markdown
+from tritonproof.ratios import FALSE_ALARMS
 from tritonproof.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, P_VALUE, RATIO, THROUGHPUT
-from tritonproof.record.ratio import FALSE_ALARMS
-from tritonproof.record.sanitize import bold, code, italic, join_markdown
 from tritonproof.record.schema import Mark
 from tritonproof.reports.compare import CaseChange, Changes, PairedScores, PointChange, ScoreChange, Setting
 from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, cell_of, table

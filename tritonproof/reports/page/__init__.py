@@ -12,10 +12,11 @@ from typing import Any, Literal, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from tritonproof.record import disk, files, per_sample
+from tritonproof.base import disk
+from tritonproof.base.sanitize import visible
+from tritonproof.record import files, per_sample
 from tritonproof.record.per_sample import Sample, SampleScores
 from tritonproof.record.quantities import DURATION, SIZE
-from tritonproof.record.sanitize import visible
 from tritonproof.record.schema import Accuracy
 from tritonproof.reports import plots
 from tritonproof.reports.published import match_published, published_legend, published_section

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from tritonproof.record.disk import is_plain
+from tritonproof.base.disk import is_plain
+from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
-from tritonproof.record.sanitize import code
 from tritonproof.record.schema import COMPONENTS, Estimate, Load, LoadPoint, Record
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 from tritonproof.reports.text import phrases

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
-from tritonproof.record.sanitize import code
 from tritonproof.record.schema import BaselineComparison, Comparison, ServedSide, Verdict
 from tritonproof.reports.tables.points import p99_cell, speed_cell
 from tritonproof.reports.tables.table import Bullets, Cell, Column, Table, Taken, table

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
-from tritonproof.record.sanitize import Formatted, markdown_text
 from tritonproof.record.schema import GATES, REMOTE, AnswerGate, Disagreement, OutputDifference, Record, Score
 from tritonproof.reports.published import names_of
 from tritonproof.reports.tables import points

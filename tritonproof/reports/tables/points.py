@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tritonproof.ratios import FALSE_ALARMS
 from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT
-from tritonproof.record.ratio import FALSE_ALARMS
 from tritonproof.reports.published import column_of, names_of
 from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
 from tritonproof.reports.text import load_point, phrases, speed

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tritonproof.record.sanitize import markdown_text, one_line, plain
+from tritonproof.base.sanitize import markdown_text, one_line, plain
 from tritonproof.reports.tables.table import NOTES, Block, Bullets, Column, Heading, Table
 
 if TYPE_CHECKING:

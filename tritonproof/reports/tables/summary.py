@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record import schema
 from tritonproof.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
-from tritonproof.record.sanitize import Formatted, markdown_text
 from tritonproof.record.schema import Estimate, Mark, Record, case_id
 from tritonproof.reports.published import published_ratio
 from tritonproof.reports.tables.points import cost_cell, price_sentence

@@ -4,9 +4,9 @@ latency budget, the certified percentile, the marks."""
 import math
 from collections.abc import Iterator, Sequence
 
+from tritonproof.ratios import FALSE_ALARMS, FAR_MORE, MAX_LOADINGS, loading_is_slower
 from tritonproof.record import schema
 from tritonproof.record.quantities import COUNT, DURATION, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, MEMORY, RATIO
-from tritonproof.record.ratio import FALSE_ALARMS, FAR_MORE, MAX_LOADINGS, loading_is_slower
 
 
 def comparison_text(comparison: schema.Comparison) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tritonproof.record import commands
+from tritonproof.base import commands
 from tritonproof.reports.__main__ import main
 
 

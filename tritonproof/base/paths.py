@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 """The folder of the package tritonproof."""
 IS_INSTALLED = (PACKAGE / "suite").is_dir()
 """Whether this is the installed package, and not a checkout."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import closed
-from tritonproof.record import disk
-from tritonproof.record.disk import strict_glob, strict_walk
+from tritonproof.base import disk
+from tritonproof.base.disk import strict_glob, strict_walk
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tritonproof.record.ratio import (
+from tritonproof.ratios import (
     loading_is_slower,
     paired_chance,
     paired_ratio,

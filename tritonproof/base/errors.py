@@ -1,6 +1,6 @@
 """Errors a reader can act on: what was wrong, where, and what to do about it."""
 
-from tritonproof.record.sanitize import cut, visible
+from tritonproof.base.sanitize import cut, visible
 
 _MAX_CHARS = 10_000
 """Characters of a part: the last forty lines of a log have some 4,000."""

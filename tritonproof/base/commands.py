@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
-from tritonproof.paths import IS_INSTALLED
-from tritonproof.record.sanitize import one_line, path_text, quoted, visible
+from tritonproof.base.paths import IS_INSTALLED
+from tritonproof.base.sanitize import one_line, path_text, quoted, visible
 
 
 def run(options: str = "") -> str:
