@@ -12,7 +12,7 @@ from tritonproof.run.proving import reproduce
 
 
 @pytest.mark.step("against")
-def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
+def test_same_answer_as_baseline(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
     serving, gate, comparison = compare_with_baseline(run)
     recorder.keep(serving, gates=(gate,), against=comparison)
@@ -23,8 +23,8 @@ def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
         raise AccuracyError(gate.wrong, where=shown or run.case, fix=fix)
 
 
-@pytest.mark.step("costs")
-def test_costs_no_more_than_the_other(run: CaseRun, recorder: Recorder) -> None:
+@pytest.mark.step("footprint")
+def test_footprint_near_baseline(run: CaseRun, recorder: Recorder) -> None:
     """The model is loaded about as fast as the other, and its server keeps about as much memory."""
     serving, _, comparison = compare_with_baseline(run)
     recorder.keep(serving, against=comparison)

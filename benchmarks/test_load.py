@@ -18,7 +18,7 @@ from tritonproof.run.measuring import measure, measure_first_request
 from tritonproof.spec import LoadPoint
 
 
-def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
+def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measure and record a load point, and show its speed if the case is proven right. Raises AccuracyError
     if an answer is wrong, SpeedError if it is shown to be slower than allowed or to exceed its latency
     budget."""
@@ -40,14 +40,14 @@ def prove_speed(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: A
 def test_online(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measures throughput and latency at a concurrency or a request rate; fails if it is shown to be slower
     than allowed."""
-    prove_speed(run, point, recorder, benchmark)
+    measure_and_record(run, point, recorder, benchmark)
 
 
 @pytest.mark.load
 @pytest.mark.step("offline")
 def test_offline(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measures throughput and latency at a batch size; fails if it is shown to be slower than allowed."""
-    prove_speed(run, point, recorder, benchmark)
+    measure_and_record(run, point, recorder, benchmark)
 
 
 @pytest.mark.load

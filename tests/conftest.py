@@ -20,7 +20,7 @@ from tests.helpers import Collect, Household
 from tests.host.fake_nvml import Clock, Nvml, in_place_of_nvml
 from tests.measure.generator import Generator
 from tritonproof.build import configuration, runtimes
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.host import scratch
 from tritonproof.host.process import EXTRA_VARIABLES
 from tritonproof.host.targets import CPU
@@ -198,9 +198,9 @@ def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
 
 def _format() -> Format:
     return Format(
-        mnemonic="raw",
+        name="raw",
         label="Raw",
-        engine="none",
+        library="none",
         artifact="model.bin",
         backend="onnxruntime",
         runtime="raw.py",

@@ -71,10 +71,10 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
     return Load(**(fields | changes))
 
 
-def comparison(**changes: Any) -> schema.Comparison:
+def comparison(**changes: Any) -> schema.SpeedComparison:
     """A load point that is significantly slower than in another build, by a tenth."""
     fields: dict[str, Any] = {
-        "reference": "HEAD~1",
+        "baseline_name": "HEAD~1",
         "method": "interleaved",
         "ratio": Estimate(0.9, 0.88, 0.92),
         "allowed_slowdown": 0.03,
@@ -84,7 +84,7 @@ def comparison(**changes: Any) -> schema.Comparison:
         "chance": 1e-6,
         "points": 1,
     }
-    return schema.Comparison(**(fields | changes))
+    return schema.SpeedComparison(**(fields | changes))
 
 
 def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> schema.Efficiency:
@@ -166,10 +166,10 @@ def failed_accuracy() -> Accuracy:
     return accuracy(score(served=0.931, limits=floors, passed=False), passed=False)
 
 
-def gate(name: str = "batches", wrong: str = "", **changes: Any) -> schema.AnswerGate:
+def gate(name: str = "batches", wrong: str = "", **changes: Any) -> schema.GateResult:
     """The result of a gate that needs no labels."""
     same = schema.SameAnswers(16, 96, 2e-7, 1.0, passed=not wrong)
-    return structs.replace(schema.AnswerGate(name, 24, "32 of 32 batch sizes", wrong, same), **changes)
+    return structs.replace(schema.GateResult(name, 24, "32 of 32 batch sizes", wrong, same), **changes)
 
 
 def step_failure(test: str = "test_accuracy", **changes: Any) -> schema.StepFailure:

@@ -113,9 +113,9 @@ def case(toy: Model | None = None, precision: str = "fp32", tolerance: Tolerance
         raise NotImplementedError
 
     format_ = Format(
-        mnemonic="plain",
+        name="plain",
         label="plain",
-        engine="none",
+        library="none",
         artifact="model.npy",
         backend="none",
         runtime="none.py",

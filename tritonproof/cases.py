@@ -27,10 +27,10 @@ def cases_of_model(model: Model, target: Target, gpus: int) -> Iterator[Case]:
 
 def precisions_of(model: Model, format_: Format, device: Device) -> list[str]:
     """The precisions that a model and a format share on a device, without those that the model excludes."""
-    if model.framework not in format_.frameworks or format_.mnemonic in model.excluded:
+    if model.framework not in format_.frameworks or format_.name in model.excluded:
         return []
     shared = [precision for precision in format_.precisions.get(device, ()) if precision in model.precisions]
-    return [precision for precision in shared if f"{format_.mnemonic}-{precision}" not in model.excluded]
+    return [precision for precision in shared if f"{format_.name}-{precision}" not in model.excluded]
 
 
 def is_published(case: Case) -> bool:

@@ -199,7 +199,7 @@ class Model:
     one_row: bool = False
     """Whether the network takes only batches of one row: Triton does not batch, and shapes begin with 1."""
     excluded: Mapping[str, str] = field(default_factory=dict)
-    """Why the model lacks a format, by `mnemonic` or `mnemonic-precision`."""
+    """Why the model lacks a format, by `name` or `name-precision`."""
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     """What replaces the formats' tolerances, by precision; FP32 with products in TF32 has those of `fp16`."""
     train: Callable[..., Mapping[str, Any]] | None = None
@@ -250,10 +250,10 @@ class ConversionJob:
 class Format:
     """A serving format: how a model is converted to it, opened in process, and served."""
 
-    mnemonic: str
+    name: str
     """The format's name in ids, after NVIDIA's scripts: ts-trace, ts-script, onnx, trt."""
     label: str
-    engine: str
+    library: str
     """The library that computes, for titles of tables."""
     artifact: str
     """The converted model's file or folder in the version folder of a build."""
@@ -336,7 +336,7 @@ class Case:
     @property
     def key(self) -> schema.CaseKey:
         """The case as the record names it."""
-        names = (self.target.name, self.model.name, self.format.mnemonic)
+        names = (self.target.name, self.model.name, self.format.name)
         return schema.CaseKey(*names, self.accelerator, self.precision, self.gpus)
 
     def __str__(self) -> str:

@@ -159,7 +159,7 @@ def findings_of(
             _first(right, batch) if network is weights.network else model.run(network, batch)
         ),
     )
-    onnx = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
+    onnx = next(format_ for format_ in all_formats() if format_.name == "onnx")
     case = Case(CPU, known, onnx, None, precision)
     training = functools.partial(model.samples, "training", None, None)
     emulated = emulated_precision(case, weights, training, count)

@@ -30,7 +30,7 @@ from tritonproof.record.schema import Conversion, OutputDifference, within_limit
 from tritonproof.reports.text.correctness import conversion_failure
 from tritonproof.spec import Arrays, Case, Model, Samples, Tensor, Tolerance, Weights
 
-ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
+ONNX = next(format_ for format_ in all_formats() if format_.name == "onnx")
 MODELS = {model.name: model for model in all_models()}
 BERT, SPEECH = MODELS["bert-dist4l-micro"], MODELS["fastpitch-micro"]
 

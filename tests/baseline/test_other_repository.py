@@ -71,7 +71,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
     assert gate.same is not None
     assert not gate.same.passed
     assert run.status == STATUS["accuracy"]
-    folder = run.results / "cpu/cpu-moved-asis.reproducer/other"
+    folder = run.results / "cpu/cpu-moved-asis.reproducer/baseline"
     assert {path.name for path in folder.iterdir()} == {
         *("config.pbtxt", "request.npz", "expected.npz", "given.npz", "show.py")
     }
@@ -91,7 +91,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
 def test_unchanged_answers_pass(run: Run, name: str) -> None:
     (gate,) = run.record(f"cpu-{name}-asis").gates
 
-    assert (gate.gate, gate.wrong) == ("other", ""), run.text
+    assert (gate.gate, gate.wrong) == ("baseline", ""), run.text
     assert gate.same is not None
     assert gate.same.samples == 64
 
@@ -101,16 +101,16 @@ def test_costs_are_recorded_and_fail_a_costlier_model(run: Run) -> None:
 
     assert alike is not None
     assert dear is not None
-    assert alike.here.triton == alike.there.triton != ""
-    assert alike.here.loads_s[0] > 0
-    assert alike.there.used["memory of the server"] > 0
-    assert alike.here.noise == 0
-    assert dear.here.noise
+    assert alike.current.triton == alike.baseline.triton != ""
+    assert alike.current.loadings_s[0] > 0
+    assert alike.baseline.used["memory of the server"] > 0
+    assert alike.current.noise == 0
+    assert dear.current.noise
     assert (alike.warnings, dear.warnings) == ((), ("this is dear",))
     assert footprint_failures(alike) == []
     assert len(footprint_failures(dear)) == 2, "start-up and memory"
-    assert "FAILED benchmarks/test_against.py::test_costs_no_more_than_the_other[cpu-dear-asis]" in run.text
-    assert "test_costs_no_more_than_the_other[cpu-slower-asis] PASSED" in run.text
+    assert "FAILED benchmarks/test_against.py::test_footprint_near_baseline[cpu-dear-asis]" in run.text
+    assert "test_footprint_near_baseline[cpu-slower-asis] PASSED" in run.text
     assert "Not safe to upgrade" in run.text
 
 
@@ -126,7 +126,7 @@ def test_speed_is_compared_where_both_take_the_batch(run: Run) -> None:
 def test_missing_model_fails_and_new_model_skips(
     run: Run, repositories: tuple[Path, Path], collect: Collect
 ) -> None:
-    assert "ERROR benchmarks/test_against.py::test_same_answer_as_the_other[cpu-gone-asis]" in run.text
+    assert "ERROR benchmarks/test_against.py::test_same_answer_as_baseline[cpu-gone-asis]" in run.text
     assert "SKIPPED [2] benchmarks:1: fresh is new" in run.text
     assert {path.stem for path in (run.results / "cpu").glob("*.json")} == {
         f"cpu-{name}-asis" for name in ("moved", "slower", "dear")
@@ -134,5 +134,5 @@ def test_missing_model_fails_and_new_model_skips(
     new, old = map(str, repositories)
     collected = collect("--repository", new, "--against", old, "--target", "cpu")
     of_gone = [name for name in collected.names if "gone" in name]
-    assert of_gone == ["test_same_answer_as_the_other[cpu-gone-asis]"]
-    assert not collect("--repository", new, "--target", "cpu").cases("test_same_answer_as_the_other")
+    assert of_gone == ["test_same_answer_as_baseline[cpu-gone-asis]"]
+    assert not collect("--repository", new, "--target", "cpu").cases("test_same_answer_as_baseline")

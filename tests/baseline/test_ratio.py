@@ -16,7 +16,7 @@ from tritonproof.measure.comparison import (
     with_verdicts,
 )
 from tritonproof.ratios import paired_ratio, unpaired_ratio
-from tritonproof.record.schema import Comparison, Estimate
+from tritonproof.record.schema import Estimate, SpeedComparison
 
 TRIALS = 1000
 
@@ -76,7 +76,7 @@ def test_passes_without_spread_have_a_ratio() -> None:
 OTHER = ComparisonPlan("itself", 0.03)
 
 
-def compared(mine: np.ndarray, theirs: np.ndarray, other: ComparisonPlan) -> Comparison:
+def compared(mine: np.ndarray, theirs: np.ndarray, other: ComparisonPlan) -> SpeedComparison:
     """The comparison at the first look that settles it, or of all pairs."""
     looks = (count for count in (8, 16, 32, 64) if is_settled(mine[:count], theirs[:count], other))
     count = next(looks, len(mine))
@@ -106,7 +106,7 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
     nearly always found."""
     generator, other = np.random.default_rng(9), ComparisonPlan("itself", 0.03, points=12)
 
-    def run(true: float) -> list[Comparison]:
+    def run(true: float) -> list[SpeedComparison]:
         noise = NOISES["bursts"]
         sweeps = [
             [

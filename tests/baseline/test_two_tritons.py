@@ -45,10 +45,10 @@ def test_repository_is_compared_on_another_triton(tritonserver: Path, tmp_path: 
     run = suite("--repository", str(tmp_path / "models"), *servers, *chosen, results=tmp_path / "results")
 
     alike = run.record("cpu-alike-asis")
-    assert [(entry.gate, entry.wrong) for entry in alike.gates] == [("other", "")], run.text
+    assert [(entry.gate, entry.wrong) for entry in alike.gates] == [("baseline", "")], run.text
     assert alike.against is not None
-    assert alike.against.here.triton == alike.against.there.triton != ""
-    assert alike.against.there.used["memory of its stubs"] > 0
+    assert alike.against.current.triton == alike.against.baseline.triton != ""
+    assert alike.against.baseline.used["memory of its stubs"] > 0
     assert footprint_failures(alike.against) == []
     assert [entry.comparison is not None for entry in alike.loads] == [True]
     logs = [run.results / f"cpu/cpu-alike-asis{other}.server.log" for other in ("", ".against")]
@@ -80,4 +80,4 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
     assert run.record("remote-alike-asis").gates[0].wrong == ""
     assert run.record("remote-apart-asis").gates[0].wrong
     assert run.status == STATUS["accuracy"]
-    assert (against.here.loads_s, against.there.loads_s, loads) == ((), (), [1, 1])
+    assert (against.current.loadings_s, against.baseline.loadings_s, loads) == ((), (), [1, 1])

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from tritonproof.build import repository
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build import builds
+from tritonproof.build.builds import BuiltModel
 from tritonproof.formats import all_formats
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
@@ -14,7 +14,7 @@ from tritonproof.spec import Case, ConversionJob, Deployment, Samples, Weights
 DEPLOYMENT = Deployment(32, 1, (16, 32), 1_000, False, True)
 WEIGHTS = Weights(network=None, origin="test", digest="w1", trained=True)
 MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
-ONNX = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
+ONNX = next(format_ for format_ in all_formats() if format_.name == "onnx")
 
 
 def case_with(convert: Callable[[ConversionJob, Path], None], precision: str = "fp32") -> Case:
@@ -40,4 +40,4 @@ def no_samples() -> Samples:
 def build(
     case: Case, root: Path, weights: Weights = WEIGHTS, deployment: Deployment = DEPLOYMENT
 ) -> BuiltModel:
-    return repository.build(case, weights, deployment, root, native=False, calibration=no_samples)
+    return builds.build(case, weights, deployment, root, native=False, calibration=no_samples)

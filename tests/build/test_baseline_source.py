@@ -9,7 +9,7 @@ from tests.conftest import SLEEPING, MakeBuild
 from tests.helpers import closed, git, settings
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build import baseline_source
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.run.settings import flag
 
 

@@ -49,8 +49,8 @@ def test_native_and_python_differ_in_backend_fields_only() -> None:
 
 
 A100 = recognise("NVIDIA A100")
-TRT = next(format_ for format_ in all_formats() if format_.mnemonic == "trt")
-SCRIPT = next(format_ for format_ in all_formats() if format_.mnemonic == "ts-script")
+TRT = next(format_ for format_ in all_formats() if format_.name == "trt")
+SCRIPT = next(format_ for format_ in all_formats() if format_.name == "ts-script")
 
 
 @pytest.mark.parametrize(

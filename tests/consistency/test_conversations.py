@@ -16,7 +16,7 @@ from tritonproof.models import all_models
 from tritonproof.serve.messages import Answers, Message
 from tritonproof.serve.server import Server
 from tritonproof.spec import Exchange, Model, Samples, Tensor
-from tritonproof.user_models.repository_model import sequences_at_once
+from tritonproof.user_models.model_from_config import sequences_at_once
 
 MODEL = dataclasses.replace(
     all_models()[0], outputs=(Tensor("OUT", "FP32", (1,)),), batched=True, exchange="sequence"

@@ -16,14 +16,14 @@ from tritonproof.consistency.declared import Reply
 from tritonproof.consistency.served import AnswersBySample, GateContext, ServedModel, single_request_answers
 from tritonproof.measure.job import LoadData
 from tritonproof.measure.requests import request_for
-from tritonproof.record.schema import AnswerGate
+from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor
 
 REMAINING = (range(8, 11), range(11, 14))
 """Samples that no other gate sends, in two pieces."""
 Change = Callable[[Any], None]
 """Changes an answer before the gate sees it."""
-Gate = Callable[..., tuple[AnswerGate, list[Any]]]
+Gate = Callable[..., tuple[GateResult, list[Any]]]
 
 
 def answer_to(request: Any, *, batched: bool = True) -> Any:
@@ -69,7 +69,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
     def run(
         change: Change = lambda _response: None, to: int = 0, served: ServedModel | None = None
-    ) -> tuple[AnswerGate, list[Any]]:
+    ) -> tuple[GateResult, list[Any]]:
         served = served or model()
         sent: list[Any] = []
 

@@ -15,7 +15,7 @@ from tritonproof.accuracy.compare_answers import AnswerLimits
 from tritonproof.consistency.gates import GATE_CHECKS
 from tritonproof.consistency.served import GateContext, ServedModel, ask_one_by_one
 from tritonproof.measure.job import input_data
-from tritonproof.record.schema import AnswerGate
+from tritonproof.record.schema import GateResult
 from tritonproof.serve.server import Server
 from tritonproof.spec import Scenario
 
@@ -74,7 +74,7 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
         yield load
 
 
-def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, AnswerGate]:
+def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
     """The results of these gates, by name."""
     context = GateContext(served, ask_one_by_one(served), shared_memory=True)
     return {name: GATE_CHECKS[name].check(context) for name in names}

@@ -23,10 +23,10 @@ from tritonproof.consistency import repeat_checks, served
 from tritonproof.consistency.gates import GATE_CHECKS
 from tritonproof.consistency.served import GateContext, ServedModel, single_request_answers
 from tritonproof.measure.job import LoadData
-from tritonproof.record.schema import AnswerGate
+from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor
 
-Gate = Callable[..., tuple[AnswerGate, Server]]
+Gate = Callable[..., tuple[GateResult, Server]]
 GATES = ("repeated", "reloaded", "in-flight", "batches")
 
 
@@ -36,7 +36,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
     def run(
         name: str, model: Model = sound, count: int = 8, limits: AnswerLimits = LIMITS, **changes: Any
-    ) -> tuple[AnswerGate, Server]:
+    ) -> tuple[GateResult, Server]:
         server = Server(model)
         for module in (repeat_checks, served):
             monkeypatch.setattr(module, "ask", server.ask)
@@ -174,7 +174,7 @@ Remembering = Callable[[np.ndarray | None], np.ndarray]
 """Returns what a model adds to its answer, from the request's optional input or None."""
 
 
-def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> AnswerGate:
+def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> GateResult:
     """The result for a model with the optional input MORE."""
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
     source = served_model()

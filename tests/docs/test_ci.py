@@ -305,8 +305,8 @@ def test_merge_job_joins_records_of_all_jobs(jobs: int, tmp_path: Path) -> None:
     (downloading,) = [step["with"] for step in steps if "download-artifact" in step.get("uses", "")]
     (command,) = [step["run"] for step in steps if "report -- merge" in step.get("run", "")]
     folder = tmp_path / downloading["path"]
-    for number, mnemonic in enumerate(("onnx", "trt", "ts-trace")[:jobs]):
-        record = examples.record(case=examples.CaseKey("a40", "resnet50", mnemonic, None, "fp16"))
+    for number, name in enumerate(("onnx", "trt", "ts-trace")[:jobs]):
+        record = examples.record(case=examples.CaseKey("a40", "resnet50", name, None, "fp16"))
         results = folder if jobs == 1 else folder / f"a40-{number + 1}of{jobs}"
         files.write(record, files.path_of(record.case, results))
     (tmp_path / "tritonproof").symlink_to(ROOT / "tritonproof")

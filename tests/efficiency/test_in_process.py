@@ -16,7 +16,7 @@ from msgspec import structs
 
 from tests.conftest import DEPLOYMENT, SLEEPING, MakeBuild
 from tritonproof.base.errors import ProofError
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.efficiency import in_process as process_module
 from tritonproof.efficiency import in_process_worker
 from tritonproof.efficiency.in_process import in_process

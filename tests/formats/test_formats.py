@@ -20,18 +20,18 @@ from tritonproof.host import machine
 from tritonproof.host.machine import gpu_names
 from tritonproof.spec import Arrays, ConversionJob, Format, Model
 
-FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
+FORMATS = {format_.name: format_ for format_ in all_formats()}
 CPU_FORMATS = [
     (format_, precision)
     for format_ in all_formats()
     if "pytorch" in format_.frameworks
     for precision in format_.precisions.get("cpu", ())
-    if format_.mnemonic != "pt2"  # compiling takes long, the first time most of all, and test_pt2.py does it
+    if format_.name != "pt2"  # compiling takes long, the first time most of all, and test_pt2.py does it
 ]
 
 
 @pytest.mark.parametrize(
-    ("format_", "precision"), CPU_FORMATS, ids=[f"{entry.mnemonic}-{p}" for entry, p in CPU_FORMATS]
+    ("format_", "precision"), CPU_FORMATS, ids=[f"{entry.name}-{p}" for entry, p in CPU_FORMATS]
 )
 def test_format_matches_framework_at_any_batch(
     format_: Format, precision: str, model: Model, network: Small, tmp_path: Path
@@ -68,25 +68,25 @@ def test_conversion_leaves_shared_network_on_its_device(
     assert {str(tensor.device) for tensor in network.state_dict().values()} == {"cpu"}
 
 
-@pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script", "onnx"])
-def test_full_disk_raises_an_exception(mnemonic: str, job: ConversionJob, tmp_path: Path) -> None:
-    artifact = tmp_path / FORMATS[mnemonic].artifact
+@pytest.mark.parametrize("name", ["ts-trace", "ts-script", "onnx"])
+def test_full_disk_raises_an_exception(name: str, job: ConversionJob, tmp_path: Path) -> None:
+    artifact = tmp_path / FORMATS[name].artifact
     artifact.symlink_to("/dev/full")
     with pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSPC):
-        FORMATS[mnemonic].convert(job, artifact)
+        FORMATS[name].convert(job, artifact)
 
 
-@pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script", "pt2"])
+@pytest.mark.parametrize("name", ["ts-trace", "ts-script", "pt2"])
 @pytest.mark.parametrize(
     ("flags", "available"), [({"avx512_bf16"}, True), ({"amx_bf16"}, True), ({"avx512f"}, False)]
 )
 def test_bf16_needs_a_capable_processor(
-    flags: set[str], available: bool, mnemonic: str, monkeypatch: pytest.MonkeyPatch
+    flags: set[str], available: bool, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pytorch, "cpu_flags", lambda: frozenset(flags))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
-    assert (FORMATS[mnemonic].missing("cpu", None, "bf16") is None) == available
-    assert FORMATS[mnemonic].missing("cpu", None, "fp32") is None
+    assert (FORMATS[name].missing("cpu", None, "bf16") is None) == available
+    assert FORMATS[name].missing("cpu", None, "fp32") is None
 
 
 class Refused(nn.Module):
@@ -115,7 +115,7 @@ FOR_TENSORRT = FOR_GPUS | {"tensorrt_cu13": "10.16.1.11"}
 
 
 @pytest.mark.parametrize(
-    ("mnemonic", "accelerator", "installed", "environment"),
+    ("name", "accelerator", "installed", "environment"),
     [
         *((key, None, FOR_CPUS, "benchmarks-gpu") for key in ("onnx", "ts-trace", "ts-script", "pt2")),
         *((key, None, FOR_GPUS, None) for key in ("onnx", "ts-trace", "ts-script", "pt2")),
@@ -126,7 +126,7 @@ FOR_TENSORRT = FOR_GPUS | {"tensorrt_cu13": "10.16.1.11"}
     ],
 )
 def test_missing_gpu_package_names_its_environment(
-    mnemonic: str,
+    name: str,
     accelerator: str | None,
     installed: dict[str, str],
     environment: str | None,
@@ -134,7 +134,7 @@ def test_missing_gpu_package_names_its_environment(
 ) -> None:
     monkeypatch.setenv("CXX", str(shutil.which("env")))
     install(monkeypatch, **installed)
-    missing = FORMATS[mnemonic].missing("cuda", accelerator, "fp16")
+    missing = FORMATS[name].missing("cuda", accelerator, "fp16")
     assert missing is None if environment is None else f"tox run -e {environment} " in str(missing)
 
 

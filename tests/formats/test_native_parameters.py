@@ -38,7 +38,7 @@ def every_way(format_: Format) -> Iterator[Mapping[str, str]]:
     """The parameters for each model that the format has, on either device."""
     given_model = dataclasses.replace(BY_NAME["resnet50-micro"], name="given", framework="onnx")
     for model in (*all_models(), given_model):
-        if model.framework in format_.frameworks and format_.mnemonic not in model.excluded:
+        if model.framework in format_.frameworks and format_.name not in model.excluded:
             for target in (None, "NVIDIA A100"):
                 yield parameters(format_, model, target)
 
@@ -61,7 +61,7 @@ def test_parameter_table_covers_every_backend() -> None:
 
 
 def test_large_models_on_cpu_disable_memory_arena() -> None:
-    (onnx,) = [format_ for format_ in NATIVE if format_.mnemonic == "onnx"]
+    (onnx,) = [format_ for format_ in NATIVE if format_.name == "onnx"]
     off = {"enable_mem_arena": "0", "enable_mem_pattern": "0"}
     assert off.items() <= parameters(onnx, BY_NAME["nnunet"]).items()
     assert not off.keys() & parameters(onnx, BY_NAME["resnet50"]).keys()

@@ -16,7 +16,7 @@ from tritonproof.formats.onnx import OPENVINO
 from tritonproof.host import machine
 from tritonproof.host.targets import CPU
 from tritonproof.spec import Case, Model
-from tritonproof.user_models.onnx_file import NetworkOptions, model_of
+from tritonproof.user_models.onnx_file import OnnxOptions, model_of
 
 
 def convert(model: Model, path: Path) -> Case:
@@ -25,12 +25,12 @@ def convert(model: Model, path: Path) -> Case:
 
 
 def test_backend_gets_one_file_with_external_weights_merged(tmp_path: Path) -> None:
-    model = model_of("mine", NetworkOptions(networks.apart(tmp_path / "net.onnx")))
+    model = model_of("mine", OnnxOptions(networks.apart(tmp_path / "net.onnx")))
     artifact = tmp_path / "build" / "model.onnx"
     artifact.parent.mkdir()
     convert(model, artifact)
     assert [path.name for path in artifact.parent.iterdir()] == ["model.onnx"]
-    alone = model_of("alone", NetworkOptions(artifact))
+    alone = model_of("alone", OnnxOptions(artifact))
     inputs = model.samples("evaluation", None, None).load([0, 1])
     expected, actual = (
         each_model.run(each_model.load(None).network, inputs)["scores"] for each_model in (model, alone)
@@ -44,7 +44,7 @@ def test_instances_share_threads_by_streams(
 ) -> None:
     """The backend compiles the network once for any number of instances."""
     monkeypatch.setattr(machine, "cores", lambda: cores)
-    model = model_of("mine", NetworkOptions(networks.linear(tmp_path / "net.onnx")))
+    model = model_of("mine", OnnxOptions(networks.linear(tmp_path / "net.onnx")))
     case = Case(CPU, model, OPENVINO, None, "fp32")
     deployment = structs.replace(matrix_of(model, CPU).deployment, instances=instances)
     parameters = model_config(case, deployment, native=True).parameters
@@ -63,7 +63,7 @@ def test_missing_openvino_skips_its_cases(monkeypatch: pytest.MonkeyPatch) -> No
 def test_openvino_matches_framework(tmp_path: Path, write: Callable[[Path], Path]) -> None:
     if (reason := OPENVINO.missing("cpu", None, "fp32")) is not None:
         pytest.skip(reason)
-    model = model_of("mine", NetworkOptions(write(tmp_path / "net.onnx")))
+    model = model_of("mine", OnnxOptions(write(tmp_path / "net.onnx")))
     case = convert(model, tmp_path / "model.onnx")
     run = open_in_process(case, tmp_path / "model.onnx", matrix_of(model, CPU).deployment)
     inputs = model.samples("evaluation", None, None).load([0, 1, 2])

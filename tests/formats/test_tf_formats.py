@@ -77,7 +77,7 @@ def job(model: Model, network: Any) -> ConversionJob:
 @pytest.mark.parametrize(
     ("format_", "precision"),
     [(tf.SAVED_MODEL, "fp32"), (onnx.ONNX, "fp32"), (onnx.ONNX, "fp16"), (onnx.ONNX, "int8")],
-    ids=lambda value: getattr(value, "mnemonic", value),
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_format_matches_framework_at_any_batch(
     format_: Format, precision: str, job: ConversionJob, model: Model, network: Any, tmp_path: Path

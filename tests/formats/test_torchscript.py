@@ -15,16 +15,16 @@ from tritonproof.frameworks import pytorch
 from tritonproof.models import all_models
 from tritonproof.spec import ConversionJob, Format, Model
 
-FORMATS = [format_ for format_ in all_formats() if format_.mnemonic in ("ts-trace", "ts-script")]
-TRACE = next(format_ for format_ in FORMATS if format_.mnemonic == "ts-trace")
+FORMATS = [format_ for format_ in all_formats() if format_.name in ("ts-trace", "ts-script")]
+TRACE = next(format_ for format_ in FORMATS if format_.name == "ts-trace")
 TRACED = [
     model
     for model in all_models()
-    if model.micro and model.framework == "pytorch" and TRACE.mnemonic not in model.excluded
+    if model.micro and model.framework == "pytorch" and TRACE.name not in model.excluded
 ]
 
 
-@pytest.mark.parametrize("format_", FORMATS, ids=lambda value: value.mnemonic)
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda value: value.name)
 def test_only_artifact_has_channels_last_convolution_weights(
     format_: Format, job: ConversionJob, network: Small, tmp_path: Path
 ) -> None:
@@ -90,12 +90,12 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.contract
-@pytest.mark.parametrize("format_", FORMATS, ids=lambda value: value.mnemonic)
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda value: value.name)
 @pytest.mark.parametrize("model", TRACED, ids=lambda value: value.name)
 def test_oldest_pytorch_computes_the_same(
     model: Model, format_: Format, oldest: Path, tmp_path: Path
 ) -> None:
-    if format_.mnemonic in model.excluded:
+    if format_.name in model.excluded:
         pytest.skip("the model has no such format")
     path = tmp_path / "model.pt"
     format_.convert(job_of(model), path)

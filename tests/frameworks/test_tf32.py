@@ -41,7 +41,7 @@ def test_framework_computes_without_tf32(allowed: bool) -> None:
 def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
     """On an A100, a right model in TF32 is off by ten to a thousand times as much as in true FP32."""
     model = next(model for model in all_models() if model.name == "resnet50-micro")
-    onnx = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
+    onnx = next(format_ for format_ in all_formats() if format_.name == "onnx")
     case = Case(recognise("NVIDIA A100"), model, onnx, None, "fp32")
     weights, samples = model.load(None), model.samples("evaluation", None, None)
     samples = dataclasses.replace(samples, ids=samples.ids[:8])
@@ -57,7 +57,7 @@ def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
 
 def test_tf32_is_held_to_limits_of_fp16_unless_it_has_its_own() -> None:
     models = {model.name: model for model in all_models()}
-    onnx = next(format_ for format_ in all_formats() if format_.mnemonic == "onnx")
+    onnx = next(format_ for format_ in all_formats() if format_.name == "onnx")
     case = Case(recognise("NVIDIA A100"), models["resnet50-micro"], onnx, None, "fp32")
     assert case.tolerance(True) == onnx.tolerances["fp16"]
     assert case.tolerance(False) == onnx.tolerances["fp32"]

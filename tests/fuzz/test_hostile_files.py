@@ -38,7 +38,7 @@ from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.summary import machine_blocks, summary
 from tritonproof.reports.text.publishable import publishable
 from tritonproof.spec import Tensor
-from tritonproof.user_models import repository, repository_model
+from tritonproof.user_models import model_from_config, model_repository
 from tritonproof.user_models.samples import read_samples, sized_inputs
 
 # --- damage ------------------------------------------------------------------------------------------------
@@ -115,9 +115,9 @@ def read_record(path: Path) -> object:
 
 def read_config(path: Path) -> object:
     """An incomplete configuration is a problem of its model, and an error where a run needs that model."""
-    content = repository.read_config(path)
-    model = repository.RepositoryModel("a", path.parent, content)
-    return repository_model.as_model(model), model.backend, repository_model.why_not_here(model, "cpu")
+    content = model_repository.read_config(path)
+    model = model_repository.RepositoryModel("a", path.parent, content)
+    return model_from_config.as_model(model), model.backend, model_from_config.why_not_here(model, "cpu")
 
 
 def read_inputs(*inputs: Tensor) -> Callable[[Path], object]:

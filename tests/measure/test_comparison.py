@@ -17,7 +17,7 @@ from tritonproof.measure.job import Job
 from tritonproof.measure.measurement import Measurement, outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import Comparison, VerifiedAnswers
+from tritonproof.record.schema import SpeedComparison, VerifiedAnswers
 from tritonproof.reports.text.load_point import speed_failures
 from tritonproof.spec import LoadPoint
 
@@ -38,7 +38,7 @@ def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> Mea
 
 def in_pairs(
     baseline_ms: float = 20.0, budget_s: float = 60.0, elapsed_s: float = 0.3
-) -> tuple[Comparison, LoadGenerator]:
+) -> tuple[SpeedComparison, LoadGenerator]:
     """A build of 20 ms per request beside another, until that is settled."""
     # Of each build its own, since which of a pair comes first is chance.
     noises = {"current": np.random.default_rng(0), "baseline": np.random.default_rng(1)}
@@ -57,7 +57,7 @@ def test_pairs_are_taken_until_settled() -> None:
     one, _ = in_pairs()
     assert (one.verdict, one.passes, one.method) == ("passed", 8, "interleaved")
     slower, _load = in_pairs(18.0)
-    assert (slower.verdict, slower.reference) == ("failed", "HEAD~1")
+    assert (slower.verdict, slower.baseline_name) == ("failed", "HEAD~1")
     assert slower.ratio.value == pytest.approx(0.9, rel=0.02)
 
 
@@ -83,7 +83,7 @@ def test_spent_budget_reports_remaining_seconds() -> None:
     assert in_pairs(budget_s=1.0, elapsed_s=100.0)[0].passes == 6, "six pairs at least"
 
 
-def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Comparison, list[str]]:
+def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple[SpeedComparison, list[str]]:
     """A build beside its copy, faster or slower by 6 % in turn each time it is loaded; the calls in order."""
     monkeypatch.setattr(sweep, "PAIRS_PER_LOADING", pairs_per_loading)
     noise, effects, calls = np.random.default_rng(3), itertools.cycle((1.06, 1 / 1.06)), []
@@ -129,7 +129,7 @@ def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
 # --- few pairs at many points ------------------------------------------------------------------------------
 
 
-def compared(speed: float, pairs: int, points: int) -> Comparison:
+def compared(speed: float, pairs: int, points: int) -> SpeedComparison:
     """Pairs with this speed beside another build's of 1, among so many points."""
     plan = ComparisonPlan("HEAD~1", 0.03, points)
     return compare_pairs([speed] * pairs, [1.0] * pairs, plan, 60.0)
@@ -173,7 +173,7 @@ REQUESTS, PAIRS = 150, 100
 OF_FOUR = ComparisonPlan("itself", 0.03, points=4)
 
 
-def with_tail(generator: np.random.Generator, slow: float, factor: float) -> Comparison:
+def with_tail(generator: np.random.Generator, slow: float, factor: float) -> SpeedComparison:
     """Compare pairs of passes until settled; in one, a share `slow` of requests takes `factor` as long."""
 
     def passes(slow: float) -> np.ndarray:

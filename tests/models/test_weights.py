@@ -7,7 +7,7 @@ import torch
 
 from tests.models.published import State, saved
 from tritonproof.base.errors import InputError
-from tritonproof.build.repository import build_inputs
+from tritonproof.build.builds import build_inputs
 from tritonproof.cases import matrix_of
 from tritonproof.formats import all_formats
 from tritonproof.host import machine

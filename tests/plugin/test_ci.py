@@ -27,7 +27,7 @@ from tests import examples
 from tests.helpers import ROOT
 
 # By its path, as this file lies in another folder of that name.
-prove_speed = runpy.run_path(str(ROOT / "benchmarks" / "test_load.py"))["prove_speed"]
+measure_and_record = runpy.run_path(str(ROOT / "benchmarks" / "test_load.py"))["measure_and_record"]
 RECORD = examples.record(conversion=None, accuracy=None, loads=())
 PROVEN = examples.record(case=CaseKey("a40", "proven", "onnx", "trt", "fp16"), loads=())
 
@@ -41,7 +41,7 @@ def measuring(load):
         deployed = SimpleNamespace(serving=RECORD.serving, start=Start(load.scenario, 1.0, 1.0, 1.0))
         return deployed, Measurement(load, [0.01, 0.02, 0.03])
 
-    prove_speed.__globals__["measure"] = measure
+    measure_and_record.__globals__["measure"] = measure
 
 @pytest.fixture
 def server():
@@ -59,10 +59,10 @@ def test_accuracy(recorder):
 @pytest.mark.load
 @pytest.mark.step("online")
 def test_online(case, point, recorder, benchmark):
-    prove_speed(measuring(examples.load("online", point.concurrency, 200.0)), point, recorder, benchmark)
+    measure_and_record(measuring(examples.load("online", point.concurrency, 200.0)), point, recorder, benchmark)
 
 def test_unproven(recorder, benchmark):
-    prove_speed(measuring(examples.load("online", 32, 200.0)), None, recorder, benchmark)
+    measure_and_record(measuring(examples.load("online", 32, 200.0)), None, recorder, benchmark)
 
 def test_slower():
     raise SpeedError("ratio 0.90")

@@ -14,7 +14,7 @@ from tests import examples
 from tests.consistency.answering_servers import Memory, with_memory
 from tests.helpers import ROOT, WITHOUT, Collect
 from tritonproof.consistency.served import ServedModel
-from tritonproof.record.schema import GATES, AnswerGate, Load, VerifiedAnswers
+from tritonproof.record.schema import GATES, GateResult, Load, VerifiedAnswers
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
 TEST = """
@@ -69,7 +69,7 @@ class Seen:
     load: Load | None = None
     loaded: list[str] = field(default_factory=list)
     """The scenarios of the model's loads, in order."""
-    gates: dict[str, tuple[str, AnswerGate]] = field(default_factory=dict)
+    gates: dict[str, tuple[str, GateResult]] = field(default_factory=dict)
     """The scenario and result that each test recorded."""
     errors: dict[str, str] = field(default_factory=dict)
     """The error of each failed test."""
@@ -107,7 +107,7 @@ def test_each_test_records_its_gate_before_failing(seen: Seen, tmp_path: Path) -
     )
 
     assert {test: result.gate for test, (_, result) in seen.gates.items()} == GATE_OF
-    assert {*GATE_OF.values(), "other"} == set(GATES)
+    assert {*GATE_OF.values(), "baseline"} == set(GATES)
     wrong = {test: result.wrong for test, (_, result) in seen.gates.items() if result.wrong}
     assert "test_largest_batch" in wrong, "this server refuses no batch"
     assert wrong.keys() == seen.errors.keys()

@@ -35,7 +35,7 @@ def test_reference_comes_first_and_compiled_formats_last(collect: Collect) -> No
     collected = collect("-k", "(cpu and fastpitch-micro or t4 and (resnet50 or resnet50-tf)) and conversion")
 
     cases = [item.callspec.params["case"] for item in collected.selected]  # type: ignore[attr-defined]
-    formats = [case.format.mnemonic for case in cases if case.model.name == "fastpitch-micro"]
+    formats = [case.format.name for case in cases if case.model.name == "fastpitch-micro"]
     assert (formats[0], formats[-1]) == ("onnx", "pt2")
     assert len(formats) > 2
     groups = [name for name, _ in groupby((case.target.name, case.model.name) for case in cases)]

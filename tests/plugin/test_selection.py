@@ -45,7 +45,7 @@ def test_device_is_recognized_by_its_driver_name(reported: str | None, name: str
 def some_case(target: Target, *, micro: bool) -> Case:
     """The first ONNX case of a target with a model of this size."""
     of_size = (case for case in cases.cases_of(target) if case.model.micro is micro)
-    return next(case for case in of_size if case.format.mnemonic == "onnx")
+    return next(case for case in of_size if case.format.name == "onnx")
 
 
 def test_full_size_models_run_on_cpu_only_if_named() -> None:
@@ -78,7 +78,7 @@ def test_format_that_computes_like_another_runs_on_cpu_only_if_it_or_its_model_i
 
 def test_model_may_exclude_a_format_or_precision() -> None:
     models = {model.name: model for model in all_models()}
-    formats = {format_.mnemonic: format_ for format_ in all_formats()}
+    formats = {format_.name: format_ for format_ in all_formats()}
     micro, full = models["nnunet-micro"], models["nnunet"]
     assert precisions_of(micro, formats["ts-trace"], "cpu") == ["fp32"]
     assert precisions_of(full, formats["ts-trace"], "cpu") == ["fp32", "bf16"]
@@ -108,7 +108,7 @@ def test_published_target_selects_what_was_published(name: str) -> None:
     for case in selected:
         own = rows[
             (rows.model == case.model.name)
-            & (rows.format == case.format.mnemonic)
+            & (rows.format == case.format.name)
             & (rows.accelerator.fillna("") == (case.accelerator or ""))
             & (rows.precision == case.precision)
         ]
@@ -168,7 +168,7 @@ def test_cpu_packages_skip_every_gpu_case_with_a_fix(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(pytorch, "cuda_of_torch", lambda: "")
 
     for case in cases.cases_of(a100):
-        fix = "docs/gpus.md" if case.format.mnemonic.startswith("tf-") else "tox run -e benchmarks-gpu"
+        fix = "docs/gpus.md" if case.format.name.startswith("tf-") else "tox run -e benchmarks-gpu"
         assert fix in str(selection.why_unavailable(case, ())), case
 
 
@@ -235,7 +235,7 @@ def test_batch_above_maximum_is_refused_with_fix(
 def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:
     """-k matches parts of names: `-k ts` would select a test_outputs for every format."""
     tests = {name.partition("[")[0] for name in collect("--target", "cpu").names}
-    words = {format_.mnemonic for format_ in all_formats()} | {"ts", "trt", "tf", "fp32", "fp16", "int8"}
+    words = {format_.name for format_ in all_formats()} | {"ts", "trt", "tf", "fp32", "fp16", "int8"}
 
     assert len(tests) > 8
     assert not [(test, word) for test in tests for word in words if word in test]

@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.steps import STEPS, has_step
 from tritonproof.models import all_models
-from tritonproof.user_models.repository_model import MISSING
+from tritonproof.user_models.model_from_config import MISSING
 
 
 def test_model_that_a_repository_lacks_is_only_compared() -> None:

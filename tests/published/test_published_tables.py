@@ -39,7 +39,7 @@ def measured(rows: list[PublishedRow]) -> Record:
     format_, accelerator, precision = served_as(row)
     assert format_ is not None
     assert precision is not None
-    model_format = next(entry for entry in all_formats() if entry.mnemonic == format_)
+    model_format = next(entry for entry in all_formats() if entry.name == format_)
     model = next(entry for entry in all_models() if entry.name == row["model"])
     inputs = {tensor.name: tensor.shape for tensor in model.inputs}
     changes: dict[str, Any] = {}
@@ -49,7 +49,7 @@ def measured(rows: list[PublishedRow]) -> Record:
     sizes = tuple(map(int, (row["preferred_batch_sizes"] or "").split()))
     return examples.record(
         case=CaseKey(row["gpu"], row["model"], format_, accelerator, precision),
-        build=Build("0f3c", "checkpoint", 1.0, 1.0, model_format.label, model_format.engine, inputs),
+        build=Build("0f3c", "checkpoint", 1.0, 1.0, model_format.label, model_format.library, inputs),
         deployment=Deployment(
             row["max_batch_size"], row["instances"], sizes, row["max_queue_delay_us"] or 0, False, True
         ),

@@ -16,7 +16,7 @@ from tests.helpers import PRINTING, READING, words_of
 from tests.record.test_record import complete
 from tritonproof.base import disk
 from tritonproof.record import files
-from tritonproof.record.schema import AnswerGate, OutputDifference, Record, SameAnswers
+from tritonproof.record.schema import GateResult, OutputDifference, Record, SameAnswers
 
 Keys = tuple[str | int, ...]
 
@@ -158,6 +158,6 @@ def test_forged_file_name_is_refused_on_one_line(
 
 def test_server_text_in_records_is_escaped_and_readable(tmp_path: Path) -> None:
     text = "\x1b[31m" + "no \0 memory " * 10_000
-    record = structs.replace(complete(), gates=(AnswerGate("repeated", 3, "twice", text),))
+    record = structs.replace(complete(), gates=(GateResult("repeated", 3, "twice", text),))
     files.write(record, tmp_path / "case.json")
     assert files.read(tmp_path / "case.json").gates[0].wrong.startswith("\\x1b[31mno \\x00 memory ")

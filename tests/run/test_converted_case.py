@@ -14,7 +14,7 @@ from tests import examples
 from tests.helpers import settings
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.build import repository, runtimes
+from tritonproof.build import builds, runtimes
 from tritonproof.cases import cases_of
 from tritonproof.efficiency import best_points, machine_peak
 from tritonproof.efficiency.machine_peak import PeakKind
@@ -96,9 +96,9 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(best_points, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", lambda *_arguments: Opened())
-    monkeypatch.setattr(repository, "find", find)
+    monkeypatch.setattr(builds, "find", find)
     monkeypatch.setattr(best_points, "reference_load", lambda *_arguments: examples.load("online", 8, 100.0))
-    monkeypatch.setattr(repository, "in_use", lambda build, **_report: contextlib.nullcontext(build))
+    monkeypatch.setattr(builds, "in_use", lambda build, **_report: contextlib.nullcontext(build))
     monkeypatch.setattr(efficiency, "_measure", beside)
     SEEN.clear()
     SEEN.update(backend="onnxruntime", kind="docker")

@@ -39,7 +39,7 @@ SETTINGS = {
 }
 DEPLOYMENT = Deployment(24, 1, (12, 24), 100, False, warmup=True, tf32=True)
 RUNTIME = runtimes.load_runtime("onnx.py")
-FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
+FORMATS = {format_.name: format_ for format_ in all_formats()}
 MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
 
 
@@ -159,7 +159,7 @@ EVERY = set(range(1, 25))
 
 
 @pytest.mark.parametrize(
-    ("mnemonic", "target", "accelerator", "native", "scenario", "sizes", "warmed"),
+    ("name", "target", "accelerator", "native", "scenario", "sizes", "warmed"),
     [
         ("onnx", "NVIDIA A100", None, False, "online", "1,2,4,8,12,16,24", EVERY),
         ("onnx", "NVIDIA A100", None, False, "offline", "", {1, 24}),
@@ -173,7 +173,7 @@ EVERY = set(range(1, 25))
     ],
 )
 def test_server_gets_batch_sizes_of_its_batcher(
-    mnemonic: str,
+    name: str,
     target: str | None,
     accelerator: str | None,
     native: bool,
@@ -181,7 +181,7 @@ def test_server_gets_batch_sizes_of_its_batcher(
     sizes: str,
     warmed: set[int],
 ) -> None:
-    case = Case(recognise(target), MICRO, FORMATS[mnemonic], accelerator, "fp32")
+    case = Case(recognise(target), MICRO, FORMATS[name], accelerator, "fp32")
     config = model_config(case, DEPLOYMENT, native=native, scenario=scenario)
     assert config.parameters["sizes"].string_value == sizes
     counts = {entry.batch_size: entry.count for entry in config.model_warmup}

@@ -12,9 +12,9 @@ import torch
 from msgspec import structs
 from torch import nn
 
-from tritonproof.build import repository, runtimes
+from tritonproof.build import builds, runtimes
+from tritonproof.build.builds import BuiltModel
 from tritonproof.build.configuration import model_config
-from tritonproof.build.repository import BuiltModel
 from tritonproof.formats import all_formats
 from tritonproof.frameworks.pytorch import run, tf32_products
 from tritonproof.host.targets import CPU
@@ -24,7 +24,7 @@ from tritonproof.spec import Case, Deployment, Model, Samples, Tensor, Weights
 
 MAX_BATCH = 8
 DEPLOYMENT = Deployment(MAX_BATCH, 1, (MAX_BATCH,), 2_000_000, False, warmup=False)
-FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
+FORMATS = {format_.name: format_ for format_ in all_formats()}
 
 
 class Small(nn.Module):
@@ -71,7 +71,7 @@ def built(request: pytest.FixtureRequest, server_of_models: tuple[Server, Path])
     case = Case(CPU, model_of(), FORMATS[request.param], None, "fp32")
     weights = Weights(NETWORK, "test", "w1", trained=False)
     root = server_of_models[1].parent
-    return repository.build(case, weights, DEPLOYMENT, root, native=False, calibration=samples)
+    return builds.build(case, weights, DEPLOYMENT, root, native=False, calibration=samples)
 
 
 def on_tensors(built: BuiltModel) -> Any:
@@ -167,9 +167,9 @@ def test_server_passes_and_batches_tensors(served: Server, built: BuiltModel) ->
     assert statistics.execution_count < MAX_BATCH + 1, "some were joined"
 
 
-@pytest.mark.parametrize("mnemonic", ["onnx", "ts-trace", "ts-script", "pt2", "trt"])
-def test_gpu_configuration_keeps_tensors_on_device(mnemonic: str) -> None:
-    case = Case(dataclasses.replace(CPU, device="cuda"), model_of(), FORMATS[mnemonic], None, "fp32")
+@pytest.mark.parametrize("name", ["onnx", "ts-trace", "ts-script", "pt2", "trt"])
+def test_gpu_configuration_keeps_tensors_on_device(name: str) -> None:
+    case = Case(dataclasses.replace(CPU, device="cuda"), model_of(), FORMATS[name], None, "fp32")
     config = model_config(case, DEPLOYMENT, native=False)
     assert config.parameters["tensors"].string_value == "torch"
     assert config.parameters["FORCE_CPU_ONLY_INPUT_TENSORS"].string_value == "no"

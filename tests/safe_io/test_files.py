@@ -24,7 +24,7 @@ from tritonproof.safe_io.files import end_of, existing, folder_of, last_lines, p
 from tritonproof.spec import Tensor
 from tritonproof.thresholds import read as read_thresholds
 from tritonproof.user_models.labels import read_labels
-from tritonproof.user_models.repository import read_config
+from tritonproof.user_models.model_repository import read_config
 from tritonproof.user_models.samples import read_samples
 
 T = TypeVar("T")

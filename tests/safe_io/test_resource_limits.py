@@ -21,8 +21,8 @@ from tritonproof.data import brats
 from tritonproof.models.resnet50 import preprocess
 from tritonproof.spec import Tensor
 from tritonproof.user_models.labels import read_labels
-from tritonproof.user_models.onnx_file import NetworkOptions, model_of
-from tritonproof.user_models.repository import models_in
+from tritonproof.user_models.model_repository import models_in
+from tritonproof.user_models.onnx_file import OnnxOptions, model_of
 from tritonproof.user_models.samples import read_samples
 
 ROW = Tensor("X", "FP32", (2, 3))
@@ -99,7 +99,7 @@ def network(folder: Path, length: int, kind: int = onnx.TensorProto.FLOAT) -> An
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.elem_type = kind
     onnx.save(model, folder / "x.onnx")
-    return model_of("x", NetworkOptions(folder / "x.onnx"))
+    return model_of("x", OnnxOptions(folder / "x.onnx"))
 
 
 MANY = 10_000_000_000_000

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import DOUBLING, MakeBuild
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec

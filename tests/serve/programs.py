@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers import command_line, program_name
 from tritonproof.base.errors import ProofError
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.serve.command import prepare_image
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server

@@ -28,8 +28,8 @@ from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Arrays, LoadPoint, Model, Tensor
-from tritonproof.user_models.repository import RepositoryModel, link_repository, models_in
-from tritonproof.user_models.repository_model import as_model, with_config
+from tritonproof.user_models.model_from_config import as_model, with_config
+from tritonproof.user_models.model_repository import RepositoryModel, link_repository, models_in
 
 Found = dict[str, RepositoryModel]
 """The models of a repository by their names."""

@@ -15,7 +15,7 @@ from tests.conftest import NATIVE_PROGRAM
 from tests.serve.programs import script
 from tests.whole_runs.suite import suite
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.cases import cases_of, matrix_of
 from tritonproof.formats import all_formats
 from tritonproof.frameworks import tensorrt
@@ -36,7 +36,7 @@ from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec, parse_server
 from tritonproof.spec import Case
 
-FORMATS = {format_.mnemonic: format_ for format_ in all_formats()}
+FORMATS = {format_.name: format_ for format_ in all_formats()}
 MODELS = {model.name: model for model in all_models()}
 ONNX = FORMATS["onnx"]
 A100 = recognise("NVIDIA A100")
@@ -173,8 +173,8 @@ def container(version: str | None = None, release: str | None = None) -> Any:
     return SimpleNamespace(kind="docker", backends=None, image=image, version="")
 
 
-def case_of(mnemonic: str, accelerator: str | None = None, gpus: int = 1) -> Case:
-    return Case(dataclasses.replace(CPU, device="cuda"), MICRO, FORMATS[mnemonic], accelerator, "fp32", gpus)
+def case_of(name: str, accelerator: str | None = None, gpus: int = 1) -> Case:
+    return Case(dataclasses.replace(CPU, device="cuda"), MICRO, FORMATS[name], accelerator, "fp32", gpus)
 
 
 def test_incompatible_tensorrt_of_container_is_skipped_with_a_fix(built_by: None) -> None:
@@ -209,9 +209,7 @@ def test_local_native_backend_uses_tensorrt_of_image(
 NATIVE = [
     case
     for case in cases_of(CPU)
-    if case.model.micro
-    and case.precision == "fp32"
-    and case.format.mnemonic in ("onnx", "ts-trace", "ts-script")
+    if case.model.micro and case.precision == "fp32" and case.format.name in ("onnx", "ts-trace", "ts-script")
 ]
 
 

@@ -25,7 +25,7 @@ from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tests.toy import samples_of
 from tritonproof.accuracy.compare_answers import AnswerLimits
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.consistency.declared import send
 from tritonproof.consistency.served import ServedModel
 from tritonproof.host.activity import CpuTime
@@ -48,8 +48,8 @@ from tritonproof.serve.messages import Message, converse
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import LoadPoint, Tensor
-from tritonproof.user_models.repository import RepositoryModel
-from tritonproof.user_models.repository_model import as_model
+from tritonproof.user_models.model_from_config import as_model
+from tritonproof.user_models.model_repository import RepositoryModel
 
 FOUND = RepositoryModel("m", None, None)
 

@@ -14,7 +14,7 @@ from tests.helpers import command_line
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
 from tritonproof.base.errors import ProofError, SetupError
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.serve import command, launch, wheels
 from tritonproof.serve.command import Ports, free_ports
 from tritonproof.serve.launch import check_accepts_models, serve

@@ -16,8 +16,8 @@ from tritonproof.serve.messages import Message, converse, raw_content, values_of
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model, Samples, Tensor
-from tritonproof.user_models.repository import link_repository, models_in
-from tritonproof.user_models.repository_model import as_model
+from tritonproof.user_models.model_from_config import as_model
+from tritonproof.user_models.model_repository import link_repository, models_in
 
 TYPES = (
     *("BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"),

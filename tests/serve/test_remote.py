@@ -19,7 +19,7 @@ from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.helpers import ROOT, wait_until
 from tests.serve.programs import HANG_S, doubled_by, port_of
 from tritonproof.base.errors import ProofError, SetupError
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.serve.connection import Timeouts, http_get
 from tritonproof.serve.launch import connect, serve
 from tritonproof.serve.server import Server, lacks_backend

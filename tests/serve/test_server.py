@@ -13,7 +13,7 @@ from tritonclient.utils import InferenceServerException
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.serve.programs import HANG_S, doubled_by, process_of
 from tritonproof.base.errors import ProofError
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.serve.connection import Timeouts, grpc_client
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server, tail_of, why_not_loaded

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from tests import examples
-from tritonproof.record.schema import BaselineComparison, Build, Record, ServedSide, VerifiedAnswers
+from tritonproof.record.schema import Build, Record, ServedSide, UpgradeComparison, VerifiedAnswers
 from tritonproof.reports.tables.against import upgrade_sentence, upgrade_verdict
 from tritonproof.reports.text.publishable import publishable
 
@@ -35,15 +35,15 @@ def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
         build=build,
         conversion=None,
         accuracy=None,
-        gates=(examples.gate("other", wrong),),
+        gates=(examples.gate("baseline", wrong),),
         loads=tuple(loads),
-        against=BaselineComparison("/srv/models", SIDE, SIDE),
+        against=UpgradeComparison("/srv/models", SIDE, SIDE),
     )
 
 
 def costing(warnings: tuple[str, ...] = (), there: ServedSide = SIDE, **here: Any) -> Record:
     """A model as fast as the other, with these costs."""
-    other = BaselineComparison("/srv/models", structs.replace(SIDE, **here), there, warnings)
+    other = UpgradeComparison("/srv/models", structs.replace(SIDE, **here), there, warnings)
     return structs.replace(beside("", FAST), against=other)
 
 
@@ -67,9 +67,9 @@ VERDICTS = {
         beside("", FAST, FAST | {"p99_ratio": examples.estimate(1.4, 0.1), "p99_is_longer": True}),
         "failed",
     ),
-    "each of five loads a quarter slower": (costing(loads_s=(5.1, 5.2, 5.1, 5.2, 5.3)), "failed"),
-    "a load as fast as there": (costing(loads_s=(5.1, 5.2, 5.1, 4.9, 5.3)), "passed"),
-    "one slow load": (costing(loads_s=(9.0,)), "passed"),
+    "each of five loads a quarter slower": (costing(loadings_s=(5.1, 5.2, 5.1, 5.2, 5.3)), "failed"),
+    "a load as fast as there": (costing(loadings_s=(5.1, 5.2, 5.1, 4.9, 5.3)), "passed"),
+    "one slow load": (costing(loadings_s=(9.0,)), "passed"),
     "65 MiB more": (using(66, 1), "failed"),
     "less than an arena more": (using(64, 1), "passed"),
     "more than a quarter more": (using(1260, 1000), "failed"),

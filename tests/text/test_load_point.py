@@ -4,11 +4,11 @@ from typing import Any
 
 from tests import examples
 from tritonproof.record.quantities import TOO_WIDE
-from tritonproof.record.schema import Comparison, Estimate, LatencyBudget
+from tritonproof.record.schema import Estimate, LatencyBudget, SpeedComparison
 from tritonproof.reports.text.load_point import comparison_text, comparison_verdict, speed_failures
 
 
-def comparison(**changes: Any) -> Comparison:
+def comparison(**changes: Any) -> SpeedComparison:
     """A build shown to be slower than the allowed 3 %, at the only point of its run."""
     return examples.comparison(**({"passes": 16, "chance": 0.0001} | changes))
 
@@ -41,7 +41,7 @@ def test_point_fails_for_each_shown_regression() -> None:
     slower, fast = comparison(), comparison(verdict="passed", ratio=Estimate(1.0, 0.99, 1.01))
     unknown = comparison(verdict="not shown", ratio=Estimate(0.99, 0.95, 1.02))
 
-    def failures(compared: Comparison | None, verdict: str | None) -> list[str]:
+    def failures(compared: SpeedComparison | None, verdict: str | None) -> list[str]:
         limit = None if verdict is None else budget(verdict)
         return speed_failures(examples.load("online", 16, 1000.0, comparison=compared, budget=limit))
 

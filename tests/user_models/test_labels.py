@@ -14,8 +14,8 @@ from tritonproof.host.targets import CPU
 from tritonproof.reports.text.correctness import ledger_failures, score_text
 from tritonproof.spec import Case, Limit, Samples, Tensor
 from tritonproof.user_models.labels import LabelOptions, metric_of, read_labels
-from tritonproof.user_models.repository import models_in
-from tritonproof.user_models.repository_model import as_model, with_config, with_labels
+from tritonproof.user_models.model_from_config import as_model, with_config, with_labels
+from tritonproof.user_models.model_repository import models_in
 
 IDS = ("cat", "more/dog")
 

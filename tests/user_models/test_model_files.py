@@ -12,7 +12,7 @@ from tests import toy
 from tests.conftest import DEPLOYMENT
 from tests.user_models.written_files import write
 from tritonproof.base.errors import InputError
-from tritonproof.build.repository import build_inputs
+from tritonproof.build.builds import build_inputs
 from tritonproof.models import all_models
 from tritonproof.spec import Model
 from tritonproof.user_models.model_files import loaded_models

@@ -20,7 +20,7 @@ from tritonproof.formats import onnx
 from tritonproof.host.targets import CPU
 from tritonproof.spec import Case, ConversionJob, Model
 from tritonproof.user_models.labels import LabelOptions
-from tritonproof.user_models.onnx_file import NetworkOptions, description, model_of
+from tritonproof.user_models.onnx_file import OnnxOptions, description, model_of
 
 
 def case(model: Model, precision: str = "fp32") -> Case:
@@ -49,12 +49,12 @@ def score(model: Model, run: Any) -> float:
 def linear(folder: Path, samples: int | None = None, **given: Any) -> Model:
     """The linear network, with a number of samples, or with made-up ones."""
     rows = None if samples is None else networks.rows(folder / "samples", samples)
-    return model_of("mine", NetworkOptions(networks.linear(folder / "net.onnx"), rows, **given))
+    return model_of("mine", OnnxOptions(networks.linear(folder / "net.onnx"), rows, **given))
 
 
 def test_interface_is_from_file_and_lengths_from_samples(tmp_path: Path) -> None:
     path = networks.tokens(tmp_path / "model.onnx")
-    model = model_of("mine", NetworkOptions(path, networks.texts(tmp_path / "samples", 4)))
+    model = model_of("mine", OnnxOptions(path, networks.texts(tmp_path / "samples", 4)))
     assert [(tensor.name, tensor.dtype, tensor.shape) for tensor in (*model.inputs, *model.outputs)] == [
         ("input_ids", "INT64", (9,)),
         ("attention_mask", "INT64", (9,)),
@@ -67,12 +67,12 @@ def test_tokenizer_folder_accepts_texts(tmp_path: Path) -> None:
     write_tokenizer(tmp_path / "export")
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "some.txt").write_text("a b a\nb\n")
-    model = model_of("mine", NetworkOptions(tmp_path / "export", tmp_path / "texts"))
+    model = model_of("mine", OnnxOptions(tmp_path / "export", tmp_path / "texts"))
     assert model.samples("evaluation", None, None).load([1])["attention_mask"].tolist() == [[1, 0, 0]]
 
 
 def test_invented_inputs_are_valid_and_announced(tmp_path: Path) -> None:
-    given_network = NetworkOptions(networks.tokens(tmp_path / "model.onnx"))
+    given_network = OnnxOptions(networks.tokens(tmp_path / "model.onnx"))
     model = model_of("mine", given_network)
     samples = model.samples("evaluation", None, None)
     inputs = samples.load(range(len(samples)))
@@ -101,7 +101,7 @@ def test_calibration_samples_are_not_evaluated(tmp_path: Path, has_folder: bool)
 def test_too_few_samples_or_no_weights_exclude_int8(tmp_path: Path) -> None:
     assert "onnx-int8" in linear(tmp_path, 3).excluded
     path = networks.through(tmp_path / "neg.onnx", "Neg", 4)
-    model = model_of("mine", NetworkOptions(path, networks.rows(tmp_path / "more", 12)))
+    model = model_of("mine", OnnxOptions(path, networks.rows(tmp_path / "more", 12)))
     assert "onnx-int8" in model.excluded
     assert len(model.samples("evaluation", None, None)) == 12, "none is held back"
 
@@ -111,7 +111,7 @@ def test_too_few_samples_or_no_weights_exclude_int8(tmp_path: Path) -> None:
 
 def test_external_weights_are_served_with_graph(tmp_path: Path) -> None:
     path = networks.apart(tmp_path / "net.onnx")
-    model = model_of("mine", NetworkOptions(path, networks.rows(tmp_path / "samples", 9)))
+    model = model_of("mine", OnnxOptions(path, networks.rows(tmp_path / "samples", 9)))
     artifact = tmp_path / "build" / "model.onnx"
     artifact.parent.mkdir()
     assert score(model, converted(model, artifact)) == 1.0
@@ -122,7 +122,7 @@ def test_external_weights_are_served_with_graph(tmp_path: Path) -> None:
 def test_digest_covers_file_and_calibration_samples(tmp_path: Path) -> None:
     path = networks.apart(tmp_path / "net.onnx")
     samples = networks.rows(tmp_path / "samples", 9)
-    model = model_of("mine", NetworkOptions(path, samples))
+    model = model_of("mine", OnnxOptions(path, samples))
     before = model.load(None).digest
     assert model.load(None).digest == before
     np.save(samples / "00.npy", np.full(4, 100, np.float32))
@@ -136,7 +136,7 @@ def test_digest_covers_file_and_calibration_samples(tmp_path: Path) -> None:
 def test_fixed_batch_of_one_disables_batching(
     batch: int | str, dims: list[list[int]], tmp_path: Path
 ) -> None:
-    model = model_of("mine", NetworkOptions(networks.linear(tmp_path / "net.onnx", batch=batch)))
+    model = model_of("mine", OnnxOptions(networks.linear(tmp_path / "net.onnx", batch=batch)))
     config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
     assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == dims
     assert (config.max_batch_size == 0) is (matrix_of(model, CPU).batches == (1,)) is (batch == 1)
@@ -147,7 +147,7 @@ def test_fixed_batch_of_one_disables_batching(
 def test_triton_warms_up_only_if_zeros_are_valid(
     network: Callable[[Path], Path], is_warmed_up: bool, tmp_path: Path
 ) -> None:
-    model = model_of("mine", NetworkOptions(network(tmp_path / "model.onnx"), None))
+    model = model_of("mine", OnnxOptions(network(tmp_path / "model.onnx"), None))
     config = model_config(case(model), matrix_of(model, CPU).deployment, native=False)
     assert bool(config.model_warmup) is is_warmed_up
 
@@ -168,7 +168,7 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
     of_answers = answer_limits(case(wide), None, {"scores": 10}, None)
     assert of_answers.element == 0.25
     path = networks.through(tmp_path / "n.onnx", "Neg", 6, 20)
-    assert model_of("mine", NetworkOptions(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25
+    assert model_of("mine", OnnxOptions(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25
 
 
 def test_unlabelled_accuracy_is_agreement(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_labels_add_a_metric_to_agreement(tmp_path: Path, floor: float | None) -
 
 def decided(path: Path) -> tuple[str, Any]:
     """The name of the network's one metric, and its decisions for two samples."""
-    model = model_of("mine", NetworkOptions(path))
+    model = model_of("mine", OnnxOptions(path))
     inputs = model.samples("evaluation", None, None).load([0, 1])
     return model.metrics[0].name, model.decide(model.keep(model.run(model.load(None).network, inputs)))
 
@@ -211,7 +211,7 @@ def test_decisions_come_from_classes_signs_or_halves(tmp_path: Path) -> None:
 
 
 def test_undecided_output_is_scored_by_relative_error(tmp_path: Path) -> None:
-    model = model_of("mine", NetworkOptions(networks.through(tmp_path / "n.onnx", "Neg", 6, 20)))
+    model = model_of("mine", OnnxOptions(networks.through(tmp_path / "n.onnx", "Neg", 6, 20)))
     network = model.load(None).network
     assert score(model, lambda inputs: model.run(network, inputs)) == 0
     off = score(model, lambda inputs: {"y": model.run(network, inputs)["y"] * np.float32(1.1)})
@@ -235,18 +235,18 @@ def test_unconverted_file_is_marked_as_same_file(tmp_path: Path, precision: str,
 # --- refusals -----------------------------------------------------------------------------------------------
 
 
-def no_onnx(folder: Path) -> NetworkOptions:
+def no_onnx(folder: Path) -> OnnxOptions:
     (folder / "net.onnx").write_text("version https://git-lfs.github.com/spec/v1\n")
-    return NetworkOptions(folder / "net.onnx")
+    return OnnxOptions(folder / "net.onnx")
 
 
-def without_weights(folder: Path) -> NetworkOptions:
+def without_weights(folder: Path) -> OnnxOptions:
     path = networks.apart(folder / "net.onnx")
     (folder / "weights.data").unlink()
-    return NetworkOptions(path)
+    return OnnxOptions(path)
 
 
-def weights_elsewhere(folder: Path) -> NetworkOptions:
+def weights_elsewhere(folder: Path) -> OnnxOptions:
     import onnx as library
 
     path = networks.apart(folder / "inner" / "net.onnx")
@@ -255,34 +255,34 @@ def weights_elsewhere(folder: Path) -> NetworkOptions:
         if entry.key == "location":
             entry.value = "../weights.data"
     path.write_bytes(model.SerializeToString())
-    return NetworkOptions(path)
+    return OnnxOptions(path)
 
 
-def several(folder: Path) -> NetworkOptions:
+def several(folder: Path) -> OnnxOptions:
     networks.linear(folder / "a.onnx")
     networks.linear(folder / "b.onnx")
-    return NetworkOptions(folder)
+    return OnnxOptions(folder)
 
 
-def labels_of_others(folder: Path) -> NetworkOptions:
+def labels_of_others(folder: Path) -> OnnxOptions:
     (folder / "labels.csv").write_text("another,1\n")
     labels = LabelOptions(folder / "labels.csv", "top-1", None)
-    return NetworkOptions(networks.linear(folder / "net.onnx"), networks.rows(folder / "samples", 2), labels)
+    return OnnxOptions(networks.linear(folder / "net.onnx"), networks.rows(folder / "samples", 2), labels)
 
 
-def selecting(folder: Path) -> NetworkOptions:
+def selecting(folder: Path) -> OnnxOptions:
     (folder / "samples").mkdir()
     np.save(folder / "samples" / "a.npy", np.array([1, 0, 0, 0], np.float32))
     np.save(folder / "samples" / "b.npy", np.array([1, 1, 1, 0], np.float32))
-    return NetworkOptions(networks.single(folder / "n.onnx", "NonZero"), folder / "samples")
+    return OnnxOptions(networks.single(folder / "n.onnx", "NonZero"), folder / "samples")
 
 
-def of(write: Callable[..., Path], *settings: Any, **more: Any) -> Callable[[Path], NetworkOptions]:
+def of(write: Callable[..., Path], *settings: Any, **more: Any) -> Callable[[Path], OnnxOptions]:
     """A network without samples."""
-    return lambda folder: NetworkOptions(write(folder / "n.onnx", *settings, **more))
+    return lambda folder: OnnxOptions(write(folder / "n.onnx", *settings, **more))
 
 
-BAD: dict[str, tuple[Callable[[Path], NetworkOptions], str]] = {
+BAD: dict[str, tuple[Callable[[Path], OnnxOptions], str]] = {
     "a file that is no ONNX": (no_onnx, "net.onnx"),
     "an output of maps": (of(networks.probable), "zipmap"),
     "an input of BF16": (of(networks.through, "Cast", 4, dtype="bfloat16", to=1), "BFLOAT16"),
@@ -295,7 +295,7 @@ BAD: dict[str, tuple[Callable[[Path], NetworkOptions], str]] = {
     "several files": (several, "a.onnx, b.onnx"),
     "samples without labels": (labels_of_others, "00, 01"),
     "no samples in the folder": (
-        lambda folder: NetworkOptions(networks.linear(folder / "n.onnx"), folder / "none"),
+        lambda folder: OnnxOptions(networks.linear(folder / "n.onnx"), folder / "none"),
         "none",
     ),
 }
@@ -303,7 +303,7 @@ BAD: dict[str, tuple[Callable[[Path], NetworkOptions], str]] = {
 
 @pytest.mark.parametrize(("write", "named"), BAD.values(), ids=BAD)
 def test_invalid_model_is_refused_by_its_file(
-    write: Callable[[Path], NetworkOptions], named: str, tmp_path: Path
+    write: Callable[[Path], OnnxOptions], named: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError) as raised:
         model_of("mine", write(tmp_path))

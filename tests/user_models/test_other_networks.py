@@ -7,15 +7,15 @@ import numpy as np
 
 from tests.user_models import networks
 from tests.user_models.test_onnx_file import case, converted, score
-from tritonproof.build import repository
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build import builds
+from tritonproof.build.builds import BuiltModel
 from tritonproof.cases import matrix_of
 from tritonproof.efficiency.in_process import in_process
 from tritonproof.host.targets import CPU
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model
-from tritonproof.user_models.onnx_file import NetworkOptions, model_of
+from tritonproof.user_models.onnx_file import OnnxOptions, model_of
 
 TEXTS = np.array([["yes"], ["nö"], ["perhaps"], [""]])
 MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]
@@ -23,19 +23,19 @@ MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]
 
 def without_batches(folder: Path) -> Model:
     path = networks.without_batch(folder / "net.onnx")
-    return model_of("mine", NetworkOptions(path, networks.rows(folder / "samples", 12, (3, 4))))
+    return model_of("mine", OnnxOptions(path, networks.rows(folder / "samples", 12, (3, 4))))
 
 
 def of_texts(folder: Path) -> Model:
     (folder / "samples").mkdir()
     np.save(folder / "samples" / "words.npy", TEXTS)
-    return model_of("mine", NetworkOptions(networks.words(folder / "net.onnx"), folder / "samples"))
+    return model_of("mine", OnnxOptions(networks.words(folder / "net.onnx"), folder / "samples"))
 
 
 def built(model: Model, folder: Path) -> BuiltModel:
     deployment, calibration = matrix_of(model, CPU).deployment, lambda: model.samples("training", None, None)
     weights = model.load(None)
-    return repository.build(case(model), weights, deployment, folder, native=False, calibration=calibration)
+    return builds.build(case(model), weights, deployment, folder, native=False, calibration=calibration)
 
 
 def served(model: Model, folder: Path, inputs: Any) -> Any:
@@ -80,7 +80,7 @@ def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
 def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
     """As a scikit-learn classifier's label. The file is not changed: the configuration reshapes."""
     path = networks.classifier(tmp_path / "net.onnx")
-    model = model_of("mine", NetworkOptions(path))
+    model = model_of("mine", OnnxOptions(path))
     inputs = model.samples("evaluation", None, None).load([0, 1, 2])
     expected = model.run(model.load(None).network, inputs)
     assert expected["label"].shape == (3, 1)
@@ -91,7 +91,7 @@ def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
 
 
 def test_batch_axis_missing_in_an_output_disables_batching(tmp_path: Path) -> None:
-    model = model_of("mine", NetworkOptions(networks.steps_first(tmp_path / "net.onnx")))
+    model = model_of("mine", OnnxOptions(networks.steps_first(tmp_path / "net.onnx")))
     assert not model.batched
     assert [(tensor.name, tensor.shape) for tensor in (*model.inputs, *model.outputs)] == [
         ("pictures", (1, 1, 2, 16)),

@@ -69,7 +69,7 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
         write_model(root / "old", name, code("2 * values"), CONFIG)
     sample_options = [word for name in MODELS for word in ("--samples", f"{name}={folder}")]
     points = ("--batches", "1,2", "--point-budget-s", "0.5", "--triton", "embedded")
-    selection = ("-k", "same_answer_as_the_other or declared or (right and offline)")
+    selection = ("-k", "same_answer_as_baseline or declared or (right and offline)")
     repositories = ("--repository", str(root / "new"), "--against", str(root / "old"))
     results = tmp_path_factory.mktemp("results")
     return suite(*repositories, *sample_options, *points, *selection, "-v", results=results)
@@ -77,7 +77,7 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_wrong_answer_for_one_shape_is_found(run: Run) -> None:
     wrong = {
-        name: next(gate.wrong for gate in run.record(f"cpu-{name}-asis").gates if gate.gate == "other")
+        name: next(gate.wrong for gate in run.record(f"cpu-{name}-asis").gates if gate.gate == "baseline")
         for name in MODELS
     }
 

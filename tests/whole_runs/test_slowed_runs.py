@@ -123,6 +123,6 @@ def test_slower_runtime_than_a_commits_fails_the_run(
     assert (folder / "config.pbtxt").is_file()
     comparison = done.record(GIVEN).loads[0].comparison
     assert comparison is not None
-    assert (comparison.verdict, comparison.reference) == ("failed", f"HEAD ({commit[:7]})")
+    assert (comparison.verdict, comparison.baseline_name) == ("failed", f"HEAD ({commit[:7]})")
     assert comparison_text(comparison) in done.text
     assert "Verdict" in done.text

@@ -397,7 +397,7 @@ def compare_conversion(
         agreement_limit=limit,
         passed=all(map(within_limits, outputs)) and (limit is None or agreed >= limit),
         outputs=outputs,
-        same_file=case.model.framework == case.format.mnemonic == "onnx" and case.precision == "fp32",
+        same_file=case.model.framework == case.format.name == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(costly),
         error_in_costs=ratios.get(costly),
         error_in_costs_limit=PRECISIONS[precision_of(case, tf32)].conversion_factor if ratios else None,

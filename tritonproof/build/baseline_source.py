@@ -13,8 +13,8 @@ from tritonproof.base import commands
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.paths import SUITE
-from tritonproof.build import repository
-from tritonproof.build.repository import CONFIG, UNFINISHED
+from tritonproof.build import builds
+from tritonproof.build.builds import CONFIG, UNFINISHED
 from tritonproof.host import locks
 from tritonproof.host.process import CHECKOUT_VARIABLES, ProgramError, guarded, minimal_environment, output_of
 from tritonproof.host.scratch import locked_folder, scratch_folder
@@ -103,7 +103,7 @@ def check_unchanged(source: BaselineSource, build: Path, taken_from: Path | None
     """Raise InputError if a build's files changed since it was written; only its config.pbtxt may change.
     `taken_from` is the folder to name if the build in use is a copy."""
     # A hand-made build has no build.json.
-    if (build / repository.FACTS).exists() and repository.unchanged_facts(build) is None:
+    if (build / builds.FACTS).exists() and builds.unchanged_facts(build) is None:
         what = "the build's files were changed or damaged after it was built"
         fix = "delete the folder and build the case again; changed files may be code, and are not used"
         raise InputError(what, where=f"--against {source.name}: {taken_from or build}", fix=fix)

@@ -19,7 +19,7 @@ from tritonproof.accuracy.compare_answers import (
 )
 from tritonproof.base.errors import AccuracyError
 from tritonproof.consistency.declared import fault_in
-from tritonproof.record.schema import AnswerGate, Conversation
+from tritonproof.record.schema import Conversation, GateResult
 from tritonproof.serve.messages import Answers, Message, converse, sequence_of, undeclared
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model, Samples
@@ -65,14 +65,14 @@ def compare_conversations(
 
 def compare_server_conversations(
     server: Server, other: Server, model: Model, samples: Samples, text: str
-) -> AnswerGate:
+) -> GateResult:
     """Send the same messages to both servers, and hold answers to the other's, called `text`, within its
     noise. What the first time leaves in a model is no noise, so this compares the second times."""
     messages = _messages(model, samples)
     _, here = [_replies(converse(server, model, messages)) for _time in range(2)]
     _, second, third = [_replies(converse(other, model, messages)) for _time in range(3)]
     difference = _difference(second, here, _noise(second, third), "here")
-    return AnswerGate("other", 5 * len(messages), f"{len(second)} answers beside {text}", difference)
+    return GateResult("baseline", 5 * len(messages), f"{len(second)} answers beside {text}", difference)
 
 
 def _messages(model: Model, samples: Samples) -> list[Message]:

@@ -14,14 +14,14 @@ from tritonproof.consistency.repeat_checks import (
 )
 from tritonproof.consistency.served import GateContext
 from tritonproof.consistency.transports import check_transports
-from tritonproof.record.schema import AnswerGate
+from tritonproof.record.schema import GateResult
 
 
 @dataclass(frozen=True)
 class GateCheck:
     """How a gate is checked."""
 
-    check: Callable[[GateContext], AnswerGate]
+    check: Callable[[GateContext], GateResult]
     after_reload: bool = False
     """Whether the model is loaded again, for offline, between its answers alone and the check; all others
     check it as it is loaded online."""

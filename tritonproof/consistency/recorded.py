@@ -23,7 +23,7 @@ from tritonproof.consistency.served import (
     single_request_answers,
 )
 from tritonproof.host import locks
-from tritonproof.record.schema import AnswerGate
+from tritonproof.record.schema import GateResult
 from tritonproof.safe_io.files import content, readable
 from tritonproof.serve.messages import raw_content, values_of
 from tritonproof.spec import Arrays
@@ -77,7 +77,7 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run: str) -> 
     return RecordedAnswers(served.model.name, case, served.server.version, run, limits, digests, rows)
 
 
-def check_recorded(context: GateContext) -> AnswerGate:
+def check_recorded(context: GateContext) -> GateResult:
     """Hold answers to the recorded ones. In a run that records them, the first case of a model records its
     own, and the others are held to these. Raises NotAvailableError where there are none."""
     folder, served = context.answers_folder, context.served
@@ -94,7 +94,7 @@ def check_recorded(context: GateContext) -> AnswerGate:
     return compare_with_recorded(served, read(path), path)
 
 
-def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: Path) -> AnswerGate:
+def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: Path) -> GateResult:
     """Ask for the recorded samples again, each alone, and hold the answers to the recorded ones, within what
     either case allows. Raises InputError if the file is of another model, or of other samples."""
     outputs = {name for row in earlier.rows.values() for name in row}

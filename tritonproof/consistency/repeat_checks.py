@@ -33,14 +33,14 @@ from tritonproof.consistency.served import (
     same_answers_entry,
 )
 from tritonproof.measure.job import LoadData
-from tritonproof.record.schema import AnswerGate
+from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays
 
 _KEPT_BYTES = 256 << 20
 """Bytes of answers to keep before they are compared."""
 
 
-def check_repeated(context: GateContext) -> AnswerGate:
+def check_repeated(context: GateContext) -> GateResult:
     """Send samples once more, alone, in the same and in the reverse order, so that each request follows
     a different one than before. The next answer shows what a request leaves in the model; so do the first
     answer after a load, and one to a request without optional inputs."""
@@ -58,7 +58,7 @@ def check_repeated(context: GateContext) -> AnswerGate:
     return gate_result("repeated", served, alone, whole, whole.answers, text)
 
 
-def check_reloaded(context: GateContext) -> AnswerGate:
+def check_reloaded(context: GateContext) -> GateResult:
     """Send samples alone once more, to a model that was loaded again after it gave the answers `alone`."""
     served, alone = context.served, context.alone
     answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(alone.rows)])]
@@ -67,7 +67,7 @@ def check_reloaded(context: GateContext) -> AnswerGate:
     return gate_result("reloaded", served, alone, comparison, len(answers), text)
 
 
-def check_in_flight(context: GateContext) -> AnswerGate:
+def check_in_flight(context: GateContext) -> GateResult:
     """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
     served, alone = context.served, context.alone
     at_once = served.in_flight(1)
@@ -78,7 +78,7 @@ def check_in_flight(context: GateContext) -> AnswerGate:
     return gate_result("in-flight", served, alone, compare_to_single(alone, answers, limits), count, text)
 
 
-def check_batches(context: GateContext) -> AnswerGate:
+def check_batches(context: GateContext) -> GateResult:
     """Send samples in batches of every size up to 64, and of larger ones that decide which kernels run.
     Another size may round otherwise. In batches of one size an answer at the same place may depend neither
     on its neighbours nor, in the largest, on the instance that computes it."""
@@ -185,13 +185,13 @@ def gate_result(
     requests: int,
     tried: str,
     expected_from: str = "alone",
-) -> AnswerGate:
+) -> GateResult:
     """The result of a gate that compares answers with those alone, or with those that `expected_from` names.
     It keeps the first wrong one."""
     if comparison.mismatch is not None:
         served.on_mismatch(gate, comparison.mismatch)
     wrong = wrong_text(comparison, expected_from) if alone.rows else "no answer could be read"
-    return AnswerGate(gate, requests, tried, wrong, same_answers_entry(alone, comparison))
+    return GateResult(gate, requests, tried, wrong, same_answers_entry(alone, comparison))
 
 
 def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
@@ -209,7 +209,7 @@ def compare_servers(
     baseline: tuple[ServedModel, SingleRequestAnswers],
     others: Iterator[LoadData],
     text: str,
-) -> AnswerGate:
+) -> GateResult:
     """Hold all answers of a server to those of its baseline, called `text`: to the samples that both were
     asked, and to all `others`. Every request is sent twice to each."""
     comparisons, samples = [], 0
@@ -223,7 +223,7 @@ def compare_servers(
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {text}"
-    gate = gate_result("other", current[0], baseline[1], whole, 4 * samples, tried, f"by {text}")
+    gate = gate_result("baseline", current[0], baseline[1], whole, 4 * samples, tried, f"by {text}")
     precisions = [inferred_precision(answers.rows.values()) or "fp32" for _, answers in (current, baseline)]
     if whole.wrong and precisions[0] != precisions[1]:
         difference = f"its answers show {precisions[0].upper()}, and {precisions[1].upper()} there"

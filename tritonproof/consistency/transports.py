@@ -16,7 +16,7 @@ from tritonproof.consistency.declared import MAX_REFUSAL_CHARS
 from tritonproof.consistency.repeat_checks import wrong_text
 from tritonproof.consistency.served import GateContext, ServedModel, compare_to_single, same_answers_entry
 from tritonproof.measure.requests import named_memory, unregister
-from tritonproof.record.schema import AnswerGate
+from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S, client_error
 from tritonproof.serve.messages import raw_content, read_output, values_of
 from tritonproof.serve.server import Server
@@ -37,7 +37,7 @@ class Transport:
     in_memory: bool = False
 
 
-def check_transports(context: GateContext) -> AnswerGate:
+def check_transports(context: GateContext) -> GateResult:
     """Send four samples over each possible transport, also through shared memory if the context has it, and
     compare the answers with those to the samples alone over gRPC. Raises ProofError if the server is gone."""
     served, alone = context.served, context.alone
@@ -61,7 +61,7 @@ def check_transports(context: GateContext) -> AnswerGate:
                 problems.append(f"over {transport.name} {problem}")
     same = same_answers_entry(alone, merge_comparisons(comparisons)) if comparisons else None
     wrong = next(iter(problems), "")
-    return AnswerGate("transports", len(samples) * len(names), ", ".join(names), wrong, same)
+    return GateResult("transports", len(samples) * len(names), ", ".join(names), wrong, same)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.base.errors import ProofError
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.build.runtimes import engine_folder, runtime_inputs, runtime_settings
 from tritonproof.host.process import guarded, minimal_environment
 from tritonproof.host.scratch import scratch_folder

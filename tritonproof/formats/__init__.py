@@ -14,7 +14,7 @@ def all_formats() -> tuple[Format, ...]:
     """Every format of this folder, in the order of their names."""
     modules = [importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)]
     formats = [value for module in modules for value in vars(module).values() if isinstance(value, Format)]
-    return tuple(sorted(formats, key=lambda format_: format_.mnemonic))
+    return tuple(sorted(formats, key=lambda format_: format_.name))
 
 
 def variants_on(device: Device) -> Iterator[tuple[Format, str | None, str]]:
@@ -27,4 +27,4 @@ def variants_on(device: Device) -> Iterator[tuple[Format, str | None, str]]:
 
 def variant_name(format_: Format, accelerator: str | None, precision: str) -> str:
     """A variant's name in ids and lists of published cases: `format[-accelerator]-precision`."""
-    return "-".join(filter(None, (format_.mnemonic, accelerator, precision)))
+    return "-".join(filter(None, (format_.name, accelerator, precision)))

@@ -182,9 +182,9 @@ def native_parameters(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 ONNX = Format(
-    mnemonic="onnx",
+    name="onnx",
     label="ONNX",
-    engine="ONNX Runtime",
+    library="ONNX Runtime",
     artifact="model.onnx",
     backend="onnxruntime",
     runtime="onnx.py",
@@ -247,9 +247,9 @@ def openvino_parameters(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 OPENVINO = Format(
-    mnemonic="openvino",
+    name="openvino",
     label="OpenVINO",
-    engine="OpenVINO",
+    library="OpenVINO",
     artifact="model.onnx",
     backend="openvino",
     runtime="openvino.py",

@@ -95,9 +95,9 @@ def missing(device: Device, accelerator: str | None, precision: str) -> str | No
 
 
 FORMAT = Format(
-    mnemonic="pt2",
+    name="pt2",
     label="PyTorch AOTInductor",
-    engine="PyTorch",
+    library="PyTorch",
     artifact="model.pt2",
     backend="",
     platform="torch_aoti",

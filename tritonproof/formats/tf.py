@@ -108,9 +108,9 @@ def without_tensorrt() -> str | None:
 
 
 SAVED_MODEL = Format(
-    mnemonic="tf-savedmodel",
+    name="tf-savedmodel",
     label="TensorFlow SavedModel",
-    engine="TensorFlow",
+    library="TensorFlow",
     artifact="model.savedmodel",
     backend="tensorflow",
     platform="tensorflow_savedmodel",
@@ -132,9 +132,9 @@ SAVED_MODEL = Format(
 )
 TRT = dataclasses.replace(
     SAVED_MODEL,
-    mnemonic="tf-trt",
+    name="tf-trt",
     label="TensorFlow TensorRT",
-    engine="TensorFlow with TensorRT",
+    library="TensorFlow with TensorRT",
     convert=build_engines,
     built_on_gpu="TensorRT builds engines on the GPU",
     left_out=lambda _accelerator, _capability: without_tensorrt(),

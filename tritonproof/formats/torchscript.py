@@ -58,9 +58,7 @@ def _laid_out(network: Any, job: ConversionJob) -> Any:
     return network
 
 
-def _format(
-    mnemonic: str, label: str, script_of: Callable[[ConversionJob, Any, tuple[Any, ...]], Any]
-) -> Format:
+def _format(name: str, label: str, script_of: Callable[[ConversionJob, Any, tuple[Any, ...]], Any]) -> Format:
     """A TorchScript format: `script_of` makes a script of job, network and example inputs."""
 
     def convert(job: ConversionJob, path: Path) -> None:
@@ -86,9 +84,9 @@ def _format(
         path.write_bytes(buffer.getvalue())
 
     return Format(
-        mnemonic=mnemonic,
+        name=name,
         label=label,
-        engine="PyTorch",
+        library="PyTorch",
         artifact="model.pt",
         backend="pytorch",
         runtime="pytorch.py",

@@ -57,9 +57,9 @@ def missing(device: Device, accelerator: str | None, precision: str) -> str | No
 
 
 FORMAT = Format(
-    mnemonic="trt",
+    name="trt",
     label="NVIDIA TensorRT",
-    engine="NVIDIA TensorRT",
+    library="NVIDIA TensorRT",
     artifact="model.plan",
     backend="tensorrt",
     runtime="trt.py",

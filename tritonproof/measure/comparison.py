@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.ratios import FALSE_ALARMS, Speeds, paired_chance, paired_ratio, shown_by_holm
-from tritonproof.record.schema import Comparison, Estimate, Verdict
+from tritonproof.record.schema import Estimate, SpeedComparison, Verdict
 
 FIRST_LOOK = 8
 """Pairs before the first look at whether it is settled: ranks of fewer give no 98 % interval."""
@@ -59,15 +59,15 @@ def seconds_to_settle(ratio: Estimate, allowed_slowdown: float, spent_s: float) 
     return float(min(needed_s, MAX_SECONDS_TO_SETTLE))
 
 
-def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent_s: float) -> Comparison:
+def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent_s: float) -> SpeedComparison:
     """Compare two builds that were measured in turns; `spent_s` is the time of both."""
     allowed, alarms = plan.allowed_slowdown, FALSE_ALARMS / plan.points
     ratio, chance = paired_ratio(current, baseline), _chance(current, baseline, plan, LAST_SHARE)
     outcome: Verdict = "passed" if verdict(ratio, allowed) == "passed" else "not shown"
     if chance <= alarms:
         outcome = "failed"
-    return Comparison(
-        reference=plan.baseline_name,
+    return SpeedComparison(
+        baseline_name=plan.baseline_name,
         method="interleaved",
         ratio=ratio,
         allowed_slowdown=allowed,
@@ -79,7 +79,7 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent
     )
 
 
-def with_verdicts(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def with_verdicts(comparisons: Sequence[SpeedComparison]) -> list[SpeedComparison]:
     """The comparisons of points that were measured together, with the verdicts that they allow together.
 
     Each point alone has an even share of the run's FALSE_ALARMS. Points measured together pool their shares:
@@ -95,7 +95,7 @@ def with_verdicts(comparisons: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def with_p99(comparison: Comparison, current_ms: Speeds, baseline_ms: Speeds) -> Comparison:
+def with_p99(comparison: SpeedComparison, current_ms: Speeds, baseline_ms: Speeds) -> SpeedComparison:
     """Add the comparison of the p99 latencies of the passes, [passes] each. Another FALSE_ALARMS of the runs
     call any point's p99 longer by chance, and each point has an even share of it. There is only one look, see
     `is_settled`."""

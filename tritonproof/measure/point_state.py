@@ -11,7 +11,7 @@ from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, PassResult
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
-from tritonproof.record.schema import Comparison, Estimate, VerifiedAnswers
+from tritonproof.record.schema import Estimate, SpeedComparison, VerifiedAnswers
 from tritonproof.serve.server import Server
 from tritonproof.spec import LoadPoint
 
@@ -131,7 +131,7 @@ def p99_ms(side: Side) -> list[float]:
     return [estimates.percentile_latency([steady], 99) for steady in side.steady_passes]
 
 
-def compare(state: PointState) -> Comparison | None:
+def compare(state: PointState) -> SpeedComparison | None:
     """The comparison with the baseline's speed; None without one, or with too few pairs yet."""
     plan = state.comparison_plan
     if plan is None or state.baseline is None or len(state.current.passes) < MIN_PAIRS:

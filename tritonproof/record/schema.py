@@ -173,7 +173,7 @@ class Build(Struct, frozen=True):
     size_mib: NotNegative
     format: Text
     """The format as a reader knows it: `TorchScript Trace`."""
-    engine: Text
+    library: Text
     """The library that computes, as a reader knows it: `PyTorch`."""
     inputs: ByName[tuple[Axis, ...]]
     """The model's inputs and their shapes without the batch dimension."""
@@ -203,7 +203,7 @@ class ServedSide(Struct, frozen=True):
     """The precision of the floats in the answers; empty for FP32, and where the answers do not tell."""
     noise: NotNegative | None
     """The typical change of a repeated request's answer, as a share of the spread; None for conversations."""
-    loads_s: tuple[NotNegative, ...]
+    loadings_s: tuple[NotNegative, ...]
     """Seconds of each load of the model with its first answer, in turns with the other's."""
     used: ByName[NotNegative]
     """What the server used of each visible resource of RESOURCE_UNITS, after answering each sample alone."""
@@ -211,7 +211,7 @@ class ServedSide(Struct, frozen=True):
     @property
     def ready_s(self) -> float | None:
         """Seconds from loading the model to its first answer, the fastest of all loads."""
-        return min(self.loads_s, default=None)
+        return min(self.loadings_s, default=None)
 
     @property
     def memory_bytes(self) -> float | None:
@@ -219,16 +219,16 @@ class ServedSide(Struct, frozen=True):
         return sum(used_bytes) if used_bytes else None
 
 
-class BaselineComparison(Struct, frozen=True):
+class UpgradeComparison(Struct, frozen=True):
     """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
-    the differences other than answers (the gate `other`) and speed (the loads' `comparison`)."""
+    the differences other than answers (the gate `baseline`) and speed (the loads' `comparison`)."""
 
-    reference: Text
+    baseline_name: Text
     """The other repository, or the other Triton."""
-    here: ServedSide
-    there: ServedSide
+    current: ServedSide
+    baseline: ServedSide
     warnings: Annotated[tuple[Text, ...], Meta(max_length=20)] = ()
-    """Warnings in this server's log that are not in the other's."""
+    """Warnings in this server's log that are not in the baseline's."""
     origin: Origin | None = None
 
 
@@ -254,9 +254,9 @@ GATES = {
     "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
     "recorded": "answers are the recorded ones",
     "reloaded": "a request gets the same answer after the model was loaded anew",
-    "other": "answers are those of the other repository, or of the other Triton",
+    "baseline": "answers are those of the other repository, or of the other Triton",
 }
-"""The gates that need no ground truth, by AnswerGate.gate, and their demands."""
+"""The gates that need no ground truth, by GateResult.gate, and their demands."""
 
 
 class OutputDifference(Struct, frozen=True):
@@ -406,7 +406,7 @@ class Accuracy(Struct, frozen=True):
     """The differences from the converted model in process; empty for a model that is served as it is."""
 
 
-class AnswerGate(Struct, frozen=True):
+class GateResult(Struct, frozen=True):
     """The result of a gate that needs no ground truth."""
 
     gate: Name
@@ -595,15 +595,15 @@ class ComposingModel(Struct, frozen=True):
     """Including its inputs and outputs."""
 
 
-class Comparison(Struct, frozen=True):
+class SpeedComparison(Struct, frozen=True):
     """The speed of a point compared with another build."""
 
-    reference: Text
+    baseline_name: Text
     """What this build is compared with: a commit, a folder, or a Triton with its version."""
     method: Literal["interleaved", "records"]
     """interleaved: both were measured in turns; records: the other was measured at another time."""
     ratio: Annotated[Estimate, SPEED]
-    """Speed over the reference's: throughput, or at a request rate the inverse of the mean latency."""
+    """Speed over the baseline's: throughput, or at a request rate the inverse of the mean latency."""
     allowed_slowdown: Share
     """The slow-down that passes: 0.03 lets the ratio be 0.97."""
     verdict: Annotated[Verdict, SPEED]
@@ -618,7 +618,7 @@ class Comparison(Struct, frozen=True):
     points: Counted
     """The load points that the run compared; any of them has `failed` by mistake in at most 1 of 100 runs."""
     p99_ratio: Annotated[Estimate | None, SPEED] = None
-    """The p99 latency over the reference's, of the same passes as the ratio."""
+    """The p99 latency over the baseline's, of the same passes as the ratio."""
     p99_is_longer: Annotated[bool, SPEED] = False
     """Whether p99 is shown, among all points of the run, to be longer than the allowed slow-down makes it."""
 
@@ -662,7 +662,7 @@ class Load(Struct, frozen=True):
     """The 99th percentile of how late a request was sent."""
     cpu: CpuUse | None = None
     gpu: Annotated[GpuUse | None, SPEED] = None
-    comparison: Comparison | None = None
+    comparison: SpeedComparison | None = None
     marks: Annotated[tuple[Mark, ...], SPEED] = ()
     answers: VerifiedAnswers | None = None
     repeated_speed: Annotated[Estimate | None, SPEED] = None
@@ -825,7 +825,7 @@ class Record(Struct, frozen=True):
     accuracy: Accuracy | None = None
     accuracy_missing: Text | None = None
     """Why the task's metric was not measured; the ledger then has only what the framework's outputs tell."""
-    gates: tuple[AnswerGate, ...] = ()
+    gates: tuple[GateResult, ...] = ()
     starts: tuple[Start, ...] = ()
     loads: Annotated[tuple[Load, ...], _MAX_ENTRIES, SPEED] = ()
     efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()
@@ -834,7 +834,7 @@ class Record(Struct, frozen=True):
     conversation: Conversation | None = None
     warm_up: Annotated[WarmUp | None, SPEED] = None
     soak: Soak | None = None
-    against: BaselineComparison | None = None
+    against: UpgradeComparison | None = None
     failures: tuple[StepFailure, ...] = ()
     """Tests that failed before they had a result; a run that gets through the test removes its entry."""
     price_per_hour: Number | None = None

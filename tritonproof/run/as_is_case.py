@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tritonproof.base.errors import AccuracyError, NotAvailableError
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Start
 from tritonproof.run.available_models import AvailableModels, labelled_samples, samples_in_folder
@@ -20,8 +20,8 @@ from tritonproof.serve.as_is import FirstRequest, LoadedModel, as_build, load_mo
 from tritonproof.serve.messages import undeclared
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, Deployment, Model, Samples, Scenario
-from tritonproof.user_models import repository_model
-from tritonproof.user_models.repository import link_repository
+from tritonproof.user_models import model_from_config
+from tritonproof.user_models.model_repository import link_repository
 
 if TYPE_CHECKING:
     from tritonproof.run.case_run import CaseRun
@@ -50,18 +50,18 @@ class AsIsCase:
         self.check_single_requests()
         first_ms = round(1e3 * self.first_request.elapsed_s, 3)
         start = Start(scenario, self.server.ready_s, self.loaded.load_s, first_ms)
-        return self.case.format.engine, start, self.first_request.answer
+        return self.case.format.library, start, self.first_request.answer
 
     def load(self, *_scenario_and_deployment: object) -> str:
         """Load it, even if it is loaded, from the files in its folder; returns the backend that serves it."""
         assert self.loaded.source.folder is not None
         self.server.load_as_is(self.loaded.source.folder)
-        return self.case.format.engine
+        return self.case.format.library
 
     def joins_requests(self, _scenario: Scenario) -> bool:
         """Whether the server may join requests to a batch, as far as it says how the model is configured."""
         unknown = self.loaded.called or self.loaded.unreported
-        return bool(unknown) or repository_model.joins_requests(self.loaded.config)
+        return bool(unknown) or model_from_config.joins_requests(self.loaded.config)
 
     def oracle(self, inputs: Arrays) -> Arrays:
         """The answers to these rows, [rows, ...] each, sent one row per request and one request at a time."""
@@ -107,7 +107,7 @@ def serve_as_is(run: "CaseRun") -> Iterator[AsIsCase]:
         what = f"{name} is not in this repository, so that its clients would get no answers"
         fix = f"add the model, or leave it out of the comparison: -k 'not {name}'"
         raise AccuracyError(what, where=f"--repository {settings.repository}", fix=fix)
-    if (reason := repository_model.why_not_here(models[name], case.answers_on)) is not None:
+    if (reason := model_from_config.why_not_here(models[name], case.answers_on)) is not None:
         raise NotAvailableError(reason)  # before a server is started
     with contextlib.ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder("found"))
@@ -122,7 +122,7 @@ def serve_as_is(run: "CaseRun") -> Iterator[AsIsCase]:
         with run.hold_machine(exclusive=False):
             model, loaded, first_request = _load_and_ask(run, server, available)
         run.narrator.note(f"{run.role.label or case}: {loaded}; requests: {first_request.note}")
-        served_format = dataclasses.replace(case.format, engine=loaded.backend)
+        served_format = dataclasses.replace(case.format, library=loaded.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
         (as_served := scratch / "as-served").mkdir()
         labelled = None
@@ -147,9 +147,9 @@ def _load_and_ask(
 
     samples = shared_samples or user_samples(requested)
     loaded = load_model(server, models[name], models)
-    model = repository_model.with_config(requested, loaded.config)
+    model = model_from_config.with_config(requested, loaded.config)
     if labels is not None:
-        model = repository_model.with_labels(model, labels)
+        model = model_from_config.with_labels(model, labels)
     required = {tensor.name for tensor in model.inputs if not tensor.optional}
     if shared_samples is not None and (lacking := required - shared_samples.load([0]).keys()):
         inputs = ", ".join(sorted(lacking))

@@ -16,11 +16,11 @@ from tritonproof.safe_io.files import shown
 from tritonproof.serve.as_is import list_models
 from tritonproof.serve.launch import connect
 from tritonproof.spec import Case, Model, Samples
-from tritonproof.user_models import repository_model
+from tritonproof.user_models import model_from_config
 from tritonproof.user_models.labels import LabelOptions, read_labels
 from tritonproof.user_models.model_files import loaded_models
+from tritonproof.user_models.model_repository import RepositoryModel, models_in
 from tritonproof.user_models.onnx_file import model_of, user_tolerance
-from tritonproof.user_models.repository import RepositoryModel, models_in
 from tritonproof.user_models.samples import read_samples
 
 
@@ -85,15 +85,15 @@ def _repository_models(settings: Settings) -> AvailableModels:
     tolerances, labels = settings.tolerance.of(repository_models), settings.labels_of(repository_models)
     models = []
     for name, entry in repository_models.items():
-        model = repository_model.as_model(entry)
+        model = model_from_config.as_model(entry)
         if name in labels:
             if labels[name].floor is None:
                 what = f"--labels needs --floor for {name}: a model as served has no framework's score"
                 where = f"--labels {labels[name].file}"
                 raise InputError(what, where=where, fix="add --floor, such as --floor 0.75")
-            if repository_model.is_complete(entry.config):
+            if model_from_config.is_complete(entry.config):
                 labelled_samples(model, samples[name], labels[name])  # refused before anything runs
-            model = repository_model.with_labels(model, labels[name])
+            model = model_from_config.with_labels(model, labels[name])
         if name in tolerances:
             tolerance = user_tolerance(tolerances[name], 1.0)
             model = dataclasses.replace(model, tolerances={"": tolerance})
@@ -102,8 +102,8 @@ def _repository_models(settings: Settings) -> AvailableModels:
     if settings.against is not None and (folder := settings.against.folder) is not None:
         baseline_models = {entry.name: entry for entry in models_in(folder, f"--against {folder}")}
         missing = [entry for name, entry in baseline_models.items() if name not in repository_models]
-        for model in map(repository_model.as_model, missing):
-            models.append(dataclasses.replace(model, only_format=repository_model.MISSING))
+        for model in map(model_from_config.as_model, missing):
+            models.append(dataclasses.replace(model, only_format=model_from_config.MISSING))
     return AvailableModels(tuple(models), frozenset(), repository_models, samples, labels, baseline_models)
 
 

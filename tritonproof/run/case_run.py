@@ -16,7 +16,7 @@ from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.precision_cost import PrecisionCost, answer_limits, measure_cost
 from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.build.repository import BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, ask_one_by_one
 from tritonproof.efficiency import machine_peak
 from tritonproof.frameworks import pytorch
@@ -34,7 +34,7 @@ from tritonproof.serve.backends import check_supported, serving_of
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, Deployment, LoadPoint, Samples, Scenario
-from tritonproof.user_models import repository_model
+from tritonproof.user_models import model_from_config
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Deployed:
 Sweep = tuple[Deployed, Mapping[LoadPoint, Outcome]]
 """How a case was loaded for a scenario, and what came of each load point."""
 
-ServedComparison = tuple[schema.Serving, schema.AnswerGate, schema.BaselineComparison]
+ServedComparison = tuple[schema.Serving, schema.GateResult, schema.UpgradeComparison]
 """How a case was served beside its baseline, whether the answers are the same, and what else differs."""
 
 
@@ -99,7 +99,7 @@ class CaseRun(contextlib.ExitStack):
     """Whether it is the case's own run, or one that is measured beside it."""
     deployed: Deployed | None = field(default=None, init=False)
     sweeps: dict[Scenario, Sweep] = field(default_factory=dict, init=False)
-    gates: dict[str, tuple[Deployed, schema.AnswerGate]] = field(default_factory=dict, init=False)
+    gates: dict[str, tuple[Deployed, schema.GateResult]] = field(default_factory=dict, init=False)
     """How it was loaded for each gate, and the gate's result."""
     mismatches: dict[str, Mismatch] = field(default_factory=dict, init=False)
     """The first wrong answer of each gate."""
@@ -388,7 +388,7 @@ class CaseRun(contextlib.ExitStack):
                     return None
                 settings = dataclasses.replace(settings, repository=against.folder)
                 models = dataclasses.replace(models, repository_models=models.baseline_models)
-                model = repository_model.as_model(models.repository_models[case.model.name])
+                model = model_from_config.as_model(models.repository_models[case.model.name])
                 model = dataclasses.replace(model, tolerances=case.model.tolerances)
                 case = dataclasses.replace(case, model=model)
             role = Role("against", label, samples_of=self)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from msgspec import structs
 
 from tritonproof.base.errors import InputError
-from tritonproof.build import repository
+from tritonproof.build import builds
 from tritonproof.cases import matrix_of
 from tritonproof.host.machine import uses_tf32
 from tritonproof.run.settings import Settings
@@ -81,10 +81,10 @@ def build_case(
     report: Callable[[str], None],
     *,
     device: Device | None = None,
-) -> repository.BuiltModel:
+) -> builds.BuiltModel:
     """Convert the case for the server that --triton names, on its target's kind of device or `device`."""
     backends = local_backends(settings.triton.location) if settings.triton.kind == "local" else None
-    return repository.build(
+    return builds.build(
         case,
         weights,
         deployment_of(case, settings),

@@ -18,7 +18,7 @@ from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.job import Job, remaining_data
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
-from tritonproof.record.schema import AnswerGate, BaselineComparison, ServedSide
+from tritonproof.record.schema import GateResult, ServedSide, UpgradeComparison
 from tritonproof.run.case_run import CaseRun, ServedComparison
 from tritonproof.serve.backends import serving_of
 from tritonproof.serve.server import warnings_in
@@ -99,22 +99,22 @@ def _compare(run: CaseRun) -> ServedComparison:
     sides = _served_side(run), _served_side(baseline)
     with run.hold_machine(exclusive=True):
         run.say("load the model again", f"in turns with {text}")
-        loads_s = _loads_in_turns(run, baseline)
+        loadings_s = _loads_in_turns(run, baseline)
     here, there = (
-        structs.replace(side, loads_s=tuple(side_loads_s))
-        for side, side_loads_s in zip(sides, loads_s, strict=True)
+        structs.replace(side, loadings_s=tuple(side_loads_s))
+        for side, side_loads_s in zip(sides, loadings_s, strict=True)
     )
     return (
-        serving_of(run.server, run.case.format.engine, run.settings.shared_memory),
+        serving_of(run.server, run.case.format.library, run.settings.shared_memory),
         structs.replace(comparison, wrong=wrong),
-        BaselineComparison(text, here, there, tuple(new_warnings.values())[:20]),
+        UpgradeComparison(text, here, there, tuple(new_warnings.values())[:20]),
     )
 
 
-def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> AnswerGate:
+def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> GateResult:
     model = run.case.model
     if model.exchange != baseline.case.model.exchange:
-        return AnswerGate("other", 0, "the configuration")
+        return GateResult("baseline", 0, "the configuration")
     if model.exchange == "single":
         run.say("answers beside the other's", text)
         ours = run.served_online, run.single_answers
@@ -162,9 +162,9 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     baseline_s: list[float] = []
     most = 0 if run.settings.triton.kind == "remote" else MAX_LOADINGS
     while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
-        for side, loads_s in ((run, current_s), (baseline, baseline_s)):
+        for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             assert side.as_is is not None
             load_s = side.as_is.reload()
             answer_s = side.timed_answer(1)[0] if side.case.model.exchange == "single" else 0.0
-            loads_s.append(round(load_s + answer_s, 3))
+            loadings_s.append(round(load_s + answer_s, 3))
     return current_s, baseline_s

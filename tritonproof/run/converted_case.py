@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tritonproof.base.errors import ProofError
 from tritonproof.build import baseline_source, runtimes
 from tritonproof.build.baseline_source import BaselineSource
-from tritonproof.build.repository import BuiltModel, in_use, snapshot
+from tritonproof.build.builds import BuiltModel, in_use, snapshot
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.build import repository
+from tritonproof.build import builds
 from tritonproof.cases import reference_of
 from tritonproof.efficiency import best_points, interleaved
 from tritonproof.efficiency.in_process import Worker, in_process
@@ -125,7 +125,7 @@ def reference_for(run: CaseRun, until: contextlib.ExitStack | None = None) -> Se
 
 def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) -> ServedReference | None:
     deployment = deployment_of(case, run.settings)
-    build = repository.find(case, run.model_run.weights, deployment, run.settings.model_repos)
+    build = builds.find(case, run.model_run.weights, deployment, run.settings.model_repos)
     record = record_file.read_stored(files.path_of(case.key, run.settings.results))
     best = None if build is None else best_points.reference_load(record, run.stamp, build.digest, deployment)
     if build is None or best is None:
@@ -136,8 +136,8 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
         return None
     run.narrator.say(f"{case}: serve the reference format (of {run.case.model.name})")
 
-    def build_source() -> contextlib.AbstractContextManager[repository.BuiltModel]:
-        return repository.in_use(build, report=lambda step: run.narrator.say(f"{case}: {step}"))
+    def build_source() -> contextlib.AbstractContextManager[builds.BuiltModel]:
+        return builds.in_use(build, report=lambda step: run.narrator.say(f"{case}: {step}"))
 
     role = Role("reference", f"the reference {case}", build_source)
     reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))

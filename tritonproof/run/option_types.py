@@ -22,7 +22,7 @@ from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.safe_io.files import existing, path_of, shown
 from tritonproof.spec import Target
-from tritonproof.user_models.repository import check_name
+from tritonproof.user_models.model_repository import check_name
 
 Value = TypeVar("Value")
 Read = Callable[[str, str], Any]

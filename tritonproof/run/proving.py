@@ -16,11 +16,11 @@ from tritonproof.consistency.reproducer import write_reproducer
 from tritonproof.consistency.served import AnswersFolder, GateContext, ServedModel, with_same_answers
 from tritonproof.measure.job import remaining_data
 from tritonproof.record import per_sample as sample_files
-from tritonproof.record.schema import Accuracy, AnswerGate, Conversation, Serving
+from tritonproof.record.schema import Accuracy, Conversation, GateResult, Serving
 from tritonproof.run.case_run import CaseRun, Deployed
 from tritonproof.serve.backends import serving_of
 from tritonproof.spec import Samples
-from tritonproof.user_models.repository_model import sequences_at_once
+from tritonproof.user_models.model_from_config import sequences_at_once
 
 # --- by labels ----------------------------------------------------------------------------------------------
 
@@ -93,10 +93,10 @@ def converse(run: CaseRun) -> tuple[Serving, Conversation]:
     with run.hold_machine(exclusive=False):
         at_once = sequences_at_once(run.as_is.loaded.config)
         conversation = compare_conversations(run.as_is.server, run.case.model, run.samples, at_once)
-    return serving_of(run.server, run.case.format.engine, run.settings.shared_memory), conversation
+    return serving_of(run.server, run.case.format.library, run.settings.shared_memory), conversation
 
 
-def run_gate(run: CaseRun, gate: str) -> tuple[Deployed, AnswerGate]:
+def run_gate(run: CaseRun, gate: str) -> tuple[Deployed, GateResult]:
     """How the case was loaded, and the result of a gate such as "batches", which runs once."""
     run.say("answers without labels", gate)
     if gate not in run.gates:
@@ -105,7 +105,7 @@ def run_gate(run: CaseRun, gate: str) -> tuple[Deployed, AnswerGate]:
     return run.gates[gate]
 
 
-def _check_gate(run: CaseRun, gate: GateCheck) -> tuple[Deployed, AnswerGate]:
+def _check_gate(run: CaseRun, gate: GateCheck) -> tuple[Deployed, GateResult]:
     served, alone = run.served_online, run.single_answers
     if gate.after_reload:
         deployed, served = _load_anew(run)
@@ -145,7 +145,7 @@ def check_may_reload(run: CaseRun) -> None:
         raise NotAvailableError("models are not reloaded on a server that others may use", where=run.case)
 
 
-def reproduce(run: CaseRun, result: AnswerGate) -> str:
+def reproduce(run: CaseRun, result: GateResult) -> str:
     """Write the reproducer of a gate's wrong answer in place of an earlier run's; returns where it lies, or
     "" if nothing is wrong, or no single answer is."""
     folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate

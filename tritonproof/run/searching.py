@@ -29,8 +29,8 @@ from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, Goal, Space
 from tritonproof.search.fastest import ServerBench, summarise
 from tritonproof.spec import LoadPoint
-from tritonproof.user_models import repository_model
-from tritonproof.user_models.repository import CONFIG
+from tritonproof.user_models import model_from_config
+from tritonproof.user_models.model_repository import CONFIG
 
 
 @contextlib.contextmanager
@@ -129,7 +129,7 @@ class SearchedModel:
         if fixed and largest <= 1:
             what = "has several groups of instances and takes no batches: there is nothing to vary"
             raise NotAvailableError(f"{self.model.name} {what}")
-        own_deployment = repository_model.deployment_of(self.completed)
+        own_deployment = model_from_config.deployment_of(self.completed)
         is_batched = self.completed.HasField("dynamic_batching") or largest <= 1
         return Space(
             own=own_deployment,

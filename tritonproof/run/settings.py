@@ -27,7 +27,7 @@ from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
 from tritonproof.spec import Arrivals, Target
 from tritonproof.thresholds import Thresholds
 from tritonproof.user_models.labels import LabelOptions
-from tritonproof.user_models.onnx_file import NetworkOptions
+from tritonproof.user_models.onnx_file import OnnxOptions
 
 _BUDGET_OF_BOTH_S = 120.0
 """The default of --point-budget-s for both sides of a comparison, in seconds."""
@@ -290,14 +290,14 @@ class Settings:
         return self.allow_slowdown / 100
 
     @property
-    def networks(self) -> dict[str, NetworkOptions]:
+    def networks(self) -> dict[str, OnnxOptions]:
         """The options of each ONNX file, by its model's name; raises InputError."""
         if self.repository is not None:
             return {}  # these options are for its models then
         samples, tolerances = self.samples.of(self.onnx), self.tolerance.of(self.onnx)
         labels = self.labels_of(self.onnx)
         return {
-            name: NetworkOptions(file, samples.get(name), labels.get(name), tolerances.get(name))
+            name: OnnxOptions(file, samples.get(name), labels.get(name), tolerances.get(name))
             for name, file in self.onnx.items()
         }
 

@@ -12,16 +12,21 @@ from typing import TYPE_CHECKING, Any, cast
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.base.sanitize import one_line
+from tritonproof.build.builds import CONFIG, BuiltModel
 from tritonproof.build.configuration import config_text
-from tritonproof.build.repository import CONFIG, BuiltModel
 from tritonproof.safe_io.files import file_digest, files_in, shown, size_bytes
 from tritonproof.serve.connection import MAX_VERSION_CHARS
 from tritonproof.serve.messages import Message, converse, sequence_of
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, Model, Samples
+from tritonproof.user_models.model_from_config import why_not_here
+from tritonproof.user_models.model_repository import (
+    RepositoryModel,
+    check_config,
+    check_name,
+    models_called_by,
+)
 from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples
-from tritonproof.user_models.repository import RepositoryModel, check_config, check_name, models_called_by
-from tritonproof.user_models.repository_model import why_not_here
 from tritonproof.user_models.user_sample import ANY
 
 if TYPE_CHECKING:

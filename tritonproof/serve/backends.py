@@ -38,7 +38,7 @@ def serves_natively(kind: ServerKind, backends: Path | None, format_: Format) ->
         if format_.backend:
             return True
         servers = "embedded, local or HOST:PORT"
-        raise NotAvailableError(f"{format_.mnemonic} needs a server with the suite's packages: {servers}")
+        raise NotAvailableError(f"{format_.name} needs a server with the suite's packages: {servers}")
     if kind == "embedded" or backends is None:
         return False
     if format_.backend and backend_library(backends, format_.backend).is_file():

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from tritonproof.base import disk
 from tritonproof.base.errors import NotAvailableError, ProofError, SetupError
 from tritonproof.base.sanitize import visible
+from tritonproof.build.builds import BuiltModel
 from tritonproof.build.configuration import config_json, model_config
-from tritonproof.build.repository import BuiltModel
 from tritonproof.build.runtimes import engine_folder
 from tritonproof.host import activity, scratch
 from tritonproof.host.process import how_ended, stop

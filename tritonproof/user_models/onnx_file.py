@@ -52,7 +52,7 @@ _TOLERANCES = {
 
 
 @dataclass(frozen=True)
-class NetworkOptions:
+class OnnxOptions:
     """What the command line says about one network."""
 
     file: Path
@@ -64,7 +64,7 @@ class NetworkOptions:
     """How far outputs may differ, as a share of their scale; None for the suite's own tolerances."""
 
 
-def model_of(name: str, given: NetworkOptions) -> Model:
+def model_of(name: str, given: OnnxOptions) -> Model:
     """The network as a Model, run once for the shapes of its outputs. Raises InputError if the file, the
     samples or the labels are unusable, or do not fit one another."""
     with readable("the ONNX file", given.file, "name the file itself"):
@@ -79,7 +79,7 @@ def model_of(name: str, given: NetworkOptions) -> Model:
         return _model_of(name, given, path, interface, "none")
 
 
-def _model_of(name: str, given: NetworkOptions, path: Path, interface: Interface, batch: Batch) -> Model:
+def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, batch: Batch) -> Model:
     from tritonclient.utils import np_to_triton_dtype
 
     batched = batch != "none"
@@ -161,7 +161,7 @@ def user_tolerance(share: float, agreement: float) -> Tolerance:
     return Tolerance(share, agreement, "given by --tolerance", is_given=True)
 
 
-def description(model: Model, given: NetworkOptions) -> str:
+def description(model: Model, given: OnnxOptions) -> str:
     """The network in a run's header: its file, inputs, origin of samples, and what the run leaves out."""
     inputs = ", ".join(f"{tensor.name} {tensor.dtype} {shape_text(tensor.shape)}" for tensor in model.inputs)
     origin = f"of {given.samples}" if given.samples else "made up (no --samples)"

@@ -182,7 +182,7 @@ def differing(before: Record, after: Record) -> list[Setting]:
 def _setup(record: Record) -> Mapping[str, str]:
     machine = structs.asdict(record.machine)
     serving = structs.asdict(record.serving) if record.serving else {}
-    build = {name: getattr(record.build, name) for name in ("weights", "format", "engine")}
+    build = {name: getattr(record.build, name) for name in ("weights", "format", "library")}
     parts: dict[str, Mapping[str, Any]] = {
         "case": structs.asdict(record.case),
         "versions": machine.pop("versions"),

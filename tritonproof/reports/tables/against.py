@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
-from tritonproof.record.schema import BaselineComparison, Comparison, ServedSide, Verdict
+from tritonproof.record.schema import ServedSide, SpeedComparison, UpgradeComparison, Verdict
 from tritonproof.reports.tables.points import p99_cell, speed_cell
 from tritonproof.reports.tables.table import Bullets, Cell, Column, Table, Taken, table
 from tritonproof.reports.text.correctness import difference_text
@@ -17,10 +17,10 @@ from tritonproof.reports.text.publishable import Publishable, name_of
 
 class _Row(NamedTuple):
     record: Publishable
-    against: BaselineComparison
+    against: UpgradeComparison
 
 
-def _compared(record: Publishable) -> list[Comparison]:
+def _compared(record: Publishable) -> list[SpeedComparison]:
     """The comparisons of the load points; empty if the record hides its speed."""
     return [load.comparison for load in record.loads if load.comparison is not None]
 
@@ -29,7 +29,7 @@ def upgrade_verdict(record: Publishable) -> tuple[Verdict, str]:
     """Whether the model may replace the other, and the reason. It may if all answers are right and the same,
     no load point is slower or has a longer p99, it costs about as much, and its log has no new warning."""
     if record.no_speed:
-        differs = any(result.gate == "other" and result.wrong for result in record.gates)
+        differs = any(result.gate == "baseline" and result.wrong for result in record.gates)
         return "failed", "answers differ" if differs else "answers are wrong"
     comparisons, beside = _compared(record), record.against
     verdicts = [result.verdict for result in comparisons]
@@ -79,7 +79,7 @@ def _listed(reasons: Mapping[str, str]) -> str:
 
 
 def _apart(row: _Row) -> str | None:
-    differences = (gate.same for gate in row.record.gates if gate.gate == "other" and gate.same)
+    differences = (gate.same for gate in row.record.gates if gate.gate == "baseline" and gate.same)
     return next(map(difference_text, differences), None)
 
 
@@ -94,7 +94,7 @@ def _largest_p99(row: _Row) -> Cell | None:
 
 
 def _triton(row: _Row) -> str:
-    return " for ".join(dict.fromkeys((row.against.here.triton, row.against.there.triton)))
+    return " for ".join(dict.fromkeys((row.against.current.triton, row.against.baseline.triton)))
 
 
 def _both(
@@ -102,14 +102,14 @@ def _both(
 ) -> list[Column[_Row]]:
     """A column of this server's, and one of the other's."""
     return [
-        Column(here, lambda row: take(row.against.here), quantity, is_optional=True),
-        Column(there, lambda row: take(row.against.there), quantity, is_optional=True),
+        Column(here, lambda row: take(row.against.current), quantity, is_optional=True),
+        Column(there, lambda row: take(row.against.baseline), quantity, is_optional=True),
     ]
 
 
 _COLUMNS: Sequence[Column[_Row]] = (
     Column("Case", lambda row: code(name_of(row.record)), narrow="Case"),
-    Column("To replace", lambda row: row.against.reference),
+    Column("To replace", lambda row: row.against.baseline_name),
     Column("Triton", _triton),
     Column("Answers apart", _apart, is_right=True, narrow="Apart"),
     *_both("Noise", "Noise there", lambda side: side.noise, RELATIVE_ERROR),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
-from tritonproof.record.schema import GATES, REMOTE, AnswerGate, Disagreement, OutputDifference, Record, Score
+from tritonproof.record.schema import GATES, REMOTE, Disagreement, GateResult, OutputDifference, Record, Score
 from tritonproof.reports.published import names_of
 from tritonproof.reports.tables import points
 from tritonproof.reports.tables.against import against_table
@@ -37,7 +37,7 @@ def sections_beside_points(record: Publishable) -> list[Block]:
     """What was measured beside the load points."""
     blocks = points.efficiency_section(record)
     if record.against is not None:
-        blocks += [Heading(f"Beside {record.against.reference}", 4), against_table([record])]
+        blocks += [Heading(f"Beside {record.against.baseline_name}", 4), against_table([record])]
     if paragraph := search_paragraph(record):
         blocks += [Heading("Within a latency budget", 4), paragraph]
     return [*blocks, *soak_section(record)]
@@ -87,7 +87,7 @@ def _batching(record: Publishable, scenario: str) -> str:
 def _engine(record: Publishable) -> str:
     if record.case.format == "tf-trt":
         return "TF-TRT"
-    return " ".join(filter(None, (record.build.engine, phrases.accelerator_text(record.case))))
+    return " ".join(filter(None, (record.build.library, phrases.accelerator_text(record.case))))
 
 
 # --- the served configuration, by the names that NVIDIA published ------------------------------------------
@@ -147,7 +147,7 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
     sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
     values = {
         "gpu": phrases.device_text(record),
-        "backend": ("TensorFlow" if is_bound else build.engine)
+        "backend": ("TensorFlow" if is_bound else build.library)
         + (", in Triton's Python backend" if is_in_python else ""),
         "backend accelerator": phrases.backend_accelerator(record),
         "accelerator precision": case.precision.upper() if case.accelerator == "trt" else "-",
@@ -230,12 +230,12 @@ def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> Table:
     return table(columns, outputs)
 
 
-def _apart(gate: AnswerGate) -> str | None:
+def _apart(gate: GateResult) -> str | None:
     same = gate.same
     return correctness.difference_text(same) + correctness.answer_remarks(same) if same else None
 
 
-_GATES: Sequence[Column[AnswerGate]] = (
+_GATES: Sequence[Column[GateResult]] = (
     Column("Without labels", lambda row: GATES.get(row.gate, row.gate)),
     Column("Tried", lambda row: row.tried),
     Column("Requests", lambda row: row.requests, COUNT),

@@ -208,17 +208,17 @@ _COMPARISON: Sequence[Column[Point]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("At", lambda row: full_point_text(row.load)),
     Column("Speed, ratio", lambda row: speed_cell(row.part), RATIO, is_right=False),
-    Column("To", lambda row: row.part.reference),
+    Column("To", lambda row: row.part.baseline_name),
     Column("P99, ratio", lambda row: p99_cell(row.part), RATIO, is_optional=True, is_right=False),
     Column("Verdict", lambda row: row.record.no_speed or load_point.comparison_verdict(row.part)),
 )
 
 
-def speed_cell(comparison: schema.Comparison) -> Cell:
+def speed_cell(comparison: schema.SpeedComparison) -> Cell:
     return cell_of(RATIO, comparison.ratio, "interval", 1 - comparison.allowed_slowdown)
 
 
-def p99_cell(comparison: schema.Comparison) -> Cell:
+def p99_cell(comparison: schema.SpeedComparison) -> Cell:
     """The p99 latency over the other's; `-` if it is not known."""
     return cell_of(RATIO, comparison.p99_ratio, "interval", 1 / (1 - comparison.allowed_slowdown))
 

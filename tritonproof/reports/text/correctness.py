@@ -229,13 +229,13 @@ def difference_text(same: schema.SameAnswers) -> str:
     return f"{AGREEMENT.text(1 - same.agreement)} of the elements"
 
 
-def gate_text(gate: schema.AnswerGate) -> str:
+def gate_text(gate: schema.GateResult) -> str:
     same = gate.same
     if same is None or gate.wrong:
         return gate.tried
     return f"{gate.tried}, answers differ by at most {difference_text(same)}{answer_remarks(same)}"
 
 
-def gates_in_order(gates: Sequence[schema.AnswerGate]) -> list[schema.AnswerGate]:
+def gates_in_order(gates: Sequence[schema.GateResult]) -> list[schema.GateResult]:
     """The gates in the order of GATES, unknown ones last."""
     return sorted(gates, key=lambda result: [*schema.GATES, result.gate].index(result.gate))

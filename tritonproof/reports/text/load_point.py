@@ -9,13 +9,13 @@ from tritonproof.record import schema
 from tritonproof.record.quantities import COUNT, DURATION, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, MEMORY, RATIO
 
 
-def comparison_text(comparison: schema.Comparison) -> str:
+def comparison_text(comparison: schema.SpeedComparison) -> str:
     """The ratio with its interval, and the verdict: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
     ratio = RATIO.text_with_interval(comparison.ratio, 1 - comparison.allowed_slowdown)
-    return f"ratio {ratio} to {comparison.reference}: {comparison_verdict(comparison)}"
+    return f"ratio {ratio} to {comparison.baseline_name}: {comparison_verdict(comparison)}"
 
 
-def comparison_verdict(comparison: schema.Comparison) -> str:
+def comparison_verdict(comparison: schema.SpeedComparison) -> str:
     """The verdict, or the time that one would take."""
     among = f" among the {comparison.points} points compared" if comparison.points > 1 else ""
     text = "not slower"
@@ -36,24 +36,25 @@ _MIN_BYTES = 64 * 2.0**20
 """A difference that means nothing: what glibc's malloc may give each thread."""
 
 
-def footprint_changes(beside: schema.BaselineComparison) -> Iterator[tuple[str, bool]]:
+def footprint_changes(comparison: schema.UpgradeComparison) -> Iterator[tuple[str, bool]]:
     """Start-up and memory compared with those of the model to be replaced, and whether they are far more."""
-    here, there = beside.here, beside.there
-    if here.ready_s is not None and there.ready_s is not None:
-        is_slower = loading_is_slower(here.loads_s, there.loads_s)
-        is_far_more = len(here.loads_s) >= MAX_LOADINGS and is_slower
-        yield f"ready in {DURATION.text(here.ready_s)}, and {DURATION.text(there.ready_s)} there", is_far_more
-    gpu_memory = (here.used.get("GPU memory"), there.used.get("GPU memory"))
-    sizes = {"memory": (here.memory_bytes, there.memory_bytes), "GPU memory": gpu_memory}
-    for label, (used, used_there) in sizes.items():
-        if used is not None and used_there is not None:
-            is_far_more = used > max(FAR_MORE * used_there, used_there + _MIN_BYTES)
-            yield f"{MEMORY.text(used)} of {label}, and {MEMORY.text(used_there)} there", is_far_more
+    current, baseline = comparison.current, comparison.baseline
+    if current.ready_s is not None and baseline.ready_s is not None:
+        is_slower = loading_is_slower(current.loadings_s, baseline.loadings_s)
+        is_far_more = len(current.loadings_s) >= MAX_LOADINGS and is_slower
+        ready, baseline_ready = DURATION.text(current.ready_s), DURATION.text(baseline.ready_s)
+        yield f"ready in {ready}, the baseline in {baseline_ready}", is_far_more
+    gpu_memory = (current.used.get("GPU memory"), baseline.used.get("GPU memory"))
+    sizes = {"memory": (current.memory_bytes, baseline.memory_bytes), "GPU memory": gpu_memory}
+    for label, (used, baseline_used) in sizes.items():
+        if used is not None and baseline_used is not None:
+            is_far_more = used > max(FAR_MORE * baseline_used, baseline_used + _MIN_BYTES)
+            yield f"{MEMORY.text(used)} of {label}, the baseline {MEMORY.text(baseline_used)}", is_far_more
 
 
-def footprint_failures(beside: schema.BaselineComparison) -> list[str]:
+def footprint_failures(comparison: schema.UpgradeComparison) -> list[str]:
     """The costs that are far above those of the model to be replaced."""
-    return [text for text, is_far_more in footprint_changes(beside) if is_far_more]
+    return [text for text, is_far_more in footprint_changes(comparison) if is_far_more]
 
 
 BUDGET_WORDS = {"passed": "within", "failed": "beyond", "not shown": "not shown to be within or beyond"}
@@ -68,7 +69,9 @@ def speed_failures(load: schema.Load) -> list[str]:
         failures.append(comparison_text(compared))
     if compared is not None and compared.p99_is_longer and compared.p99_ratio is not None:
         allowed = compared.allowed_slowdown
-        ratio = f"{RATIO.text_with_interval(compared.p99_ratio, 1 / (1 - allowed))} to {compared.reference}"
+        ratio = (
+            f"{RATIO.text_with_interval(compared.p99_ratio, 1 / (1 - allowed))} to {compared.baseline_name}"
+        )
         slow_down = f"longer than a slow-down of {GIVEN_SHARE.text(allowed)} makes it"
         failures.append(f"p99 ratio {ratio}: {slow_down}")
     if budget is not None and budget.verdict == "failed":

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from tritonproof.record.quantities import GIVEN_SHARE, REQUEST_RATE
 from tritonproof.record.schema import REMOTE, CaseKey, Efficiency, Load, MeasuredLoad, Record
 
-# The names that a reader knows, by mnemonic. Any other mnemonic is shown as it is.
+# The names that a reader knows, by name. Any other name is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
 
 
@@ -71,7 +71,7 @@ def backend_accelerator(record: Record) -> str:
     if record.case.accelerator is None and record.case.target not in ("cpu", REMOTE):
         if record.case.format == "tf-trt":
             return _ACCELERATORS["trt"]
-        if record.build.engine == "PyTorch":
+        if record.build.library == "PyTorch":
             return _ACCELERATORS["cuda"]
     return accelerator_text(record.case) or "-"
 

@@ -20,8 +20,8 @@ from tritonclient.grpc import model_config_pb2 as pb
 from tests.build.conversions import DEPLOYMENT, MICRO, WEIGHTS, build, case_with, writing
 from tests.helpers import ROOT, wait_until
 from tritonproof.base.errors import ProofError
-from tritonproof.build import repository
-from tritonproof.build.repository import IN_USE, in_use, remove_unfinished
+from tritonproof.build import builds
+from tritonproof.build.builds import IN_USE, in_use, remove_unfinished
 from tritonproof.spec import ConversionJob, Samples
 
 OTHER_WEIGHTS = dataclasses.replace(WEIGHTS, digest="w2")
@@ -64,7 +64,7 @@ def test_changed_build_is_rebuilt(change: str, tmp_path: Path) -> None:
     case = case_with(writing("converted", conversions))
     built = build(case, tmp_path)
     CHANGES[change](built.folder)
-    assert repository.unchanged_facts(built.folder) is None
+    assert builds.unchanged_facts(built.folder) is None
     assert not build(case, tmp_path).reused
     assert len(conversions) == 2
     assert built.artifact.read_text() == "converted"
@@ -132,12 +132,12 @@ def test_equal_build_is_reused(tmp_path: Path) -> None:
 
 def test_outdated_build_is_detected_without_loading_weights(tmp_path: Path) -> None:
     case = case_with(writing("converted"))
-    assert not repository.seems_built(case, DEPLOYMENT, tmp_path)
+    assert not builds.seems_built(case, DEPLOYMENT, tmp_path)
     built = build(case, tmp_path)
-    assert repository.seems_built(case, DEPLOYMENT, tmp_path)
-    assert not repository.seems_built(case, LARGER, tmp_path)
+    assert builds.seems_built(case, DEPLOYMENT, tmp_path)
+    assert not builds.seems_built(case, LARGER, tmp_path)
     built.artifact.write_text("damaged")
-    assert not repository.seems_built(case, DEPLOYMENT, tmp_path)
+    assert not builds.seems_built(case, DEPLOYMENT, tmp_path)
 
 
 def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_users_file_named_like_one_of_the_suite_rebuilds_int8(tmp_path: Path) ->
 
     def sources(text: str) -> object:
         source.write_text(text)
-        return repository.build_inputs(case, "weights", DEPLOYMENT)["sources"]
+        return builds.build_inputs(case, "weights", DEPLOYMENT)["sources"]
 
     assert sources("a = 1") != sources("a = 2")
 
@@ -234,7 +234,7 @@ def test_only_int8_loads_calibration_samples(tmp_path: Path) -> None:
 
     for precision in ("fp32", "int8"):
         case = case_with(writing("converted"), precision)
-        repository.build(case, WEIGHTS, DEPLOYMENT, tmp_path, native=False, calibration=calibration)
+        builds.build(case, WEIGHTS, DEPLOYMENT, tmp_path, native=False, calibration=calibration)
     assert splits == ["training"]
 
 
@@ -280,7 +280,7 @@ def left_in(root: Path) -> list[str]:
 KILLED = """
 import os, sys
 from pathlib import Path
-from tritonproof.build.repository import in_use
+from tritonproof.build.builds import in_use
 from tests.build.conversions import build, case_with, writing
 with in_use(build(case_with(writing("converted")), Path(sys.argv[1]))):
     os._exit(9)

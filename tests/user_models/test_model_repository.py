@@ -7,8 +7,8 @@ import pytest
 from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, write_model
 from tritonproof.base.errors import InputError
 from tritonproof.spec import Tensor
-from tritonproof.user_models.repository import RepositoryModel, models_called_by, models_in
-from tritonproof.user_models.repository_model import as_model, why_not_here
+from tritonproof.user_models.model_from_config import as_model, why_not_here
+from tritonproof.user_models.model_repository import RepositoryModel, models_called_by, models_in
 
 
 def found_in(root: Path) -> dict[str, RepositoryModel]:

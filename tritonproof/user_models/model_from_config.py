@@ -25,7 +25,7 @@ from tritonproof.spec import (
     Weights,
 )
 from tritonproof.user_models.labels import LabelOptions, metric_of
-from tritonproof.user_models.repository import RepositoryModel
+from tritonproof.user_models.model_repository import RepositoryModel
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -45,9 +45,9 @@ def _unknown(*_arguments: object) -> Any:
 
 
 AS_IS = Format(
-    mnemonic="asis",
+    name="asis",
     label="As it is",
-    engine="Triton",
+    library="Triton",
     artifact="",
     backend="",
     runtime="",
