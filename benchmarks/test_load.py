@@ -8,6 +8,7 @@ import pytest
 
 from fixtures.recorder import Recorder
 from tritonproof.base.errors import SpeedError
+from tritonproof.record.schema import LoadPoint
 from tritonproof.reports.text.correctness import wrong_answers_text
 from tritonproof.reports.text.load_point import speed_failures
 from tritonproof.reports.text.publishable import publishable
@@ -15,7 +16,6 @@ from tritonproof.reports.text.speed import efficiency_text, warm_up_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.efficiency import measure_efficiency
 from tritonproof.run.measuring import measure, measure_first_request
-from tritonproof.spec import LoadPoint
 
 
 def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:

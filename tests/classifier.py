@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from tritonproof.frameworks import onnx_files
-from tritonproof.spec import SMALL, Arrays, Limit, Metric, Model, Samples, Split, Tensor, Weights
+from tritonproof.record.schema import Limit
+from tritonproof.spec import SMALL, Arrays, Metric, Model, Samples, Split, Tensor, Weights
 
 SAMPLE_S = 0.02
 """Seconds to read a sample: an evaluation takes two, in which a test can act."""

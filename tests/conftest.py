@@ -25,13 +25,14 @@ from tritonproof.host import scratch
 from tritonproof.host.process import EXTRA_VARIABLES
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
+from tritonproof.record.schema import Deployment
 from tritonproof.reports.__main__ import main
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import TRITON_VARIABLE, ServerSpec
 from tritonproof.serve.wheels import perf_analyzer, perf_analyzer_libraries
-from tritonproof.spec import Case, Deployment, Format, Tensor
+from tritonproof.spec import Case, Format, Tensor
 
 DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
 SLEEPING = """\

@@ -15,12 +15,11 @@ from tritonproof.host.activity import CpuTime
 from tritonproof.measure.estimates import Timeline
 from tritonproof.measure.job import Job, LoadData, PassResult
 from tritonproof.measure.stopping import WINDOWS
-from tritonproof.record.schema import COMPONENTS, Conversion, Limit
+from tritonproof.record.schema import COMPONENTS, Conversion, Limit, LoadPoint
 from tritonproof.spec import (
     Arrays,
     Case,
     Format,
-    LoadPoint,
     Metric,
     Model,
     Samples,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tritonproof.record import schema
 from tritonproof.record.per_sample import Part
-from tritonproof.record.schema import Arrivals, Better, Deployment, Limit, LoadPoint, Scenario  # noqa: F401 - values too
+from tritonproof.record.schema import Better, Deployment, Limit
 
 if TYPE_CHECKING:
     import numpy as np

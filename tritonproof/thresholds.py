@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from tritonproof.base.errors import InputError
-from tritonproof.record.schema import LatencyBudget, Limit, Load, Verdict
+from tritonproof.record.schema import LatencyBudget, Limit, Load, LoadPoint, Verdict
 from tritonproof.safe_io.files import existing, shown, toml_in
-from tritonproof.spec import Case, LoadPoint
+from tritonproof.spec import Case
 
 _Text = Annotated[str, Meta(min_length=1, max_length=500)]
 _Milliseconds = Annotated[float, Meta(gt=0, lt=86_400_000)]

@@ -9,7 +9,8 @@ from tritonproof.build.builds import BuiltModel
 from tritonproof.formats import all_formats
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
-from tritonproof.spec import Case, ConversionJob, Deployment, Samples, Weights
+from tritonproof.record.schema import Deployment
+from tritonproof.spec import Case, ConversionJob, Samples, Weights
 
 DEPLOYMENT = Deployment(32, 1, (16, 32), 1_000, False, True)
 WEIGHTS = Weights(network=None, origin="test", digest="w1", trained=True)

@@ -11,7 +11,8 @@ from tritonproof.build.configuration import model_config
 from tritonproof.formats import all_formats
 from tritonproof.host import machine
 from tritonproof.host.targets import CPU, recognise
-from tritonproof.spec import Case, Deployment, Format, Scenario, Target
+from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.spec import Case, Format, Target
 
 
 def test_configuration_has_every_setting() -> None:

@@ -12,7 +12,8 @@ from tests import toy
 from tritonproof.accuracy.compare_answers import Answer, AnswerLimits
 from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, single_request_answers
 from tritonproof.measure.job import LoadData
-from tritonproof.spec import Arrays, LoadPoint, Tensor
+from tritonproof.record.schema import LoadPoint
+from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 

@@ -15,9 +15,8 @@ from tritonproof.accuracy.compare_answers import AnswerLimits
 from tritonproof.consistency.gates import GATE_CHECKS
 from tritonproof.consistency.served import GateContext, ServedModel, ask_one_by_one
 from tritonproof.measure.job import input_data
-from tritonproof.record.schema import GateResult
+from tritonproof.record.schema import GateResult, Scenario
 from tritonproof.serve.server import Server
-from tritonproof.spec import Scenario
 
 Load = Callable[..., ServedModel]
 """`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""

@@ -16,9 +16,8 @@ from tritonproof.efficiency.interleaved import (
 )
 from tritonproof.measure.job import Job, PassResult
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import Estimate
+from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.reports.text.publishable import publishable
-from tritonproof.spec import LoadPoint
 
 QUICK = MeasuringPlan(budget_s=0.1)
 RECORD = examples.record()

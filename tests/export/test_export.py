@@ -2,9 +2,8 @@
 
 from tests import examples
 from tritonproof.record.files import flat
-from tritonproof.record.schema import Estimate
+from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.reports.export import bencher
-from tritonproof.spec import LoadPoint
 
 ERROR = examples.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
 

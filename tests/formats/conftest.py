@@ -17,7 +17,8 @@ from tritonproof.build import runtimes
 from tritonproof.frameworks.pytorch import run
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
-from tritonproof.spec import Arrays, Case, ConversionJob, Deployment, Format, Model, Samples, Split, Tensor
+from tritonproof.record.schema import Deployment
+from tritonproof.spec import Arrays, Case, ConversionJob, Format, Model, Samples, Split, Tensor
 
 RTX_VERSION = "1.7.1.116"
 

@@ -14,12 +14,11 @@ from tests.toy import samples_of
 from tritonproof.build.configuration import model_config
 from tritonproof.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
 from tritonproof.measure.job import Job, input_data
-from tritonproof.record.schema import Estimate
+from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.spec import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
 _COMPUTING = """

@@ -17,9 +17,8 @@ from tritonproof.measure.job import Job
 from tritonproof.measure.measurement import Measurement, outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import SpeedComparison, VerifiedAnswers
+from tritonproof.record.schema import LoadPoint, SpeedComparison, VerifiedAnswers
 from tritonproof.reports.text.load_point import speed_failures
-from tritonproof.spec import LoadPoint
 
 OTHER = ComparisonPlan("HEAD~1", 0.03)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tritonproof.measure.composing import ComposingTimes
-from tritonproof.spec import LoadPoint
+from tritonproof.record.schema import LoadPoint
 
 ONE, OTHER = LoadPoint("offline", 1, 1), LoadPoint("offline", 8, 1)
 USUAL = {"success": 0, "queue": 0, "compute_input": 0, "compute_infer": 0, "compute_output": 0}

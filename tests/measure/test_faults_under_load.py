@@ -16,9 +16,8 @@ from tritonproof.accuracy.compare_answers import AnswerLimits, expect
 from tritonproof.measure.job import ExpectedAnswers, Job, input_data
 from tritonproof.measure.measurement import summed
 from tritonproof.measure.verifying import ask_server, verify
-from tritonproof.record.schema import VerifiedAnswers
+from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server
-from tritonproof.spec import LoadPoint
 
 SECONDS = 60.0
 """Longest search for a fault; on an idle machine each shows in the first seconds."""

@@ -20,8 +20,7 @@ from tritonproof.measure import measurement, sweep
 from tritonproof.measure.measurement import load_entry
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import GpuUse
-from tritonproof.spec import LoadPoint
+from tritonproof.record.schema import GpuUse, LoadPoint
 
 Stretch = Callable[..., GpuTime]
 

@@ -15,8 +15,9 @@ from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import MAX_BYTES, Job, LoadData, SharedMemory, input_data
+from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.server import Server
-from tritonproof.spec import LoadPoint, Samples, Tensor
+from tritonproof.spec import Samples, Tensor
 
 NAME = f"W{os.getpid()}"
 ROWS = np.arange(9, dtype=np.float32)[:, None] * np.ones((1, 4), np.float32)

@@ -15,9 +15,9 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.job import Job, PassResult, input_data
 from tritonproof.measure.stopping import window_for
-from tritonproof.record.schema import COMPONENTS
+from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve.server import Server
-from tritonproof.spec import LoadPoint, Model, Tensor
+from tritonproof.spec import Model, Tensor
 
 ONLINE = LoadPoint("online", 1, 4)
 WINDOW_S = 0.12

@@ -26,9 +26,9 @@ from tritonproof.measure import perf_analyzer, requests
 from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, SharedMemory, input_data
 from tritonproof.measure.requests import CudaMemory
 from tritonproof.measure.verifying import ask_once, ask_server, verify
-from tritonproof.record.schema import VerifiedAnswers
+from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server
-from tritonproof.spec import LoadPoint, Tensor
+from tritonproof.spec import Tensor
 
 MEMORY = Path("/dev/shm")
 POINTS = [LoadPoint("online", 1, 3), LoadPoint("offline", 4, 1)]

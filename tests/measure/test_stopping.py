@@ -10,7 +10,7 @@ from tritonproof.measure import point_state, stopping
 from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.spec import LoadPoint
+from tritonproof.record.schema import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
 PATIENT = MeasuringPlan(budget_s=1000)

@@ -16,8 +16,7 @@ from tritonproof.measure.measurement import Measurement, Outcome, components, ou
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
-from tritonproof.record.schema import Load
-from tritonproof.spec import LoadPoint
+from tritonproof.record.schema import Load, LoadPoint
 
 ONLINE = LoadPoint("online", 1, 4)
 POINTS = tuple(LoadPoint("offline", batch, 1) for batch in (1, 2, 4))

@@ -11,7 +11,7 @@ from tritonproof.accuracy.compare_answers import Answer, AnswerLimits, expect
 from tritonproof.measure.job import ExpectedAnswers
 from tritonproof.measure.measurement import summed
 from tritonproof.measure.verifying import verify, verifying
-from tritonproof.spec import LoadPoint
+from tritonproof.record.schema import LoadPoint
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
 LIMITS = AnswerLimits(0.01, 0.02, 0.9)

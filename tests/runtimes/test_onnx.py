@@ -24,7 +24,8 @@ from tritonproof.build.configuration import model_config
 from tritonproof.formats import all_formats
 from tritonproof.host.targets import recognise
 from tritonproof.models import all_models
-from tritonproof.spec import Case, Deployment, Scenario
+from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.spec import Case
 
 SETTINGS = {
     "device": "cpu",

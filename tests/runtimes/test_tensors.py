@@ -19,8 +19,9 @@ from tritonproof.formats import all_formats
 from tritonproof.frameworks.pytorch import run, tf32_products
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
+from tritonproof.record.schema import Deployment
 from tritonproof.serve.server import Server
-from tritonproof.spec import Case, Deployment, Model, Samples, Tensor, Weights
+from tritonproof.spec import Case, Model, Samples, Tensor, Weights
 
 MAX_BATCH = 8
 DEPLOYMENT = Deployment(MAX_BATCH, 1, (MAX_BATCH,), 2_000_000, False, warmup=False)

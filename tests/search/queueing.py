@@ -13,12 +13,11 @@ from tests import toy
 from tritonproof.measure.job import Job, PassResult
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import Estimate, Verdict
+from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, Goal, Space
 from tritonproof.search.fastest import Proof, Result, ServerBench
 from tritonproof.search.trials import OperatingPoint
-from tritonproof.spec import Deployment, LoadPoint
 
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
 SPACE = Space(OWN, "cpu", 2)

@@ -14,14 +14,13 @@ from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, proven
 from tritonproof.measure.job import Job, PassResult, input_data
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import Verdict
+from tritonproof.record.schema import LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, Goal
 from tritonproof.search.fastest import Result, ServerBench, summarise
 from tritonproof.search.trials import OperatingPoint
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.spec import LoadPoint
 
 
 def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> ServerBench:

@@ -13,10 +13,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests.search.queueing import OWN, SPACE
 from tritonproof.measure.estimates import SteadyPass
-from tritonproof.record.schema import Estimate
+from tritonproof.record.schema import Deployment, Estimate, Scenario
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, Goal, Space
-from tritonproof.spec import Deployment, Scenario
 
 
 @pytest.mark.parametrize("most", [1, 8, 32, 256])

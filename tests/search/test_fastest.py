@@ -18,11 +18,11 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.point_state import PointState, Side
+from tritonproof.record.schema import LoadPoint
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, Goal, Space
 from tritonproof.search.fastest import Result
 from tritonproof.search.trials import OperatingPoint
-from tritonproof.spec import LoadPoint
 
 POISSON = Goal(10, 99, "poisson")
 

@@ -16,6 +16,7 @@ from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import ExpectedAnswers, Job, SharedMemory, input_data
 from tritonproof.measure.verifying import ask_once, verify
+from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.as_is import (
     FirstRequest,
     LoadedModel,
@@ -27,7 +28,7 @@ from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.spec import Arrays, LoadPoint, Model, Tensor
+from tritonproof.spec import Arrays, Model, Tensor
 from tritonproof.user_models.model_from_config import as_model, with_config
 from tritonproof.user_models.model_repository import RepositoryModel, link_repository, models_in
 

@@ -33,6 +33,7 @@ from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import Job, input_data
 from tritonproof.measure.requests import shared_region
 from tritonproof.measure.verifying import ask_once
+from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
 from tritonproof.serve.as_is import list_models, load_model
 from tritonproof.serve.connection import (
@@ -47,7 +48,7 @@ from tritonproof.serve.launch import check_accepts_models, connect, serve
 from tritonproof.serve.messages import Message, converse
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.spec import LoadPoint, Tensor
+from tritonproof.spec import Tensor
 from tritonproof.user_models.model_from_config import as_model
 from tritonproof.user_models.model_repository import RepositoryModel
 

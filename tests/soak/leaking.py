@@ -11,10 +11,10 @@ import numpy as np
 from tests.measure.timed_server import write_echoing
 from tritonproof.accuracy.compare_answers import AnswerLimits, expect
 from tritonproof.measure.job import ExpectedAnswers, Job, input_data
+from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import inputs_of
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.spec import LoadPoint
 
 LEAKS = {
     "1 KiB": "self.kept.append(os.urandom(1024))",

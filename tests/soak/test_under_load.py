@@ -21,8 +21,7 @@ from tritonproof.measure.soak import (
     soak_entry,
 )
 from tritonproof.measure.usage import MEMORY, Usage, read_usage, watch
-from tritonproof.record.schema import Soak
-from tritonproof.spec import LoadPoint
+from tritonproof.record.schema import LoadPoint, Soak
 
 POINT = LoadPoint("online", 1, 4)
 

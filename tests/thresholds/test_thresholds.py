@@ -10,9 +10,9 @@ from msgspec import structs
 from tests import examples, toy
 from tests.helpers import ROOT, Collect
 from tritonproof.base.errors import InputError
-from tritonproof.record.schema import CertifiedPercentile, Estimate, Load
+from tritonproof.record.schema import CertifiedPercentile, Estimate, Load, LoadPoint
 from tritonproof.reports.text.load_point import speed_failures
-from tritonproof.spec import Case, LoadPoint
+from tritonproof.spec import Case
 from tritonproof.thresholds import Thresholds, read
 
 CASE = toy.case()

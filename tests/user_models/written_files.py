@@ -5,7 +5,8 @@ from pathlib import Path
 BRIEF = """
 from pathlib import Path
 import numpy as np
-from tritonproof.spec import Limit, Metric, Model, Tensor
+from tritonproof.record.schema import Limit
+from tritonproof.spec import Metric, Model, Tensor
 {before}
 
 MODELS = (

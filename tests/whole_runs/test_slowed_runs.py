@@ -12,11 +12,11 @@ from fixtures.failures import STATUS
 from tests.helpers import ROOT, git
 from tests.whole_runs.suite import GIVEN, suite
 from tritonproof.build.runtimes import RUNTIMES
+from tritonproof.record.schema import Deployment
 from tritonproof.reports.text.load_point import comparison_text
 from tritonproof.reports.text.speed import search_text
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.spec import Deployment
 
 SLEEP_S = 0.004
 """Seconds that each request sleeps, so that the searches' loads leave the cores to other tests."""

@@ -18,8 +18,9 @@ from tritonproof.build.builds import CONFIG, UNFINISHED
 from tritonproof.host import locks
 from tritonproof.host.process import CHECKOUT_VARIABLES, ProgramError, guarded, minimal_environment, output_of
 from tritonproof.host.scratch import locked_folder, scratch_folder
+from tritonproof.record.schema import Scenario
 from tritonproof.safe_io import files
-from tritonproof.spec import Case, Scenario
+from tritonproof.spec import Case
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig

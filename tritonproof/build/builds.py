@@ -29,8 +29,9 @@ from tritonproof.base.paths import PACKAGE
 from tritonproof.build import runtimes
 from tritonproof.build.configuration import VERSION, config_text, model_config
 from tritonproof.host import locks, machine, scratch
+from tritonproof.record.schema import Deployment
 from tritonproof.safe_io.files import file_digest, size_bytes
-from tritonproof.spec import Case, ConversionJob, Deployment, Device, Samples, Weights
+from tritonproof.spec import Case, ConversionJob, Device, Samples, Weights
 from tritonproof.user_models.model_files import importable_files
 
 FACTS = "build.json"

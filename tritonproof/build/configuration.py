@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from tritonproof.base.errors import InputError
 from tritonproof.build.runtimes import has_large_tensors, runtime_settings, tf32_setting
-from tritonproof.spec import Case, Deployment, Scenario, Tensor
+from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.spec import Case, Tensor
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig

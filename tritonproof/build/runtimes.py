@@ -11,7 +11,8 @@ from msgspec import structs
 from tritonproof.base.paths import RUNTIMES as RUNTIMES
 from tritonproof.frameworks.tensorrt import installed
 from tritonproof.host import machine, nvml, scratch
-from tritonproof.spec import Arrays, Case, Deployment, Device, Model
+from tritonproof.record.schema import Deployment
+from tritonproof.spec import Arrays, Case, Device, Model
 
 _LARGE_BYTES = 4 * 2**20
 """From so many bytes of a row on runtimes free memory after each request: volumes take GBs."""

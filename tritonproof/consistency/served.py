@@ -26,9 +26,9 @@ from tritonproof.accuracy.stages import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.host.locks import OnWait
 from tritonproof.measure.job import Job, LoadData
 from tritonproof.measure.verifying import ask_once
-from tritonproof.record.schema import Accuracy, SameAnswers
+from tritonproof.record.schema import Accuracy, LoadPoint, SameAnswers
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, LoadPoint, Model
+from tritonproof.spec import Arrays, Model
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ record; and the batch that matches one in process. Pure functions."""
 from collections.abc import Sequence
 
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.record.schema import Load, Machine, Record, best_of
-from tritonproof.spec import Case, Deployment
+from tritonproof.record.schema import Deployment, Load, Machine, Record, best_of
+from tritonproof.spec import Case
 
 
 def best_points(case: Case, loads: Sequence[Load]) -> list[Load]:

@@ -21,8 +21,9 @@ from tritonproof.build.builds import BuiltModel
 from tritonproof.build.runtimes import engine_folder, runtime_inputs, runtime_settings
 from tritonproof.host.process import guarded, minimal_environment
 from tritonproof.host.scratch import scratch_folder
+from tritonproof.record.schema import Deployment
 from tritonproof.safe_io.files import below_an_error, last_lines
-from tritonproof.spec import Arrays, Deployment
+from tritonproof.spec import Arrays
 
 _LOAD_LIMIT_S = 900.0
 """Seconds for a runtime to load: as long as for a server, whose TensorRT accelerator builds an engine."""

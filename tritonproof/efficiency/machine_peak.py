@@ -8,8 +8,8 @@ from tritonproof.efficiency import peak
 from tritonproof.efficiency.in_process import Worker, worker_process
 from tritonproof.host import machine
 from tritonproof.measure.estimates import geometric_mean
-from tritonproof.record.schema import Estimate
-from tritonproof.spec import Case, Deployment, Device
+from tritonproof.record.schema import Deployment, Estimate
+from tritonproof.spec import Case, Device
 
 _PEAK_S, _PEAK_READINGS = 0.2, 5
 """Seconds of products in a reading of the peak, and how many readings count after an uncounted one."""

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tritonproof.measure.job import Job, PassResult, RunPass
-from tritonproof.record.schema import ComposingModel
+from tritonproof.record.schema import ComposingModel, LoadPoint
 from tritonproof.serve.server import Server
-from tritonproof.spec import LoadPoint
 
 
 def _none_yet() -> np.ndarray:

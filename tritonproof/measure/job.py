@@ -22,10 +22,10 @@ from tritonproof.accuracy.compare_answers import AnswerLimits, Expected
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
-from tritonproof.record.schema import VerifiedAnswers
+from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, LoadPoint, Model, Samples
+from tritonproof.spec import Arrays, Model, Samples
 
 MAX_BYTES = 64 << 20
 """The most bytes of input data from which requests of one batch size are made."""

@@ -18,8 +18,7 @@ from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
 from tritonproof.record.quantities import DURATION, GIVEN_SHARE, HALF_WIDTH
-from tritonproof.record.schema import CpuUse, Estimate, GpuUse, Load, Mark, Pass, VerifiedAnswers
-from tritonproof.spec import LoadPoint
+from tritonproof.record.schema import CpuUse, Estimate, GpuUse, Load, LoadPoint, Mark, Pass, VerifiedAnswers
 
 
 @dataclass(frozen=True)

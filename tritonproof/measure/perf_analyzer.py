@@ -22,12 +22,12 @@ from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.estimates import Timeline
 from tritonproof.measure.job import Job, PassResult
 from tritonproof.measure.stopping import WINDOWS, window_for
+from tritonproof.record.schema import LoadPoint
 from tritonproof.safe_io.files import last_lines
 from tritonproof.serve import wheels
 from tritonproof.serve.connection import is_on_this_host
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
-from tritonproof.spec import LoadPoint
 
 _STRETCH = 1.2
 """perf_analyzer's windows are so many times as long as its interval; measured with 0.05 to 5 s."""

@@ -11,9 +11,8 @@ from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, PassResult
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
-from tritonproof.record.schema import Estimate, SpeedComparison, VerifiedAnswers
+from tritonproof.record.schema import Estimate, LoadPoint, SpeedComparison, VerifiedAnswers
 from tritonproof.serve.server import Server
-from tritonproof.spec import LoadPoint
 
 
 @dataclass(frozen=True)

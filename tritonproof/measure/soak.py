@@ -28,8 +28,15 @@ from tritonproof.measure.stopping import pass_window_s, warm_up_window_s
 from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import verifying
 from tritonproof.ratios import unpaired_ratio
-from tritonproof.record.schema import RESOURCE_UNITS, Estimate, Growth, Soak, Verdict, VerifiedAnswers
-from tritonproof.spec import LoadPoint
+from tritonproof.record.schema import (
+    RESOURCE_UNITS,
+    Estimate,
+    Growth,
+    LoadPoint,
+    Soak,
+    Verdict,
+    VerifiedAnswers,
+)
 
 Per = Literal["request", "loading"]
 _PASSES, _MAX_S = 120, 600.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tritonproof.measure import comparison, estimates, point_state
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.ratios import MIN_PAIRS
-from tritonproof.spec import LoadPoint
+from tritonproof.record.schema import LoadPoint
 
 WINDOWS = 3
 """Windows of a pass: perf_analyzer's least number, as it looks at stability only over three."""

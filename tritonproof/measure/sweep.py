@@ -14,8 +14,7 @@ from tritonproof.measure.measurement import load_entry
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan, Rule, pass_window_s, warm_up_window_s
 from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
-from tritonproof.record.schema import Load
-from tritonproof.spec import LoadPoint
+from tritonproof.record.schema import Load, LoadPoint
 
 PAIRS_PER_LOADING = 8
 """Pairs of passes until both builds are reloaded. Of two servers with the same model of 1.3 ms on 2 cores,

@@ -21,9 +21,9 @@ from tritonproof.accuracy.precision_cost import inferred_limits
 from tritonproof.base.errors import ProofError
 from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, PassResult, RunPass
 from tritonproof.measure.requests import RawAnswer, Requests, prepared
-from tritonproof.record.schema import VerifiedAnswers
+from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.connection import REQUEST_S, HangsError, error_text, grpc_channel
-from tritonproof.spec import Arrays, Case, LoadPoint
+from tritonproof.spec import Arrays, Case
 
 _SHARE = 0.1
 """Seconds of verifying for each second of a point's passes; a point's budget does not count them."""

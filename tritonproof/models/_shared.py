@@ -13,7 +13,8 @@ import numpy as np
 
 from tritonproof.base.errors import InputError
 from tritonproof.record.per_sample import Part
-from tritonproof.spec import Arrays, Deployment, Matrix, Model, Samples, Split, Weights
+from tritonproof.record.schema import Deployment
+from tritonproof.spec import Arrays, Matrix, Model, Samples, Split, Weights
 
 
 def micro_size(

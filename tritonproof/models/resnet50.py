@@ -17,9 +17,10 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.record.per_sample import Part
+from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.arrays import opened_picture
 from tritonproof.safe_io.files import readable
-from tritonproof.spec import Arrays, Deployment, Limit, Matrix, Metric, Model, Samples, Split, Tensor, Weights
+from tritonproof.spec import Arrays, Matrix, Metric, Model, Samples, Split, Tensor, Weights
 
 if TYPE_CHECKING:
     from torch import nn

@@ -16,7 +16,8 @@ import numpy as np
 from tritonproof.frameworks.tensorflow import function_of, import_tensorflow, load_strictly, read_checkpoint
 from tritonproof.models import _shared, resnet50
 from tritonproof.record.per_sample import Part
-from tritonproof.spec import Arrays, Limit, Matrix, Model, Samples, Split, Tensor, Weights
+from tritonproof.record.schema import Limit
+from tritonproof.spec import Arrays, Matrix, Model, Samples, Split, Tensor, Weights
 
 if TYPE_CHECKING:
     from keras import Model as Network

@@ -14,12 +14,12 @@ import numpy as np
 from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.record.schema import Start
+from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.available_models import AvailableModels, labelled_samples, samples_in_folder
 from tritonproof.serve.as_is import FirstRequest, LoadedModel, as_build, load_model, send_first_request
 from tritonproof.serve.messages import undeclared
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Case, Deployment, Model, Samples, Scenario
+from tritonproof.spec import Arrays, Case, Model, Samples
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import link_repository
 

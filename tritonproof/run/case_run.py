@@ -25,6 +25,7 @@ from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, input_data
 from tritonproof.measure.measurement import Outcome
 from tritonproof.measure.verifying import expected_answers
 from tritonproof.record import schema
+from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.run.as_is_case import AsIsCase, serve_as_is
 from tritonproof.run.case_settings import deployment_of, evaluation_batch, load_points, samples_of
 from tritonproof.run.converted_case import ConvertedCase, build_baseline
@@ -33,7 +34,7 @@ from tritonproof.run.once import forget, is_made, once
 from tritonproof.serve.backends import check_supported, serving_of
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Case, Deployment, LoadPoint, Samples, Scenario
+from tritonproof.spec import Arrays, Case, Samples
 from tritonproof.user_models import model_from_config
 
 

@@ -8,20 +8,10 @@ from tritonproof.base.errors import InputError
 from tritonproof.build import builds
 from tritonproof.cases import matrix_of
 from tritonproof.host.machine import uses_tf32
+from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.run.settings import Settings
 from tritonproof.serve.backends import local_backends, serves_natively
-from tritonproof.spec import (
-    Case,
-    Deployment,
-    Device,
-    LoadPoint,
-    Model,
-    Samples,
-    Scenario,
-    Split,
-    Target,
-    Weights,
-)
+from tritonproof.spec import Case, Device, Model, Samples, Split, Target, Weights
 
 
 def samples_of(model: Model, split: Split, settings: Settings) -> Samples:

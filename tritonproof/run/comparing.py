@@ -18,11 +18,10 @@ from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.job import Job, remaining_data
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
-from tritonproof.record.schema import GateResult, ServedSide, UpgradeComparison
+from tritonproof.record.schema import GateResult, Scenario, ServedSide, UpgradeComparison
 from tritonproof.run.case_run import CaseRun, ServedComparison
 from tritonproof.serve.backends import serving_of
 from tritonproof.serve.server import warnings_in
-from tritonproof.spec import Scenario
 
 
 def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequence[point_state.PointState]:

@@ -15,11 +15,11 @@ from tritonproof.build.builds import BuiltModel, in_use, snapshot
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
-from tritonproof.record.schema import Start
+from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.case_settings import build_case
 from tritonproof.serve.backends import pool_options, server_variables
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Case, Deployment, Device, Samples, Scenario
+from tritonproof.spec import Arrays, Case, Device, Samples
 
 if TYPE_CHECKING:
     from tritonproof.run.case_run import CaseRun

@@ -14,12 +14,12 @@ from tritonproof.efficiency.in_process import Worker, in_process
 from tritonproof.efficiency.machine_peak import peak_kind
 from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
-from tritonproof.record.schema import Efficiency, Load, best_of
+from tritonproof.record.schema import Efficiency, Load, LoadPoint, best_of
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun, Deployed, Role
 from tritonproof.run.case_settings import deployment_of
 from tritonproof.run.measuring import ready
-from tritonproof.spec import Case, LoadPoint
+from tritonproof.spec import Case
 
 
 @dataclass

@@ -14,11 +14,10 @@ from tritonproof.measure.job import Job
 from tritonproof.measure.measurement import Measurement, outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import Load, WarmUp, best_of
+from tritonproof.record.schema import Load, LoadPoint, WarmUp, best_of
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun, Deployed, Sweep
 from tritonproof.run.proving import check_may_reload
-from tritonproof.spec import LoadPoint
 
 Save = Callable[[Deployed, Sequence[Load]], object]
 """Gets load points as soon as they are known."""

@@ -20,7 +20,7 @@ from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import Job
 from tritonproof.measure.verifying import verifying
 from tritonproof.record import files
-from tritonproof.record.schema import Search
+from tritonproof.record.schema import LoadPoint, Search
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun, Deployed
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES
@@ -28,7 +28,6 @@ from tritonproof.safe_io.files import text as text_of
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, Goal, Space
 from tritonproof.search.fastest import ServerBench, summarise
-from tritonproof.spec import LoadPoint
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import CONFIG
 

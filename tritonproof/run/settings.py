@@ -18,13 +18,14 @@ from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.measure.estimates import CERTIFIABLE
 from tritonproof.measure.job import SharedMemory
 from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.record.schema import Arrivals
 from tritonproof.run import option_types as types
 from tritonproof.run.option_types import Option, PerModel, Remote, flag, option, options
 from tritonproof.safe_io.files import existing, folder_of, path_of, shown
 from tritonproof.search.candidates import Goal
 from tritonproof.serve.connection import check_certificates, headers_in
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
-from tritonproof.spec import Arrivals, Target
+from tritonproof.spec import Target
 from tritonproof.thresholds import Thresholds
 from tritonproof.user_models.labels import LabelOptions
 from tritonproof.user_models.onnx_file import OnnxOptions

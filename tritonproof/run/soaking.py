@@ -6,11 +6,10 @@ import os
 from tritonproof.measure.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load, reload_repeatedly, soak_entry
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record.quantities import DURATION
-from tritonproof.record.schema import Soak
+from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.run.case_run import CaseRun, Deployed
 from tritonproof.run.case_settings import load_points
 from tritonproof.run.measuring import ready
-from tritonproof.spec import LoadPoint
 
 
 def soak(run: CaseRun) -> tuple[Deployed, Soak]:

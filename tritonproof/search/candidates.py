@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from tritonproof.spec import Arrivals, Deployment, Device, LoadPoint, Scenario
+from tritonproof.record.schema import Arrivals, Deployment, LoadPoint, Scenario
+from tritonproof.spec import Device
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig

@@ -21,11 +21,10 @@ from tritonproof.measure.job import Job, RunPass
 from tritonproof.measure.measurement import load_entry
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import WINDOWS, MeasuringPlan, warm_up_window_s
-from tritonproof.record.schema import Estimate, Search, Verdict
+from tritonproof.record.schema import Estimate, LoadPoint, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, Goal, Space, settling_s
 from tritonproof.search.trials import OperatingPoint, Probe, Trial
-from tritonproof.spec import LoadPoint
 
 _AMPLE = 2.0
 """Requests in flight to measure the capacity, over those that would just keep the budget: by Little's law, a

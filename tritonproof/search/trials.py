@@ -12,8 +12,8 @@ import numpy as np
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates
 from tritonproof.measure.estimates import SteadyPass
+from tritonproof.record.schema import LoadPoint
 from tritonproof.search.candidates import Candidate, Goal
-from tritonproof.spec import LoadPoint
 
 Probe = Callable[[Candidate, LoadPoint], SteadyPass]
 """One short pass of a candidate at a load; raises ProofError if it cannot be loaded or measured."""

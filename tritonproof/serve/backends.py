@@ -11,10 +11,10 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.build.runtimes import has_large_tensors
 from tritonproof.frameworks import tensorrt
 from tritonproof.host.machine import tf32_environment
-from tritonproof.record.schema import Serving
+from tritonproof.record.schema import Deployment, Serving
 from tritonproof.serve import server_spec
 from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec
-from tritonproof.spec import Case, Deployment, Format
+from tritonproof.spec import Case, Format
 
 if TYPE_CHECKING:
     from tritonproof.serve.server import Server

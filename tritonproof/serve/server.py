@@ -18,6 +18,7 @@ from tritonproof.build.configuration import config_json, model_config
 from tritonproof.build.runtimes import engine_folder
 from tritonproof.host import activity, scratch
 from tritonproof.host.process import how_ended, stop
+from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.safe_io.files import below_an_error, end_of, files_in
 from tritonproof.serve import connection
 from tritonproof.serve.backends import serves_natively, tensorrt_of
@@ -25,7 +26,7 @@ from tritonproof.serve.command import container_process
 from tritonproof.serve.connection import PLAIN, Access, client_error, error_text, is_unimplemented
 from tritonproof.serve.messages import inputs_of, read_output
 from tritonproof.serve.server_spec import ContainerImage, ServerKind
-from tritonproof.spec import Arrays, Case, Deployment, Device, Model, Scenario
+from tritonproof.spec import Arrays, Case, Device, Model
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig

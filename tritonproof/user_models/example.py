@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tritonproof.frameworks import pytorch
-from tritonproof.spec import Arrays, Limit, Metric, Model, Samples, Split, Tensor, Weights
+from tritonproof.record.schema import Limit
+from tritonproof.spec import Arrays, Metric, Model, Samples, Split, Tensor, Weights
 
 INPUT, OUTPUT = "measurements", "scores"
 SEED = 1

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import InputError
+from tritonproof.record.schema import Limit
 from tritonproof.safe_io import arrays, files
 from tritonproof.safe_io.files import parsed_json, readable, reason, shown
-from tritonproof.spec import Arrays, Limit, Metric, Tensor
+from tritonproof.spec import Arrays, Metric, Tensor
 
 _WHAT, _FIX = "the labels", "see what a file of labels holds in docs/samples.md"
 

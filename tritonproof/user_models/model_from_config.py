@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from tritonproof.base.errors import NotAvailableError
+from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.files import MAX_REQUEST_BYTES
 from tritonproof.spec import (
-    Deployment,
     Device,
     Exchange,
     Format,
-    Limit,
     Matrix,
     Metric,
     Model,

@@ -19,20 +19,9 @@ from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.frameworks import onnx_files
 from tritonproof.frameworks.onnx_files import Interface
 from tritonproof.frameworks.pytorch import TOLERANCES
+from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.files import files_in, readable
-from tritonproof.spec import (
-    SMALL,
-    Arrays,
-    Deployment,
-    Limit,
-    Matrix,
-    Metric,
-    Model,
-    Samples,
-    Split,
-    Tolerance,
-    Weights,
-)
+from tritonproof.spec import SMALL, Arrays, Matrix, Metric, Model, Samples, Split, Tolerance, Weights
 from tritonproof.user_models import network_samples
 from tritonproof.user_models.labels import LabelOptions, class_axis, metric_of, read_labels
 from tritonproof.user_models.media_files import TOKENIZER

@@ -19,19 +19,9 @@ from tritonproof.models import _shared
 from tritonproof.models.bert import network
 from tritonproof.models.bert.network import FULL_SIZES, MICRO_SIZES, checkpoint_files
 from tritonproof.record.per_sample import Part
+from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.files import is_folder
-from tritonproof.spec import (
-    Arrays,
-    Deployment,
-    Limit,
-    Matrix,
-    Metric,
-    Model,
-    Samples,
-    Split,
-    Tensor,
-    Tolerance,
-)
+from tritonproof.spec import Arrays, Matrix, Metric, Model, Samples, Split, Tensor, Tolerance
 
 INPUTS = ("input__0", "input__1", "input__2")
 """The names of the model's inputs: token ids, segment ids, mask."""

@@ -30,8 +30,8 @@ from tritonproof.models.fastpitch.network import (
     train_micro,
 )
 from tritonproof.record.per_sample import Part
-from tritonproof.record.schema import Limit
-from tritonproof.spec import Arrays, Deployment, Matrix, Metric, Model, Samples, Split, Tensor
+from tritonproof.record.schema import Deployment, Limit
+from tritonproof.spec import Arrays, Matrix, Metric, Model, Samples, Split, Tensor
 
 SYMBOLS, SYMBOL_COUNT = "INPUT__0", "INPUT__1"
 """The names of the model's inputs: the numbers of a text's symbols, and their count."""
