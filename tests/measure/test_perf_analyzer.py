@@ -14,7 +14,7 @@ from tests.measure.generator import LATENCY_MS, Generator, option, server_of
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.job import Job, PassResult, input_data
-from tritonproof.measure.stopping import window_for
+from tritonproof.measure.stopping import LATENCIES_PER_WINDOW
 from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Model, Tensor
@@ -124,7 +124,7 @@ def test_pass_delayed_by_load_is_still_measured(take_pass: TakePass, generator: 
     assert len(result.damaged) == 1
 
 
-LONG_S = window_for(10 * LATENCY_MS / 1e3)
+LONG_S = LATENCIES_PER_WINDOW * 10 * LATENCY_MS / 1e3
 
 
 @pytest.mark.parametrize(

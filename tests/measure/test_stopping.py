@@ -97,11 +97,11 @@ def test_measured_requests_count_toward_certification() -> None:
 
 def test_window_holds_a_whole_request() -> None:
     # Within two latencies a request always starts and ends; the margin is for the clock.
-    assert 2 * 0.4 < stopping.window_for(0.4) < 2.5 * 0.4
+    assert 2 < stopping.LATENCIES_PER_WINDOW < 2.5
     assert 0.05 <= stopping.warm_up_window_s(POINT, 0.0, 0.0) < stopping.pass_window_s(POINT, 0.001, 3.0, 30)
-    assert stopping.pass_window_s(POINT, 5.0, 60.0, 30) == stopping.window_for(5.0)
+    assert stopping.pass_window_s(POINT, 5.0, 60.0, 30) == stopping.LATENCIES_PER_WINDOW * 5.0
     assert stopping.warm_up_window_s(POINT, 0.001, 1.5) == 1.5, "a window never shrinks"
-    assert stopping.warm_up_window_s(POINT, 2.0, 1.5) == stopping.window_for(2.0)
+    assert stopping.warm_up_window_s(POINT, 2.0, 1.5) == stopping.LATENCIES_PER_WINDOW * 2.0
     assert [stopping.is_slow(latency_s) for latency_s in (0.5, 1.5)] == [False, True]
 
 

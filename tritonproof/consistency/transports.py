@@ -15,9 +15,9 @@ from tritonproof.base.errors import ProofError
 from tritonproof.consistency.declared import MAX_REFUSAL_CHARS
 from tritonproof.consistency.repeat_checks import wrong_text
 from tritonproof.consistency.served import GateContext, ServedModel, compare_to_single, same_answers_entry
-from tritonproof.measure.requests import named_memory, unregister
+from tritonproof.measure.requests import named_memory
 from tritonproof.record.schema import GateResult
-from tritonproof.serve.connection import REQUEST_S, client_error
+from tritonproof.serve.connection import REQUEST_S, client_error, unregister
 from tritonproof.serve.messages import raw_content, read_output, values_of
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor

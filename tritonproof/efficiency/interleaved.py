@@ -12,7 +12,13 @@ from tritonproof.efficiency.in_process import Worker
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.job import Job, RunPass
 from tritonproof.measure.measurement import marks_where
-from tritonproof.measure.stopping import MIN_PASS_WINDOW_S, MeasuringPlan, is_slow, is_spent, window_for
+from tritonproof.measure.stopping import (
+    LATENCIES_PER_WINDOW,
+    MIN_PASS_WINDOW_S,
+    MeasuringPlan,
+    is_slow,
+    is_spent,
+)
 from tritonproof.record.quantities import THROUGHPUT
 from tritonproof.record.schema import Efficiency, Estimate, FormatComparison, Load
 
@@ -114,7 +120,7 @@ def measure(
 
 
 def _window_s(job: Job) -> float:
-    return max(MIN_PASS_WINDOW_S, window_for(job.request_s))
+    return max(MIN_PASS_WINDOW_S, LATENCIES_PER_WINDOW * job.request_s)
 
 
 def efficiency_entry(

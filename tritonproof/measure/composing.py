@@ -1,6 +1,7 @@
 """Counts what the models that a model calls did in its requests, and how long it took, by the server's
-statistics."""
+statistics around each pass."""
 
+import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -11,17 +12,14 @@ from tritonproof.record.schema import ComposingModel, LoadPoint
 from tritonproof.serve.server import Server
 
 
-def _none_yet() -> np.ndarray:
-    return np.zeros(3, np.int64)
-
-
 class ComposingTimes:
-    """Sums up what the models that a model calls did in the passes over each load point, by the server's
-    statistics around each pass."""
+    """The sums over the passes of each load point."""
 
     def __init__(self, composing: Sequence[str]) -> None:
         self._composing = tuple(composing)
-        self._sums: defaultdict[tuple[LoadPoint, str], np.ndarray] = defaultdict(_none_yet)
+        self._sums: defaultdict[tuple[LoadPoint, str], np.ndarray] = defaultdict(
+            functools.partial(np.zeros, 3, np.int64)
+        )
 
     def around(self, run_pass: RunPass) -> RunPass:
         """A `run_pass` that also reads the server's statistics around it, if the model calls others."""
@@ -50,7 +48,7 @@ class ComposingTimes:
 def totals(server: Server) -> Mapping[str, np.ndarray]:
     """By model, summed over its versions since it was loaded: requests, nanoseconds in its queue, and
     nanoseconds of computing; zeros for a name that the server has not."""
-    sums: defaultdict[str, np.ndarray] = defaultdict(_none_yet)
+    sums: defaultdict[str, np.ndarray] = defaultdict(functools.partial(np.zeros, 3, np.int64))
     for model in server.statistics():
         stats = model.inference_stats
         computed_ns = stats.compute_input.ns + stats.compute_infer.ns + stats.compute_output.ns

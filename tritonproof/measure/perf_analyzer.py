@@ -21,7 +21,7 @@ from tritonproof.host.process import PRIVATE_UMASK, PROXIES, guarded, how_ended,
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.estimates import Timeline
 from tritonproof.measure.job import Job, PassResult
-from tritonproof.measure.stopping import WINDOWS, window_for
+from tritonproof.measure.stopping import LATENCIES_PER_WINDOW, WINDOWS
 from tritonproof.record.schema import LoadPoint
 from tritonproof.safe_io.files import last_lines
 from tritonproof.serve import wheels
@@ -65,7 +65,6 @@ _CSV_COLUMNS = {
 }
 """Column of perf_analyzer's CSV, in microseconds per request."""
 _PARSING = (msgspec.MsgspecError, csv.Error)
-
 
 _Nanoseconds = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -112,7 +111,7 @@ def run_pass(job: Job, window_s: float) -> PassResult:
             result = _attempt_pass(job, window_s)
             late_s = (result.timeline.closed - result.timeline.opened) / 1e9 - WINDOWS * window_s
             if late_s <= _STOOD_STILL_S or stood_still:
-                needed_s = window_for(float(np.median(result.latencies_s)))
+                needed_s = LATENCIES_PER_WINDOW * float(np.median(result.latencies_s))
                 next_s = max(asked_s, min(window_s, needed_s))
                 return dataclasses.replace(result, next_window_s=next_s, damaged=tuple(damaged))
             stood_still = True

@@ -8,7 +8,6 @@ import functools
 import mmap
 import os
 import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.host import scratch
 from tritonproof.measure.job import Job
 from tritonproof.serve import wheels
-from tritonproof.serve.connection import client_error
+from tritonproof.serve.connection import client_error, unregister
 from tritonproof.serve.messages import request_of, response_outputs
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
@@ -176,8 +175,6 @@ GPU: `device_id = 0` in src/infer_data_manager_shm.h."""
 _HANDLE_BYTES = 64
 _DEFAULT = 4
 """cudaMemcpyDefault: the pointers give the direction. Source of both: driver_types.h."""
-_LOOK_S = 0.002
-"""Seconds between two attempts to unregister a region."""
 
 
 @contextlib.contextmanager
@@ -293,22 +290,3 @@ def _register(
         ) from error
     let_go = getattr(server.client, f"unregister_{kind}_shared_memory")
     stack.callback(unregister, functools.partial(let_go, client_timeout=limit_s), name, limit_s)
-
-
-def unregister(let_go: Callable[[str], object], name: str, limit_s: float) -> None:
-    """Unregister a region, by a client's `let_go(name)`, if the server still has it.
-
-    Triton 24.10 refuses while a request uses the region, until a moment after it sent the answer. A request
-    that never ends, which may happen after an error, keeps the region, whose name is not used again. Source:
-    InferResponseComplete in src/grpc/infer_handler.cc and UnregisterHelper in src/shared_memory_manager.cc;
-    from 24.12 on Triton waits by itself.
-    """
-    deadline = time.monotonic() + limit_s
-    while True:
-        try:
-            let_go(name)
-            return
-        except Exception as error:  # noqa: BLE001 - tritonclient and gevent raise types of their own
-            if "in use" not in str(error) or time.monotonic() > deadline:
-                return
-            time.sleep(_LOOK_S)

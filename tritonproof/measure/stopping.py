@@ -121,11 +121,6 @@ def is_slow(latency_s: float) -> bool:
     return latency_s > _SLOW_S
 
 
-def window_for(latency_s: float) -> float:
-    """The length of a window, in seconds, in which requests that take `latency_s` seconds start and end."""
-    return LATENCIES_PER_WINDOW * latency_s
-
-
 def least_window_s(point: LoadPoint) -> float:
     """The length, in seconds, of the shortest window of a pass that counts. At a request rate it is several
     requests long, because a queue takes longer to become stationary."""
@@ -138,11 +133,11 @@ def warm_up_window_s(point: LoadPoint, request_s: float, last_s: float) -> float
     """The length, in seconds, of a window of the next warm-up pass. `request_s` is the time of one request, 0
     if unknown; `last_s` is the window of the pass before, which may have been lengthened."""
     least_s = MIN_WARM_UP_WINDOW_S if point.request_rate_per_s is None else least_window_s(point)
-    return max(least_s, window_for(request_s), last_s)
+    return max(least_s, LATENCIES_PER_WINDOW * request_s, last_s)
 
 
 def pass_window_s(point: LoadPoint, longest_latency_s: float, budget_s: float, most_passes: int) -> float:
     """The length, in seconds, of a window of the passes that count: several latencies, and so long that the
     budget does not hold more passes than are useful."""
     share_s = (budget_s / most_passes - START_S) / WINDOWS
-    return max(least_window_s(point), share_s, window_for(longest_latency_s))
+    return max(least_window_s(point), share_s, LATENCIES_PER_WINDOW * longest_latency_s)

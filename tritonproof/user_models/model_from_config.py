@@ -12,6 +12,7 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.files import MAX_REQUEST_BYTES
 from tritonproof.spec import (
+    Arrays,
     Device,
     Exchange,
     Format,
@@ -180,3 +181,14 @@ def _matrices(deployment: Deployment, batches: tuple[int, ...]) -> Mapping[str, 
 
 def _no_samples(*_arguments: object) -> Samples:
     raise NotAvailableError("a model that is served as it is has no data set")
+
+
+def warmup_batch(config: "ModelConfig", rows: Arrays) -> int | None:
+    """The smallest batch of the model's warm-up that has the shape of these rows; None if there is none."""
+    shapes = {name: values.shape[1:] for name, values in rows.items()}
+    sizes = [
+        max(1, warmup.batch_size)
+        for warmup in config.model_warmup
+        if all(shapes.get(name) == tuple(tensor.dims) for name, tensor in warmup.inputs.items())
+    ]
+    return min(sizes, default=None)

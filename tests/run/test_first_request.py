@@ -7,7 +7,8 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from tritonproof.measure.first_request import compare_first_request, warmup_batch
+from tritonproof.run.measuring import compare_first_request
+from tritonproof.user_models.model_from_config import warmup_batch
 
 LATER = [0.001] * 19 + [0.002]
 
