@@ -22,12 +22,13 @@ from tests.measure.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers
 from tritonproof.accuracy.compare_answers import AnswerLimits, expect
 from tritonproof.base.errors import ProofError
 from tritonproof.host import machine, scratch
-from tritonproof.measure import perf_analyzer, requests
+from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, SharedMemory, input_data
-from tritonproof.measure.requests import CudaMemory
 from tritonproof.measure.verifying import ask_once, ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
+from tritonproof.serve import shared_memory
 from tritonproof.serve.server import Server
+from tritonproof.serve.shared_memory import CudaMemory
 from tritonproof.spec import Tensor
 
 MEMORY = Path("/dev/shm")
@@ -59,7 +60,7 @@ def look(job: Job) -> VerifiedAnswers:
 @pytest.fixture(autouse=True)
 def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulated GPU."""
-    monkeypatch.setattr(requests, "CudaMemory", StandIn)
+    monkeypatch.setattr(shared_memory, "CudaMemory", StandIn)
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
@@ -106,7 +107,7 @@ def test_region_is_private_and_never_stays_registered_or_on_disk() -> None:
     """The server first refuses to let go of one, as a request uses it."""
     scratch = Path(f"tritonproof-{secrets.token_hex(8)}")
     with memory_server(scratch=scratch, in_use=3) as (server, seen):
-        with requests.shared_region(server, 100, "m"):
+        with shared_memory.shared_region(server, 100, "m"):
             assert seen.modes == [0o600]
             assert not (MEMORY / seen.keys[0]).exists(), "a killed process leaves none behind"
         look(job_of(server))

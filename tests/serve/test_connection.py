@@ -31,7 +31,6 @@ from tritonproof.consistency.served import ServedModel
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import Job, input_data
-from tritonproof.measure.requests import shared_region
 from tritonproof.measure.verifying import ask_once
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
@@ -48,6 +47,7 @@ from tritonproof.serve.launch import check_accepts_models, connect, serve
 from tritonproof.serve.messages import Message, converse
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.shared_memory import shared_region
 from tritonproof.spec import Tensor
 from tritonproof.user_models.model_from_config import as_model
 from tritonproof.user_models.model_repository import RepositoryModel

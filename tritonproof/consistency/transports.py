@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import math
-import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,14 +14,14 @@ from tritonproof.base.errors import ProofError
 from tritonproof.consistency.declared import MAX_REFUSAL_CHARS
 from tritonproof.consistency.repeat_checks import wrong_text
 from tritonproof.consistency.served import GateContext, ServedModel, compare_to_single, same_answers_entry
-from tritonproof.measure.requests import named_memory
 from tritonproof.record.schema import GateResult
-from tritonproof.serve.connection import REQUEST_S, client_error, unregister
+from tritonproof.serve.connection import REQUEST_S, client_error
 from tritonproof.serve.messages import raw_content, read_output, values_of
 from tritonproof.serve.server import Server
+from tritonproof.serve.shared_memory import shared_region
 from tritonproof.spec import Tensor
 
-_UNREGISTER_S = 2.0
+_RELEASE_S = 2.0
 """Seconds within which the server releases a region: it may answer before it is done with a request."""
 
 
@@ -91,13 +90,14 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
         arrays = {name: values[0] for name, values in arrays.items()}
     sent = [tensor for tensor in model.inputs if tensor.name in arrays]
     contents, lengths, offset = dict[str, bytes](), dict[str, int](), 0
+    memory: Any = contextlib.nullcontext(("", None))
     if transport.in_memory:
         contents = {tensor.name: raw_content(arrays[tensor.name], tensor.dtype) for tensor in sent}
         # Room for the widest types, FP64 and INT64: the gate of declared types finds an output of another.
         fixed = [tensor for tensor in model.outputs if tensor.has_fixed_size]
         lengths = {tensor.name: 8 * math.prod(tensor.shape) for tensor in fixed}
-    size = sum(map(len, contents.values())) + sum(lengths.values())
-    memory = _region(served, transport, size) if transport.in_memory else contextlib.nullcontext(("", None))
+        size = sum(map(len, contents.values())) + sum(lengths.values())
+        memory = shared_region(served.server, size, served.name, transport.client, _RELEASE_S)
     with memory as (region, view):
         inputs, requested, places = [], [], {}
         for declared in sent:
@@ -141,17 +141,3 @@ def _output_in_memory(output: Any, content: bytes) -> np.ndarray | None:
     # Texts have no fixed size.
     size = 0 if datatype == "BYTES" else Tensor("", datatype, ()).row_bytes * math.prod(shape)
     return values_of(content[:size], datatype, shape)
-
-
-@contextlib.contextmanager
-def _region(served: ServedModel, transport: Transport, size: int) -> Iterator[tuple[str, mmap.mmap]]:
-    """A region of shared memory registered with the server: its name there, and this process's view."""
-    client, server = transport.client, served.server
-    limit = {"client_timeout": server.timeouts.answer_s} if client is server.client else {}
-    with contextlib.ExitStack() as stack:
-        with named_memory(server, size, served.name) as (name, view):
-            stack.callback(view.close)
-            client.register_system_shared_memory(name, f"/{name}", size, **limit)
-        let_go = functools.partial(client.unregister_system_shared_memory, **limit)
-        stack.callback(unregister, let_go, name, _UNREGISTER_S)
-        yield name, view

@@ -1,13 +1,7 @@
 """Prepares requests before they are sent, and reads their answers, in messages or in memory that this process
-and a server on this host share for the length of a block, in system memory or on the first GPU."""
+and a server on this host share."""
 
-import base64
 import contextlib
-import ctypes
-import functools
-import mmap
-import os
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import NotAvailableError, ProofError
-from tritonproof.host import scratch
 from tritonproof.measure.job import Job
-from tritonproof.serve import wheels
-from tritonproof.serve.connection import client_error, unregister
+from tritonproof.serve.connection import client_error
 from tritonproof.serve.messages import request_of, response_outputs
-from tritonproof.serve.server import Server
+from tritonproof.serve.shared_memory import cuda_region, shared_region
 from tritonproof.spec import Arrays, Model
 
 _ALIGNMENT = 64
@@ -114,7 +106,16 @@ def _in_shared_memory(job: Job, which: Sequence[np.ndarray], slots: int) -> Iter
     starts = [first_slot + slot_bytes * slot for slot in range(slots)]
     not_written = bytes([_NOT_WRITTEN]) * slot_bytes
     region_of: Any = cuda_region if job.shared_memory == "cuda" else shared_region
-    with region_of(job.server, first_slot + slot_bytes * slots, where=job.name) as (region, memory):
+    with contextlib.ExitStack() as stack:
+        try:
+            size = first_slot + slot_bytes * slots
+            region, memory = stack.enter_context(region_of(job.server, size, where=job.name))
+        except client_error() as error:
+            raise ProofError(
+                f"the server does not take shared memory: {error}{job.server.log_tail()}",
+                where=job.name,
+                fix="another --shared-memory, if the server is on another host or was started without it",
+            ) from error
         input_messages, output_messages = [], []
         for number, samples in enumerate(which):
             request = service_pb2.ModelInferRequest(model_name=job.name)
@@ -165,128 +166,3 @@ def _point_to(tensor: Any, region: str, place: slice) -> None:
     tensor.parameters["shared_memory_region"].string_param = region
     tensor.parameters["shared_memory_offset"].int64_param = place.start
     tensor.parameters["shared_memory_byte_size"].int64_param = place.stop - place.start
-
-
-# --- regions ------------------------------------------------------------------------------------------------
-
-LIBRARY = "libcudart.so.12"
-"""The CUDA runtime that perf_analyzer 2.51 is linked to. perf_analyzer too allocates its regions on the first
-GPU: `device_id = 0` in src/infer_data_manager_shm.h."""
-_HANDLE_BYTES = 64
-_DEFAULT = 4
-"""cudaMemcpyDefault: the pointers give the direction. Source of both: driver_types.h."""
-
-
-@contextlib.contextmanager
-def shared_region(server: Server, size: int, where: str) -> Iterator[tuple[str, mmap.mmap]]:
-    """Memory that a server on this host has registered, with its name there. Once registered it has no name
-    in /dev/shm, so nothing stays there however this process ends. Raises ProofError if there is no room or
-    the server refuses it; `where` says what for."""
-    with contextlib.ExitStack() as stack:
-        with named_memory(server, size, where) as (name, memory):
-            stack.callback(memory.close)
-            _register(stack, server, "system", name, f"/{name}", size, where=where)
-        yield name, memory
-
-
-@contextlib.contextmanager
-def named_memory(server: Server, size: int, where: str) -> Iterator[tuple[str, mmap.mmap]]:
-    """This user's own shared memory, with a name in /dev/shm for the length of the block. The caller closes
-    it. If this process is killed, the server's guard removes memory whose name begins with that of the
-    server's folder. Raises ProofError if there is no room; `where` says what for."""
-    begin = server.scratch.name if server.scratch is not None else "tritonproof"
-    path = scratch.MEMORY / f"{begin}-answers-{os.getpid()}-{secrets.token_hex(8)}"
-    with contextlib.ExitStack() as stack:
-        stack.callback(path.unlink, missing_ok=True)
-        try:
-            with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b") as file:
-                # Without room a write would end this process (SIGBUS); this asks for all of it first.
-                os.posix_fallocate(file.fileno(), 0, size)
-                memory = mmap.mmap(file.fileno(), size)
-        except OSError as error:
-            raise _no_room(size, "shared", error, f"{scratch.MEMORY}, {where}") from error
-        yield path.name, memory
-
-
-class CudaMemory:
-    """Memory on the first GPU, allocated by CUDA's runtime; slices copy bytes as with `mmap`. Raises OSError
-    with CUDA's message if a call fails or the library is missing."""
-
-    def __init__(self, size: int) -> None:
-        paths = [f"{folder}/{LIBRARY}" for folder in wheels.perf_analyzer_libraries().split(":")]
-        self._library = ctypes.CDLL(next(filter(os.path.isfile, paths), LIBRARY))
-        self._library.cudaGetErrorString.restype = ctypes.c_char_p
-        # CUDA takes small allocations from one block, and hands another process the whole block. The load
-        # generator's tensors lie anywhere in a block. Behind another allocation this memory does too, so a
-        # reader that mistakes the beginning of the block for it reads wrong values.
-        self._before, self._address = ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("cudaMalloc", ctypes.byref(self._before), ctypes.c_size_t(1))
-        self._call("cudaMalloc", ctypes.byref(self._address), ctypes.c_size_t(size))
-
-    def free(self) -> None:
-        self._call("cudaFree", self._address)
-        self._call("cudaFree", self._before)
-
-    def handle(self) -> bytes:
-        """The handle by which another process opens the memory."""
-        buffer = ctypes.create_string_buffer(_HANDLE_BYTES)
-        self._call("cudaIpcGetMemHandle", buffer, self._address)
-        return buffer.raw
-
-    def __getitem__(self, part: slice) -> bytes:
-        content = ctypes.create_string_buffer(part.stop - part.start)
-        self._call("cudaMemcpy", content, self._at(part), ctypes.c_size_t(len(content)), _DEFAULT)
-        return content.raw
-
-    def __setitem__(self, part: slice, content: bytes | memoryview) -> None:
-        source = ctypes.c_char_p(bytes(content))
-        self._call("cudaMemcpy", self._at(part), source, ctypes.c_size_t(len(content)), _DEFAULT)
-
-    def _at(self, part: slice) -> ctypes.c_void_p:
-        return ctypes.c_void_p((self._address.value or 0) + part.start)
-
-    def _call(self, name: str, *arguments: object) -> None:
-        if status := getattr(self._library, name)(*arguments):
-            raise OSError(status, f"{name}: {self._library.cudaGetErrorString(status).decode()}")
-
-
-@contextlib.contextmanager
-def cuda_region(server: Server, size: int, where: str) -> Iterator[tuple[str, CudaMemory]]:
-    """Like `shared_region`, on the first GPU. It goes when this process ends, in whatever way."""
-    with contextlib.ExitStack() as stack:
-        try:
-            memory = CudaMemory(size)
-            stack.callback(memory.free)
-            handle = base64.b64encode(memory.handle())
-        except OSError as error:
-            raise _no_room(size, "CUDA", error, where) from error
-        name = f"tritonproof-answers-{os.getpid()}-{secrets.token_hex(8)}"
-        _register(stack, server, "cuda", name, handle, 0, size, where=where)
-        yield name, memory
-
-
-def _no_room(size: int, kind: str, error: OSError, where: str) -> ProofError:
-    return ProofError(
-        f"cannot allocate {size / 2**20:.0f} MiB of {kind} memory for the answers under load: "
-        f"{error.strerror or error}",
-        where=where,
-        fix="smaller --batches, another --shared-memory, or more of it: docker run --shm-size=2g, or "
-        "mount -o remount,size=2g /dev/shm",
-    )
-
-
-def _register(
-    stack: contextlib.ExitStack, server: Server, kind: str, name: str, *region: object, where: str
-) -> None:
-    """Register a region with the server, and unregister it at the end of the stack."""
-    limit_s = server.timeouts.answer_s
-    try:
-        getattr(server.client, f"register_{kind}_shared_memory")(name, *region, client_timeout=limit_s)
-    except client_error() as error:
-        raise ProofError(
-            f"the server does not take shared memory: {error}{server.log_tail()}",
-            where=where,
-            fix="another --shared-memory, if the server is on another host or was started without it",
-        ) from error
-    let_go = getattr(server.client, f"unregister_{kind}_shared_memory")
-    stack.callback(unregister, functools.partial(let_go, client_timeout=limit_s), name, limit_s)

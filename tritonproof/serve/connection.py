@@ -21,8 +21,6 @@ MAX_REPORT_BYTES = 64 * 2**20
 take some kilobytes, and gRPC's own limit for all answers is 4 MiB."""
 MAX_VERSION_CHARS = 100
 """Characters of the version of a server, or of one of its models, in records."""
-_LOOK_S = 0.002
-"""Seconds between two attempts to unregister a region of shared memory."""
 _HEADER = re.compile(r"(?!grpc-)([a-z0-9_.-]+)(?<!-bin):[ \t]*([ -~]*)", re.IGNORECASE)
 """A header that gRPC sends, whose own are grpc-... and ...-bin: doc/PROTOCOL-HTTP2.md of grpc/grpc."""
 
@@ -221,22 +219,3 @@ def error_text(error: Exception, limit_s: float) -> str:
     details = getattr(error, "details", None)
     words = f"[{error.code()}] {details()}" if callable(details) else str(error)  # type: ignore[attr-defined]
     return f"no answer within {limit_s:g} s" if "Deadline Exceeded" in words else words
-
-
-def unregister(let_go: Callable[[str], object], name: str, limit_s: float) -> None:
-    """Unregister a region of shared memory, by a client's `let_go(name)`, if the server still has it.
-
-    Triton 24.10 refuses while a request uses the region, until a moment after it sent the answer. A request
-    that never ends, which may happen after an error, keeps the region, whose name is not used again. Source:
-    InferResponseComplete in src/grpc/infer_handler.cc and UnregisterHelper in src/shared_memory_manager.cc;
-    from 24.12 on Triton waits by itself.
-    """
-    deadline = time.monotonic() + limit_s
-    while True:
-        try:
-            let_go(name)
-            return
-        except Exception as error:  # noqa: BLE001 - tritonclient and gevent raise types of their own
-            if "in use" not in str(error) or time.monotonic() > deadline:
-                return
-            time.sleep(_LOOK_S)

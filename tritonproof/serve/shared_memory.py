@@ -1,0 +1,162 @@
+"""Memory that this process and a server on this host share for the length of a block, in system memory or on
+the first GPU: allocated here, and registered with the server."""
+
+import base64
+import contextlib
+import ctypes
+import functools
+import mmap
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tritonproof.base.errors import ProofError
+from tritonproof.host import scratch
+from tritonproof.serve import wheels
+from tritonproof.serve.server import Server
+
+_LIBRARY = "libcudart.so.12"
+"""The CUDA runtime that perf_analyzer 2.51 is linked to. perf_analyzer too allocates its regions on the first
+GPU: `device_id = 0` in src/infer_data_manager_shm.h."""
+_HANDLE_BYTES = 64
+_DEFAULT = 4
+"""cudaMemcpyDefault: the pointers give the direction. Source of both: driver_types.h."""
+_LOOK_S = 0.002
+"""Seconds between two attempts to unregister a region of shared memory."""
+
+
+@contextlib.contextmanager
+def shared_region(
+    server: Server, size: int, where: str, client: Any = None, release_s: float | None = None
+) -> Iterator[tuple[str, mmap.mmap]]:
+    """Memory that a server on this host has registered, with its name there. Once registered it has no name
+    in /dev/shm, so nothing stays there however this process ends. Raises ProofError if there is no room;
+    `where` says what for.
+
+    A `client` of tritonclient's, by default the server's own, registers it, and raises its error if the
+    server refuses. The server gets `release_s` seconds to release it, by default those of any answer.
+    """
+    client, release_s = client or server.client, release_s or server.timeouts.answer_s
+    with contextlib.ExitStack() as stack:
+        with _named_memory(server, size, where) as (name, memory):
+            stack.callback(memory.close)
+            _register(stack, server, client, release_s, "system", name, f"/{name}", size)
+        yield name, memory
+
+
+@contextlib.contextmanager
+def _named_memory(server: Server, size: int, where: str) -> Iterator[tuple[str, mmap.mmap]]:
+    """This user's own shared memory, with a name in /dev/shm for the length of the block. The caller closes
+    it. If this process is killed, the server's guard removes memory whose name begins with that of the
+    server's folder. Raises ProofError if there is no room; `where` says what for."""
+    begin = server.scratch.name if server.scratch is not None else "tritonproof"
+    path = scratch.MEMORY / f"{begin}-answers-{os.getpid()}-{secrets.token_hex(8)}"
+    with contextlib.ExitStack() as stack:
+        stack.callback(path.unlink, missing_ok=True)
+        try:
+            with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b") as file:
+                # Without room a write would end this process (SIGBUS); this asks for all of it first.
+                os.posix_fallocate(file.fileno(), 0, size)
+                memory = mmap.mmap(file.fileno(), size)
+        except OSError as error:
+            raise _no_room(size, "shared", error, f"{scratch.MEMORY}, {where}") from error
+        yield path.name, memory
+
+
+class CudaMemory:
+    """Memory on the first GPU, allocated by CUDA's runtime; slices copy bytes as with `mmap`. Raises OSError
+    with CUDA's message if a call fails or the library is missing."""
+
+    def __init__(self, size: int) -> None:
+        paths = [f"{folder}/{_LIBRARY}" for folder in wheels.perf_analyzer_libraries().split(":")]
+        self._library = ctypes.CDLL(next(filter(os.path.isfile, paths), _LIBRARY))
+        self._library.cudaGetErrorString.restype = ctypes.c_char_p
+        # CUDA takes small allocations from one block, and hands another process the whole block. The load
+        # generator's tensors lie anywhere in a block. Behind another allocation this memory does too, so a
+        # reader that mistakes the beginning of the block for it reads wrong values.
+        self._before, self._address = ctypes.c_void_p(), ctypes.c_void_p()
+        self._call("cudaMalloc", ctypes.byref(self._before), ctypes.c_size_t(1))
+        self._call("cudaMalloc", ctypes.byref(self._address), ctypes.c_size_t(size))
+
+    def free(self) -> None:
+        self._call("cudaFree", self._address)
+        self._call("cudaFree", self._before)
+
+    def handle(self) -> bytes:
+        """The handle by which another process opens the memory."""
+        buffer = ctypes.create_string_buffer(_HANDLE_BYTES)
+        self._call("cudaIpcGetMemHandle", buffer, self._address)
+        return buffer.raw
+
+    def __getitem__(self, part: slice) -> bytes:
+        content = ctypes.create_string_buffer(part.stop - part.start)
+        self._call("cudaMemcpy", content, self._at(part), ctypes.c_size_t(len(content)), _DEFAULT)
+        return content.raw
+
+    def __setitem__(self, part: slice, content: bytes | memoryview) -> None:
+        source = ctypes.c_char_p(bytes(content))
+        self._call("cudaMemcpy", self._at(part), source, ctypes.c_size_t(len(content)), _DEFAULT)
+
+    def _at(self, part: slice) -> ctypes.c_void_p:
+        return ctypes.c_void_p((self._address.value or 0) + part.start)
+
+    def _call(self, name: str, *arguments: object) -> None:
+        if status := getattr(self._library, name)(*arguments):
+            raise OSError(status, f"{name}: {self._library.cudaGetErrorString(status).decode()}")
+
+
+@contextlib.contextmanager
+def cuda_region(server: Server, size: int, where: str) -> Iterator[tuple[str, CudaMemory]]:
+    """Like `shared_region`, on the first GPU. It goes when this process ends, in whatever way."""
+    with contextlib.ExitStack() as stack:
+        try:
+            memory = CudaMemory(size)
+            stack.callback(memory.free)
+            handle = base64.b64encode(memory.handle())
+        except OSError as error:
+            raise _no_room(size, "CUDA", error, where) from error
+        name = f"tritonproof-answers-{os.getpid()}-{secrets.token_hex(8)}"
+        _register(stack, server, server.client, server.timeouts.answer_s, "cuda", name, handle, 0, size)
+        yield name, memory
+
+
+def _no_room(size: int, kind: str, error: OSError, where: str) -> ProofError:
+    return ProofError(
+        f"cannot allocate {size / 2**20:.0f} MiB of {kind} memory for the answers under load: "
+        f"{error.strerror or error}",
+        where=where,
+        fix="smaller --batches, another --shared-memory, or more of it: docker run --shm-size=2g, or "
+        "mount -o remount,size=2g /dev/shm",
+    )
+
+
+def _register(
+    stack: contextlib.ExitStack, server: Server, client: Any, release_s: float, kind: str, *region: object
+) -> None:
+    """Register a region, its name first, and unregister it at the end of the stack."""
+    # Over HTTP a client has its own limit, and takes none here.
+    limit = {"client_timeout": server.timeouts.answer_s} if client is server.client else {}
+    getattr(client, f"register_{kind}_shared_memory")(*region, **limit)
+    let_go = functools.partial(getattr(client, f"unregister_{kind}_shared_memory"), **limit)
+    stack.callback(_unregister, let_go, str(region[0]), release_s)
+
+
+def _unregister(let_go: Callable[[str], object], name: str, limit_s: float) -> None:
+    """Unregister a region of shared memory, by a client's `let_go(name)`, if the server still has it.
+
+    Triton 24.10 refuses while a request uses the region, until a moment after it sent the answer. A request
+    that never ends, which may happen after an error, keeps the region, whose name is not used again. Source:
+    InferResponseComplete in src/grpc/infer_handler.cc and UnregisterHelper in src/shared_memory_manager.cc;
+    from 24.12 on Triton waits by itself.
+    """
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            let_go(name)
+            return
+        except Exception as error:  # noqa: BLE001 - tritonclient and gevent raise types of their own
+            if "in use" not in str(error) or time.monotonic() > deadline:
+                return
+            time.sleep(_LOOK_S)
