@@ -15,7 +15,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.doctor import programs
 from tritonproof.doctor.__main__ import run_check
 from tritonproof.host import locks
-from tritonproof.serve import command, wheels
+from tritonproof.serve import container, wheels
 from tritonproof.serve.launch import ServerSpec
 
 
@@ -118,7 +118,7 @@ def test_container_gets_gpu_by_nvidia_toolkit(
     fix: str,
 ) -> None:
     docker(about, ["NVIDIA_TRITON_SERVER_VERSION=24.10"])
-    monkeypatch.setattr(command, "CDI_FOLDERS", (tmp_path,))
+    monkeypatch.setattr(container, "CDI_FOLDERS", (tmp_path,))
     finding = programs.triton(IMAGE, "cuda")
     assert finding.state == ("problem" if fix else "ok")
     assert fix in finding.fix

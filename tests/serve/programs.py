@@ -11,7 +11,7 @@ import pytest
 from tests.helpers import command_line, program_name
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.serve.command import prepare_image
+from tritonproof.serve.container import prepare_image
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import IMAGE, ContainerImage, ServerSpec

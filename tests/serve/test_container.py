@@ -1,14 +1,20 @@
-"""NVIDIA's container on a scripted Docker engine: start and image metadata."""
+"""NVIDIA's container on a scripted Docker engine: command, start and image metadata."""
 
+import csv
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.host.fake_nvml import Nvml
-from tests.serve.programs import FakeDocker
+from tests.serve.programs import FakeDocker, script
 from tritonproof.base.errors import SetupError
 from tritonproof.frameworks import NO_TELEMETRY
+from tritonproof.serve.command import Ports
+from tritonproof.serve.container import docker_command
+from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import IMAGE, ContainerImage, ServerSpec, image_of
 
 
@@ -74,3 +80,81 @@ def test_image_is_identified_by_digest_release_and_tensorrt(
 ) -> None:
     docker.say(about)
     assert docker.prepare(name) == known
+
+
+def started_with(gpus: Sequence[str] = (), image: ContainerImage | None = None, **options: Any) -> list[str]:
+    """The command for a repository below the working directory."""
+    image = image or ContainerImage(IMAGE, release="24.10")
+    rest = {"shared_memory": "system", "variables": {}, "key": None, **options}
+    return docker_command(image, Ports(50000, 50001, 50002), Path("tritonproof-1").absolute(), gpus, **rest)
+
+
+@pytest.mark.parametrize("name", ["models", "a:b", "a,b", 'a"b', "ä b"])
+def test_model_folder_of_any_name_is_mounted_read_only(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
+    (mount,) = [part for part in started_with() if part.startswith("--mount")]
+    # As docker/cli reads it, opts/mount.go: a line of CSV.
+    (fields,) = csv.reader([mount.removeprefix("--mount=")])
+    assert fields == [
+        "type=bind",
+        f"source={tmp_path / name}/tritonproof-1/models",
+        "target=/models",
+        "readonly",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shared_memory", "options"),
+    [
+        ("system", {"--ipc=host", "--init"}),
+        ("none", {"--shm-size=2g", "--init"}),
+        ("cuda", {"--ipc=host", "--pid=host"}),
+    ],
+)
+def test_container_shares_what_shared_memory_needs_and_ports_on_loopback(
+    shared_memory: str, options: set[str]
+) -> None:
+    every = {"--ipc=host", "--pid=host", "--shm-size=2g", "--init"}
+    command = started_with(shared_memory=shared_memory)
+    assert every & set(command) == options
+    published = [part for part in command if part.startswith(("--publish", "--net"))]
+    assert published == [f"--publish=127.0.0.1:5000{n}:800{n}" for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "No such file"),
+        ("echo 'WARNING: x' >&2; echo 'permission denied at docker.sock' >&2; exit 1", "permission denied"),
+        ("exit 7", "7"),
+    ],
+)
+def test_missing_docker_engine_gives_reason_of_client(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, why: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    if text is not None:
+        script(tmp_path / "bin" / "docker", text)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with (
+        pytest.raises(SetupError, check=lambda error: why in error.what) as caught,
+        serve(ServerSpec("docker", IMAGE), tmp_path, tmp_path / "log", device="cpu"),
+    ):
+        pass
+    assert caught.value.where == "--triton docker"
+    assert list(temporary.iterdir()) == []
+
+
+def test_container_gets_gpus_of_the_run() -> None:
+    gpus = ["GPU-1", "MIG-2"]
+    (option,) = [part for part in started_with(gpus) if part.startswith("--gpus")]
+    # docker/cli, opts/gpus.go: the value is one line of CSV whose fields are KEY=VALUE.
+    ((field,),) = csv.reader([option.removeprefix("--gpus=")])
+    assert field == f"device={','.join(gpus)}"
+    podman = started_with(gpus, image=ContainerImage(IMAGE, release="24.10", in_podman=True))
+    devices = [part for part in podman if part.startswith(("--gpus", "--device"))]
+    assert devices == [f"--device=nvidia.com/gpu={gpu}" for gpu in gpus]
+    assert not [part for part in started_with() if part.startswith("--gpus")]

@@ -20,7 +20,8 @@ from tests.conftest import DOUBLING, MakeBuild
 from tests.helpers import ROOT, wait_until
 from tests.serve.programs import doubled_by, script
 from tritonproof.serve import command, wheels
-from tritonproof.serve.command import Ports, check_docker, container_process, free_ports
+from tritonproof.serve.command import Ports, free_ports
+from tritonproof.serve.container import check_docker, container_process
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
 

@@ -8,8 +8,9 @@ from tests.serve.programs import script
 from tritonproof.base.errors import InputError
 from tritonproof.serve import server_spec
 from tritonproof.serve.backends import local_backends
-from tritonproof.serve.command import Ports, server_command
+from tritonproof.serve.command import Ports
 from tritonproof.serve.connection import Access
+from tritonproof.serve.container import docker_command
 from tritonproof.serve.server_spec import RELEASES, ContainerImage, Release, ServerSpec, parse_server
 
 EMBEDDED = ServerSpec("embedded")
@@ -91,9 +92,7 @@ def known_options(release: str) -> set[str]:
 @pytest.mark.parametrize("shared_memory", ["system", "none"])
 def test_each_release_knows_its_options(release: Release, shared_memory: str) -> None:
     image = ContainerImage("any", release=release.name)
-    command, _ = server_command(
-        ServerSpec("docker"), image, Ports(1, 2, 3), Path("proof"), "cpu", shared_memory, {}, "key"
-    )
+    command = docker_command(image, Ports(1, 2, 3), Path("proof"), (), shared_memory, {}, "key")
     options = {part.partition("=")[0] for part in command[command.index("tritonserver") + 1 :]}
     known = known_options(release.name)
     assert options <= known

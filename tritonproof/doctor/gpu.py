@@ -16,7 +16,7 @@ from tritonproof.frameworks.cuda_libraries import gpu_environment
 from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import machine, nvml
 from tritonproof.serve import backends
-from tritonproof.serve.command import local_image
+from tritonproof.serve.container import local_image
 from tritonproof.serve.server_spec import ServerSpec, image_of
 from tritonproof.spec import Device, Format
 

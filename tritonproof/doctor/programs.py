@@ -17,7 +17,7 @@ from tritonproof.host.scratch import scratch_folder
 from tritonproof.safe_io import files
 from tritonproof.safe_io.files import last_lines
 from tritonproof.serve import wheels
-from tritonproof.serve.command import check_docker, prepare_image
+from tritonproof.serve.container import check_docker, prepare_image
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Device
 

@@ -18,12 +18,14 @@ from typing import IO, Any
 
 from tritonproof.base.errors import ProofError, SetupError
 from tritonproof.base.sanitize import one_line
+from tritonproof.host import machine
 from tritonproof.host.process import PRIVATE_UMASK, guarded, how_ended
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.safe_io.files import end_of
 from tritonproof.serve import command, connection
 from tritonproof.serve.command import Ports
 from tritonproof.serve.connection import PLAIN, Access, client_error, error_text
+from tritonproof.serve.container import docker_command, prepare_image
 from tritonproof.serve.server import Server, tail_of
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Device
@@ -72,7 +74,7 @@ def serve(
         with _remote_server(spec.location, spec.access) as server:
             yield server
         return
-    image = command.prepare_image(spec, device) if spec.kind == "docker" else None
+    image = prepare_image(spec, device) if spec.kind == "docker" else None
     if not auto_complete:
         options = (_NO_AUTO_COMPLETE, *options)
     for _attempt in range(_START_ATTEMPTS):
@@ -82,9 +84,12 @@ def serve(
                 # Its path needs no quoting in the shell that Triton's Python backend starts its stubs with.
                 folder = stack.enter_context(scratch_folder("server" if image is None else CONTAINER))
                 (folder / command.MODELS).symlink_to(repository.absolute(), target_is_directory=True)
-                arguments, backends = command.server_command(
-                    spec, image, ports, folder, device, shared_memory, variables, key
-                )
+                backends = None
+                if image is None:
+                    arguments, backends = command.server_command(spec, ports, folder, shared_memory, key)
+                else:
+                    gpus = [gpu.uuid for gpu in machine.gpus() if device == "cuda"]
+                    arguments = docker_command(image, ports, folder, gpus, shared_memory, variables, key)
             report(f"start Triton ({spec.kind})")
             started = time.monotonic()
             process = stack.enter_context(

@@ -22,8 +22,8 @@ from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.safe_io.files import below_an_error, end_of, files_in
 from tritonproof.serve import connection
 from tritonproof.serve.backends import serves_natively, tensorrt_of
-from tritonproof.serve.command import container_process
 from tritonproof.serve.connection import PLAIN, Access, client_error, error_text, is_unimplemented
+from tritonproof.serve.container import container_process
 from tritonproof.serve.messages import inputs_of, read_output
 from tritonproof.serve.server_spec import ContainerImage, ServerKind
 from tritonproof.spec import Arrays, Case, Device, Model
