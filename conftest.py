@@ -11,6 +11,7 @@ _NAMES = (
     "fixtures.runs",
     "fixtures.recorder",
     "fixtures.failures",
+    "fixtures.terminal",
     "fixtures.output",
     "fixtures.interrupts",
     "fixtures.fleet",

@@ -121,7 +121,7 @@ def serve_as_is(run: "CaseRun") -> Iterator[AsIsCase]:
         run.say("load into Triton as it is")
         with run.hold_machine(exclusive=False):
             model, loaded, first_request = _load_and_ask(run, server, available)
-        run.narrator.note(f"{run.role.label or case}: {loaded}; requests: {first_request.note}")
+        run.progress.note(f"{run.role.label or case}: {loaded}; requests: {first_request.note}")
         served_format = dataclasses.replace(case.format, library=loaded.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
         (as_served := scratch / "as-served").mkdir()

@@ -109,7 +109,7 @@ class CaseRun(contextlib.ExitStack):
 
     def __post_init__(self) -> None:
         super().__init__()
-        self.settings, self.narrator = self.model_run.settings, self.model_run.narrator
+        self.settings, self.progress = self.model_run.settings, self.model_run.progress
         self.hold_machine = self.model_run.hold_machine
 
     @property
@@ -117,7 +117,7 @@ class CaseRun(contextlib.ExitStack):
         return machine.stamp(self.case.target.device, is_client=self.settings.triton.kind == "remote")
 
     def say(self, step: str, detail: str = "") -> None:
-        self.narrator.say(f"{self.role.label or self.requested}: {step}", detail)
+        self.progress.say(f"{self.role.label or self.requested}: {step}", detail)
 
     # --- what is served -------------------------------------------------------------------------------------
 
@@ -347,7 +347,7 @@ class CaseRun(contextlib.ExitStack):
         peaks = self.suite_run.peaks
         if (peak := peaks.get(kind)) is None:
             with self.hold_machine(exclusive=True):
-                self.narrator.say(f"the machine's peak: measure {kind[1].upper()}")
+                self.progress.say(f"the machine's peak: measure {kind[1].upper()}")
                 try:
                     peak = peaks[kind] = machine_peak.peak_per_s(kind)
                 except ProofError as error:
@@ -393,5 +393,5 @@ class CaseRun(contextlib.ExitStack):
                 model = dataclasses.replace(model, tolerances=case.model.tolerances)
                 case = dataclasses.replace(case, model=model)
             role = Role("against", label, samples_of=self)
-        model_run = self.enter_context(ModelRun(case.model, case.target, settings, models, self.narrator))
+        model_run = self.enter_context(ModelRun(case.model, case.target, settings, models, self.progress))
         return self.enter_context(CaseRun(case, model_run, self.suite_run, role))

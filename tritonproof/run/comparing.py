@@ -44,7 +44,7 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
     text = run.settings.baseline_name
     if run.settings.against_triton is not None:
         text = f"Triton {baseline.server.version}, {text}"
-        run.narrator.note(f"{run.case} against {text}: served by its {backend} backend")
+        run.progress.note(f"{run.case} against {text}: served by its {backend} backend")
     allowed = run.settings.thresholds.allowed_slowdown(run.case, run.settings.allowed_slowdown)
     plan = ComparisonPlan(text, allowed, run.suite_run.compared_points)
     states = [point_state.PointState(point_state.Side(job)) for job in jobs]

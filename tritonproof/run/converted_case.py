@@ -104,10 +104,10 @@ def convert(run: "CaseRun") -> Iterator[BuiltModel]:
             build = build_case(case, run.model_run.weights, settings, run.say, device=device)
         size, took = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
         if is_here:
-            run.narrator.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
+            run.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
             build = stack.enter_context(in_use(build, report=run.say))
         else:
-            run.narrator.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
+            run.progress.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
         yield build
 
 
@@ -117,7 +117,7 @@ def build_baseline(run: "CaseRun", baseline: BaselineSource) -> Iterator[BuiltMo
     own config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
 
     def say(step: str) -> None:
-        run.narrator.say(f"{run.case} against {baseline.name}: {step}")
+        run.progress.say(f"{run.case} against {baseline.name}: {step}")
 
     with contextlib.ExitStack() as stack:
         if baseline.kind == "builds":
@@ -130,7 +130,7 @@ def build_baseline(run: "CaseRun", baseline: BaselineSource) -> Iterator[BuiltMo
                 checkout = baseline_source.export_commit(baseline, place, report=say)
             options = run.settings.command_line("builds", run.case.model.name)
             built = baseline_source.build_in_checkout(checkout, baseline, run.case, options, say)
-            run.narrator.note(f"{run.case} against {baseline.name}: built in {built}")
+            run.progress.note(f"{run.case} against {baseline.name}: built in {built}")
             folder = stack.enter_context(snapshot(built, report=say))
             baseline_source.check_unchanged(baseline, folder, built)
         yield BuiltModel(run.case, folder, "", "", 0.0, 0.0, reused=True)

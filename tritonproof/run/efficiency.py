@@ -129,15 +129,15 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
     record = record_file.read_stored(files.path_of(case.key, run.settings.results))
     best = None if build is None else best_points.reference_load(record, run.stamp, build.digest, deployment)
     if build is None or best is None:
-        run.narrator.note(
+        run.progress.note(
             f"{run.case.model.name}: no format is compared with its reference {case}, which has no load "
             "points of this build with right answers on record; select its load tests too (-k)"
         )
         return None
-    run.narrator.say(f"{case}: serve the reference format (of {run.case.model.name})")
+    run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
 
     def build_source() -> contextlib.AbstractContextManager[builds.BuiltModel]:
-        return builds.in_use(build, report=lambda step: run.narrator.say(f"{case}: {step}"))
+        return builds.in_use(build, report=lambda step: run.progress.say(f"{case}: {step}"))
 
     role = Role("reference", f"the reference {case}", build_source)
     reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))

@@ -12,8 +12,8 @@ from tritonproof.frameworks import flops
 from tritonproof.host import locks
 from tritonproof.run.available_models import AvailableModels
 from tritonproof.run.case_settings import evaluation_batch, model_deployment, samples_of
-from tritonproof.run.narrator import Narrator
 from tritonproof.run.once import once
+from tritonproof.run.progress import Progress, lines_to
 from tritonproof.run.settings import Settings
 from tritonproof.spec import Model, Samples, Target, Weights
 
@@ -27,7 +27,7 @@ class ModelRun(contextlib.ExitStack):
     settings: Settings
     models: AvailableModels = field(default_factory=lambda: AvailableModels(()))
     """The models of the run; those of --repository may call each other."""
-    narrator: Narrator = field(default_factory=lambda: Narrator(os.dup(2), live=False))
+    progress: Progress = field(default_factory=lambda: Progress(lines_to(os.dup(2))))
     reference_runs: dict[str, Any] = field(default_factory=dict, init=False)
     """The runs of reference formats, by the id of their case."""
 
@@ -35,11 +35,11 @@ class ModelRun(contextlib.ExitStack):
         super().__init__()
 
     def hold_machine(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
-        on_wait = self.narrator.waits(f"{self.model.name}: wait for the machine")
+        on_wait = self.progress.waits(f"{self.model.name}: wait for the machine")
         return locks.hold_machine(exclusive=exclusive, on_wait=on_wait)
 
     def say(self, step: str, detail: str = "") -> None:
-        self.narrator.say(f"{self.model.name}: {step}", detail)
+        self.progress.say(f"{self.model.name}: {step}", detail)
 
     @once
     def weights(self) -> Weights:

@@ -124,7 +124,7 @@ def _answers_folder(run: CaseRun) -> AnswersFolder | None:
     if folder is None:
         return None
     run_id = run.suite_run.run_id if run.settings.record_answers else None
-    on_wait = run.narrator.waits(f"{name}: wait for answers that another run records")
+    on_wait = run.progress.waits(f"{name}: wait for answers that another run records")
     return AnswersFolder(folder, name, run_id, on_wait)
 
 

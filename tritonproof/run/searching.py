@@ -148,7 +148,7 @@ class SearchedModel:
                 with self.run.hold_machine(exclusive=False):
                     self._load(candidate)
             except ProofError as error:
-                self.run.narrator.note(f"{self.run.case}: left out: {candidate.settings}: {error.what}")
+                self.run.progress.note(f"{self.run.case}: left out: {candidate.settings}: {error.what}")
                 raise
             self.loaded = candidate.configuration
         return self.run.deploy("online")

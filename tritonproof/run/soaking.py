@@ -44,5 +44,5 @@ def _point(run: CaseRun) -> LoadPoint:
     points = load_points(run.case, "online" if asks_for_online else "offline", run.settings)
     largest = run.deployment.max_batch_size
     point = [point for point in points if point.batch <= largest][-1]
-    run.narrator.note(f"{run.case}: soak at {point.scenario} {point}")
+    run.progress.note(f"{run.case}: soak at {point.scenario} {point}")
     return point

@@ -1,29 +1,22 @@
-"""Progress: a rewritten line on a terminal, a few plain lines elsewhere, and no failures."""
+"""Progress on pytest's terminal: a rewritten line, or plain ones off a terminal, and no failures."""
 
 import fcntl
 import os
 import re
 import struct
 import termios
-import threading
-import time
 import types
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.helpers import wait_until
-from tritonproof.run import narrator
-from tritonproof.run.narrator import Narrator
+from fixtures.terminal import PytestTerminal
+from tritonproof.run.progress import Progress
 
-Clock = Callable[[float], None]
-Plain = Callable[..., tuple[Narrator, Callable[[], str]]]
-Live = Callable[..., tuple[Narrator, "Terminal"]]
+Live = Callable[..., tuple[Progress, PytestTerminal, "Screen"]]
 
 
-class Terminal:
+class Screen:
     """A pseudo-terminal, and what a reader sees on it."""
 
     def __init__(self, columns: int) -> None:
@@ -34,7 +27,7 @@ class Terminal:
         self.row, self.column = 0, 0
 
     def seen(self) -> list[str]:
-        """The lines on the screen after all output of pytest and the narrator."""
+        """The lines on the screen after all output of pytest and of progress."""
         for control, text in re.findall(r"(\r|\n|\x1b\[\d*[A-Zm])|([^\r\n\x1b]+)", self._written()):
             self._take(control, text)
         return list(self.lines)
@@ -68,110 +61,51 @@ class Terminal:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Stop the narrator's clock; the returned function advances it. No second ticks by itself."""
-    now = [1000.0]
-
-    def advance(seconds: float) -> None:
-        now[0] += seconds
-
-    stopped = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _s: threading.Event().wait())
-    monkeypatch.setattr(narrator, "time", stopped)
-    return advance
-
-
-@pytest.fixture
 def reporter() -> types.SimpleNamespace:
-    """The part of pytest's reporter that the narrator uses: the line it has begun, and its verbosity."""
+    """The part of pytest's reporter that progress uses: the line it has begun, and its verbosity."""
     return types.SimpleNamespace(currentfspath=None, verbosity=1)
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Iterator[Plain]:
-    """Start a narrator of plain lines, as `plain(prefix="[gw1] ")`; also returns a reader of it."""
-    path = tmp_path / "out"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
-    started: list[Narrator] = []
-
-    def start(**options: Any) -> tuple[Narrator, Callable[[], str]]:
-        started.append(Narrator(descriptor, **{"live": False, **options}))
-        return started[-1], path.read_text
-
-    yield start
-    for progress in started:
-        progress.rest()  # before its descriptor is closed, since it writes by itself
-    os.close(descriptor)
-
-
-@pytest.fixture
 def live(reporter: types.SimpleNamespace) -> Iterator[Live]:
-    """Start a narrator on a terminal of so many columns, beside pytest's reporter; returns both."""
-    started: list[tuple[Narrator, Terminal]] = []
+    """Start progress on a terminal of so many columns, beside pytest's reporter; returns all three."""
+    started: list[tuple[Progress, PytestTerminal, Screen]] = []
 
-    def start(columns: int = 80) -> tuple[Narrator, Terminal]:
-        screen = Terminal(columns)
-        started.append((Narrator(screen.write_end, live=True, reporter=reporter), screen))
+    def start(columns: int = 80) -> tuple[Progress, PytestTerminal, Screen]:
+        screen = Screen(columns)
+        terminal = PytestTerminal(screen.write_end, reporter, live=True)
+        started.append((Progress(terminal.write_line, terminal.draw), terminal, screen))
         return started[-1]
 
     yield start
-    for progress, screen in started:
+    for progress, _, screen in started:
         progress.rest()
         os.close(screen.read_end)
         os.close(screen.write_end)
 
 
-# --- plain lines -------------------------------------------------------------------------------------------
-
-
-def test_plain_progress_shows_steps_once_and_some_details(plain: Plain, clock: Clock) -> None:
-    progress, text = plain(prefix="[gw1] ")
-
-    progress.say("convert")
-    for done in range(100):
-        clock(0.1)
-        progress.say("evaluate", f"{done} of 100")
-
-    first, *details = text().splitlines()
-    assert first == "[gw1] convert"
-    assert details[0] == "[gw1] evaluate: 0 of 100"
-    assert len(details) in (2, 3), "of ten seconds"
-
-
-def test_plain_progress_repeats_long_steps_until_rest(plain: Plain) -> None:
-    progress, text = plain(quiet_s=0.01)
-
-    progress.say("load into Triton")
-
-    wait_until(lambda: len(text().splitlines()) >= 3, said=text)
-    assert all(line.startswith("load into Triton") for line in text().splitlines())
-    progress.rest()
-    written = text()
-    time.sleep(0.05)
-    assert text() == written
-
-
-def test_plain_lines_start_on_a_new_line(plain: Plain, reporter: types.SimpleNamespace) -> None:
+def test_plain_lines_start_on_a_new_line(reporter: types.SimpleNamespace) -> None:
     reporter.currentfspath = "tests/test_a.py"
-    progress, text = plain(reporter=reporter)
+    read_end, write_end = os.pipe()
 
-    progress.say("convert")
+    PytestTerminal(write_end, reporter, live=False).write_line("convert")
 
-    assert text() == "\n  convert"
+    assert os.read(read_end, 99) == b"\n  convert"
+    os.close(read_end)
+    os.close(write_end)
     assert reporter.currentfspath is None, "pytest writes the name of its file again"
 
 
-# --- the live line -----------------------------------------------------------------------------------------
-
-
 def test_note_stays_and_rest_clears_the_line(live: Live) -> None:
-    progress, screen = live()
+    progress, terminal, screen = live()
     screen.by_pytest("collected 2 items\n")
 
     progress.say("convert")
     progress.note("built in 3 s")
     progress.say("compare")
-    progress.rest()
-    progress.rest()
+    for _ in range(2):
+        progress.rest()
+        terminal.rest()
     screen.by_pytest("\ntest_a PASSED")
 
     assert screen.seen() == ["collected 2 items", "  built in 3 s", "test_a PASSED"]
@@ -187,7 +121,7 @@ def test_note_stays_and_rest_clears_the_line(live: Live) -> None:
 def test_live_progress_leaves_started_line_alone(
     live: Live, reporter: types.SimpleNamespace, verbosity: int, left: list[str]
 ) -> None:
-    progress, screen = live()
+    progress, _, screen = live()
     screen.by_pytest("tests/test_a.py ..")
     reporter.currentfspath, reporter.verbosity = "tests/test_a.py", verbosity
 
@@ -198,7 +132,7 @@ def test_live_progress_leaves_started_line_alone(
 
 @pytest.mark.parametrize("columns", [0, 1, 5, 20, 79])
 def test_long_line_is_cut_at_its_beginning(live: Live, columns: int) -> None:
-    progress, screen = live(columns)
+    progress, _, screen = live(columns)
 
     progress.say(
         "cpu-resnet50-micro-onnx-fp32: measure online", "b001-c032 pass 3, 0 of 1 points, 400.0 infer/s"
@@ -215,19 +149,10 @@ def test_closed_output_does_not_fail_the_run(is_live: bool, reporter: types.Simp
     read_end, write_end = os.pipe()
     os.close(read_end)
 
-    progress = Narrator(write_end, live=is_live, reporter=reporter)
+    terminal = PytestTerminal(write_end, reporter, live=is_live)
+    progress = Progress(terminal.write_line, terminal.draw if is_live else None)
     progress.say("convert")
     progress.note("built")
     progress.rest()
 
     os.close(write_end)
-
-
-def test_forgotten_narrator_ends_its_thread() -> None:
-    earlier = set(threading.enumerate())
-    progress = Narrator(2, live=False, quiet_s=0.01)
-    (thread,) = set(threading.enumerate()) - earlier
-
-    del progress
-    thread.join(60)
-    assert not thread.is_alive()

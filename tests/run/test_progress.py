@@ -1,0 +1,65 @@
+"""Progress off a terminal: a few plain lines, and no failures."""
+
+import os
+import threading
+import time
+import types
+
+import pytest
+
+from tests.helpers import wait_until
+from tritonproof.run import progress as progress_module
+from tritonproof.run.progress import Progress, lines_to
+
+
+def test_plain_progress_shows_steps_once_and_some_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, lines = [1000.0], list[str]()
+    stopped = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _s: threading.Event().wait())
+    monkeypatch.setattr(progress_module, "time", stopped)  # no second ticks by itself
+    progress = Progress(lines.append)
+
+    progress.say("convert")
+    for done in range(100):
+        now[0] += 0.1
+        progress.say("evaluate", f"{done} of 100")
+
+    first, *details = lines
+    assert first == "convert"
+    assert details[0] == "evaluate: 0 of 100"
+    assert len(details) in (2, 3), "of ten seconds"
+
+
+def test_plain_progress_repeats_long_steps_until_rest() -> None:
+    lines: list[str] = []
+    progress = Progress(lines.append, quiet_s=0.01)
+
+    progress.say("load into Triton")
+
+    wait_until(lambda: len(lines) >= 3, said=lambda: str(lines))
+    assert all(line.startswith("load into Triton") for line in lines)
+    progress.rest()
+    written = len(lines)
+    time.sleep(0.05)
+    assert len(lines) == written
+
+
+def test_lines_have_the_prefix_and_a_closed_output_does_not_fail_the_run() -> None:
+    read_end, write_end = os.pipe()
+    write_line = lines_to(write_end, "[gw1] ")
+
+    write_line("convert")
+    assert os.read(read_end, 100) == b"[gw1] convert\n"
+    os.close(read_end)
+    write_line("built")
+
+    os.close(write_end)
+
+
+def test_forgotten_narrator_ends_its_thread() -> None:
+    earlier = set(threading.enumerate())
+    progress = Progress(print, quiet_s=0.01)
+    (thread,) = set(threading.enumerate()) - earlier
+
+    del progress
+    thread.join(60)
+    assert not thread.is_alive()

@@ -1,0 +1,98 @@
+"""Live progress: shows the current step, as plain lines or by what a terminal draws."""
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+
+Write = Callable[[str], None]
+
+
+class Progress:
+    """Shows the current step, in plain lines: one for each new step, one with its progress every few seconds,
+    and one after each quarter of a minute of silence. A terminal draws it anew instead, with the seconds
+    since the step began."""
+
+    def __init__(
+        self, write_line: Write, draw: Callable[[str, str], None] | None = None, *, quiet_s: float = 15.0
+    ) -> None:
+        """`write_line` writes a line that stays, at least one every `quiet_s` seconds; `draw`, if there is a
+        terminal, shows a step and its seconds in place of what it showed before, or two empty texts."""
+        self._write_line, self._draw = write_line, draw
+        self._quiet_s = quiet_s if draw is None else 0.0
+        self._lock = threading.Lock()
+        self._step, self._detail = "", ""
+        self._began, self._shown_at = 0.0, 0.0
+        threading.Thread(target=_tick, args=(weakref.ref(self), min(1.0, quiet_s)), daemon=True).start()
+
+    def say(self, step: str, detail: str = "") -> None:
+        """Show a step and its progress, such as the running estimate."""
+        now = time.monotonic()
+        with self._lock:
+            is_new = step != self._step
+            if is_new:
+                self._began = now
+            self._step, self._detail = step, detail
+            # Nobody reads a live line faster; plain lines keep the log short, and nobody wonders if it hangs.
+            interval_s = max(5.0, 0.2 * (now - self._began)) if self._draw is None else 0.1
+            if is_new or now - self._shown_at >= interval_s:
+                self._show(now)
+
+    def waits(self, step: str) -> Write:
+        """A callback that shows who holds the lock that a step waits for: `tritonproof.host.locks.OnWait`."""
+        return lambda holder: self.say(step, holder)
+
+    def note(self, text: str) -> None:
+        """Write one line that stays."""
+        with self._lock:
+            self._clear()
+            self._write_line(text)
+
+    def rest(self) -> None:
+        """End the step."""
+        with self._lock:
+            self._clear()
+
+    def _show(self, now: float, *, again: bool = False) -> None:
+        """Show the step; a plain line that is written `again` without news gives its duration."""
+        self._shown_at = now
+        text = f"{self._step}: {self._detail}" if self._detail else self._step
+        seconds = f"{now - self._began:.0f} s"
+        if self._draw is not None:
+            self._draw(text, seconds)
+        else:
+            self._write_line(f"{text} ({seconds})" if again else text)
+
+    def _clear(self) -> None:
+        self._step = ""
+        if self._draw is not None:
+            self._draw("", "")
+
+    def _rewrite(self) -> None:
+        """Show the step again while it runs, to update its seconds."""
+        now = time.monotonic()
+        with self._lock:
+            if self._step and now - self._shown_at >= self._quiet_s:
+                self._show(now, again=True)
+
+
+def _tick(progress: "weakref.ref[Progress]", tick_s: float) -> None:
+    """Update the progress until nobody has it. pytest's terminal, which may draw it, holds a whole run, which
+    would stay in the memory of a process that starts several."""
+    while (progress_now := progress()) is not None:
+        progress_now._rewrite()
+        del progress_now
+        time.sleep(tick_s)
+
+
+def lines_to(descriptor: int, prefix: str = "") -> Write:
+    """What writes plain lines, each with the prefix, to a file descriptor."""
+    return lambda text: write(descriptor, f"{prefix}{text}\n")
+
+
+def write(descriptor: int, text: str) -> None:
+    # A reader that has gone must not fail a measurement.
+    with contextlib.suppress(OSError):
+        os.write(descriptor, text.encode())
