@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from fixtures import summary
+from fixtures.collection import SETTINGS
 from fixtures.summary import Outcomes
 from tests import examples
 from tests.conftest import Reports
@@ -100,10 +101,8 @@ class Reporter:
         self.isatty = isatty
         names = records or (str(files.path_of(planted().case, Path())),)
         reports = [SimpleNamespace(user_properties=[("record", name)]) for name in names]
-        option = SimpleNamespace(
-            results=results, against="HEAD~1", against_triton=None, thresholds="asked.toml", soak="10m"
-        )
-        self.stats, self.config = {"passed": reports}, SimpleNamespace(option=option)
+        settings = SimpleNamespace(results=results, given={"against", "thresholds", "soak"})
+        self.stats, self.config = {"passed": reports}, SimpleNamespace(stash={SETTINGS: settings})
         self.lines: list[str] = []
 
     def section(self, title: str) -> None:
