@@ -19,6 +19,8 @@ Split = Literal["training", "evaluation"]
 Exchange = Literal["single", "decoupled", "sequence"]
 Arrays = Mapping[str, "np.ndarray"]
 """Tensors by name, [rows, ...] each: the first axis is the batch."""
+OnProgress = Callable[[str], None]
+"""Called with the step that begins, or how far it is: `96 of 500`."""
 
 _ELEMENT_BYTES = {
     **dict.fromkeys(("FP64", "INT64", "UINT64"), 8),
@@ -241,7 +243,7 @@ class ConversionJob:
     """The largest batch that the artifact must take; the smallest is 1."""
     calibration: Samples | None
     """Samples of the training split; None unless the precision is calibrated."""
-    report: Callable[[str], None]
+    on_progress: OnProgress
     tf32: bool | None = None
     """Whether products of FP32 may be computed in TF32; None where there is no choice, as in Deployment."""
 

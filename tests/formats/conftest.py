@@ -63,7 +63,7 @@ DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
 def converted_by(format_: Format, job: ConversionJob, folder: Path) -> Callable[[Arrays], dict[str, Any]]:
     """The converted network in process. Its conversion reports steps, and leaves only the artifact."""
     steps: list[str] = []
-    format_.convert(dataclasses.replace(job, report=steps.append), folder / format_.artifact)
+    format_.convert(dataclasses.replace(job, on_progress=steps.append), folder / format_.artifact)
     assert steps
     assert [path.name for path in folder.iterdir()] == [format_.artifact]
     case = Case(CPU, job.model, format_, None, job.precision)

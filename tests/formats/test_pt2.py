@@ -57,7 +57,7 @@ def built(model: Model, network: Small, tmp_path_factory: pytest.TempPathFactory
         before = dict(os.environ)
         torch.set_num_threads(1)
         try:
-            pt2.convert(job_of(model, network, max_batch_size=MAX_BATCH, report=steps.append), path)
+            pt2.convert(job_of(model, network, max_batch_size=MAX_BATCH, on_progress=steps.append), path)
         finally:
             torch.set_num_threads(threads)
         changed = {name: value for name, value in os.environ.items() if before.get(name) != value}

@@ -210,7 +210,7 @@ def test_each_round_is_saved() -> None:
 
 def test_progress_shows_step_and_estimate() -> None:
     reports: list[str] = []
-    run(LoadGenerator(), report=lambda _point, now: reports.append(now))
+    run(LoadGenerator(), on_progress=lambda _point, now: reports.append(now))
 
     steps = [text.partition(",")[0] for text in reports]
     assert steps == ["warm up", "warm up", "pass 1", "pass 2", "pass 3"]
@@ -225,7 +225,7 @@ def certifying(plan: MeasuringPlan) -> tuple[Load, str]:
     progress: list[str] = []
     generator = LoadGenerator(lambda _job, _number: 20.0, spread=0.02)
     load = one(
-        generator, LoadPoint("online", 1, 2), plan=plan, report=lambda _point, now: progress.append(now)
+        generator, LoadPoint("online", 1, 2), plan=plan, on_progress=lambda _point, now: progress.append(now)
     )
     return load, "\n".join(progress)
 

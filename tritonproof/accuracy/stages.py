@@ -35,10 +35,7 @@ from tritonproof.record.schema import Conversion, OutputDifference, within_limit
 from tritonproof.serve.connection import REQUEST_S, HangsError, error_text
 from tritonproof.serve.messages import inputs_of, read_output, undeclared
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Case, Device, Model, Samples, Weights
-
-Progress = Callable[[str], None]
-"""Tells the user how far an evaluation is: `96 of 500`."""
+from tritonproof.spec import Arrays, Case, Device, Model, OnProgress, Samples, Weights
 
 
 @dataclass
@@ -184,7 +181,7 @@ def evaluate_in_process(
     run: Callable[[Arrays], Arrays],
     samples: Samples,
     batch: int,
-    report: Progress = lambda _text: None,
+    on_progress: OnProgress = lambda _text: None,
     *,
     with_outputs: bool = False,
 ) -> StageAnswers:
@@ -202,7 +199,7 @@ def evaluate_in_process(
             check_shapes(places, outputs, name, f"before {samples.ids[indices[0]]} it")
             for output, place in places.items():
                 place[:] = outputs[output]
-        report(f"{indices.stop:,} of {len(samples):,}")
+        on_progress(f"{indices.stop:,} of {len(samples):,}")
     return _answers_at(name, model, parts, outputs=everything or None)
 
 
@@ -254,7 +251,7 @@ def evaluate_through_server(
     case: Case,
     samples: Samples,
     max_batch_size: int,
-    report: Progress = lambda _text: None,
+    on_progress: OnProgress = lambda _text: None,
     comparison: StageComparison | None = None,
 ) -> StageAnswers:
     """Send all samples through the server once, in mixed batch sizes and with many requests in flight. Every
@@ -281,7 +278,7 @@ def evaluate_through_server(
             if comparison is not None:
                 comparison.add(outputs, indices)
             done += len(indices)
-            report(f"{done:,} of {len(samples):,}")
+            on_progress(f"{done:,} of {len(samples):,}")
 
     for indices in batches:
         while len(sent) >= IN_FLIGHT or sum(map(len, sent)) + len(indices) > most_rows:
@@ -359,7 +356,7 @@ def compare_conversion(
     *,
     trained: bool,
     tf32: bool | None = None,
-    report: Progress = lambda _text: None,
+    on_progress: OnProgress = lambda _text: None,
 ) -> Conversion:
     """Compare the outputs of the converted model with the framework's, on all samples; both stages need them.
     The limits come from what the precision itself costs this model, or are the case's tolerance if that is
@@ -376,7 +373,7 @@ def compare_conversion(
         rows = range(start, min(start + step, len(ids)))
         chunk = {name: values[rows.start : rows.stop] for name, values in converted.outputs.items()}
         comparison.add(chunk, rows)
-        report(f"{rows.stop:,} of {len(ids):,}")
+        on_progress(f"{rows.stop:,} of {len(ids):,}")
     outputs = comparison.outputs
     decided = framework.decisions.size > 0
     agreed = float(equal_fraction(converted.decisions, framework.decisions).mean())

@@ -4,7 +4,7 @@ or has another checkout of this project build the case. It serves nothing."""
 import contextlib
 import sys
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,7 +20,7 @@ from tritonproof.host.process import CHECKOUT_VARIABLES, ProgramError, guarded, 
 from tritonproof.host.scratch import locked_folder, scratch_folder
 from tritonproof.record.schema import Scenario
 from tritonproof.safe_io import files
-from tritonproof.spec import Case
+from tritonproof.spec import Case, OnProgress
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -136,16 +136,17 @@ def export_commit(
     cache: Path,
     root: Path = SUITE,
     *,
-    report: Callable[[str], None] = lambda _step: None,
+    on_progress: OnProgress = lambda _step: None,
 ) -> Path:
     """The files of a commit in a folder of their own below `cache`, from an earlier run or now.
 
     The folder is no git worktree: the repository does not know it, and anybody may delete it at any time.
-    `report` receives what the export waits for. Raises ProofError if git gives no files of this project.
+    `on_progress` receives what the export waits for. Raises ProofError if git gives no files of this project.
     """
     folder = cache / source.commit
     cache.mkdir(parents=True, exist_ok=True)
-    with locks.hold_path(folder, on_wait=lambda holder: report(f"wait for another run's checkout: {holder}")):
+    wait = "wait for another run's checkout"
+    with locks.hold_path(folder, on_wait=lambda holder: on_progress(f"{wait}: {holder}")):
         if not folder.is_dir():
             _export(source, root, folder)
     return folder
@@ -170,7 +171,7 @@ def _export(source: BaselineSource, root: Path, folder: Path) -> None:
 
 
 def build_in_checkout(
-    checkout: Path, source: BaselineSource, case: Case, options: Sequence[str], report: Callable[[str], None]
+    checkout: Path, source: BaselineSource, case: Case, options: Sequence[str], on_progress: OnProgress
 ) -> Path:
     """Have a checkout build the case by its own command line, and return the case's folder.
 
@@ -184,7 +185,7 @@ def build_in_checkout(
             *("--model-repos", str(repositories), "--results", str(results)),
             *options,
         ]
-        report("build in the other checkout")
+        on_progress("build in the other checkout")
         log = results / "output.txt"
         with (
             log.open("wb") as output,

@@ -31,7 +31,7 @@ from tritonproof.build.configuration import VERSION, config_text, model_config
 from tritonproof.host import locks, machine, scratch
 from tritonproof.record.schema import Deployment
 from tritonproof.safe_io.files import file_digest, size_bytes
-from tritonproof.spec import Case, ConversionJob, Device, Samples, Weights
+from tritonproof.spec import Case, ConversionJob, Device, OnProgress, Samples, Weights
 from tritonproof.user_models.model_files import importable_files
 
 FACTS = "build.json"
@@ -140,13 +140,13 @@ def build(
     *,
     native: bool,
     calibration: Callable[[], Samples],
-    report: Callable[[str], None] = lambda _step: None,
+    on_progress: OnProgress = lambda _step: None,
     device: Device | None = None,
 ) -> BuiltModel:
     """The case's model below `root`, converted now if it is missing, on `device` or its target's device.
 
     `native` selects the configuration of the format's own backend instead of the suite's runtime;
-    `calibration` loads training samples if the precision needs them, and `report` receives the name of each
+    `calibration` loads training samples if the precision needs them, and `on_progress` gets the name of each
     step. One process builds a case at a time; the others wait and find it. An unfinished build stays in a
     hidden folder until the next one. Raises ProofError for a failed conversion or write.
     """
@@ -155,7 +155,7 @@ def build(
     folder = root / case.target.name / str(case)
     with scratch.report_full_disk(folder, _FIX):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with hold_build(folder, report):
+        with hold_build(folder, on_progress):
             built = _reused(case, folder, content)
             if built is None:
                 job = ConversionJob(
@@ -166,7 +166,7 @@ def build(
                     device=device,
                     max_batch_size=deployment.max_batch_size,
                     calibration=calibration() if case.precision in case.format.calibrated else None,
-                    report=report,
+                    on_progress=on_progress,
                     tf32=deployment.tf32,
                 )
                 built = _convert(case, job, folder, content, weights.origin)
@@ -177,9 +177,9 @@ def build(
     return built
 
 
-def hold_build(folder: Path, report: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
-    """Lock a build's folder while a run writes or copies it; `report` receives who else has it."""
-    return locks.hold_path(folder, on_wait=lambda holder: report(f"wait for a conversion by {holder}"))
+def hold_build(folder: Path, on_progress: OnProgress) -> contextlib.AbstractContextManager[None]:
+    """Lock a build's folder while a run writes or copies it; `on_progress` receives who else has it."""
+    return locks.hold_path(folder, on_wait=lambda holder: on_progress(f"wait for a conversion by {holder}"))
 
 
 def find(case: Case, weights: Weights, deployment: Deployment, root: Path) -> BuiltModel | None:
@@ -255,11 +255,11 @@ _USE = "run-"
 
 
 @contextlib.contextmanager
-def in_use(built: BuiltModel, *, report: Callable[[str], None] = lambda _step: None) -> Iterator[BuiltModel]:
+def in_use(built: BuiltModel, *, on_progress: OnProgress = lambda _step: None) -> Iterator[BuiltModel]:
     """The build, alone in a model repository of its own, until the end of the block. Other runs may rebuild
-    the case meanwhile, with other weights, and nobody waits. `report` receives the reason for a wait before
+    the case meanwhile, with other weights, and nobody waits. `on_progress` gets the reason for a wait before
     the block. Raises ProofError if the build is gone, or the disk is full."""
-    with snapshot(built.folder, report=report) as place:
+    with snapshot(built.folder, on_progress=on_progress) as place:
         digest: object = None
         with contextlib.suppress(OSError, ValueError):
             digest = stored_facts(place).get("digest")
@@ -271,7 +271,7 @@ def in_use(built: BuiltModel, *, report: Callable[[str], None] = lambda _step: N
 
 
 @contextlib.contextmanager
-def snapshot(folder: Path, *, report: Callable[[str], None] = lambda _step: None) -> Iterator[Path]:
+def snapshot(folder: Path, *, on_progress: OnProgress = lambda _step: None) -> Iterator[Path]:
     """A build's files in a new folder of the same name. Raises ProofError if the disk is full."""
     with contextlib.ExitStack() as stack:
         with scratch.report_full_disk(folder, _FIX):
@@ -282,7 +282,7 @@ def snapshot(folder: Path, *, report: Callable[[str], None] = lambda _step: None
             # A container's user may read only what everybody may.
             own_folder.chmod(folder.parent.stat().st_mode & 0o777)
             place = own_folder / folder.name
-            with hold_build(folder, report), contextlib.suppress(FileNotFoundError):
+            with hold_build(folder, on_progress), contextlib.suppress(FileNotFoundError):
                 shutil.copytree(folder, place, copy_function=_link_or_copy)
         yield place
 

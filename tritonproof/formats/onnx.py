@@ -47,7 +47,7 @@ def convert(job: ConversionJob, path: Path) -> None:
 def export(job: ConversionJob, path: Path) -> None:
     """Write one ONNX file with a dynamic batch, or the given network as it is, several files as a folder."""
     if job.model.framework == "onnx":
-        job.report("copy")
+        job.on_progress("copy")
         write = onnx_files.in_half_precision if job.precision == "fp16" else onnx_files.copy_network
         with quietly():
             write(job.network, path)
@@ -60,7 +60,7 @@ def export(job: ConversionJob, path: Path) -> None:
 
     network, inputs = pytorch.network_and_inputs(job)
     batch = torch.export.Dim("batch", min=1, max=max(2, job.max_batch_size))
-    job.report("export")
+    job.on_progress("export")
     with quietly():
         torch.onnx.export(
             network,
@@ -86,9 +86,9 @@ def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
     batches = _calibration_batches(job)
     try:
         with quietly():
-            job.report("prepare for quantisation")
+            job.on_progress("prepare for quantisation")
             quant_pre_process(str(exact), str(prepared), skip_symbolic_shape=True)
-            job.report("calibrate")
+            job.on_progress("calibrate")
             quantize_static(
                 str(prepared),
                 str(path),
@@ -216,7 +216,7 @@ ONNX = Format(
 
 def write_one_file(job: ConversionJob, path: Path) -> None:
     """Write the network as one ONNX file: the backend looks into no folder."""
-    job.report("copy")
+    job.on_progress("copy")
     if onnx_files.data_files(job.network.path):
         onnx_files.in_one_file(job.network, path, least_opset=1)
     else:

@@ -41,7 +41,7 @@ def convert(job: ConversionJob, path: Path) -> None:
     package = io.BytesIO()
     try:
         exported = exported_program(job)
-        job.report("compile")
+        job.on_progress("compile")
         # Kernels generated for a GPU use TF32 if it is allowed while they are compiled.
         tf32 = pytorch.tf32_products(allowed=job.tf32 is not False)
         # Generated code and objects go below the package's folder, and are removed.
@@ -61,7 +61,7 @@ def exported_program(job: ConversionJob) -> Any:
 
     network, inputs = network_and_inputs(job)
     batch = torch.export.Dim("batch", min=1, max=max(len(inputs[0]), job.max_batch_size))
-    job.report("export")
+    job.on_progress("export")
     with quietly(), torch.no_grad():
         return torch.export.export(
             network, inputs, dynamic_shapes=tuple({0: batch} for _ in inputs), strict=False

@@ -24,9 +24,9 @@ _WORKSPACE_BYTES = 1 << 32  # as published: --max-workspace-size 4294967296
 def save_model(job: ConversionJob, folder: Path) -> None:
     """Write the job's network into `folder` as a SavedModel that holds its weights as constants, FP32."""
     tf = tensorflow.import_tensorflow()
-    job.report("freeze")
+    job.on_progress("freeze")
     function = tensorflow.function_of(job.network, frozen=True)
-    job.report("save")
+    job.on_progress("save")
     # Without the training information that only Keras would read.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(tf.Module(), str(folder), signatures=function, options=options)
@@ -43,7 +43,7 @@ def build_engines(job: ConversionJob, path: Path) -> None:
 
     with tempfile.TemporaryDirectory(dir=path.parent) as plain:
         save_model(job, Path(plain))
-        job.report("convert")
+        job.on_progress("convert")
         converter = tf.experimental.tensorrt.Converter(
             input_saved_model_dir=plain,
             precision_mode=job.precision.upper(),
@@ -55,7 +55,7 @@ def build_engines(job: ConversionJob, path: Path) -> None:
             allow_build_at_runtime=False,
         )
         converter.convert()
-        job.report("build engines")
+        job.on_progress("build engines")
         converter.build(input_fn=batches)
         converter.save(str(path), save_gpu_specific_engines=True)
 

@@ -18,7 +18,7 @@ def script(job: ConversionJob, network: Any, _inputs: tuple[Any, ...]) -> Any:
     """Compile the network's source."""
     import torch
 
-    job.report("script")
+    job.on_progress("script")
     return torch.jit.script(network)
 
 
@@ -26,7 +26,7 @@ def trace(job: ConversionJob, network: Any, inputs: tuple[Any, ...]) -> Any:
     """Record what the network does with the example inputs."""
     import torch
 
-    job.report("trace")
+    job.on_progress("trace")
     with warnings.catch_warnings():
         # Sizes become constants, except the batch: the accuracy test sends every size of it.
         warnings.simplefilter("ignore", torch.jit.TracerWarning)
@@ -77,7 +77,7 @@ def _format(name: str, label: str, script_of: Callable[[ConversionJob, Any, tupl
                 fix="--full-trace shows the whole message; its compiler needs `x: torch.Tensor` in "
                 "annotations. A model that cannot have the format names it in `excluded`",
             ) from error
-        job.report("freeze")
+        job.on_progress("freeze")
         # Through memory: PyTorch's own file writer ends the whole process when the disk is full.
         buffer = io.BytesIO()
         torch.jit.save(torch.jit.freeze(compiled), buffer)

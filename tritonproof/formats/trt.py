@@ -26,7 +26,7 @@ def convert(job: ConversionJob, path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         intermediate = Path(folder) / "model.onnx"
         onnx.export(job, intermediate)
-        job.report("build engine")
+        job.on_progress("build engine")
         logger = trt.Logger(trt.Logger.WARNING)
         builder = trt.Builder(logger)
         network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))

@@ -64,12 +64,12 @@ def export_onnx(job: ConversionJob, path: Path, opset: int) -> None:
     from tf2onnx import optimizer, tfonnx
 
     tf = import_tensorflow()
-    job.report("freeze")
+    job.on_progress("freeze")
     function = function_of(job.network, frozen=True)
     outputs = dict(zip(sorted(function.structured_outputs), function.outputs, strict=True))
     inputs = {tensor.name: f"{tensor.name}:0" for tensor in job.model.inputs}
     graph_outputs = {tensor.name: outputs[tensor.name].name for tensor in job.model.outputs}
-    job.report("export")
+    job.on_progress("export")
     # tf2onnx.convert does the same, but copies the graph at every step: 10 GB for ResNet50.
     with tf.Graph().as_default() as graph:
         tf.graph_util.import_graph_def(function.graph.as_graph_def(), name="")

@@ -74,13 +74,13 @@ def keep_under_load(
     run_pass: RunPass | None = None,
     answered: Callable[[], int] | None = None,
     clock: Callable[[], float] = time.monotonic,
-    report: Callable[[float, float, Usage, Usage], None] = lambda *_now: None,
+    on_progress: Callable[[float, float, Usage, Usage], None] = lambda *_now: None,
 ) -> UnderLoad:
     """Keep a load point under load for so many seconds, in passes, and read the server's use and verify
     answers between them; at least as many passes as growth needs, however long they take.
 
     `answered` returns how many requests of the model the server has answered so far, by default from its
-    statistics; `report` gets the seconds and requests so far, and the first and the latest use.
+    statistics; `on_progress` gets the seconds and requests so far, and the first and the latest use.
     """
     run_pass = run_pass or verifying(perf_analyzer.run_pass)
     count = answered or (lambda: totals(job.server)[job.name][0])
@@ -90,7 +90,7 @@ def keep_under_load(
     window_s = pass_window_s(job.point, longest_s, min(duration_s, _MAX_S), _PASSES)
     used, times, speeds, answers = [read()], [float(count() - before)], [], [first.answers]
     while clock() - begun_s < duration_s or len(used) < MIN_SAMPLES["request"]:
-        report(clock() - begun_s, times[-1], used[0], used[-1])
+        on_progress(clock() - begun_s, times[-1], used[0], used[-1])
         result = run_pass(job, window_s)
         window_s = result.next_window_s
         speeds.append(point_state.speed(result.steady, job.point))
@@ -108,7 +108,7 @@ def reload_repeatedly(
     *,
     most: int = LOADINGS,
     clock: Callable[[], float] = time.monotonic,
-    report: Callable[[int], None] = lambda _count: None,
+    on_progress: Callable[[int], None] = lambda _count: None,
 ) -> list[Usage]:
     """What the server uses after each `reload` of the model, `most` times, or as often as fits into a third
     of the time under load. `reload` also asks the model once."""
@@ -118,7 +118,7 @@ def reload_repeatedly(
         elapsed_s = clock() - begun_s
         if used and elapsed_s * (len(used) + 1) / len(used) > _SHARE_OF_LOADINGS * soak_s:
             break
-        report(len(used) + 1)
+        on_progress(len(used) + 1)
         reload()
         used.append(read())
     return used

@@ -22,7 +22,7 @@ the one that started first was 3 to 8 % slower in each of six trials, by its CPU
 1.7 % slower on average of twelve loadings."""
 _PAIRS_OVER_RELOADING = 3.0
 """The least seconds of pairs for each second of reloading and warming up."""
-Report = Callable[[LoadPoint, str], None]
+PointProgress = Callable[[LoadPoint, str], None]
 """Called with the point that is measured next, and a text with its progress."""
 
 
@@ -32,7 +32,7 @@ def measure(
     *,
     is_done: Rule | None = None,
     run_pass: RunPass = perf_analyzer.run_pass,
-    report: Report = lambda _point, _now: None,
+    on_progress: PointProgress = lambda _point, _now: None,
     save: Callable[[Sequence[Load]], object] = lambda _loads: None,
     reload: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -60,7 +60,7 @@ def measure(
         begun_s = clock()
         if reload is not None:
             reload()
-        warm = _warmed_up([results[index] for index in active], plan, run_pass, report)
+        warm = _warmed_up([results[index] for index in active], plan, run_pass, on_progress)
         for index, state in zip(active, warm, strict=True):
             results[index] = state
         active = [index for index in active if results[index].error is None]
@@ -68,7 +68,7 @@ def measure(
         while active and not needs_reload:
             for index in generator.permutation(active):
                 progress = _progress(results[index], plan, len(results) - len(active), len(results))
-                report(results[index].point, progress)
+                on_progress(results[index].point, progress)
                 results[index] = _with_sides(results[index], take_pass, generator.permutation)
             active = [index for index in active if not (results[index].error or is_done(results[index]))]
             unfinished = {results[index].point for index in active}
@@ -82,7 +82,7 @@ def measure(
 
 
 def _warmed_up(
-    states: Sequence[PointState], plan: MeasuringPlan, run_pass: RunPass, report: Report
+    states: Sequence[PointState], plan: MeasuringPlan, run_pass: RunPass, on_progress: PointProgress
 ) -> list[PointState]:
     """The points, after passes of each side until its latencies were stationary, with the windows of their
     passes, or with an error. They keep their passes."""
@@ -98,7 +98,7 @@ def _warmed_up(
     cold = list(range(len(results)))
     for _round in range(stopping.MAX_WARM_UP_PASSES):
         for index in cold:
-            report(results[index].point, "warm up")
+            on_progress(results[index].point, "warm up")
             results[index] = _with_sides(results[index], warm_up)
         active = [index for index in cold if results[index].error is None]
         cold = [index for index in active if not all(map(stopping.is_warmed_up, results[index].sides))]

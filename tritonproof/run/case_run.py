@@ -172,7 +172,7 @@ class CaseRun(contextlib.ExitStack):
             settings.results / case.target.name / log,
             device=case.target.device,
             shared_memory=settings.shared_memory,
-            report=self.say,
+            on_progress=self.say,
             **more,
         ) as server:
             yield dataclasses.replace(server, label=f"the Triton of {role.label}") if role.label else server
@@ -245,21 +245,21 @@ class CaseRun(contextlib.ExitStack):
     def converted_answers(self) -> StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
         oracle, batch = self.oracle, evaluation_batch(self.deployment)
-        model, report = self.case.model, functools.partial(self.say, "evaluate in process")
+        model, on_progress = self.case.model, functools.partial(self.say, "evaluate in process")
         with self.hold_machine(exclusive=False):
             return evaluate_in_process(
-                "converted", model, oracle, self.samples, batch, report, with_outputs=True
+                "converted", model, oracle, self.samples, batch, on_progress, with_outputs=True
             )
 
     @once
     def conversion(self) -> schema.Conversion:
         """The converted model in process against the framework."""
         stages, cost = (self.model_run.framework_answers, self.converted_answers), self.precision_cost
-        report, tf32 = functools.partial(self.say, "compare with the framework"), self.deployment.tf32
+        on_progress, tf32 = functools.partial(self.say, "compare with the framework"), self.deployment.tf32
         with self.hold_machine(exclusive=False):
             trained, ids = self.model_run.framework_model.trained, self.samples.ids
             return compare_conversion(
-                self.case, *stages, ids, cost, trained=trained, tf32=tf32, report=report
+                self.case, *stages, ids, cost, trained=trained, tf32=tf32, on_progress=on_progress
             )
 
     @once

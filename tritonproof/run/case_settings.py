@@ -1,6 +1,6 @@
 """What the settings make of a model and its cases: samples, deployment, load points and builds."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from msgspec import structs
 
@@ -11,7 +11,7 @@ from tritonproof.host.machine import uses_tf32
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.run.settings import Settings
 from tritonproof.serve.backends import local_backends, serves_natively
-from tritonproof.spec import Case, Device, Model, Samples, Split, Target, Weights
+from tritonproof.spec import Case, Device, Model, OnProgress, Samples, Split, Target, Weights
 
 
 def samples_of(model: Model, split: Split, settings: Settings) -> Samples:
@@ -68,7 +68,7 @@ def build_case(
     case: Case,
     weights: Weights,
     settings: Settings,
-    report: Callable[[str], None],
+    on_progress: OnProgress,
     *,
     device: Device | None = None,
 ) -> builds.BuiltModel:
@@ -81,7 +81,7 @@ def build_case(
         settings.model_repos,
         native=serves_natively(settings.triton.kind, backends, case.format),
         calibration=lambda: samples_of(case.model, "training", settings),
-        report=report,
+        on_progress=on_progress,
         device=device,
     )
 

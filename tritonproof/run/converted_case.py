@@ -105,7 +105,7 @@ def convert(run: "CaseRun") -> Iterator[BuiltModel]:
         size, took = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
         if is_here:
             run.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
-            build = stack.enter_context(in_use(build, report=run.say))
+            build = stack.enter_context(in_use(build, on_progress=run.say))
         else:
             run.progress.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
         yield build
@@ -127,10 +127,10 @@ def build_baseline(run: "CaseRun", baseline: BaselineSource) -> Iterator[BuiltMo
             if (checkout := baseline.folder) is None:
                 say("get its files")
                 place = run.settings.model_repos / ".against"
-                checkout = baseline_source.export_commit(baseline, place, report=say)
+                checkout = baseline_source.export_commit(baseline, place, on_progress=say)
             options = run.settings.command_line("builds", run.case.model.name)
             built = baseline_source.build_in_checkout(checkout, baseline, run.case, options, say)
             run.progress.note(f"{run.case} against {baseline.name}: built in {built}")
-            folder = stack.enter_context(snapshot(built, report=say))
+            folder = stack.enter_context(snapshot(built, on_progress=say))
             baseline_source.check_unchanged(baseline, folder, built)
         yield BuiltModel(run.case, folder, "", "", 0.0, 0.0, reused=True)

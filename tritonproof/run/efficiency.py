@@ -137,7 +137,7 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
     run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
 
     def build_source() -> contextlib.AbstractContextManager[builds.BuiltModel]:
-        return builds.in_use(build, report=lambda step: run.progress.say(f"{case}: {step}"))
+        return builds.in_use(build, on_progress=lambda step: run.progress.say(f"{case}: {step}"))
 
     role = Role("reference", f"the reference {case}", build_source)
     reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))

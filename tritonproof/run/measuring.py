@@ -75,7 +75,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
             else comparing.with_baselines(run, baseline, jobs),
             plan,
             run_pass=composing.around(verifying(perf_analyzer.run_pass)),
-            report=lambda point, progress: run.say(f"measure {point.scenario}", f"{point} {progress}"),
+            on_progress=lambda point, progress: run.say(f"measure {point.scenario}", f"{point} {progress}"),
             save=lambda loads: save(deployed, loads),
             reload=None if baseline is None else comparing.reloader(run, baseline, scenario),
         )

@@ -66,10 +66,10 @@ class ModelRun(contextlib.ExitStack):
         """The framework's answers to the whole evaluation set."""
         run: Callable[[Any], Any] = functools.partial(self.model.run, self.framework_model.network)
         batch = evaluation_batch(model_deployment(self.model, self.target, self.settings))
-        report = functools.partial(self.say, "evaluate by the framework")
+        on_progress = functools.partial(self.say, "evaluate by the framework")
         with self.hold_machine(exclusive=False):
             return evaluate_in_process(
-                "framework", self.model, run, self.samples, batch, report, with_outputs=True
+                "framework", self.model, run, self.samples, batch, on_progress, with_outputs=True
             )
 
     @once

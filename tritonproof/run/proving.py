@@ -77,9 +77,9 @@ def _through_server(
     run: CaseRun, samples: Samples, batch: int, comparison: StageComparison | None = None
 ) -> StageAnswers:
     run.leave_gpu()
-    report = functools.partial(run.say, "evaluate through Triton")
+    on_progress = functools.partial(run.say, "evaluate through Triton")
     with run.hold_machine(exclusive=False):
-        return evaluate_through_server(run.server, run.case, samples, batch, report, comparison)
+        return evaluate_through_server(run.server, run.case, samples, batch, on_progress, comparison)
 
 
 # --- without labels -----------------------------------------------------------------------------------------

@@ -20,20 +20,20 @@ def soak(run: CaseRun) -> tuple[Deployed, Soak]:
     heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)
     point = _point(run)
 
-    def report(spent_s: float, requests: float, *_used: Usage) -> None:
+    def on_progress(spent_s: float, requests: float, *_used: Usage) -> None:
         run.say("soak", f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}, {requests:,.0f} requests")
 
     with ready(run, [point]) as (deployed, (job,)):
         watched = watch(job.server)
         read = functools.partial(read_usage, watched)
-        under_load = keep_under_load(job, duration_s, read, report=report)
+        under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)
 
         loadings = reload_repeatedly(
             lambda: run.load_model(point.scenario, deployed.deployment, anew=True),
             duration_s,
             read,
             most=max(LOADINGS, 2 * heaps),
-            report=lambda count: run.say("soak", f"load the model again, {count}"),
+            on_progress=lambda count: run.say("soak", f"load the model again, {count}"),
         )
     return deployed, soak_entry(point, under_load, loadings, watched.not_watched, heaps)
 

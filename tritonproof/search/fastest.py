@@ -25,6 +25,7 @@ from tritonproof.record.schema import Estimate, LoadPoint, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, Goal, Space, settling_s
 from tritonproof.search.trials import OperatingPoint, Probe, Trial
+from tritonproof.spec import OnProgress
 
 _AMPLE = 2.0
 """Requests in flight to measure the capacity, over those that would just keep the budget: by Little's law, a
@@ -48,7 +49,6 @@ times as fast as the rate at a server that is busy for four fifths of the time."
 
 Prove = Callable[[Sequence[OperatingPoint]], Sequence[PointState]]
 """Fresh passes of each operating point, in turns; raises ProofError if one cannot be measured."""
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Result:
 
 
 def search(
-    space: Space, goal: Goal, probe: Probe, prove: Prove, report: Report = lambda _step: None
+    space: Space, goal: Goal, probe: Probe, prove: Prove, on_progress: OnProgress = lambda _step: None
 ) -> Result:
     """The configuration and load of the highest throughput whose percentile is shown to keep the budget; if
     the goal has arrivals, the highest request rate.
@@ -97,17 +97,17 @@ def search(
     Leaves out a configuration that cannot be loaded or measured, or gives other answers; raises the first
     one's ProofError if none is left.
     """
-    tried = {trial.candidate: trial for trial in _first_round(space, goal, probe, report)}
+    tried = {trial.candidate: trial for trial in _first_round(space, goal, probe, on_progress)}
     count = max(_KEPT, math.ceil(len(tried) / _KEPT))
     for number, trial in enumerate(trials.most_promising(tried.values(), goal)[:count], 1):
-        report(f"round 2, {number} of {count}, {trial.candidate.settings}")
+        on_progress(f"round 2, {number} of {count}, {trial.candidate.settings}")
         tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
     best = trials.finalists(list(tried.values()), goal, _FINALISTS)
     measured = [trial for trial in tried.values() if not trial.error]
     incumbent = [trial for trial in measured if trial.candidate.configuration == space.incumbent]
     if incumbent and incumbent[0] not in best:
         best[1:] = incumbent[:1]
-    attempts = _prove_best(best, goal, prove, report)
+    attempts = _prove_best(best, goal, prove, on_progress)
     best_proofs = best_attempt(attempts)
     probes = sum(len(trial.probes) + len(trial.capacity_probes) for trial in tried.values())
     proofs = [proof for attempt in attempts for proof in attempt]
@@ -119,7 +119,7 @@ def search(
     )
 
 
-def _first_round(space: Space, goal: Goal, probe: Probe, report: Report) -> list[Trial]:
+def _first_round(space: Space, goal: Goal, probe: Probe, on_progress: OnProgress) -> list[Trial]:
     """A few passes of every configuration: first for the number of instances, then for their batching."""
     first: list[Trial] = []
     seen: set[object] = set()
@@ -127,7 +127,7 @@ def _first_round(space: Space, goal: Goal, probe: Probe, report: Report) -> list
     def try_all(proposals: Iterable[Candidate]) -> None:
         for candidate in proposals:
             seen.add(candidate.configuration)
-            report(f"configuration {len(seen)}, {candidate.settings}")
+            on_progress(f"configuration {len(seen)}, {candidate.settings}")
             trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, probe)
             first.append(trials.screen(trial, _PROBES[0], goal, probe))
 
@@ -160,7 +160,9 @@ def with_rates(candidate: Candidate, goal: Goal, probe: Probe) -> Trial:
     return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probes=tuple(probes))
 
 
-def _prove_best(best: Sequence[Trial], goal: Goal, prove: Prove, report: Report) -> list[list[Proof]]:
+def _prove_best(
+    best: Sequence[Trial], goal: Goal, prove: Prove, on_progress: OnProgress
+) -> list[list[Proof]]:
     """Prove the best loads of the trials with fresh passes, until the first point is shown to keep the budget
     or nothing is left, and return all attempts. If the first point fails, the next attempt lowers its load,
     and that of the other point if that fails too, and takes all passes again."""
@@ -168,7 +170,7 @@ def _prove_best(best: Sequence[Trial], goal: Goal, prove: Prove, report: Report)
     attempts: list[list[Proof]] = []
     while choices and len(attempts) < _ATTEMPTS:
         points = " and ".join(f"{choice.candidate.scenario} {choice.point}" for choice in choices)
-        report(f"proof {len(attempts) + 1} of at most {_ATTEMPTS}, {points}")
+        on_progress(f"proof {len(attempts) + 1} of at most {_ATTEMPTS}, {points}")
         proofs = [
             proof_of(choice, state, goal) for choice, state in zip(choices, prove(choices), strict=True)
         ]
@@ -275,7 +277,7 @@ class ServerBench:
     """A block in which nothing else is measured or built on this machine."""
     plan: MeasuringPlan
     """The plan for an ordinary load point; probes take less, proofs more."""
-    report: sweep.Report = lambda _point, _now: None
+    on_progress: sweep.PointProgress = lambda _point, _now: None
     run_pass: RunPass = perf_analyzer.run_pass
 
     def probe(self, candidate: Candidate, point: LoadPoint) -> SteadyPass:
@@ -302,9 +304,10 @@ class ServerBench:
             plan = MeasuringPlan(budget_s=budget_s, least_window_s=settles_s)
             is_done = _is_proven(plan, self.goal, choice, share)
             state = states.get(choice) or PointState(Side(job))
-            run_pass, report = self.run_pass, self.report
             with self.hold_machine():
-                (state,) = sweep.measure([state], plan, is_done=is_done, run_pass=run_pass, report=report)
+                (state,) = sweep.measure(
+                    [state], plan, is_done=is_done, run_pass=self.run_pass, on_progress=self.on_progress
+                )
             if state.error is not None:
                 raise state.error
             states[choice] = state

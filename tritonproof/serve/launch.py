@@ -28,7 +28,7 @@ from tritonproof.serve.connection import PLAIN, Access, client_error, error_text
 from tritonproof.serve.container import docker_command, prepare_image
 from tritonproof.serve.server import Server, tail_of
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.spec import Device
+from tritonproof.spec import Device, OnProgress
 
 CONTAINER = "container"
 """The purpose in the name of a container's folder, which is the container's name too."""
@@ -59,7 +59,7 @@ def serve(
     options: Sequence[str] = (),
     key: str | None = command.KEY,
     auto_complete: bool = False,
-    report: Callable[[str], None] = lambda _step: None,
+    on_progress: OnProgress = lambda _step: None,
 ) -> Iterator[Server]:
     """A ready server for the models below `repository`, none of them loaded; stopped at the end of the block.
 
@@ -90,7 +90,7 @@ def serve(
                 else:
                     gpus = [gpu.uuid for gpu in machine.gpus() if device == "cuda"]
                     arguments = docker_command(image, ports, folder, gpus, shared_memory, variables, key)
-            report(f"start Triton ({spec.kind})")
+            on_progress(f"start Triton ({spec.kind})")
             started = time.monotonic()
             process = stack.enter_context(
                 guarded(
