@@ -87,12 +87,12 @@ def _tick(progress: "weakref.ref[Progress]", tick_s: float) -> None:
         time.sleep(tick_s)
 
 
-def lines_to(descriptor: int, prefix: str = "") -> Write:
-    """What writes plain lines, each with the prefix, to a file descriptor."""
-    return lambda text: write(descriptor, f"{prefix}{text}\n")
+def lines_to(descriptor: int, prefix: str = "", end: str = "\n") -> Write:
+    """What writes texts, each with the prefix and the end, to a file descriptor."""
 
+    def write(text: str) -> None:
+        # A reader that has gone must not fail a measurement.
+        with contextlib.suppress(OSError):
+            os.write(descriptor, f"{prefix}{text}{end}".encode())
 
-def write(descriptor: int, text: str) -> None:
-    # A reader that has gone must not fail a measurement.
-    with contextlib.suppress(OSError):
-        os.write(descriptor, text.encode())
+    return write

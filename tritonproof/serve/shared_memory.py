@@ -4,12 +4,11 @@ the first GPU: allocated here, and registered with the server."""
 import base64
 import contextlib
 import ctypes
-import functools
 import mmap
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tritonproof.base.errors import ProofError
@@ -42,7 +41,7 @@ def shared_region(
     with contextlib.ExitStack() as stack:
         with _named_memory(server, size, where) as (name, memory):
             stack.callback(memory.close)
-            _register(stack, server, client, release_s, "system", name, f"/{name}", size)
+            stack.enter_context(_registered(server, client, release_s, "system", name, f"/{name}", size))
         yield name, memory
 
 
@@ -118,7 +117,8 @@ def cuda_region(server: Server, size: int, where: str) -> Iterator[tuple[str, Cu
         except OSError as error:
             raise _no_room(size, "CUDA", error, where) from error
         name = f"tritonproof-answers-{os.getpid()}-{secrets.token_hex(8)}"
-        _register(stack, server, server.client, server.timeouts.answer_s, "cuda", name, handle, 0, size)
+        region = ("cuda", name, handle, 0, size)
+        stack.enter_context(_registered(server, server.client, server.timeouts.answer_s, *region))
         yield name, memory
 
 
@@ -132,31 +132,29 @@ def _no_room(size: int, kind: str, error: OSError, where: str) -> ProofError:
     )
 
 
-def _register(
-    stack: contextlib.ExitStack, server: Server, client: Any, release_s: float, kind: str, *region: object
-) -> None:
-    """Register a region, its name first, and unregister it at the end of the stack."""
-    # Over HTTP a client has its own limit, and takes none here.
-    limit = {"client_timeout": server.timeouts.answer_s} if client is server.client else {}
-    getattr(client, f"register_{kind}_shared_memory")(*region, **limit)
-    let_go = functools.partial(getattr(client, f"unregister_{kind}_shared_memory"), **limit)
-    stack.callback(_unregister, let_go, str(region[0]), release_s)
-
-
-def _unregister(let_go: Callable[[str], object], name: str, limit_s: float) -> None:
-    """Unregister a region of shared memory, by a client's `let_go(name)`, if the server still has it.
+@contextlib.contextmanager
+def _registered(
+    server: Server, client: Any, release_s: float, kind: str, name: str, *region: object
+) -> Iterator[None]:
+    """Register a region for the length of the block, and then unregister it, if the server still has it.
 
     Triton 24.10 refuses while a request uses the region, until a moment after it sent the answer. A request
     that never ends, which may happen after an error, keeps the region, whose name is not used again. Source:
     InferResponseComplete in src/grpc/infer_handler.cc and UnregisterHelper in src/shared_memory_manager.cc;
     from 24.12 on Triton waits by itself.
     """
-    deadline = time.monotonic() + limit_s
-    while True:
-        try:
-            let_go(name)
-            return
-        except Exception as error:  # noqa: BLE001 - tritonclient and gevent raise types of their own
-            if "in use" not in str(error) or time.monotonic() > deadline:
-                return
-            time.sleep(_LOOK_S)
+    # Over HTTP a client has its own limit, and takes none here.
+    limit = {"client_timeout": server.timeouts.answer_s} if client is server.client else {}
+    getattr(client, f"register_{kind}_shared_memory")(name, *region, **limit)
+    try:
+        yield
+    finally:
+        deadline = time.monotonic() + release_s
+        while time.monotonic() <= deadline:
+            try:
+                getattr(client, f"unregister_{kind}_shared_memory")(name, **limit)
+                break
+            except Exception as error:  # noqa: BLE001 - tritonclient and gevent raise types of their own
+                if "in use" not in str(error):
+                    break
+                time.sleep(_LOOK_S)
