@@ -20,7 +20,7 @@ from tritonproof.build.builds import BuiltModel
 from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, ask_one_by_one
 from tritonproof.efficiency import machine_peak
 from tritonproof.frameworks import pytorch
-from tritonproof.host import machine
+from tritonproof.host import locks, machine
 from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, input_data
 from tritonproof.measure.measurement import Outcome
 from tritonproof.measure.verifying import expected_answers
@@ -30,7 +30,8 @@ from tritonproof.run.as_is_case import AsIsCase, serve_as_is
 from tritonproof.run.case_settings import deployment_of, evaluation_batch, load_points, samples_of
 from tritonproof.run.converted_case import ConvertedCase, build_baseline
 from tritonproof.run.model_run import ModelRun
-from tritonproof.run.once import forget, is_made, once
+from tritonproof.run.narrator import Narrator
+from tritonproof.run.once import forget, is_made, once, shared_once
 from tritonproof.serve.backends import check_supported, serving_of
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
@@ -64,8 +65,21 @@ class SuiteRun:
     compared_points: int = 1
     """How many load points this run measures, and so how many may be compared with a baseline."""
     run_id: str = field(default_factory=lambda: machine.own_run()[0])
-    peaks: dict[machine_peak.PeakKind, schema.Estimate | ProofError | None] = field(default_factory=dict)
-    """The machine's peaks that stages will need; None for those not measured yet."""
+    peaks: dict[machine_peak.PeakKind, schema.Estimate | ProofError] = field(default_factory=dict)
+    """The machine's peaks measured so far, or why one could not be."""
+
+    def measure_peak(self, kind: machine_peak.PeakKind, narrator: Narrator) -> schema.Estimate | ProofError:
+        """The machine's peak, measured with the machine to ourselves unless it is known, or why it was not.
+        It takes gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
+        if kind not in self.peaks:
+            text = "the machine's peak: "
+            with locks.hold_machine(exclusive=True, on_wait=narrator.waits(f"{text}wait for the machine")):
+                narrator.say(f"{text}measure {kind[1].upper()}")
+                try:
+                    self.peaks[kind] = machine_peak.peak_per_s(kind)
+                except ProofError as error:
+                    self.peaks[kind] = error.with_traceback(None)  # which would keep a model in memory
+        return self.peaks[kind]
 
 
 @dataclass(frozen=True)
@@ -229,38 +243,30 @@ class CaseRun(contextlib.ExitStack):
 
     # --- right ----------------------------------------------------------------------------------------------
 
-    @once
+    @shared_once
     def precision_cost(self) -> PrecisionCost | None:
         """The cost of the case's precision, which limits all answers; None without a framework."""
         if self.as_is is not None:
             return None
-        with self.hold_machine(exclusive=False):
-            self.say(f"measure what {self.case.precision.upper()} costs")
-            training = functools.partial(samples_of, self.case.model, "training", self.settings)
-            reference, batch = self.model_run.framework_model, evaluation_batch(self.deployment)
-            tf32 = self.deployment.tf32
-            return measure_cost(self.case, reference, self.samples, training, batch, tf32=tf32)
+        self.say(f"measure what {self.case.precision.upper()} costs")
+        training = functools.partial(samples_of, self.case.model, "training", self.settings)
+        reference, batch = self.model_run.framework_model, evaluation_batch(self.deployment)
+        return measure_cost(self.case, reference, self.samples, training, batch, tf32=self.deployment.tf32)
 
-    @once
+    @shared_once
     def converted_answers(self) -> StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
         oracle, batch = self.oracle, evaluation_batch(self.deployment)
         model, report = self.case.model, functools.partial(self.say, "evaluate in process")
-        with self.hold_machine(exclusive=False):
-            return evaluate_in_process(
-                "converted", model, oracle, self.samples, batch, report, with_outputs=True
-            )
+        return evaluate_in_process("converted", model, oracle, self.samples, batch, report, with_outputs=True)
 
-    @once
+    @shared_once
     def conversion(self) -> schema.Conversion:
         """The converted model in process against the framework."""
         stages, cost = (self.model_run.framework_answers, self.converted_answers), self.precision_cost
         report, tf32 = functools.partial(self.say, "compare with the framework"), self.deployment.tf32
-        with self.hold_machine(exclusive=False):
-            trained, ids = self.model_run.framework_model.trained, self.samples.ids
-            return compare_conversion(
-                self.case, *stages, ids, cost, trained=trained, tf32=tf32, report=report
-            )
+        trained, ids = self.model_run.framework_model.trained, self.samples.ids
+        return compare_conversion(self.case, *stages, ids, cost, trained=trained, tf32=tf32, report=report)
 
     @once
     def accuracy_missing(self) -> str | None:
@@ -325,36 +331,20 @@ class CaseRun(contextlib.ExitStack):
     def load_data(self) -> LoadData:
         return self.enter_context(input_data(self.case.model, self.samples, self.server.scratch))
 
-    @once
+    @shared_once
     def expected_answers(self) -> ExpectedAnswers:
         """The answers that the case has to give under load."""
         data, limits, oracle = self.load_data, self.answer_limits, self.oracle
-        with self.hold_machine(exclusive=False):
-            where = "asked alone" if self.case.model.as_is else "in process"
-            self.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
-            size = min(self.deployment.max_batch_size, len(data.ids))
-            return expected_answers(self.case, data, oracle, size, limits)
+        where = "asked alone" if self.case.model.as_is else "in process"
+        self.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
+        size = min(self.deployment.max_batch_size, len(data.ids))
+        return expected_answers(self.case, data, oracle, size, limits)
 
     def job(self, point: LoadPoint, request_s: float, expected: ExpectedAnswers) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""
         server, memory, model = self.server, self.settings.shared_memory, self.case.model
         data = self.load_data.below(server.scratch)
         return Job(server, server.name_of(self.case), model, point, memory, data, request_s, expected)
-
-    def peak_per_s(self, kind: machine_peak.PeakKind) -> schema.Estimate:
-        """The machine's peak, measured with the machine to ourselves unless it is known: before the first
-        server starts, as it takes gigabytes of a GPU's memory. Raises ProofError if it was not measured."""
-        peaks = self.suite_run.peaks
-        if (peak := peaks.get(kind)) is None:
-            with self.hold_machine(exclusive=True):
-                self.narrator.say(f"the machine's peak: measure {kind[1].upper()}")
-                try:
-                    peak = peaks[kind] = machine_peak.peak_per_s(kind)
-                except ProofError as error:
-                    peak = peaks[kind] = error
-        if isinstance(peak, ProofError):
-            raise peak
-        return peak
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario that are measured together."""

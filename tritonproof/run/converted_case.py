@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tritonproof.base.errors import ProofError
 from tritonproof.build import baseline_source, runtimes
 from tritonproof.build.baseline_source import BaselineSource
 from tritonproof.build.builds import BuiltModel, in_use, snapshot
@@ -45,9 +44,6 @@ class ConvertedCase:
     def server(self) -> Server:
         """Its Triton. It is built first, as a server without its model repository ends."""
         run = self.run
-        for kind in run.suite_run.peaks:
-            with contextlib.suppress(ProofError):  # raised again by the stage that needs it
-                run.peak_per_s(kind)
         triton = run.triton(
             run.build.folder.parent,
             variables=server_variables(run.settings.triton, self.case, run.deployment),

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tritonproof.base.errors import NotAvailableError
+from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import builds
 from tritonproof.cases import reference_of
 from tritonproof.efficiency import best_points, interleaved
@@ -82,7 +82,9 @@ def _measure(
     run: CaseRun, best: Load, worker: Worker, operations: float | None, reference: ServedReference | None
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
-    peak_per_s = run.peak_per_s(peak_kind(run.case, run.deployment))
+    peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.narrator)
+    if isinstance(peak_per_s, ProofError):
+        raise peak_per_s
     batch, point = best_points.batch_in_process(best, run.deployment), best.point
     with ready(run, {point: best.latency_ms["avg"].value / 1e3}) as (deployed, (job,)):
         cold = [] if any(known is deployed for known, _ in run.sweeps.values()) else [job]
