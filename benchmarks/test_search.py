@@ -19,13 +19,13 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = run.as_is is None
     if is_converted:
-        recorder.keep(None, conversion=run.conversion)
+        recorder.keep(conversion=run.conversion)
     missing = run.accuracy_missing if is_converted else None
-    with search(run) as (deployed, result):
+    with search(run) as result:
         is_scored = run.as_is is None or run.as_is.labelled is not None
         if is_scored and result.verdict != "failed":
-            result = structs.replace(result, accuracy=evaluate(run, deployed).ledger)
-        record = recorder.keep(deployed.serving, search=result, accuracy_missing=missing)
+            result = structs.replace(result, accuracy=evaluate(run).ledger)
+        record = recorder.keep(search=result, accuracy_missing=missing)
     published = publishable(record)
     recorder.enter("search", published.search)
     if result.verdict == "failed":

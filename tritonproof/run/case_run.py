@@ -86,20 +86,11 @@ class SuiteRun:
 class Deployed:
     """A case as it is loaded on its server."""
 
-    serving: schema.Serving
-    """The record's entry of the server, with its backend."""
-    start: schema.Start
-    """The scenario it is loaded for, and how long the server, the loading and the first request took."""
+    scenario: Scenario
     deployment: Deployment
+    backend: str
     first_answer: Arrays | None = None
     """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
-
-
-Sweep = tuple[Deployed, Mapping[LoadPoint, Outcome]]
-"""How a case was loaded for a scenario, and what came of each load point."""
-
-ServedComparison = tuple[schema.Serving, schema.GateResult, schema.UpgradeComparison]
-"""How a case was served beside its baseline, whether the answers are the same, and what else differs."""
 
 
 @dataclass(eq=False)
@@ -113,13 +104,19 @@ class CaseRun(contextlib.ExitStack):
     role: Role = Role()
     """Whether it is the case's own run, or one that is measured beside it."""
     deployed: Deployed | None = field(default=None, init=False)
-    sweeps: dict[Scenario, Sweep] = field(default_factory=dict, init=False)
-    gates: dict[str, tuple[Deployed, schema.GateResult]] = field(default_factory=dict, init=False)
-    """How it was loaded for each gate, and the gate's result."""
+    serving: schema.Serving | None = field(default=None, init=False)
+    """The record's entry of its server, with the backend that serves it; None before it is loaded."""
+    starts: dict[Scenario, schema.Start] = field(default_factory=dict, init=False)
+    """How long the server, the last loading for each scenario and its first request took."""
+    sweeps: dict[Scenario, Mapping[LoadPoint, Outcome]] = field(default_factory=dict, init=False)
+    """What came of each load point of a scenario."""
+    swept: Deployed | None = field(default=None, init=False)
+    """The loading that the last sweep has warmed."""
+    gates: dict[str, schema.GateResult] = field(default_factory=dict, init=False)
     mismatches: dict[str, Mismatch] = field(default_factory=dict, init=False)
     """The first wrong answer of each gate."""
-    comparison: ServedComparison | None = field(default=None, init=False)
-    """What the comparison with the baseline has shown."""
+    comparison: tuple[schema.GateResult, schema.UpgradeComparison] | None = field(default=None, init=False)
+    """Whether its answers are the baseline's, and what else differs."""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -138,7 +135,11 @@ class CaseRun(contextlib.ExitStack):
     @once
     def as_is(self) -> AsIsCase | None:
         """The case of --repository as its server has loaded it; None for a converted case."""
-        return self.enter_context(serve_as_is(self)) if self.requested.model.as_is else None
+        if not self.requested.model.as_is:
+            return None
+        served = self.enter_context(serve_as_is(self))
+        self.serving = serving_of(served.server, served.case.format.library, self.settings.shared_memory)
+        return served
 
     @property
     def source(self) -> ConvertedCase | AsIsCase:
@@ -214,13 +215,13 @@ class CaseRun(contextlib.ExitStack):
         self.leave_gpu()
         self.start_server()
         loaded = self.deployed
-        if loaded is not None and (loaded.start.scenario, loaded.deployment) == (scenario, new_deployment):
+        if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
             return loaded
         self.deployed = None  # nothing is loaded if the next steps fail
         check_supported(self.server, self.case)
-        backend, start, first_answer = self.source.deploy(scenario, new_deployment)
-        serving_entry = serving_of(self.server, backend, self.settings.shared_memory)
-        self.deployed = Deployed(serving_entry, start, new_deployment, first_answer)
+        backend, self.starts[scenario], first_answer = self.source.deploy(scenario, new_deployment)
+        self.serving = serving_of(self.server, backend, self.settings.shared_memory)
+        self.deployed = Deployed(scenario, new_deployment, backend, first_answer)
         return self.deployed
 
     def load_model(self, scenario: Scenario, deployment: Deployment, *, anew: bool = False) -> str:
@@ -309,7 +310,7 @@ class CaseRun(contextlib.ExitStack):
             max_batch_size=deployment.max_batch_size,
             limits=self.answer_limits,
             preferred=deployment.preferred_batch_sizes,
-            joins=self.source.joins_requests(deployed.start.scenario),
+            joins=self.source.joins_requests(deployed.scenario),
             first_answer=deployed.first_answer,
             least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
             as_is_device=self.case.answers_on if self.case.model.as_is else "",

@@ -19,8 +19,7 @@ from tritonproof.measure.job import Job, remaining_data
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import GateResult, Scenario, ServedSide, UpgradeComparison
-from tritonproof.run.case_run import CaseRun, ServedComparison
-from tritonproof.serve.backends import serving_of
+from tritonproof.run.case_run import CaseRun
 from tritonproof.serve.server import warnings_in
 
 
@@ -40,7 +39,7 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
         baseline.say(f"load into Triton ({scenario})")
         backend = baseline.load_model(scenario, baseline.deployment)
     else:
-        backend, largest = baseline.deploy(scenario).serving.backend, baseline.deployment.max_batch_size
+        backend, largest = baseline.deploy(scenario).backend, baseline.deployment.max_batch_size
     text = run.settings.baseline_name
     if run.settings.against_triton is not None:
         text = f"Triton {baseline.server.version}, {text}"
@@ -75,7 +74,7 @@ def reloader(run: CaseRun, baseline: CaseRun, scenario: Scenario) -> Callable[[]
 # --- a model of another repository, or on another Triton ----------------------------------------------------
 
 
-def compare_with_baseline(run: CaseRun) -> ServedComparison:
+def compare_with_baseline(run: CaseRun) -> tuple[GateResult, UpgradeComparison]:
     """Whether every sample gets the same answer from the baseline, of another repository or on another
     Triton, and what else differs; compared once. Raises NotAvailableError if its repository has no such
     model."""
@@ -84,7 +83,7 @@ def compare_with_baseline(run: CaseRun) -> ServedComparison:
     return run.comparison
 
 
-def _compare(run: CaseRun) -> ServedComparison:
+def _compare(run: CaseRun) -> tuple[GateResult, UpgradeComparison]:
     baseline, text, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
         what = f"{model.name} is new: {text} has no such model to compare it with"
@@ -103,11 +102,8 @@ def _compare(run: CaseRun) -> ServedComparison:
         structs.replace(side, loadings_s=tuple(side_loads_s))
         for side, side_loads_s in zip(sides, loadings_s, strict=True)
     )
-    return (
-        serving_of(run.server, run.case.format.library, run.settings.shared_memory),
-        structs.replace(comparison, wrong=wrong),
-        UpgradeComparison(text, here, there, tuple(new_warnings.values())[:20]),
-    )
+    warnings = tuple(new_warnings.values())[:20]
+    return structs.replace(comparison, wrong=wrong), UpgradeComparison(text, here, there, warnings)
 
 
 def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> GateResult:
