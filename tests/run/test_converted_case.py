@@ -181,8 +181,7 @@ def test_record_names_image_and_native_libraries(
     with run_of(FP32, tmp_path) as run:
         run.deploy("online")
     assert run.serving is not None
-    assert run.serving.image == image
-    assert run.serving.versions.get("tensorrt") == tensorrt
+    assert (run.serving.image, run.serving.versions.get("tensorrt")) == (image, tensorrt)
 
 
 def test_incompatible_engine_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

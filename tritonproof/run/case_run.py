@@ -28,7 +28,7 @@ from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.run.as_is_case import AsIsCase, serve_as_is
 from tritonproof.run.case_settings import deployment_of, evaluation_batch, load_points, samples_of
-from tritonproof.run.converted_case import ConvertedCase, build_baseline
+from tritonproof.run.converted_case import ConvertedCase, build_baseline, convert
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.narrator import Narrator
 from tritonproof.run.once import forget, is_made, once, shared_once
@@ -48,10 +48,6 @@ class Role:
     """The name of its server's log; empty for the case's own server."""
     label: str = ""
     """The run's name in progress and errors; empty for the case's."""
-    build_source: Callable[[], contextlib.AbstractContextManager[BuiltModel]] | None = None
-    """Provides the build; None if the run converts it."""
-    keeps_config: bool = False
-    """Whether the build's own config.pbtxt serves it, in place of the settings."""
     samples_of: "CaseRun | None" = None
     """The run whose samples it uses; None for its own."""
 
@@ -133,18 +129,18 @@ class CaseRun(contextlib.ExitStack):
     # --- what is served -------------------------------------------------------------------------------------
 
     @once
-    def as_is(self) -> AsIsCase | None:
-        """The case of --repository as its server has loaded it; None for a converted case."""
+    def source(self) -> ConvertedCase | AsIsCase:
+        """Where the case, its build, its server and its expected answers come from."""
         if not self.requested.model.as_is:
-            return None
+            return ConvertedCase(self, self.requested, convert(self))
         served = self.enter_context(serve_as_is(self))
         self.serving = serving_of(served.server, served.case.format.library, self.settings.shared_memory)
         return served
 
     @property
-    def source(self) -> ConvertedCase | AsIsCase:
-        """Where the case, its build, its server and its expected answers come from."""
-        return self.as_is or ConvertedCase(self, self.requested)
+    def as_is_case(self) -> AsIsCase | None:
+        """The case of --repository as its server has loaded it; None for a converted case."""
+        return self.source if isinstance(self.source, AsIsCase) else None
 
     @property
     def case(self) -> Case:
@@ -163,18 +159,18 @@ class CaseRun(contextlib.ExitStack):
     @once
     def build(self) -> BuiltModel:
         """The model's folder: a converted one is in model_repos/<target>/<case>/, built if it is missing."""
-        return self.source.build
+        return self.source.make_build()
 
     @once
     def oracle(self) -> Callable[[Any], Mapping[str, Any]]:
         """The source of the expected answers, in testing's term, a function of inputs by name: the converted
         model in process; for --repository the model's own server, which gets each row alone."""
-        return self.source.oracle
+        return self.source.open_oracle()
 
     @once
     def server(self) -> Server:
         """The case's Triton, started while nobody measures and stopped with the block."""
-        return self.source.server
+        return self.source.start_server()
 
     @contextlib.contextmanager
     def triton(self, repository: Path, **more: Any) -> Iterator[Server]:
@@ -247,7 +243,7 @@ class CaseRun(contextlib.ExitStack):
     @shared_once
     def precision_cost(self) -> PrecisionCost | None:
         """The cost of the case's precision, which limits all answers; None without a framework."""
-        if self.as_is is not None:
+        if self.as_is_case is not None:
             return None
         self.say(f"measure what {self.case.precision.upper()} costs")
         training = functools.partial(samples_of, self.case.model, "training", self.settings)
@@ -353,7 +349,7 @@ class CaseRun(contextlib.ExitStack):
         if self.suite_run.points is not None:
             selected = self.suite_run.points.get(str(self.requested), ())
             points = [point for point in selected if point.scenario == scenario]
-        if self.as_is is None:
+        if self.as_is_case is None:
             return points
         # Only the server knows the largest batch, as no file has its configuration.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
@@ -370,10 +366,7 @@ class CaseRun(contextlib.ExitStack):
             settings = dataclasses.replace(settings, triton=settings.against_triton)
         elif against is None:
             return None
-        if not settings.compares_repositories:
-            build = contextlib.nullcontext(self.build) if against is None else build_baseline(self, against)
-            role = Role("against", label, build_source=lambda: build, keeps_config=against is not None)
-        else:
+        if settings.compares_repositories:
             models = dataclasses.replace(models, samples={}, labels={})  # both get this run's samples
             if against is not None:
                 if case.model.name not in models.baseline_models:
@@ -383,6 +376,10 @@ class CaseRun(contextlib.ExitStack):
                 model = model_from_config.as_model(models.repository_models[case.model.name])
                 model = dataclasses.replace(model, tolerances=case.model.tolerances)
                 case = dataclasses.replace(case, model=model)
-            role = Role("against", label, samples_of=self)
         model_run = self.enter_context(ModelRun(case.model, case.target, settings, models, self.narrator))
-        return self.enter_context(CaseRun(case, model_run, self.suite_run, role))
+        role = Role("against", label, samples_of=self if settings.compares_repositories else None)
+        baseline = self.enter_context(CaseRun(case, model_run, self.suite_run, role))
+        if not settings.compares_repositories:
+            build = contextlib.nullcontext(self.build) if against is None else build_baseline(self, against)
+            baseline.source = ConvertedCase(baseline, case, build, keeps_config=against is not None)
+        return baseline

@@ -20,14 +20,15 @@ from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import GateResult, Scenario, ServedSide, UpgradeComparison
 from tritonproof.run.case_run import CaseRun
+from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.serve.server import warnings_in
 
 
 def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequence[point_state.PointState]:
     """The load points of one scenario before measurement, each with its comparison, if the baseline takes its
     batch. Raises InputError if the baseline is a build that does not take the largest batch."""
-    scenario, largest = jobs[0].point.scenario, math.inf
-    if baseline.role.keeps_config:
+    scenario, largest, source = jobs[0].point.scenario, math.inf, baseline.source
+    if isinstance(source, ConvertedCase) and source.keeps_config:
         needed = max(job.point.batch for job in jobs)
         largest_there = baseline_source.config_of(baseline.build.folder).max_batch_size
         if needed > largest_there:
@@ -35,7 +36,7 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
             raise InputError(what, where=baseline.build.folder / "config.pbtxt", fix=fix)
     baseline.check_running()
-    if baseline.as_is is None:
+    if isinstance(source, ConvertedCase):
         baseline.say(f"load into Triton ({scenario})")
         backend = baseline.load_model(scenario, baseline.deployment)
     else:
@@ -60,7 +61,7 @@ def reloader(run: CaseRun, baseline: CaseRun, scenario: Scenario) -> Callable[[]
     """A function that loads the case and its baseline again, in random order. None on a server with a
     repository that others may use."""
     sides = (run, baseline)
-    if any(side.as_is is not None and side.settings.triton.kind == "remote" for side in sides):
+    if any(side.as_is_case is not None and side.settings.triton.kind == "remote" for side in sides):
         return None
 
     def load() -> None:
@@ -158,8 +159,8 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     most = 0 if run.settings.triton.kind == "remote" else MAX_LOADINGS
     while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
-            assert side.as_is is not None
-            load_s = side.as_is.reload()
+            assert side.as_is_case is not None
+            load_s = side.as_is_case.reload()
             answer_s = side.timed_answer(1)[0] if side.case.model.exchange == "single" else 0.0
             loadings_s.append(round(load_s + answer_s, 3))
     return current_s, baseline_s

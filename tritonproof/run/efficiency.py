@@ -18,6 +18,7 @@ from tritonproof.record.schema import Efficiency, Load, LoadPoint, best_of
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun, Role
 from tritonproof.run.case_settings import deployment_of
+from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.measuring import ready
 from tritonproof.spec import Case
 
@@ -136,11 +137,10 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
         return None
     run.narrator.say(f"{case}: serve the reference format (of {run.case.model.name})")
 
-    def build_source() -> contextlib.AbstractContextManager[builds.BuiltModel]:
-        return builds.in_use(build, report=lambda step: run.narrator.say(f"{case}: {step}"))
-
-    role = Role("reference", f"the reference {case}", build_source)
+    role = Role("reference", f"the reference {case}")
     reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))
+    used = builds.in_use(build, report=lambda step: run.narrator.say(f"{case}: {step}"))
+    reference_run.source = ConvertedCase(reference_run, case, used)
     point = best.point
     reference_run.load_model(point.scenario, deployment)
     return ServedReference(reference_run, point, best.latency_ms["avg"].value / 1e3)

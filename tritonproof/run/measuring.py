@@ -31,7 +31,7 @@ Save = Callable[[Sequence[Load]], object]
 def ready(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint]) -> Iterator[list[Job]]:
     """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
     the seconds of one request each; otherwise one is timed."""
-    run.server.check_measurable(run.as_is.loaded.unreported if run.as_is else ())
+    run.server.check_measurable(run.as_is_case.loaded.unreported if run.as_is_case else ())
     expected, scenario = run.expected_answers, next(iter(points)).scenario
     run.deploy(scenario)
     with run.hold_machine(exclusive=True):
@@ -43,7 +43,7 @@ def ready(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint])
 
 def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _loads: None) -> Measurement:
     """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
-    if run.as_is is not None and point.batch > run.deployment.max_batch_size:
+    if run.as_is_case is not None and point.batch > run.deployment.max_batch_size:
         raise NotAvailableError(
             f"{run.case.model.name} takes batches up to {run.deployment.max_batch_size}, not {point.batch}"
         )
@@ -60,7 +60,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.start_server()  # before the machine is ours
-    called = () if run.as_is is None else run.as_is.loaded.called_names
+    called = () if run.as_is_case is None else run.as_is_case.loaded.called_names
     composing = ComposingTimes(called)
     scenario, plan = points[0].scenario, run.settings.plan
     with ready(run, points) as jobs:
@@ -98,7 +98,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
 
 def measure_first_request(run: CaseRun) -> WarmUp:
     """Compare the first request after a load with those after it, for a model of --repository."""
-    served = run.as_is
+    served = run.as_is_case
     assert served is not None
     check_may_reload(run)
     batch = warmup_batch(served.loaded.config, run.samples.load([0]))

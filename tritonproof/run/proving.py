@@ -50,8 +50,8 @@ def evaluate(run: CaseRun) -> Evaluation:
     """Evaluate the case by the framework, in process, and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
     requested = run.settings.thresholds.limits(run.case)
-    if run.as_is is not None:
-        labelled = run.as_is.labelled
+    if run.as_is_case is not None:
+        labelled = run.as_is_case.labelled
         assert labelled is not None
         served_stage = _through_server(run, labelled, run.deployment.max_batch_size)
         ledger = served_ledger(run.case, labelled, served_stage, requested)
@@ -86,12 +86,12 @@ def _through_server(
 
 def converse(run: CaseRun) -> Conversation:
     """Whether a model that takes no single requests gives the same answers again."""
-    if run.as_is is None or run.case.model.exchange == "single":
+    if run.as_is_case is None or run.case.model.exchange == "single":
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same messages again")
     with run.hold_machine(exclusive=False):
-        at_once = sequences_at_once(run.as_is.loaded.config)
-        return compare_conversations(run.as_is.server, run.case.model, run.samples, at_once)
+        at_once = sequences_at_once(run.as_is_case.loaded.config)
+        return compare_conversations(run.as_is_case.server, run.case.model, run.samples, at_once)
 
 
 def run_gate(run: CaseRun, gate: str) -> GateResult:
@@ -109,10 +109,10 @@ def _check_gate(run: CaseRun, gate: GateCheck) -> GateResult:
         served = _load_anew(run)
     else:
         run.deploy("online")
-    if gate.needs_configuration and run.as_is and "configuration" in run.as_is.loaded.unreported:
+    if gate.needs_configuration and run.as_is_case and "configuration" in run.as_is_case.loaded.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
     # For a converted model, the accuracy stage sends every sample and looks at every number.
-    remaining = () if run.as_is is None else remaining_data(run.case.model, run.samples)
+    remaining = () if run.as_is_case is None else remaining_data(run.case.model, run.samples)
     shared_memory = run.settings.shared_memory == "system"
     return gate.check(GateContext(served, alone, remaining, shared_memory, _answers_folder(run)))
 
@@ -130,8 +130,8 @@ def _load_anew(run: CaseRun) -> ServedModel:
     """Load the case again: a converted one for offline, after online."""
     check_may_reload(run)
     served = run.served_model(run.deploy("offline"))
-    if run.as_is is not None:
-        run.as_is.reload()  # both scenarios load it in the same way
+    if run.as_is_case is not None:
+        run.as_is_case.reload()  # both scenarios load it in the same way
         served = dataclasses.replace(served, first_answer=None)  # that is from the load before
     return served
 

@@ -38,7 +38,7 @@ def search(run: CaseRun) -> Iterator[Search]:
     the differences from a user's own, lie in `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan
     assert goal is not None
-    searched = SearchedCase(run) if run.as_is is None else SearchedModel(run)
+    searched = SearchedCase(run) if run.as_is_case is None else SearchedModel(run)
     space = searched.space(goal)
     request_s: dict[tuple[Candidate, int], float] = {}
 
@@ -110,14 +110,14 @@ class SearchedModel:
     other is loaded. Raises NotAvailableError for an ensemble, which has nothing to vary."""
 
     def __init__(self, run: CaseRun) -> None:
-        assert run.as_is is not None
-        self.run, self.model = run, run.as_is.loaded.source
+        assert run.as_is_case is not None
+        self.run, self.model = run, run.as_is_case.loaded.source
         if self.model.is_ensemble:
             what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
         assert self.model.folder is not None
-        self.folder, self.completed = self.model.folder, run.as_is.loaded.config
+        self.folder, self.completed = self.model.folder, run.as_is_case.loaded.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.served, self.answers = run.served_online, run.single_answers
         _ = run.expected_answers  # made now, of its own configuration
