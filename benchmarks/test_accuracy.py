@@ -25,7 +25,7 @@ def test_build(run: CaseRun) -> None:
 def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     """The error and the share of equal decisions are within the tolerance and the cost of the precision."""
     case, conversion = run.case, run.conversion
-    recorder.keep(None, conversion=conversion)
+    recorder.keep(conversion=conversion)
     texts = []
     if conversion.relative_error is not None:
         texts.append(f"relative error {RELATIVE_ERROR.text(conversion.relative_error)}")
@@ -49,7 +49,7 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     evaluation = prove_accuracy(run)
     ledger = evaluation.ledger
     assert ledger.same_answers is not None
-    recorder.keep(evaluation.serving, accuracy=ledger, accuracy_missing=evaluation.missing)
+    recorder.keep(accuracy=ledger, accuracy_missing=evaluation.missing)
     if evaluation.samples is not None:
         recorder.keep_samples(evaluation.samples)
     recorder.show("; ".join([*map(score_text, ledger.scores), same_answers_text(ledger.same_answers)]))

@@ -14,8 +14,8 @@ from tritonproof.run.proving import reproduce
 @pytest.mark.step("against")
 def test_same_answer_as_baseline(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
-    serving, gate, comparison = compare_with_baseline(run)
-    recorder.keep(serving, gates=(gate,), against=comparison)
+    gate, comparison = compare_with_baseline(run)
+    recorder.keep(gates=(gate,), against=comparison)
     recorder.show(gate_text(gate))
     shown = reproduce(run, gate)
     if gate.wrong:
@@ -26,8 +26,8 @@ def test_same_answer_as_baseline(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.step("footprint")
 def test_footprint_near_baseline(run: CaseRun, recorder: Recorder) -> None:
     """The model is loaded about as fast as the other, and its server keeps about as much memory."""
-    serving, _, comparison = compare_with_baseline(run)
-    recorder.keep(serving, against=comparison)
+    _gate, comparison = compare_with_baseline(run)
+    recorder.keep(against=comparison)
     recorder.show("; ".join(text for text, _ in footprint_changes(comparison)))
     if excesses := footprint_failures(comparison):
         raise SpeedError("; ".join(excesses), where=run.case)

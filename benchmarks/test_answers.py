@@ -12,8 +12,8 @@ from tritonproof.run.proving import converse, reproduce, run_gate
 
 def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
     """Record what a gate such as "batches" finds. Raises AccuracyError if something is wrong."""
-    deployed, gate_result = run_gate(run, gate)
-    recorder.keep(deployed.serving, gates=(gate_result,))
+    gate_result = run_gate(run, gate)
+    recorder.keep(gates=(gate_result,))
     recorder.show(gate_text(gate_result))
     shown = reproduce(run, gate_result)
     if gate_result.wrong:
@@ -71,8 +71,8 @@ def test_same_answer_after_a_reload(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.step("conversation")
 def test_conversation(run: CaseRun, recorder: Recorder) -> None:
     """The same messages get the same answers again, also in turns with another sequence's messages."""
-    serving, conversation = converse(run)
-    recorder.keep(serving, conversation=conversation)
+    conversation = converse(run)
+    recorder.keep(conversation=conversation)
     recorder.show(conversation_text(conversation))
     if failure := conversation_failure(conversation):
         raise AccuracyError(failure)

@@ -2,6 +2,7 @@
 and offline, one request of a whole batch at a time, without dynamic batching. Then what serving costs beside
 the same artifact in process, and whether a model_warmup does its work."""
 
+import functools
 from typing import Any
 
 import pytest
@@ -22,8 +23,9 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     """Measure and record a load point, and show its speed if the case is proven right. Raises AccuracyError
     if an answer is wrong, SpeedError if it is shown to be slower than allowed or to exceed its latency
     budget."""
-    deployed, measured = measure(run, point, recorder.keep_loads)
-    record = recorder.keep_loads(deployed, [measured.load])
+    save = functools.partial(recorder.keep_loads, point.scenario)
+    measured = measure(run, point, save)
+    record = save([measured.load])
     if failure := wrong_answers_text(measured.load):
         raise run.accuracy_error(failure)
     if no_speed := publishable(record).no_speed:
@@ -54,8 +56,8 @@ def test_offline(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: 
 @pytest.mark.step("efficiency")
 def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     """Measures the ratio of served to in-process throughput, in turns, and the fraction of the peak."""
-    deployed, efficiencies = measure_efficiency(run)
-    published = publishable(recorder.keep(deployed.serving, efficiency=tuple(efficiencies)))
+    efficiencies = measure_efficiency(run)
+    published = publishable(recorder.keep(efficiency=tuple(efficiencies)))
     recorder.enter("efficiency", published.efficiency)
     recorder.show(published.no_speed or efficiency_text(efficiencies, run.case.precision))
 
@@ -64,8 +66,8 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.step("warm-up")
 def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
     """The first request after a load is not shown to be slower than later ones."""
-    deployed, result = measure_first_request(run)
-    recorder.keep(deployed.serving, warm_up=result)
+    result = measure_first_request(run)
+    recorder.keep(warm_up=result)
     recorder.show(warm_up_text(result))
     if not result.passed:
         raise SpeedError(f"its model_warmup does not warm it: {warm_up_text(result)}", where=run.case)

@@ -17,15 +17,15 @@ from tritonproof.run.searching import search
 @pytest.mark.step("search")
 def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
-    is_converted = run.as_is is None
+    is_converted = run.as_is_case is None
     if is_converted:
-        recorder.keep(None, conversion=run.conversion)
+        recorder.keep(conversion=run.conversion)
     missing = run.accuracy_missing if is_converted else None
-    with search(run) as (deployed, result):
-        is_scored = run.as_is is None or run.as_is.labelled is not None
+    with search(run) as result:
+        is_scored = run.as_is_case is None or run.as_is_case.labelled is not None
         if is_scored and result.verdict != "failed":
-            result = structs.replace(result, accuracy=evaluate(run, deployed).ledger)
-        record = recorder.keep(deployed.serving, search=result, accuracy_missing=missing)
+            result = structs.replace(result, accuracy=evaluate(run).ledger)
+        record = recorder.keep(search=result, accuracy_missing=missing)
     published = publishable(record)
     recorder.enter("search", published.search)
     if result.verdict == "failed":

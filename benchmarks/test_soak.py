@@ -15,8 +15,8 @@ from tritonproof.run.soaking import soak
 @pytest.mark.step("soak")
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
-    deployed, result = soak(run)
-    published = publishable(recorder.keep(deployed.serving, soak=result)).soak
+    result = soak(run)
+    published = publishable(recorder.keep(soak=result)).soak
     if wrong := wrong_answers_text(result):
         raise AccuracyError(wrong)
     if leaking := leaks(result):

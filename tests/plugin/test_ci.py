@@ -22,7 +22,7 @@ from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError
 from tritonproof.host.machine import origin
 from tritonproof.measure.measurement import Measurement
 from fixtures.recorder import Recorder
-from tritonproof.record.schema import CaseKey, Start
+from tritonproof.record.schema import CaseKey, LoadPoint, Start
 from tests import examples
 from tests.helpers import ROOT
 
@@ -34,14 +34,13 @@ PROVEN = examples.record(case=CaseKey("a40", "proven", "onnx", "trt", "fp16"), l
 @pytest.fixture
 def recorder(request, settings):
     record = PROVEN if request.node.originalname == "test_online" else RECORD
-    return Recorder(record, settings, "", origin("cpu"), request.node.user_properties)
+    starts = {"online": Start("online", 1.0, 1.0, 1.0)}
+    run = SimpleNamespace(settings=settings, serving=RECORD.serving, starts=starts)
+    return Recorder(record, run, "", origin("cpu"), request.node.user_properties)
 
 def measuring(load):
-    def measure(run, point, save):
-        deployed = SimpleNamespace(serving=RECORD.serving, start=Start(load.scenario, 1.0, 1.0, 1.0))
-        return deployed, Measurement(load, [0.01, 0.02, 0.03])
-
-    measure_and_record.__globals__["measure"] = measure
+    measured = Measurement(load, [0.01, 0.02, 0.03])
+    measure_and_record.__globals__["measure"] = lambda run, point, save: measured
 
 @pytest.fixture
 def server():
@@ -49,11 +48,11 @@ def server():
 
 def test_conversion(recorder):
     for _ in range(2):
-        recorder.keep(None, conversion=examples.record().conversion)
+        recorder.keep(conversion=examples.record().conversion)
     recorder.show("all agree")
 
 def test_accuracy(recorder):
-    recorder.keep(RECORD.serving, accuracy=examples.failed_accuracy())
+    recorder.keep(accuracy=examples.failed_accuracy())
     raise AccuracyError("top-1 93.1 % is below 94 %", where="here, now")
 
 @pytest.mark.load
@@ -62,7 +61,7 @@ def test_online(case, point, recorder, benchmark):
     measure_and_record(measuring(examples.load("online", point.concurrency, 200.0)), point, recorder, benchmark)
 
 def test_unproven(recorder, benchmark):
-    measure_and_record(measuring(examples.load("online", 32, 200.0)), None, recorder, benchmark)
+    measure_and_record(measuring(examples.load("online", 32, 200.0)), LoadPoint("online", 1, 32), recorder, benchmark)
 
 def test_slower():
     raise SpeedError("ratio 0.90")

@@ -33,19 +33,18 @@ TEST = """
     def run(run):
         def load(scenario):
             SEEN.loaded.append(scenario)
-            return SimpleNamespace(serving=scenario)
 
         run.deploy, run.served_model = load, lambda deployed: SEEN.model
         run.served_online, run.single_answers = SEEN.model, ask_one_by_one(SEEN.model)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(test_load, "measure", lambda *_: (None, SimpleNamespace(load=SEEN.load)))
+            patch.setattr(test_load, "measure", lambda *_: SimpleNamespace(load=SEEN.load))
             yield run
 
     @pytest.fixture
     def recorder(request):
-        def keep(serving, gates):
-            SEEN.gates[request.node.originalname] = (serving, *gates)
-        keep_loads = lambda deployed, loads: examples.record()
+        def keep(gates):
+            SEEN.gates[request.node.originalname] = (SEEN.loaded[-1], *gates)
+        keep_loads = lambda scenario, loads: examples.record()
         return SimpleNamespace(keep=keep, keep_loads=keep_loads, show=print, enter_load=print)
 
     """

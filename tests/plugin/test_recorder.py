@@ -24,6 +24,7 @@ from tritonproof.record.schema import Start
 from tests import examples
 
 RECORD = examples.record(conversion=None, accuracy=None, loads=(), gates=())
+START = Start("offline", 1.0, 1.0, 1.0)
 FAILURES = {
     "nan": AccuracyError("NaN for 3 of 26 samples", where="output OUTPUT__0"),
     "bug": ZeroDivisionError("division by zero"),
@@ -39,7 +40,8 @@ def fail_in(place):
 def recorder(request, settings):
     test = step_of(request.node) or "", request.node.originalname
     come_from = origin("cpu", run_of(request.config))
-    return Recorder(RECORD, settings, "", come_from, request.node.user_properties, *test)
+    run = SimpleNamespace(settings=settings, serving=RECORD.serving, starts={"offline": START})
+    return Recorder(RECORD, run, "", come_from, request.node.user_properties, *test)
 
 @pytest.fixture(scope="session")
 def steps():
@@ -47,23 +49,22 @@ def steps():
 
 @pytest.mark.step("conversion")
 def test_conversion(recorder):
-    recorder.keep(None, conversion=examples.record().conversion)
+    recorder.keep(conversion=examples.record().conversion)
 
 @pytest.mark.step("accuracy")
 def test_accuracy(steps, recorder):
     fail_in("test")
-    recorder.keep(RECORD.serving, accuracy=examples.accuracy())
+    recorder.keep(accuracy=examples.accuracy())
     fail_in("end")
 
 @pytest.mark.step("answers")
 def test_same_answer_again(recorder):
     fail_in("answers")
-    recorder.keep(RECORD.serving, gates=(examples.gate(),))
+    recorder.keep(gates=(examples.gate(),))
 
 @pytest.mark.step("offline")
 def test_offline(recorder):
-    deployed = SimpleNamespace(serving=RECORD.serving, start=Start("offline", 1.0, 1.0, 1.0))
-    recorder.keep_loads(deployed, [examples.load("offline", 8, 200.0)])
+    recorder.keep_loads("offline", [examples.load("offline", 8, 200.0)])
 """
 
 Run = Callable[..., Publishable]

@@ -16,16 +16,14 @@ from tests.host.fake_nvml import Nvml, in_place_of_nvml
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, runtimes
 from tritonproof.cases import cases_of
-from tritonproof.efficiency import best_points, machine_peak
-from tritonproof.efficiency.machine_peak import PeakKind
+from tritonproof.efficiency import best_points
+from tritonproof.efficiency.machine_peak import peak_kind
 from tritonproof.frameworks import tensorrt
 from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import locks
 from tritonproof.host.targets import recognise
-from tritonproof.record.schema import Estimate
 from tritonproof.run import case_run, efficiency
-from tritonproof.run.case_run import CaseRun, SuiteRun
-from tritonproof.run.case_settings import deployment_of
+from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.server_spec import ContainerImage
 from tritonproof.spec import Case
@@ -82,14 +80,8 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     def beside(*_arguments: Any) -> None:
         SEEN["servers beside"] = SEEN["servers"]
 
-    def peak_per_s(kind: PeakKind) -> Estimate:
-        assert "options" not in SEEN, "a server is there, which needs the GPU's memory"
-        SEEN["peak"] = kind
-        return Estimate(1e12, 1e12, 1e12)
-
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "MACHINE", other_machine)
-    monkeypatch.setattr(machine_peak, "peak_per_s", peak_per_s)
     monkeypatch.setattr(case_run, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
     monkeypatch.setattr(efficiency, "known_loads", lambda _run: [examples.load("online", 8, 100.0)])
@@ -111,11 +103,7 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     """A run of a case of the A100, which is built already."""
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
-    kind = machine_peak.peak_kind(case, deployment_of(case, given))
-    with (
-        ModelRun(case.model, case.target, given) as model_run,
-        CaseRun(case, model_run, SuiteRun(peaks={kind: None})) as run,
-    ):
+    with ModelRun(case.model, case.target, given) as model_run, CaseRun(case, model_run) as run:
         build = SimpleNamespace(case=case, digest="0f3c", reused=True, folder=folder / name, artifact=None)
         vars(run).update(build=build, timed_answer=lambda _batch: (0.001, {}))
         vars(model_run).update(operations=None)
@@ -138,7 +126,7 @@ def test_deployment_server_and_peak_agree_on_tf32(
 
         assert run.deployment.tf32 is tf32
         assert SEEN["variables"] == variables
-        assert SEEN["peak"] == ("cuda", name[-4:], tf32)
+        assert peak_kind(run.case, run.deployment) == ("cuda", name[-4:], tf32)
 
 
 @pytest.mark.parametrize(("way", "resident"), [("cuda", True), ("system", False)])
@@ -191,9 +179,9 @@ def test_record_names_image_and_native_libraries(
     monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
     SEEN.update(kind=kind, backend=backend)
     with run_of(FP32, tmp_path) as run:
-        record = run.deploy("online").serving
-    assert record.image == image
-    assert record.versions.get("tensorrt") == tensorrt
+        run.deploy("online")
+    assert run.serving is not None
+    assert (run.serving.image, run.serving.versions.get("tensorrt")) == (image, tensorrt)
 
 
 def test_incompatible_engine_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_lines_have_the_prefix_and_a_closed_output_does_not_fail_the_run() -> No
     os.close(write_end)
 
 
-def test_forgotten_narrator_ends_its_thread() -> None:
+def test_forgotten_progress_ends_its_thread() -> None:
     earlier = set(threading.enumerate())
     progress = Progress(print, quiet_s=0.01)
     (thread,) = set(threading.enumerate()) - earlier

@@ -4,7 +4,7 @@ a first request, and then it is a case of the suite like any other."""
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +45,15 @@ class AsIsCase:
     def samples(self) -> Samples:
         return self.first_request.samples
 
+    def make_build(self) -> BuiltModel:
+        return self.build
+
+    def start_server(self) -> Server:
+        return self.server
+
+    def open_oracle(self) -> Callable[[Arrays], Arrays]:
+        return self.ask_alone
+
     def deploy(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
         """How it was loaded: in one way, and once, for both scenarios."""
         self.check_single_requests()
@@ -63,7 +72,7 @@ class AsIsCase:
         unknown = self.loaded.called or self.loaded.unreported
         return bool(unknown) or model_from_config.joins_requests(self.loaded.config)
 
-    def oracle(self, inputs: Arrays) -> Arrays:
+    def ask_alone(self, inputs: Arrays) -> Arrays:
         """The answers to these rows, [rows, ...] each, sent one row per request and one request at a time."""
         self.check_single_requests()
         model, count = self.case.model, len(next(iter(inputs.values())))

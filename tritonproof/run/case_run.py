@@ -20,7 +20,7 @@ from tritonproof.build.builds import BuiltModel
 from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, ask_one_by_one
 from tritonproof.efficiency import machine_peak
 from tritonproof.frameworks import pytorch
-from tritonproof.host import machine
+from tritonproof.host import locks, machine
 from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, input_data
 from tritonproof.measure.measurement import Outcome
 from tritonproof.measure.verifying import expected_answers
@@ -28,9 +28,10 @@ from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.run.as_is_case import AsIsCase, serve_as_is
 from tritonproof.run.case_settings import deployment_of, evaluation_batch, load_points, samples_of
-from tritonproof.run.converted_case import ConvertedCase, build_baseline
+from tritonproof.run.converted_case import ConvertedCase, build_baseline, convert
 from tritonproof.run.model_run import ModelRun
-from tritonproof.run.once import forget, is_made, once
+from tritonproof.run.once import forget, is_made, once, shared_once
+from tritonproof.run.progress import Progress
 from tritonproof.serve.backends import check_supported, serving_of
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
@@ -47,10 +48,6 @@ class Role:
     """The name of its server's log; empty for the case's own server."""
     label: str = ""
     """The run's name in progress and errors; empty for the case's."""
-    build_source: Callable[[], contextlib.AbstractContextManager[BuiltModel]] | None = None
-    """Provides the build; None if the run converts it."""
-    keeps_config: bool = False
-    """Whether the build's own config.pbtxt serves it, in place of the settings."""
     samples_of: "CaseRun | None" = None
     """The run whose samples it uses; None for its own."""
 
@@ -64,28 +61,32 @@ class SuiteRun:
     compared_points: int = 1
     """How many load points this run measures, and so how many may be compared with a baseline."""
     run_id: str = field(default_factory=lambda: machine.own_run()[0])
-    peaks: dict[machine_peak.PeakKind, schema.Estimate | ProofError | None] = field(default_factory=dict)
-    """The machine's peaks that stages will need; None for those not measured yet."""
+    peaks: dict[machine_peak.PeakKind, schema.Estimate | ProofError] = field(default_factory=dict)
+    """The machine's peaks measured so far, or why one could not be."""
+
+    def measure_peak(self, kind: machine_peak.PeakKind, progress: Progress) -> schema.Estimate | ProofError:
+        """The machine's peak, measured with the machine to ourselves unless it is known, or why it was not.
+        It takes gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
+        if kind not in self.peaks:
+            text = "the machine's peak: "
+            with locks.hold_machine(exclusive=True, on_wait=progress.waits(f"{text}wait for the machine")):
+                progress.say(f"{text}measure {kind[1].upper()}")
+                try:
+                    self.peaks[kind] = machine_peak.peak_per_s(kind)
+                except ProofError as error:
+                    self.peaks[kind] = error.with_traceback(None)  # which would keep a model in memory
+        return self.peaks[kind]
 
 
 @dataclass(frozen=True)
 class Deployed:
     """A case as it is loaded on its server."""
 
-    serving: schema.Serving
-    """The record's entry of the server, with its backend."""
-    start: schema.Start
-    """The scenario it is loaded for, and how long the server, the loading and the first request took."""
+    scenario: Scenario
     deployment: Deployment
+    backend: str
     first_answer: Arrays | None = None
     """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
-
-
-Sweep = tuple[Deployed, Mapping[LoadPoint, Outcome]]
-"""How a case was loaded for a scenario, and what came of each load point."""
-
-ServedComparison = tuple[schema.Serving, schema.GateResult, schema.UpgradeComparison]
-"""How a case was served beside its baseline, whether the answers are the same, and what else differs."""
 
 
 @dataclass(eq=False)
@@ -99,13 +100,19 @@ class CaseRun(contextlib.ExitStack):
     role: Role = Role()
     """Whether it is the case's own run, or one that is measured beside it."""
     deployed: Deployed | None = field(default=None, init=False)
-    sweeps: dict[Scenario, Sweep] = field(default_factory=dict, init=False)
-    gates: dict[str, tuple[Deployed, schema.GateResult]] = field(default_factory=dict, init=False)
-    """How it was loaded for each gate, and the gate's result."""
+    serving: schema.Serving | None = field(default=None, init=False)
+    """The record's entry of its server, with the backend that serves it; None before it is loaded."""
+    starts: dict[Scenario, schema.Start] = field(default_factory=dict, init=False)
+    """How long the server, the last loading for each scenario and its first request took."""
+    sweeps: dict[Scenario, Mapping[LoadPoint, Outcome]] = field(default_factory=dict, init=False)
+    """What came of each load point of a scenario."""
+    swept: Deployed | None = field(default=None, init=False)
+    """The loading that the last sweep has warmed."""
+    gates: dict[str, schema.GateResult] = field(default_factory=dict, init=False)
     mismatches: dict[str, Mismatch] = field(default_factory=dict, init=False)
     """The first wrong answer of each gate."""
-    comparison: ServedComparison | None = field(default=None, init=False)
-    """What the comparison with the baseline has shown."""
+    comparison: tuple[schema.GateResult, schema.UpgradeComparison] | None = field(default=None, init=False)
+    """Whether its answers are the baseline's, and what else differs."""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -122,14 +129,18 @@ class CaseRun(contextlib.ExitStack):
     # --- what is served -------------------------------------------------------------------------------------
 
     @once
-    def as_is(self) -> AsIsCase | None:
-        """The case of --repository as its server has loaded it; None for a converted case."""
-        return self.enter_context(serve_as_is(self)) if self.requested.model.as_is else None
-
-    @property
     def source(self) -> ConvertedCase | AsIsCase:
         """Where the case, its build, its server and its expected answers come from."""
-        return self.as_is or ConvertedCase(self, self.requested)
+        if not self.requested.model.as_is:
+            return ConvertedCase(self, self.requested, convert(self))
+        served = self.enter_context(serve_as_is(self))
+        self.serving = serving_of(served.server, served.case.format.library, self.settings.shared_memory)
+        return served
+
+    @property
+    def as_is_case(self) -> AsIsCase | None:
+        """The case of --repository as its server has loaded it; None for a converted case."""
+        return self.source if isinstance(self.source, AsIsCase) else None
 
     @property
     def case(self) -> Case:
@@ -148,18 +159,18 @@ class CaseRun(contextlib.ExitStack):
     @once
     def build(self) -> BuiltModel:
         """The model's folder: a converted one is in model_repos/<target>/<case>/, built if it is missing."""
-        return self.source.build
+        return self.source.make_build()
 
     @once
     def oracle(self) -> Callable[[Any], Mapping[str, Any]]:
         """The source of the expected answers, in testing's term, a function of inputs by name: the converted
         model in process; for --repository the model's own server, which gets each row alone."""
-        return self.source.oracle
+        return self.source.open_oracle()
 
     @once
     def server(self) -> Server:
         """The case's Triton, started while nobody measures and stopped with the block."""
-        return self.source.server
+        return self.source.start_server()
 
     @contextlib.contextmanager
     def triton(self, repository: Path, **more: Any) -> Iterator[Server]:
@@ -200,13 +211,13 @@ class CaseRun(contextlib.ExitStack):
         self.leave_gpu()
         self.start_server()
         loaded = self.deployed
-        if loaded is not None and (loaded.start.scenario, loaded.deployment) == (scenario, new_deployment):
+        if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
             return loaded
         self.deployed = None  # nothing is loaded if the next steps fail
         check_supported(self.server, self.case)
-        backend, start, first_answer = self.source.deploy(scenario, new_deployment)
-        serving_entry = serving_of(self.server, backend, self.settings.shared_memory)
-        self.deployed = Deployed(serving_entry, start, new_deployment, first_answer)
+        backend, self.starts[scenario], first_answer = self.source.deploy(scenario, new_deployment)
+        self.serving = serving_of(self.server, backend, self.settings.shared_memory)
+        self.deployed = Deployed(scenario, new_deployment, backend, first_answer)
         return self.deployed
 
     def load_model(self, scenario: Scenario, deployment: Deployment, *, anew: bool = False) -> str:
@@ -229,38 +240,34 @@ class CaseRun(contextlib.ExitStack):
 
     # --- right ----------------------------------------------------------------------------------------------
 
-    @once
+    @shared_once
     def precision_cost(self) -> PrecisionCost | None:
         """The cost of the case's precision, which limits all answers; None without a framework."""
-        if self.as_is is not None:
+        if self.as_is_case is not None:
             return None
-        with self.hold_machine(exclusive=False):
-            self.say(f"measure what {self.case.precision.upper()} costs")
-            training = functools.partial(samples_of, self.case.model, "training", self.settings)
-            reference, batch = self.model_run.framework_model, evaluation_batch(self.deployment)
-            tf32 = self.deployment.tf32
-            return measure_cost(self.case, reference, self.samples, training, batch, tf32=tf32)
+        self.say(f"measure what {self.case.precision.upper()} costs")
+        training = functools.partial(samples_of, self.case.model, "training", self.settings)
+        reference, batch = self.model_run.framework_model, evaluation_batch(self.deployment)
+        return measure_cost(self.case, reference, self.samples, training, batch, tf32=self.deployment.tf32)
 
-    @once
+    @shared_once
     def converted_answers(self) -> StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
         oracle, batch = self.oracle, evaluation_batch(self.deployment)
         model, on_progress = self.case.model, functools.partial(self.say, "evaluate in process")
-        with self.hold_machine(exclusive=False):
-            return evaluate_in_process(
-                "converted", model, oracle, self.samples, batch, on_progress, with_outputs=True
-            )
+        return evaluate_in_process(
+            "converted", model, oracle, self.samples, batch, on_progress, with_outputs=True
+        )
 
-    @once
+    @shared_once
     def conversion(self) -> schema.Conversion:
         """The converted model in process against the framework."""
         stages, cost = (self.model_run.framework_answers, self.converted_answers), self.precision_cost
         on_progress, tf32 = functools.partial(self.say, "compare with the framework"), self.deployment.tf32
-        with self.hold_machine(exclusive=False):
-            trained, ids = self.model_run.framework_model.trained, self.samples.ids
-            return compare_conversion(
-                self.case, *stages, ids, cost, trained=trained, tf32=tf32, on_progress=on_progress
-            )
+        trained, ids = self.model_run.framework_model.trained, self.samples.ids
+        return compare_conversion(
+            self.case, *stages, ids, cost, trained=trained, tf32=tf32, on_progress=on_progress
+        )
 
     @once
     def accuracy_missing(self) -> str | None:
@@ -303,7 +310,7 @@ class CaseRun(contextlib.ExitStack):
             max_batch_size=deployment.max_batch_size,
             limits=self.answer_limits,
             preferred=deployment.preferred_batch_sizes,
-            joins=self.source.joins_requests(deployed.start.scenario),
+            joins=self.source.joins_requests(deployed.scenario),
             first_answer=deployed.first_answer,
             least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
             as_is_device=self.case.answers_on if self.case.model.as_is else "",
@@ -325,15 +332,14 @@ class CaseRun(contextlib.ExitStack):
     def load_data(self) -> LoadData:
         return self.enter_context(input_data(self.case.model, self.samples, self.server.scratch))
 
-    @once
+    @shared_once
     def expected_answers(self) -> ExpectedAnswers:
         """The answers that the case has to give under load."""
         data, limits, oracle = self.load_data, self.answer_limits, self.oracle
-        with self.hold_machine(exclusive=False):
-            where = "asked alone" if self.case.model.as_is else "in process"
-            self.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
-            size = min(self.deployment.max_batch_size, len(data.ids))
-            return expected_answers(self.case, data, oracle, size, limits)
+        where = "asked alone" if self.case.model.as_is else "in process"
+        self.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
+        size = min(self.deployment.max_batch_size, len(data.ids))
+        return expected_answers(self.case, data, oracle, size, limits)
 
     def job(self, point: LoadPoint, request_s: float, expected: ExpectedAnswers) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""
@@ -341,28 +347,13 @@ class CaseRun(contextlib.ExitStack):
         data = self.load_data.below(server.scratch)
         return Job(server, server.name_of(self.case), model, point, memory, data, request_s, expected)
 
-    def peak_per_s(self, kind: machine_peak.PeakKind) -> schema.Estimate:
-        """The machine's peak, measured with the machine to ourselves unless it is known: before the first
-        server starts, as it takes gigabytes of a GPU's memory. Raises ProofError if it was not measured."""
-        peaks = self.suite_run.peaks
-        if (peak := peaks.get(kind)) is None:
-            with self.hold_machine(exclusive=True):
-                self.progress.say(f"the machine's peak: measure {kind[1].upper()}")
-                try:
-                    peak = peaks[kind] = machine_peak.peak_per_s(kind)
-                except ProofError as error:
-                    peak = peaks[kind] = error
-        if isinstance(peak, ProofError):
-            raise peak
-        return peak
-
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario that are measured together."""
         points = load_points(self.case, scenario, self.settings)
         if self.suite_run.points is not None:
             selected = self.suite_run.points.get(str(self.requested), ())
             points = [point for point in selected if point.scenario == scenario]
-        if self.as_is is None:
+        if self.as_is_case is None:
             return points
         # Only the server knows the largest batch, as no file has its configuration.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
@@ -379,10 +370,7 @@ class CaseRun(contextlib.ExitStack):
             settings = dataclasses.replace(settings, triton=settings.against_triton)
         elif against is None:
             return None
-        if not settings.compares_repositories:
-            build = contextlib.nullcontext(self.build) if against is None else build_baseline(self, against)
-            role = Role("against", label, build_source=lambda: build, keeps_config=against is not None)
-        else:
+        if settings.compares_repositories:
             models = dataclasses.replace(models, samples={}, labels={})  # both get this run's samples
             if against is not None:
                 if case.model.name not in models.baseline_models:
@@ -392,6 +380,10 @@ class CaseRun(contextlib.ExitStack):
                 model = model_from_config.as_model(models.repository_models[case.model.name])
                 model = dataclasses.replace(model, tolerances=case.model.tolerances)
                 case = dataclasses.replace(case, model=model)
-            role = Role("against", label, samples_of=self)
         model_run = self.enter_context(ModelRun(case.model, case.target, settings, models, self.progress))
-        return self.enter_context(CaseRun(case, model_run, self.suite_run, role))
+        role = Role("against", label, samples_of=self if settings.compares_repositories else None)
+        baseline = self.enter_context(CaseRun(case, model_run, self.suite_run, role))
+        if not settings.compares_repositories:
+            build = contextlib.nullcontext(self.build) if against is None else build_baseline(self, against)
+            baseline.source = ConvertedCase(baseline, case, build, keeps_config=against is not None)
+        return baseline

@@ -19,16 +19,16 @@ from tritonproof.measure.job import Job, remaining_data
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import GateResult, Scenario, ServedSide, UpgradeComparison
-from tritonproof.run.case_run import CaseRun, ServedComparison
-from tritonproof.serve.backends import serving_of
+from tritonproof.run.case_run import CaseRun
+from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.serve.server import warnings_in
 
 
 def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequence[point_state.PointState]:
     """The load points of one scenario before measurement, each with its comparison, if the baseline takes its
     batch. Raises InputError if the baseline is a build that does not take the largest batch."""
-    scenario, largest = jobs[0].point.scenario, math.inf
-    if baseline.role.keeps_config:
+    scenario, largest, source = jobs[0].point.scenario, math.inf, baseline.source
+    if isinstance(source, ConvertedCase) and source.keeps_config:
         needed = max(job.point.batch for job in jobs)
         largest_there = baseline_source.config_of(baseline.build.folder).max_batch_size
         if needed > largest_there:
@@ -36,11 +36,11 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
             raise InputError(what, where=baseline.build.folder / "config.pbtxt", fix=fix)
     baseline.check_running()
-    if baseline.as_is is None:
+    if isinstance(source, ConvertedCase):
         baseline.say(f"load into Triton ({scenario})")
         backend = baseline.load_model(scenario, baseline.deployment)
     else:
-        backend, largest = baseline.deploy(scenario).serving.backend, baseline.deployment.max_batch_size
+        backend, largest = baseline.deploy(scenario).backend, baseline.deployment.max_batch_size
     text = run.settings.baseline_name
     if run.settings.against_triton is not None:
         text = f"Triton {baseline.server.version}, {text}"
@@ -61,7 +61,7 @@ def reloader(run: CaseRun, baseline: CaseRun, scenario: Scenario) -> Callable[[]
     """A function that loads the case and its baseline again, in random order. None on a server with a
     repository that others may use."""
     sides = (run, baseline)
-    if any(side.as_is is not None and side.settings.triton.kind == "remote" for side in sides):
+    if any(side.as_is_case is not None and side.settings.triton.kind == "remote" for side in sides):
         return None
 
     def load() -> None:
@@ -75,7 +75,7 @@ def reloader(run: CaseRun, baseline: CaseRun, scenario: Scenario) -> Callable[[]
 # --- a model of another repository, or on another Triton ----------------------------------------------------
 
 
-def compare_with_baseline(run: CaseRun) -> ServedComparison:
+def compare_with_baseline(run: CaseRun) -> tuple[GateResult, UpgradeComparison]:
     """Whether every sample gets the same answer from the baseline, of another repository or on another
     Triton, and what else differs; compared once. Raises NotAvailableError if its repository has no such
     model."""
@@ -84,7 +84,7 @@ def compare_with_baseline(run: CaseRun) -> ServedComparison:
     return run.comparison
 
 
-def _compare(run: CaseRun) -> ServedComparison:
+def _compare(run: CaseRun) -> tuple[GateResult, UpgradeComparison]:
     baseline, text, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
         what = f"{model.name} is new: {text} has no such model to compare it with"
@@ -103,11 +103,8 @@ def _compare(run: CaseRun) -> ServedComparison:
         structs.replace(side, loadings_s=tuple(side_loads_s))
         for side, side_loads_s in zip(sides, loadings_s, strict=True)
     )
-    return (
-        serving_of(run.server, run.case.format.library, run.settings.shared_memory),
-        structs.replace(comparison, wrong=wrong),
-        UpgradeComparison(text, here, there, tuple(new_warnings.values())[:20]),
-    )
+    warnings = tuple(new_warnings.values())[:20]
+    return structs.replace(comparison, wrong=wrong), UpgradeComparison(text, here, there, warnings)
 
 
 def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> GateResult:
@@ -162,8 +159,8 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     most = 0 if run.settings.triton.kind == "remote" else MAX_LOADINGS
     while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
-            assert side.as_is is not None
-            load_s = side.as_is.reload()
+            assert side.as_is_case is not None
+            load_s = side.as_is_case.reload()
             answer_s = side.timed_answer(1)[0] if side.case.model.exchange == "single" else 0.0
             loadings_s.append(round(load_s + answer_s, 3))
     return current_s, baseline_s

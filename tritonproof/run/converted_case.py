@@ -2,13 +2,11 @@
 
 import contextlib
 import dataclasses
-import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tritonproof.base.errors import ProofError
 from tritonproof.build import baseline_source, runtimes
 from tritonproof.build.baseline_source import BaselineSource
 from tritonproof.build.builds import BuiltModel, in_use, snapshot
@@ -17,6 +15,7 @@ from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.case_settings import build_case
+from tritonproof.run.once import forget
 from tritonproof.serve.backends import pool_options, server_variables
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, Device, Samples
@@ -27,27 +26,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConvertedCase:
-    """The source of a run whose case the suite converts. The run keeps what these properties make."""
+    """The source of a run whose case the suite converts. The run keeps what it makes."""
 
     run: "CaseRun"
     case: Case
+    build: contextlib.AbstractContextManager[BuiltModel]
+    """Makes the build, and has it for a block."""
+    keeps_config: bool = False
+    """Whether the build's own config.pbtxt serves it, in place of the settings."""
+
+    def __post_init__(self) -> None:
+        self.run.callback(forget, self.run, "source")  # else both, and the weights, stay until a collection
 
     @property
     def samples(self) -> Samples:
         return self.run.model_run.samples
 
-    @property
-    def build(self) -> BuiltModel:
-        source = self.run.role.build_source or functools.partial(convert, self.run)
-        return self.run.enter_context(source())
+    def make_build(self) -> BuiltModel:
+        return self.run.enter_context(self.build)
 
-    @property
-    def server(self) -> Server:
-        """Its Triton. It is built first, as a server without its model repository ends."""
+    def start_server(self) -> Server:
+        """Start its Triton. It is built first, as a server without its model repository ends."""
         run = self.run
-        for kind in run.suite_run.peaks:
-            with contextlib.suppress(ProofError):  # raised again by the stage that needs it
-                run.peak_per_s(kind)
         triton = run.triton(
             run.build.folder.parent,
             variables=server_variables(run.settings.triton, self.case, run.deployment),
@@ -56,8 +56,7 @@ class ConvertedCase:
         with run.hold_machine(exclusive=False):
             return run.enter_context(triton)
 
-    @property
-    def oracle(self) -> Callable[[Any], Mapping[str, Any]]:
+    def open_oracle(self) -> Callable[[Any], Mapping[str, Any]]:
         run = self.run
         engines = runtimes.engine_folder(run.build.case, run.build.digest)
         with run.hold_machine(exclusive=False):
@@ -78,7 +77,7 @@ class ConvertedCase:
     def load(self, scenario: Scenario, deployment: Deployment) -> str:
         """Load it on its server, even if it is loaded; returns the backend that serves it."""
         run = self.run
-        if not run.role.keeps_config:
+        if not self.keeps_config:
             return run.server.load(run.build, deployment, scenario)
         config = baseline_source.config_of(run.build.folder)
         run.server.load_as_is(run.build.folder, baseline_source.for_scenario(config, self.case, scenario))

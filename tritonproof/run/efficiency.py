@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tritonproof.base.errors import NotAvailableError
+from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import builds
 from tritonproof.cases import reference_of
 from tritonproof.efficiency import best_points, interleaved
@@ -16,8 +16,9 @@ from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
 from tritonproof.record.schema import Efficiency, Load, LoadPoint, best_of
 from tritonproof.run import record_file
-from tritonproof.run.case_run import CaseRun, Deployed, Role
+from tritonproof.run.case_run import CaseRun, Role
 from tritonproof.run.case_settings import deployment_of
+from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.measuring import ready
 from tritonproof.spec import Case
 
@@ -35,7 +36,7 @@ class ServedReference:
     """Whether its load point has been run since it was loaded."""
 
 
-def measure_efficiency(run: CaseRun) -> tuple[Deployed, list[Efficiency]]:
+def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     """Measure the best point of each scenario (of a micro model, the best of all) beside the same artifact in
     process, and the best of all beside the model's reference format. The case stays loaded for the last."""
     best_loads = best_points.best_points(run.case, known_loads(run))
@@ -47,9 +48,8 @@ def measure_efficiency(run: CaseRun) -> tuple[Deployed, list[Efficiency]]:
         with run.hold_machine(exclusive=False):
             run.say("measure efficiency", "load the model in process")
             rows = run.samples.load(range(min(len(run.samples), run.deployment.max_batch_size)))
-            backend = deployed.serving.backend
             resident = run.settings.shared_memory == "cuda"  # its data lies where the server's does
-            process = in_process(run.build, run.deployment, rows, backend=backend, resident=resident)
+            process = in_process(run.build, run.deployment, rows, backend=deployed.backend, resident=resident)
             worker = stack.enter_context(process)
             # These two overlap the loading in process. On a GPU the server of the reference ends with the
             # block, to free the memory.
@@ -57,17 +57,16 @@ def measure_efficiency(run: CaseRun) -> tuple[Deployed, list[Efficiency]]:
             operations = run.model_run.operations
             worker.wait_ready()
         overall = best_of(best_loads)
-        efficiencies = [
+        return [
             _measure(run, best, worker, operations, reference if best is overall else None)
             for best in best_loads
         ]
-    return run.deploy(best_loads[-1].scenario), efficiencies
 
 
 def known_loads(run: CaseRun) -> Sequence[Load]:
     """The load points measured so far, else those on record for this machine, build and settings. Raises
     NotAvailableError if an answer was wrong."""
-    known = [outcome for _, outcomes in run.sweeps.values() for outcome in outcomes.values()]
+    known = [outcome for outcomes in run.sweeps.values() for outcome in outcomes.values()]
     loads: Sequence[Load] = [outcome.load for outcome in known if isinstance(outcome, Measurement)]
     if not loads:
         record = record_file.read_stored(files.path_of(run.case.key, run.settings.results))
@@ -82,10 +81,12 @@ def _measure(
     run: CaseRun, best: Load, worker: Worker, operations: float | None, reference: ServedReference | None
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
-    peak_per_s = run.peak_per_s(peak_kind(run.case, run.deployment))
+    peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
+    if isinstance(peak_per_s, ProofError):
+        raise peak_per_s
     batch, point = best_points.batch_in_process(best, run.deployment), best.point
-    with ready(run, {point: best.latency_ms["avg"].value / 1e3}) as (deployed, (job,)):
-        cold = [] if any(known is deployed for known, _ in run.sweeps.values()) else [job]
+    with ready(run, {point: best.latency_ms["avg"].value / 1e3}) as (job,):
+        cold = [] if run.deployed is run.swept else [job]
         reference_job = None
         if reference is not None and reference.run is not run:
             server, name = reference.run.server, reference.run.server.name_of(reference.run.case)
@@ -136,11 +137,10 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
         return None
     run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
 
-    def build_source() -> contextlib.AbstractContextManager[builds.BuiltModel]:
-        return builds.in_use(build, on_progress=lambda step: run.progress.say(f"{case}: {step}"))
-
-    role = Role("reference", f"the reference {case}", build_source)
+    role = Role("reference", f"the reference {case}")
     reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))
+    used = builds.in_use(build, on_progress=lambda step: run.progress.say(f"{case}: {step}"))
+    reference_run.source = ConvertedCase(reference_run, case, used)
     point = best.point
     reference_run.load_model(point.scenario, deployment)
     return ServedReference(reference_run, point, best.latency_ms["avg"].value / 1e3)

@@ -11,64 +11,59 @@ from tritonproof.measure import perf_analyzer, sweep
 from tritonproof.measure.cache_audit import with_cache_audit
 from tritonproof.measure.composing import ComposingTimes
 from tritonproof.measure.job import Job
-from tritonproof.measure.measurement import Measurement, outcomes
+from tritonproof.measure.measurement import Measurement, Outcome, outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import Load, LoadPoint, WarmUp, best_of
 from tritonproof.run import comparing
-from tritonproof.run.case_run import CaseRun, Deployed, Sweep
+from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import check_may_reload
 from tritonproof.user_models.model_from_config import warmup_batch
 
 _LOADINGS = 3
 """Loadings that must each make the first request slow. If it were like the others, it would be the slowest of
 21 by chance three times in one of 9,000 runs, whatever else the machine does."""
-Save = Callable[[Deployed, Sequence[Load]], object]
+Save = Callable[[Sequence[Load]], object]
 """Gets load points as soon as they are known."""
 
 
 @contextlib.contextmanager
-def ready(
-    run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint]
-) -> Iterator[tuple[Deployed, list[Job]]]:
+def ready(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint]) -> Iterator[list[Job]]:
     """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
     the seconds of one request each; otherwise one is timed."""
-    run.server.check_measurable(run.as_is.loaded.unreported if run.as_is else ())
+    run.server.check_measurable(run.as_is_case.loaded.unreported if run.as_is_case else ())
     expected, scenario = run.expected_answers, next(iter(points)).scenario
-    deployed = run.deploy(scenario)
+    run.deploy(scenario)
     with run.hold_machine(exclusive=True):
         if not isinstance(points, Mapping):
             run.say(f"measure {scenario}", "first request of each batch size")
             points = {point: run.timed_answer(point.batch)[0] for point in points}
-        yield deployed, [run.job(point, points[point], expected) for point in points]
+        yield [run.job(point, points[point], expected) for point in points]
 
 
-def measure(
-    run: CaseRun, point: LoadPoint, save: Save = lambda _deployed, _loads: None
-) -> tuple[Deployed, Measurement]:
+def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _loads: None) -> Measurement:
     """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
-    if run.as_is is not None and point.batch > run.deployment.max_batch_size:
+    if run.as_is_case is not None and point.batch > run.deployment.max_batch_size:
         raise NotAvailableError(
             f"{run.case.model.name} takes batches up to {run.deployment.max_batch_size}, not {point.batch}"
         )
     if point.scenario not in run.sweeps:
         run.sweeps[point.scenario] = _sweep(run, run.points(point.scenario), save)
-    deployed, scenario_outcomes = run.sweeps[point.scenario]
-    outcome = scenario_outcomes[point]
+    outcome = run.sweeps[point.scenario][point]
     if isinstance(outcome, ProofError):
         raise outcome
     budget = run.settings.thresholds.budget(run.case, outcome.load)
-    return deployed, dataclasses.replace(outcome, load=structs.replace(outcome.load, budget=budget))
+    return dataclasses.replace(outcome, load=structs.replace(outcome.load, budget=budget))
 
 
-def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
+def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[LoadPoint, Outcome]:
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.start_server()  # before the machine is ours
-    called = () if run.as_is is None else run.as_is.loaded.called_names
+    called = () if run.as_is_case is None else run.as_is_case.loaded.called_names
     composing = ComposingTimes(called)
     scenario, plan = points[0].scenario, run.settings.plan
-    with ready(run, points) as (deployed, jobs):
+    with ready(run, points) as jobs:
         states = sweep.measure(
             [PointState(Side(job)) for job in jobs]
             if baseline is None
@@ -76,7 +71,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
             plan,
             run_pass=composing.around(verifying(perf_analyzer.run_pass)),
             on_progress=lambda point, progress: run.say(f"measure {point.scenario}", f"{point} {progress}"),
-            save=lambda loads: save(deployed, loads),
+            save=save,
             reload=None if baseline is None else comparing.reloader(run, baseline, scenario),
         )
         point_outcomes = dict(outcomes(states, plan))
@@ -97,23 +92,23 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Sweep:
             if called:
                 load = structs.replace(load, composing=composing.of(job.name, job.point))
             point_outcomes[job.point] = dataclasses.replace(measured, load=load)
-        return deployed, point_outcomes
+        run.swept = run.deployed
+        return point_outcomes
 
 
-def measure_first_request(run: CaseRun) -> tuple[Deployed, WarmUp]:
+def measure_first_request(run: CaseRun) -> WarmUp:
     """Compare the first request after a load with those after it, for a model of --repository."""
-    served = run.as_is
+    served = run.as_is_case
     assert served is not None
     check_may_reload(run)
     batch = warmup_batch(served.loaded.config, run.samples.load([0]))
     if batch is None:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")
-    deployed = run.deploy("online")
+    run.deploy("online")
     run.say("load the model again", "time its first request")
     with run.hold_machine(exclusive=True):
-        result = compare_first_request(served.reload, lambda: run.timed_answer(batch)[0], batch)
-    return deployed, result
+        return compare_first_request(served.reload, lambda: run.timed_answer(batch)[0], batch)
 
 
 def compare_first_request(load: Callable[[], object], ask: Callable[[], float], batch: int) -> WarmUp:

@@ -12,7 +12,7 @@ from tritonproof.frameworks import flops
 from tritonproof.host import locks
 from tritonproof.run.available_models import AvailableModels
 from tritonproof.run.case_settings import evaluation_batch, model_deployment, samples_of
-from tritonproof.run.once import once
+from tritonproof.run.once import once, shared_once
 from tritonproof.run.progress import Progress, lines_to
 from tritonproof.run.settings import Settings
 from tritonproof.spec import Model, Samples, Target, Weights
@@ -41,36 +41,32 @@ class ModelRun(contextlib.ExitStack):
     def say(self, step: str, detail: str = "") -> None:
         self.progress.say(f"{self.model.name}: {step}", detail)
 
-    @once
+    @shared_once
     def weights(self) -> Weights:
         """The framework model: from --checkpoint, the repository's own, or seeded random ones."""
-        with self.hold_machine(exclusive=False):
-            if not self.model.as_is:
-                self.say("load weights")
-            return self.model.load(self.settings.checkpoint.get(self.model.name))
+        if not self.model.as_is:
+            self.say("load weights")
+        return self.model.load(self.settings.checkpoint.get(self.model.name))
 
-    @once
+    @shared_once
     def framework_model(self) -> Weights:
         """The framework model to compare converted models with, whether those are new or reused."""
-        with self.hold_machine(exclusive=False):
-            return framework_model_on(self.target.device, self.model, self.weights)
+        return framework_model_on(self.target.device, self.model, self.weights)
 
-    @once
+    @shared_once
     def samples(self) -> Samples:
         """The evaluation split: from --dataset, or the model's own."""
-        with self.hold_machine(exclusive=False):
-            return samples_of(self.model, "evaluation", self.settings)
+        return samples_of(self.model, "evaluation", self.settings)
 
-    @once
+    @shared_once
     def framework_answers(self) -> StageAnswers:
         """The framework's answers to the whole evaluation set."""
         run: Callable[[Any], Any] = functools.partial(self.model.run, self.framework_model.network)
         batch = evaluation_batch(model_deployment(self.model, self.target, self.settings))
         on_progress = functools.partial(self.say, "evaluate by the framework")
-        with self.hold_machine(exclusive=False):
-            return evaluate_in_process(
-                "framework", self.model, run, self.samples, batch, on_progress, with_outputs=True
-            )
+        return evaluate_in_process(
+            "framework", self.model, run, self.samples, batch, on_progress, with_outputs=True
+        )
 
     @once
     def operations(self) -> float | None:

@@ -16,9 +16,8 @@ from tritonproof.consistency.reproducer import write_reproducer
 from tritonproof.consistency.served import AnswersFolder, GateContext, ServedModel, with_same_answers
 from tritonproof.measure.job import remaining_data
 from tritonproof.record import per_sample as sample_files
-from tritonproof.record.schema import Accuracy, Conversation, GateResult, Serving
-from tritonproof.run.case_run import CaseRun, Deployed
-from tritonproof.serve.backends import serving_of
+from tritonproof.record.schema import Accuracy, Conversation, GateResult
+from tritonproof.run.case_run import CaseRun
 from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
 
@@ -29,7 +28,6 @@ from tritonproof.user_models.model_from_config import sequences_at_once
 class Evaluation:
     """The results of the whole evaluation set for a case as it is served."""
 
-    serving: Serving
     ledger: Accuracy
     """Every metric after each stage, with its limits."""
     missing: str | None
@@ -41,22 +39,23 @@ class Evaluation:
 def prove_accuracy(run: CaseRun) -> Evaluation:
     """The evaluation of the case with its own settings, under dynamic batching. Its ledger passes only if a
     sample gets the same answer again, with many requests in flight, and in batches too."""
-    evaluation = evaluate(run, run.deploy("online"))
-    gates = [run_gate(run, name)[1] for name in ("repeated", "in-flight", "batches")]
+    run.deploy("online")
+    evaluation = evaluate(run)
+    gates = [run_gate(run, name) for name in ("repeated", "in-flight", "batches")]
     same = [gate.same for gate in gates if gate.same is not None]
     return dataclasses.replace(evaluation, ledger=with_same_answers(evaluation.ledger, same))
 
 
-def evaluate(run: CaseRun, deployed: Deployed) -> Evaluation:
+def evaluate(run: CaseRun) -> Evaluation:
     """Evaluate the case by the framework, in process, and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
     requested = run.settings.thresholds.limits(run.case)
-    if run.as_is is not None:
-        labelled = run.as_is.labelled
+    if run.as_is_case is not None:
+        labelled = run.as_is_case.labelled
         assert labelled is not None
-        served_stage = _through_server(run, labelled, deployed.deployment.max_batch_size)
+        served_stage = _through_server(run, labelled, run.deployment.max_batch_size)
         ledger = served_ledger(run.case, labelled, served_stage, requested)
-        return Evaluation(deployed.serving, ledger, None, None)
+        return Evaluation(ledger, None, None)
     missing, tf32 = run.accuracy_missing, run.deployment.tf32
     framework, converted = run.model_run.framework_answers, run.converted_answers
     assert converted.outputs is not None
@@ -70,7 +69,7 @@ def evaluate(run: CaseRun, deployed: Deployed) -> Evaluation:
     scores = score_each_sample(run.case, run.samples, stages, labelled=missing is None)
     ledger = accuracy_ledger(run.case, run.samples, stages, scores, tf32=tf32, requested=requested)
     per_sample = per_sample_file(run.case, run.build.digest, run.samples, stages, scores)
-    return Evaluation(deployed.serving, ledger, missing, per_sample)
+    return Evaluation(ledger, missing, per_sample)
 
 
 def _through_server(
@@ -85,19 +84,18 @@ def _through_server(
 # --- without labels -----------------------------------------------------------------------------------------
 
 
-def converse(run: CaseRun) -> tuple[Serving, Conversation]:
+def converse(run: CaseRun) -> Conversation:
     """Whether a model that takes no single requests gives the same answers again."""
-    if run.as_is is None or run.case.model.exchange == "single":
+    if run.as_is_case is None or run.case.model.exchange == "single":
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same messages again")
     with run.hold_machine(exclusive=False):
-        at_once = sequences_at_once(run.as_is.loaded.config)
-        conversation = compare_conversations(run.as_is.server, run.case.model, run.samples, at_once)
-    return serving_of(run.server, run.case.format.library, run.settings.shared_memory), conversation
+        at_once = sequences_at_once(run.as_is_case.loaded.config)
+        return compare_conversations(run.as_is_case.server, run.case.model, run.samples, at_once)
 
 
-def run_gate(run: CaseRun, gate: str) -> tuple[Deployed, GateResult]:
-    """How the case was loaded, and the result of a gate such as "batches", which runs once."""
+def run_gate(run: CaseRun, gate: str) -> GateResult:
+    """The result of a gate such as "batches", which runs once."""
     run.say("answers without labels", gate)
     if gate not in run.gates:
         with run.hold_machine(exclusive=False):
@@ -105,18 +103,18 @@ def run_gate(run: CaseRun, gate: str) -> tuple[Deployed, GateResult]:
     return run.gates[gate]
 
 
-def _check_gate(run: CaseRun, gate: GateCheck) -> tuple[Deployed, GateResult]:
+def _check_gate(run: CaseRun, gate: GateCheck) -> GateResult:
     served, alone = run.served_online, run.single_answers
     if gate.after_reload:
-        deployed, served = _load_anew(run)
+        served = _load_anew(run)
     else:
-        deployed = run.deploy("online")
-    if gate.needs_configuration and run.as_is and "configuration" in run.as_is.loaded.unreported:
+        run.deploy("online")
+    if gate.needs_configuration and run.as_is_case and "configuration" in run.as_is_case.loaded.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
     # For a converted model, the accuracy stage sends every sample and looks at every number.
-    remaining = () if run.as_is is None else remaining_data(run.case.model, run.samples)
+    remaining = () if run.as_is_case is None else remaining_data(run.case.model, run.samples)
     shared_memory = run.settings.shared_memory == "system"
-    return deployed, gate.check(GateContext(served, alone, remaining, shared_memory, _answers_folder(run)))
+    return gate.check(GateContext(served, alone, remaining, shared_memory, _answers_folder(run)))
 
 
 def _answers_folder(run: CaseRun) -> AnswersFolder | None:
@@ -128,15 +126,14 @@ def _answers_folder(run: CaseRun) -> AnswersFolder | None:
     return AnswersFolder(folder, name, run_id, on_wait)
 
 
-def _load_anew(run: CaseRun) -> tuple[Deployed, ServedModel]:
+def _load_anew(run: CaseRun) -> ServedModel:
     """Load the case again: a converted one for offline, after online."""
     check_may_reload(run)
-    deployed = run.deploy("offline")
-    served = run.served_model(deployed)
-    if run.as_is is not None:
-        run.as_is.reload()  # both scenarios load it in the same way
+    served = run.served_model(run.deploy("offline"))
+    if run.as_is_case is not None:
+        run.as_is_case.reload()  # both scenarios load it in the same way
         served = dataclasses.replace(served, first_answer=None)  # that is from the load before
-    return deployed, served
+    return served
 
 
 def check_may_reload(run: CaseRun) -> None:

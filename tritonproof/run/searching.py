@@ -22,7 +22,7 @@ from tritonproof.measure.verifying import verifying
 from tritonproof.record import files
 from tritonproof.record.schema import LoadPoint, Search
 from tritonproof.run import record_file
-from tritonproof.run.case_run import CaseRun, Deployed
+from tritonproof.run.case_run import CaseRun
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES
 from tritonproof.safe_io.files import text as text_of
 from tritonproof.search import candidates, fastest
@@ -33,12 +33,12 @@ from tritonproof.user_models.model_repository import CONFIG
 
 
 @contextlib.contextmanager
-def search(run: CaseRun) -> Iterator[tuple[Deployed, Search]]:
+def search(run: CaseRun) -> Iterator[Search]:
     """The winner, loaded for the block, and the search's result, not yet proven right. Its config.pbtxt, and
     the differences from a user's own, lie in `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan
     assert goal is not None
-    searched = SearchedCase(run) if run.as_is is None else SearchedModel(run)
+    searched = SearchedCase(run) if run.as_is_case is None else SearchedModel(run)
     space = searched.space(goal)
     request_s: dict[tuple[Candidate, int], float] = {}
 
@@ -64,11 +64,12 @@ def search(run: CaseRun) -> Iterator[tuple[Deployed, Search]]:
     try:
         result = fastest.search(space, goal, bench.probe, bench.prove, say)
         winner, keeps_budget = result.winner.operating_point, result.winner.verdict != "failed"
-        deployed, took_s = searched.load(winner.candidate), time.monotonic() - started_s
+        searched.load(winner.candidate)
+        took_s = time.monotonic() - started_s
         text, diff = searched.proposal(winner.candidate) if keeps_budget else ("", "")
         config = record_file.write_config(files.path_of(run.case.key, run.settings.results), text, diff)
         summary = summarise(result, goal, plan, took_s, config)
-        yield deployed, structs.replace(summary, diff=diff)
+        yield structs.replace(summary, diff=diff)
     finally:
         searched.restore()
 
@@ -91,12 +92,12 @@ class SearchedCase:
             concurrencies=settings.concurrencies if goal.arrivals is None else None,
         )
 
-    def load(self, candidate: Candidate) -> Deployed:
-        return self.run.deploy(candidate.scenario, candidate.deployment)
+    def load(self, candidate: Candidate) -> None:
+        self.run.deploy(candidate.scenario, candidate.deployment)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:
         """The winner's config.pbtxt. There is none of the user's from which it could differ."""
-        native = self.load(winner).serving.backend != "python"
+        native = self.run.deploy(winner.scenario, winner.deployment).backend != "python"
         config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
         return config_text(config), ""
 
@@ -109,14 +110,14 @@ class SearchedModel:
     other is loaded. Raises NotAvailableError for an ensemble, which has nothing to vary."""
 
     def __init__(self, run: CaseRun) -> None:
-        assert run.as_is is not None
-        self.run, self.model = run, run.as_is.loaded.source
+        assert run.as_is_case is not None
+        self.run, self.model = run, run.as_is_case.loaded.source
         if self.model.is_ensemble:
             what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
         assert self.model.folder is not None
-        self.folder, self.completed = self.model.folder, run.as_is.loaded.config
+        self.folder, self.completed = self.model.folder, run.as_is_case.loaded.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.served, self.answers = run.served_online, run.single_answers
         _ = run.expected_answers  # made now, of its own configuration
@@ -139,7 +140,7 @@ class SearchedModel:
             incumbent=("online" if is_batched else "offline", own_deployment),
         )
 
-    def load(self, candidate: Candidate) -> Deployed:
+    def load(self, candidate: Candidate) -> None:
         """Load a candidate's settings, unless they are loaded, and check that no answer changes. Raises
         ProofError if they do not load, AccuracyError if an answer changes."""
         if candidate.configuration != self.loaded:
@@ -151,7 +152,7 @@ class SearchedModel:
                 self.run.progress.note(f"{self.run.case}: left out: {candidate.settings}: {error.what}")
                 raise
             self.loaded = candidate.configuration
-        return self.run.deploy("online")
+        self.run.deploy("online")
 
     def _load(self, candidate: Candidate) -> None:
         config = candidates.varied(self.completed, self.completed, candidate)

@@ -7,14 +7,14 @@ from tritonproof.measure.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load,
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import LoadPoint, Soak
-from tritonproof.run.case_run import CaseRun, Deployed
+from tritonproof.run.case_run import CaseRun
 from tritonproof.run.case_settings import load_points
 from tritonproof.run.measuring import ready
 
 
-def soak(run: CaseRun) -> tuple[Deployed, Soak]:
-    """Keep the case under load for the time of --soak, then reload it repeatedly; returns how it was loaded,
-    and what its server used."""
+def soak(run: CaseRun) -> Soak:
+    """Keep the case under load for the time of --soak, then reload it repeatedly; returns what
+    its server used."""
     duration_s = run.settings.soak
     assert duration_s is not None
     heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)
@@ -23,19 +23,19 @@ def soak(run: CaseRun) -> tuple[Deployed, Soak]:
     def on_progress(spent_s: float, requests: float, *_used: Usage) -> None:
         run.say("soak", f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}, {requests:,.0f} requests")
 
-    with ready(run, [point]) as (deployed, (job,)):
+    with ready(run, [point]) as (job,):
         watched = watch(job.server)
         read = functools.partial(read_usage, watched)
         under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)
 
         loadings = reload_repeatedly(
-            lambda: run.load_model(point.scenario, deployed.deployment, anew=True),
+            lambda: run.load_model(point.scenario, run.deployment, anew=True),
             duration_s,
             read,
             most=max(LOADINGS, 2 * heaps),
             on_progress=lambda count: run.say("soak", f"load the model again, {count}"),
         )
-    return deployed, soak_entry(point, under_load, loadings, watched.not_watched, heaps)
+    return soak_entry(point, under_load, loadings, watched.not_watched, heaps)
 
 
 def _point(run: CaseRun) -> LoadPoint:
