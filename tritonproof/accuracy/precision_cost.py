@@ -19,7 +19,7 @@ from tritonproof.accuracy.outputs import (
     equal_fraction,
     floating_outputs,
 )
-from tritonproof.accuracy.precisions import PRECISIONS, precision_of, rounding_of
+from tritonproof.accuracy.precisions import PRECISIONS, rounding_of, tolerance_of
 from tritonproof.host.machine import int8_weight_bits
 from tritonproof.spec import Arrays, Case, Samples, Weights
 
@@ -73,21 +73,21 @@ class PrecisionCost:
 
 def measure_cost(
     case: Case,
+    precision: str,
     weights: Weights,
     samples: Samples,
     calibration: Callable[[], Samples],
     batch: int,
     *,
-    tf32: bool | None = None,
     emulated: Callable[[Arrays], Arrays] | None = None,
 ) -> PrecisionCost | None:
-    """What the case's precision costs its model on the first samples; None if it is no framework's network.
+    """What a precision costs the case's model on the first samples; None if it is no framework's network.
     INT8 takes training samples by `calibration`. `emulated` gives known answers of the precision."""
     model = case.model
-    emulated = emulated or emulated_precision(case, weights, calibration, batch, tf32=tf32)
+    emulated = emulated or emulated_precision(case, precision, weights, calibration, batch)
     if emulated is None:
         return None
-    fewer = _FP64_DIVISOR if precision_of(case, tf32) == "fp32" else 1
+    fewer = _FP64_DIVISOR if precision == "fp32" else 1
     indices = range(_count(case, len(samples), fewer))
     parts: list[list[Arrays]] = [[], []]
     for start in range(0, len(indices), batch):
@@ -111,7 +111,7 @@ def measure_cost(
     for name, spread in expected.spreads.items():
         values = right[name][is_comparable]
         errors = differences(emulated_outputs[name][is_comparable], values)
-        largest[name] = float(beyond_rounding(errors, spread, rounding_of(case, tf32)).max(initial=0.0))
+        largest[name] = float(beyond_rounding(errors, spread, rounding_of(model, precision)).max(initial=0.0))
         cost = float(errors.sum() / (np.abs(values.astype(np.float64)).sum() or errors.size or 1))
         mean[name] = max(cost, MIN_COST)
         rounding = max(rounding, float(errors.max(initial=0.0)) / (spread.magnitude or 1.0))
@@ -144,35 +144,35 @@ class StageLimits:
 
 
 def answer_limits(
-    case: Case, cost: PrecisionCost | None, elements: Mapping[str, int], tf32: bool | None
+    case: Case, precision: str, cost: PrecisionCost | None, elements: Mapping[str, int]
 ) -> AnswerLimits:
     """How far answers to one sample by the same file may differ if other kernels may compute them. `elements`
     is the number of elements of each output that are compared."""
     compared = AnswerLimits.compared if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
-    return _limits(case, cost, elements, compared, tf32, same_file=True).answers
+    return _limits(case, precision, cost, elements, compared, same_file=True).answers
 
 
 def stage_limits(
     case: Case,
+    precision: str,
     cost: PrecisionCost | None,
     elements: Mapping[str, int],
     rows: int,
-    tf32: bool | None,
     *,
     same_file: bool,
 ) -> StageLimits:
     """How far outputs may be from those of the stage before, of the `same_file` or before its conversion.
     `elements` is the number of elements of each output that are compared, in so many `rows`."""
-    compared = least_agreement(case.tolerance(tf32).agreement if cost is None else cost.comparable, rows)
-    return _limits(case, cost, elements, compared, tf32, same_file=same_file)
+    comparable = tolerance_of(case, precision).agreement if cost is None else cost.comparable
+    return _limits(case, precision, cost, elements, least_agreement(comparable, rows), same_file=same_file)
 
 
 def _limits(
     case: Case,
+    precision: str,
     cost: PrecisionCost | None,
     elements: Mapping[str, int],
     compared: float,
-    tf32: bool | None,
     *,
     same_file: bool,
 ) -> StageLimits:
@@ -182,14 +182,14 @@ def _limits(
         for tensor in case.model.outputs
         if tensor.name in elements and tensor.dtype.startswith(("FP", "BF"))
     ]
-    largest, mean, source = _floating_limits(case, cost, floating, tf32, same_file=same_file)
-    tolerated = case.tolerance(tf32).agreement
+    largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
+    tolerated = tolerance_of(case, precision).agreement
     unequal = {
         name: 1 - (tolerated if cost is None else least_agreement(1 - cost.mean[name], count))
         for name, count in elements.items()
         if name not in floating
     }
-    rounding = rounding_of(case, tf32)
+    rounding = rounding_of(case.model, precision)
     measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
     by_output = {name: (largest[name], _ROW_FACTOR * mean[name]) for name in floating}
     answers = AnswerLimits(
@@ -204,13 +204,13 @@ def _limits(
 
 
 def _floating_limits(
-    case: Case, cost: PrecisionCost | None, names: Sequence[str], tf32: bool | None, *, same_file: bool
+    case: Case, precision: str, cost: PrecisionCost | None, names: Sequence[str], *, same_file: bool
 ) -> tuple[dict[str, float], dict[str, float], str]:
     """The largest and the mean error of these floating-point outputs, at most, and where the limits come
     from: a multiple of what the precision costs for a conversion, and another for the `same_file` by other
     kernels. If the cost is unknown, the case's tolerance counts for a conversion, and the precision's
     `unknown_mean` for the same file."""
-    tolerance, precision = case.tolerance(tf32), precision_of(case, tf32)
+    tolerance = tolerance_of(case, precision)
     if cost is not None:
         rule = PRECISIONS[precision]
         factor = rule.kernel_factor if same_file else rule.conversion_factor
@@ -263,11 +263,11 @@ def inferred_precision(answers: Iterable[Arrays]) -> str:
 
 
 def emulated_precision(
-    case: Case, weights: Weights, calibration: Callable[[], Samples], batch: int, *, tf32: bool | None = None
+    case: Case, precision: str, weights: Weights, calibration: Callable[[], Samples], batch: int
 ) -> Callable[[Arrays], Arrays] | None:
-    """The framework's model as it computes in the case's precision, from inputs to outputs; for FP32 without
+    """The framework's model as it computes in a precision, from inputs to outputs; for FP32 without
     any rounding. None if it is no framework's network."""
-    precision, model, network = precision_of(case, tf32), case.model, weights.network
+    model, network = case.model, weights.network
     if precision not in PRECISIONS or model.framework not in ("pytorch", "tensorflow"):
         return None
     import torch

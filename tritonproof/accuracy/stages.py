@@ -27,7 +27,7 @@ from tritonproof.accuracy.precision_cost import (
     least_agreement,
     stage_limits,
 )
-from tritonproof.accuracy.precisions import PRECISIONS, precision_of
+from tritonproof.accuracy.precisions import PRECISIONS, tolerance_of
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
@@ -352,13 +352,13 @@ def _send(server: Server, case: Case, arrays: Arrays, indices: range, replies: _
 
 def compare_conversion(
     case: Case,
+    precision: str,
     framework: StageAnswers,
     converted: StageAnswers,
     ids: Sequence[str],
     cost: PrecisionCost | None,
     *,
     trained: bool,
-    tf32: bool | None = None,
     report: Progress = lambda _text: None,
 ) -> Conversion:
     """Compare the outputs of the converted model with the framework's, on all samples; both stages need them.
@@ -368,7 +368,7 @@ def compare_conversion(
     assert framework.outputs is not None
     assert converted.outputs is not None
     elements = {name: values.size for name, values in framework.outputs.items()}
-    limits = stage_limits(case, cost, elements, len(ids), tf32, same_file=False)
+    limits = stage_limits(case, precision, cost, elements, len(ids), same_file=False)
     comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "the framework's")
     row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))
     step = max(1, CHUNK_BYTES // row_bytes)
@@ -381,7 +381,8 @@ def compare_conversion(
     decided = framework.decisions.size > 0
     agreed = float(equal_fraction(converted.decisions, framework.decisions).mean())
     floating = [output for output in outputs if output.kind == "error"]
-    limit = case.tolerance(tf32).agreement if decided and (trained or not floating) else None
+    tolerance = tolerance_of(case, precision)
+    limit = tolerance.agreement if decided and (trained or not floating) else None
     if limit is not None and cost is not None:
         limit = max(limit, least_agreement(cost.agreement, framework.decisions.size))
     # The output that is worst by this measure.
@@ -392,7 +393,7 @@ def compare_conversion(
     return Conversion(
         samples=len(ids),
         relative_error=None if worst is None else worst.largest,
-        relative_error_limit=case.tolerance(tf32).relative_error if worst is None else worst.largest_limit,
+        relative_error_limit=tolerance.relative_error if worst is None else worst.largest_limit,
         agreement=agreed if decided else None,
         agreement_limit=limit,
         passed=all(map(within_limits, outputs)) and (limit is None or agreed >= limit),
@@ -400,5 +401,5 @@ def compare_conversion(
         same_file=case.model.framework == case.format.name == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(costly),
         error_in_costs=ratios.get(costly),
-        error_in_costs_limit=PRECISIONS[precision_of(case, tf32)].conversion_factor if ratios else None,
+        error_in_costs_limit=PRECISIONS[precision].conversion_factor if ratios else None,
     )

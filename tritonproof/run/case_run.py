@@ -14,6 +14,7 @@ from typing import Any
 from tritonproof.accuracy.compare_answers import MIN_NOISE, AnswerLimits, Mismatch
 from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.precision_cost import PrecisionCost, answer_limits, measure_cost
+from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import BuiltModel
@@ -145,6 +146,11 @@ class CaseRun(contextlib.ExitStack):
     def deployment(self) -> Deployment:
         return deployment_of(self.case, self.settings)
 
+    @property
+    def compute_precision(self) -> str:
+        """The case's precision; tf32 for FP32 whose products a GPU computes in TF32."""
+        return "tf32" if self.deployment.tf32 else self.case.precision
+
     @once
     def build(self) -> BuiltModel:
         """The model's folder: a converted one is in model_repos/<target>/<case>/, built if it is missing."""
@@ -238,8 +244,7 @@ class CaseRun(contextlib.ExitStack):
             self.say(f"measure what {self.case.precision.upper()} costs")
             training = functools.partial(samples_of, self.case.model, "training", self.settings)
             reference, batch = self.model_run.framework_model, evaluation_batch(self.deployment)
-            tf32 = self.deployment.tf32
-            return measure_cost(self.case, reference, self.samples, training, batch, tf32=tf32)
+            return measure_cost(self.case, self.compute_precision, reference, self.samples, training, batch)
 
     @once
     def converted_answers(self) -> StageAnswers:
@@ -255,11 +260,11 @@ class CaseRun(contextlib.ExitStack):
     def conversion(self) -> schema.Conversion:
         """The converted model in process against the framework."""
         stages, cost = (self.model_run.framework_answers, self.converted_answers), self.precision_cost
-        report, tf32 = functools.partial(self.say, "compare with the framework"), self.deployment.tf32
+        report, precision = functools.partial(self.say, "compare with the framework"), self.compute_precision
         with self.hold_machine(exclusive=False):
             trained, ids = self.model_run.framework_model.trained, self.samples.ids
             return compare_conversion(
-                self.case, *stages, ids, cost, trained=trained, tf32=tf32, report=report
+                self.case, precision, *stages, ids, cost, trained=trained, report=report
             )
 
     @once
@@ -278,7 +283,7 @@ class CaseRun(contextlib.ExitStack):
         """How far answers to one sample may differ if different kernels may compute them."""
         outputs = self.case.model.outputs
         elements = {tensor.name: len(self.samples) * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return answer_limits(self.case, self.precision_cost, elements, self.deployment.tf32)
+        return answer_limits(self.case, self.compute_precision, self.precision_cost, elements)
 
     @once
     def served_online(self) -> ServedModel:
@@ -294,7 +299,7 @@ class CaseRun(contextlib.ExitStack):
     def served_model(self, deployed: Deployed) -> ServedModel:
         """The case for the gates, as it is loaded now."""
         deployment = deployed.deployment
-        tolerance = self.case.tolerance(deployment.tf32)
+        tolerance = tolerance_of(self.case, self.compute_precision)
         return ServedModel(
             server=self.server,
             name=self.server.name_of(self.case),

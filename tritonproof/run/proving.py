@@ -57,19 +57,19 @@ def evaluate(run: CaseRun, deployed: Deployed) -> Evaluation:
         served_stage = _through_server(run, labelled, deployed.deployment.max_batch_size)
         ledger = served_ledger(run.case, labelled, served_stage, requested)
         return Evaluation(deployed.serving, ledger, None, None)
-    missing, tf32 = run.accuracy_missing, run.deployment.tf32
+    case, precision, missing = run.case, run.compute_precision, run.accuracy_missing
     framework, converted = run.model_run.framework_answers, run.converted_answers
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
-    limits = stage_limits(run.case, run.precision_cost, elements, len(run.samples), tf32, same_file=True)
+    limits = stage_limits(case, precision, run.precision_cost, elements, len(run.samples), same_file=True)
     batch = run.deployment.max_batch_size
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
     served_stage = _through_server(run, run.samples, batch, comparison)
     stages = framework, converted, served_stage
-    scores = score_each_sample(run.case, run.samples, stages, labelled=missing is None)
-    ledger = accuracy_ledger(run.case, run.samples, stages, scores, tf32=tf32, requested=requested)
-    per_sample = per_sample_file(run.case, run.build.digest, run.samples, stages, scores)
+    scores = score_each_sample(case, run.samples, stages, labelled=missing is None)
+    ledger = accuracy_ledger(case, precision, run.samples, stages, scores, requested=requested)
+    per_sample = per_sample_file(case, run.build.digest, run.samples, stages, scores)
     return Evaluation(deployed.serving, ledger, missing, per_sample)
 
 
