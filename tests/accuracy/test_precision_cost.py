@@ -12,7 +12,7 @@ import torch
 
 from tests import toy
 from tests.toy import compare_conversion
-from tritonproof.accuracy.compare_answers import AnswerLimits, expect
+from tritonproof.accuracy.expected import AnswerLimits, expect
 from tritonproof.accuracy.precision_cost import (
     emulated_precision,
     inferred_limits,

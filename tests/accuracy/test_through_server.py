@@ -11,7 +11,7 @@ from tritonclient.utils import deserialize_bytes_tensor
 from tests import examples, toy
 from tests.accuracy.conftest import COUNT, Answer, Connect
 from tritonproof.accuracy import stages
-from tritonproof.accuracy.compare_answers import expect
+from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, score_each_sample
 from tritonproof.accuracy.precision_cost import stage_limits
 from tritonproof.accuracy.stages import (

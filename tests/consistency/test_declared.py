@@ -10,7 +10,7 @@ import pytest
 from tritonclient.grpc import service_pb2
 
 from tests.consistency.stand_in import LIMITS, ROWS, alone, served_model
-from tritonproof.accuracy.compare_answers import Answer
+from tritonproof.accuracy.expected import Answer
 from tritonproof.consistency import declared
 from tritonproof.consistency.declared import Reply
 from tritonproof.consistency.served import AnswersBySample, GateContext, ServedModel, single_request_answers

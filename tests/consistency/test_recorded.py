@@ -13,7 +13,7 @@ from msgspec import structs
 
 from tests.consistency import stand_in
 from tests.consistency.stand_in import ROWS
-from tritonproof.accuracy.compare_answers import AnswerLimits
+from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.base.errors import InputError
 from tritonproof.consistency import recorded
 from tritonproof.consistency.recorded import RecordedAnswers

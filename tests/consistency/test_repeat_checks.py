@@ -7,18 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.consistency.stand_in import (
-    IDS,
-    LIMITS,
-    ROWS,
-    WIDE,
-    Model,
-    Server,
-    alone,
-    served_model,
-    sound,
-)
-from tritonproof.accuracy.compare_answers import Answer, AnswerLimits
+from tests.consistency.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, alone, served_model, sound
+from tritonproof.accuracy.expected import Answer, AnswerLimits
 from tritonproof.consistency import repeat_checks, served
 from tritonproof.consistency.gates import GATE_CHECKS
 from tritonproof.consistency.served import GateContext, ServedModel, single_request_answers

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests import examples, toy
-from tritonproof.accuracy.compare_answers import Answer, AnswerLimits, Mismatch, compare, expect
+from tritonproof.accuracy.compare_answers import Mismatch, compare
+from tritonproof.accuracy.expected import Answer, AnswerLimits, expect
 from tritonproof.consistency.reproducer import write_reproducer
 from tritonproof.run.proving import reproduce
 from tritonproof.spec import Tensor

@@ -162,9 +162,9 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
             stage_limits(case(each_model), "fp32", None, {"scores": 10}, 10, same_file=same_file)
             for each_model in (usual, wide)
         )
-        assert (limits.answers.element, limits.all_rows["scores"]) == (0.25, 0.25)
+        assert (limits.per_answer.element, limits.all_rows["scores"]) == (0.25, 0.25)
         assert "--tolerance" in limits.source
-        assert of_usual.answers.element < 0.25
+        assert of_usual.per_answer.element < 0.25
     of_answers = answer_limits(case(wide), "fp32", None, {"scores": 10})
     assert of_answers.element == 0.25
     path = networks.through(tmp_path / "n.onnx", "Neg", 6, 20)

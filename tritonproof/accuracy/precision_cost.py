@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import AnswerLimits, expect
+from tritonproof.accuracy.expected import AnswerLimits, expect
 from tritonproof.accuracy.outputs import (
     beyond_rounding,
     check_finite,
@@ -132,7 +132,7 @@ def least_agreement(agreement: float, decisions: int) -> float:
 class StageLimits:
     """How far the outputs of a stage may be from those of the stage before, on all samples."""
 
-    answers: AnswerLimits
+    per_answer: AnswerLimits
     """How far the answers to one sample may differ."""
     all_rows: Mapping[str, float]
     """How far all rows of an output may differ on the mean, as a share of the mean magnitude, or the largest
@@ -149,7 +149,7 @@ def answer_limits(
     """How far answers to one sample by the same file may differ if other kernels may compute them. `elements`
     is the number of elements of each output that are compared."""
     compared = AnswerLimits.compared if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
-    return _limits(case, precision, cost, elements, compared, same_file=True).answers
+    return _limits(case, precision, cost, elements, compared, same_file=True).per_answer
 
 
 def stage_limits(
@@ -192,7 +192,7 @@ def _limits(
     rounding = rounding_of(case.model, precision)
     measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
     by_output = {name: (largest[name], _ROW_FACTOR * mean[name]) for name in floating}
-    answers = AnswerLimits(
+    per_answer = AnswerLimits(
         element=max(largest.values(), default=_MIN_LARGEST),
         mean=_ROW_FACTOR * max(mean.values(), default=0.0),
         agreement=1 - max(unequal.values(), default=0.0),
@@ -200,7 +200,9 @@ def _limits(
         compared=compared,
         by_output={} if cost is None else by_output,
     )
-    return StageLimits(answers, mean | unequal, PRECISIONS["fp32"].rounding if cost is None else 0.0, source)
+    return StageLimits(
+        per_answer, mean | unequal, PRECISIONS["fp32"].rounding if cost is None else 0.0, source
+    )
 
 
 def _floating_limits(

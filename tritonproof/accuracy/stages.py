@@ -13,20 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import (
-    Answer,
-    Expected,
-    allowed_in_a_row,
-    compare_rows,
-    expect,
-)
+from tritonproof.accuracy.compare_answers import allowed_in_a_row, compare_rows
+from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect
 from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes, equal_fraction
-from tritonproof.accuracy.precision_cost import (
-    PrecisionCost,
-    StageLimits,
-    least_agreement,
-    stage_limits,
-)
+from tritonproof.accuracy.precision_cost import PrecisionCost, StageLimits, least_agreement, stage_limits
 from tritonproof.accuracy.precisions import PRECISIONS, tolerance_of
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.frameworks import pytorch
@@ -68,7 +58,7 @@ class OutputTotals:
 class StageComparison:
     """How far the outputs of two stages are apart. `add` compares rows as they come in, in any order."""
 
-    expected: Expected
+    expected: ExpectedOutputs
     """All rows of the other stage's outputs."""
     limits: StageLimits
     stage: str
@@ -86,7 +76,9 @@ class StageComparison:
         chosen = np.asarray(rows)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
         check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
-        compared = compare_rows(self.expected, Answer(chosen, outputs), self.limits.answers, identity=False)
+        compared = compare_rows(
+            self.expected, Answer(chosen, outputs), self.limits.per_answer, identity=False
+        )
         is_kept = ~compared.excluded
         self.rows += len(chosen)
         self.left_out += int(compared.excluded.sum())
@@ -121,14 +113,14 @@ class StageComparison:
         return tuple(self._difference(name, totals) for name, totals in self.by_output.items())
 
     def _difference(self, name: str, totals: OutputTotals) -> OutputDifference:
-        limits, answers = self.limits, self.limits.answers
+        limits, per_answer = self.limits, self.limits.per_answer
         spread, besides = self.expected.spreads.get(name), 0.0
         if spread is None:
             size = self.expected.outputs[name][:1].size
-            allowed = 0.0 if name in self.expected.scores else allowed_in_a_row(size, answers.agreement)
+            allowed = 0.0 if name in self.expected.scores else allowed_in_a_row(size, per_answer.agreement)
             largest_limit = allowed / size if totals.is_wrong else 1.0
         else:
-            largest_limit = answers.of_output(name)[0]
+            largest_limit = per_answer.of_output(name)[0]
             besides = limits.mean_rounding * spread.magnitude / (spread.mean or 1.0)
         return OutputDifference(
             output=name,
@@ -142,7 +134,7 @@ class StageComparison:
             given=totals.given,
             source=limits.source,
             compared=1.0 if spread is None else 1 - self.left_out / max(self.rows, 1),
-            compared_limit=1.0 if spread is None else answers.compared,
+            compared_limit=1.0 if spread is None else per_answer.compared,
         )
 
 

@@ -54,7 +54,7 @@ def check_declared(context: GateContext) -> GateResult:
     """Send four samples alone, and two in one batch if the model takes batches. Every output must be there,
     finite, with the declared type and shape. The answers given alone before, and those to the remaining
     data, must have every output and be finite: some input may give NaN."""
-    served, alone = context.served, context.alone.rows
+    served, alone = context.served, context.single_answers.rows
     batches = [[sample] for sample in range(served.samples)][:4]
     if served.takes_batches:
         batches.append([0, served.samples - 1])

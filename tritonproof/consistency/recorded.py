@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import AnswerLimits
+from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.consistency.repeat_checks import gate_result
@@ -80,14 +80,14 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run: str) -> 
 def check_recorded(context: GateContext) -> GateResult:
     """Hold answers to the recorded ones. In a run that records them, the first case of a model records its
     own, and the others are held to these. Raises NotAvailableError where there are none."""
-    folder, served = context.answers_folder, context.served
+    folder, served, alone = context.answers_folder, context.served, context.single_answers
     assert folder is not None
     path = path_of(folder.path, served.model.name)
     if folder.run is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.hold_path(path, on_wait=folder.on_wait):
             if not path.is_file() or read(path).run != folder.run:
-                disk.replace(path, encoded(record(served, context.alone.rows, folder.case, folder.run)))
+                disk.replace(path, encoded(record(served, alone.rows, folder.case, folder.run)))
     elif not path.is_file():
         what = f"no answers of {served.model.name} were recorded"
         raise NotAvailableError(what, where=path, fix="record them: --record-answers")

@@ -8,15 +8,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.compare_answers import (
-    NOISE_FACTOR,
+from tritonproof.accuracy.compare_answers import NOISE_FACTOR, AnswerComparison, compare, merge_comparisons
+from tritonproof.accuracy.expected import (
     Answer,
-    AnswerComparison,
     AnswerLimits,
-    Expected,
-    compare,
+    ExpectedOutputs,
     expect,
-    merge_comparisons,
     signature,
     single_answer,
 )
@@ -44,7 +41,7 @@ def check_repeated(context: GateContext) -> GateResult:
     """Send samples once more, alone, in the same and in the reverse order, so that each request follows
     a different one than before. The next answer shows what a request leaves in the model; so do the first
     answer after a load, and one to a request without optional inputs."""
-    served, alone = context.served, context.alone
+    served, alone = context.served, context.single_answers
     backwards = ask(served, [[sample] for sample in sorted(alone.rows, reverse=True)])
     comparisons = [compare_to_single(alone, [*alone.repeats, *backwards], alone.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
@@ -55,12 +52,12 @@ def check_repeated(context: GateContext) -> GateResult:
         comparisons.append(lacking)
         text += ", and requests without the optional inputs"
     whole = merge_comparisons(comparisons)
-    return gate_result("repeated", served, alone, whole, whole.answers, text)
+    return gate_result("repeated", served, alone, whole, whole.compared, text)
 
 
 def check_reloaded(context: GateContext) -> GateResult:
-    """Send samples alone once more, to a model that was loaded again after it gave the answers `alone`."""
-    served, alone = context.served, context.alone
+    """Send samples alone once more, to a model that was loaded again after it gave the single answers."""
+    served, alone = context.served, context.single_answers
     answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(alone.rows)])]
     text = "each sample again alone, after the model was loaded again"
     comparison = compare_to_single(alone, answers, _limits_after_load(served, alone))
@@ -69,7 +66,7 @@ def check_reloaded(context: GateContext) -> GateResult:
 
 def check_in_flight(context: GateContext) -> GateResult:
     """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
-    served, alone = context.served, context.alone
+    served, alone = context.served, context.single_answers
     at_once = served.in_flight(1)
     count = max(len(alone.rows), at_once)
     limits = alone.limits if served.joins and served.takes_batches else alone.noise_limits
@@ -82,7 +79,7 @@ def check_batches(context: GateContext) -> GateResult:
     """Send samples in batches of every size up to 64, and of larger ones that decide which kernels run.
     Another size may round otherwise. In batches of one size an answer at the same place may depend neither
     on its neighbours nor, in the largest, on the instance that computes it."""
-    served, alone = context.served, context.alone
+    served, alone = context.served, context.single_answers
     answers: list[Answer] = []
     comparisons: list[AnswerComparison] = []
     sent = 0
@@ -149,7 +146,7 @@ def _compare_places(
         {name: values[rows] for name, values in answer.outputs.items()} for answer in (before, after)
     )
     answer = Answer(np.arange(len(rows)), given)
-    return compare(Expected(ids, right, spreads), [answer], alone.noise_limits)
+    return compare(ExpectedOutputs(ids, right, spreads), [answer], alone.noise_limits)
 
 
 def _without_optional(served: ServedModel, alone: SingleRequestAnswers) -> AnswerComparison | None:
@@ -199,7 +196,7 @@ def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
     if (first := comparison.first_wrong) is None:
         return ""
     return (
-        f"{comparison.wrong} of {comparison.answers} answers differ, the first to sample {first.sample}: "
+        f"{comparison.wrong} of {comparison.compared} answers differ, the first to sample {first.sample}: "
         f"{first.output} is {first.given}, and {first.expected} {expected_from}"
     )
 

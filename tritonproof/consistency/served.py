@@ -11,16 +11,13 @@ from msgspec import structs
 from tritonproof.accuracy.compare_answers import (
     MIN_NOISE,
     NOISE_FACTOR,
-    Answer,
     AnswerComparison,
-    AnswerLimits,
-    Expected,
     Mismatch,
     compare,
-    expect_by_signature,
     merge_comparisons,
     typical_difference,
 )
+from tritonproof.accuracy.expected import Answer, AnswerLimits, ExpectedOutputs, expect_by_signature
 from tritonproof.accuracy.precision_cost import inferred_limits
 from tritonproof.accuracy.stages import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.host.locks import OnWait
@@ -111,7 +108,7 @@ class SingleRequestAnswers:
     """The answers to samples that were each sent alone: gates hold all other answers to them."""
 
     rows: AnswersBySample
-    groups: Mapping[object, tuple[Sequence[int], Expected]]
+    groups: Mapping[object, tuple[Sequence[int], ExpectedOutputs]]
     """Samples whose answers have the same shapes and types, with those answers, by this signature; nearly
     always one group."""
     limits: AnswerLimits
@@ -147,7 +144,7 @@ class GateContext:
     """What a gate gets: the model as it is loaded, its answers before, and what single gates need."""
 
     served: ServedModel
-    alone: SingleRequestAnswers
+    single_answers: SingleRequestAnswers
     remaining_data: Iterable[LoadData] = ()
     """Samples that no other check sends."""
     shared_memory: bool = False
@@ -225,7 +222,7 @@ def same_answers_entry(alone: SingleRequestAnswers, comparison: AnswerComparison
     largest = comparison.largest
     return SameAnswers(
         samples=len(alone.rows),
-        answers=comparison.answers,
+        answers=comparison.compared,
         relative_difference=largest if largest is not None and np.isfinite(largest) else None,
         agreement=comparison.agreement,
         passed=comparison.wrong == 0,

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import Answer, AnswerComparison, merge_comparisons, single_answer
+from tritonproof.accuracy.compare_answers import AnswerComparison, merge_comparisons
+from tritonproof.accuracy.expected import Answer, single_answer
 from tritonproof.base.errors import ProofError
 from tritonproof.consistency.declared import MAX_REFUSAL_CHARS
 from tritonproof.consistency.repeat_checks import wrong_text
@@ -40,7 +41,7 @@ class Transport:
 def check_transports(context: GateContext) -> GateResult:
     """Send four samples over each possible transport, also through shared memory if the context has it, and
     compare the answers with those to the samples alone over gRPC. Raises ProofError if the server is gone."""
-    served, alone = context.served, context.alone
+    served, alone = context.served, context.single_answers
     samples = sorted(alone.rows)[:4]
     comparisons: list[AnswerComparison] = []
     names, problems = [], []

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tritonproof.accuracy.compare_answers import MIN_NOISE, AnswerLimits, Mismatch
+from tritonproof.accuracy.compare_answers import MIN_NOISE, Mismatch
+from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.precision_cost import PrecisionCost, answer_limits, measure_cost
 from tritonproof.accuracy.precisions import tolerance_of
@@ -22,9 +23,9 @@ from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, as
 from tritonproof.efficiency import machine_peak
 from tritonproof.frameworks import pytorch
 from tritonproof.host import machine
-from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, input_data
+from tritonproof.measure.job import AnswerCheck, Job, LoadData, input_data
 from tritonproof.measure.measurement import Outcome
-from tritonproof.measure.verifying import expected_answers
+from tritonproof.measure.verifying import answer_check
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.run.as_is_case import AsIsCase, serve_as_is
@@ -331,20 +332,20 @@ class CaseRun(contextlib.ExitStack):
         return self.enter_context(input_data(self.case.model, self.samples, self.server.scratch))
 
     @once
-    def expected_answers(self) -> ExpectedAnswers:
-        """The answers that the case has to give under load."""
+    def answer_check(self) -> AnswerCheck:
+        """How the case's answers under load are checked."""
         data, limits, oracle = self.load_data, self.answer_limits, self.oracle
         with self.hold_machine(exclusive=False):
             where = "asked alone" if self.case.model.as_is else "in process"
             self.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
             size = min(self.deployment.max_batch_size, len(data.ids))
-            return expected_answers(self.case, data, oracle, size, limits)
+            return answer_check(self.case, data, oracle, size, limits)
 
-    def job(self, point: LoadPoint, request_s: float, expected: ExpectedAnswers) -> Job:
+    def job(self, point: LoadPoint, request_s: float, check: AnswerCheck) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""
         server, memory, model = self.server, self.settings.shared_memory, self.case.model
         data = self.load_data.below(server.scratch)
-        return Job(server, server.name_of(self.case), model, point, memory, data, request_s, expected)
+        return Job(server, server.name_of(self.case), model, point, memory, data, request_s, check)
 
     def peak_per_s(self, kind: machine_peak.PeakKind) -> schema.Estimate:
         """The machine's peak, measured with the machine to ourselves unless it is known: before the first

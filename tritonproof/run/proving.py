@@ -5,7 +5,7 @@ import functools
 import shutil
 from dataclasses import dataclass
 
-from tritonproof.accuracy.compare_answers import expect
+from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_each_sample, served_ledger
 from tritonproof.accuracy.precision_cost import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, evaluate_through_server
