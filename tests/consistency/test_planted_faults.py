@@ -76,7 +76,7 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
     """The results of these gates, by name."""
     context = GateContext(served, ask_one_by_one(served), shared_memory=True)
-    return {name: GATE_CHECKS[name].check(context) for name in names}
+    return {name: GATE_CHECKS[name].check(context).result for name in names}
 
 
 def test_sound_model_passes_every_gate(served_with: Load) -> None:

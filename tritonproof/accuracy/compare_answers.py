@@ -177,17 +177,14 @@ def _is_tie_of_scores(
     are no further apart than twice what each may be off."""
     beside = expected.scores[name]
     spread, scores = expected.spreads[beside], expected.outputs[beside][answer.samples]
-    classes = [
-        values.reshape(len(scores), -1).astype(np.int64)
-        for values in (answer.outputs[name], expected.outputs[name][answer.samples])
-    ]
+    given_and_right = answer.outputs[name], expected.outputs[name][answer.samples]
+    classes = [values.reshape(len(scores), -1).astype(np.int64) for values in given_and_right]
     is_known = [((values >= 0) & (values < scores.shape[1])).all(axis=1) for values in classes]
     values, other_values = (
         np.take_along_axis(scores, indices.clip(0, scores.shape[1] - 1), axis=1) for indices in classes
     )
-    tolerance = (
-        limits.of_output(beside)[0] * float(np.max(spread.columns)) + limits.rounding * spread.magnitude
-    )
+    element, _mean = limits.of_output(beside)
+    tolerance = element * float(np.max(spread.columns)) + limits.rounding * spread.magnitude
     return is_known[0] & is_known[1] & (np.abs(values - other_values) <= 2 * tolerance).all(axis=1)
 
 
@@ -195,9 +192,8 @@ def compare(
     expected: ExpectedOutputs, answers: Sequence[Answer], limits: AnswerLimits, *, finite: bool = False
 ) -> AnswerComparison:
     """Hold some answers to the expected ones, row by row and together; see `compare_rows`."""
-    compared_answers = [
-        compare_rows(expected, answer, limits, finite=finite) for answer in answers if len(answer.samples)
-    ]
+    given = [answer for answer in answers if len(answer.samples)]
+    compared_answers = [compare_rows(expected, answer, limits, finite=finite) for answer in given]
     rows = sum(len(compared.excluded) for compared in compared_answers)
     excluded = sum(int(compared.excluded.sum()) for compared in compared_answers)
     too_many = excluded > max(_TIED_ELEMENTS, (1 - limits.compared) * rows)

@@ -1,5 +1,4 @@
-"""What answers are held to: the right outputs with what tells their samples apart, and how far others may be
-from them."""
+"""What answers are held to: the right outputs, and how far those of others may differ."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,6 @@ from tritonproof.spec import Arrays
 
 _Key = TypeVar("_Key")
 """The key of an answer: a sample's index, or the answer's place in a conversation."""
-
 _CLASS_SHARE = 0.9
 """Integers are classes if in this share of rows they are the place of the largest score."""
 _MAX_COMPARED = 4096

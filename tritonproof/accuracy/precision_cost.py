@@ -143,50 +143,36 @@ class StageLimits:
     """Where these limits come from, in words."""
 
 
-def answer_limits(
-    case: Case, precision: str, cost: PrecisionCost | None, elements: Mapping[str, int]
-) -> AnswerLimits:
-    """How far answers to one sample by the same file may differ if other kernels may compute them. `elements`
-    is the number of elements of each output that are compared."""
+Sizes = Mapping[str, int]
+"""The number of elements of each output that are compared."""
+
+
+def answer_limits(case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes) -> AnswerLimits:
+    """How far answers to one sample by the same file may differ if other kernels may compute them."""
     compared = AnswerLimits.compared if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
-    return _limits(case, precision, cost, elements, compared, same_file=True).per_answer
+    return _limits(case, precision, cost, sizes, compared, same_file=True).per_answer
 
 
 def stage_limits(
-    case: Case,
-    precision: str,
-    cost: PrecisionCost | None,
-    elements: Mapping[str, int],
-    rows: int,
-    *,
-    same_file: bool,
+    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, rows: int, *, same_file: bool
 ) -> StageLimits:
-    """How far outputs may be from those of the stage before, of the `same_file` or before its conversion.
-    `elements` is the number of elements of each output that are compared, in so many `rows`."""
+    """How far outputs of so many `rows` may be from those of the stage before, of the `same_file` or before
+    its conversion."""
     comparable = tolerance_of(case, precision).agreement if cost is None else cost.comparable
-    return _limits(case, precision, cost, elements, least_agreement(comparable, rows), same_file=same_file)
+    return _limits(case, precision, cost, sizes, least_agreement(comparable, rows), same_file=same_file)
 
 
 def _limits(
-    case: Case,
-    precision: str,
-    cost: PrecisionCost | None,
-    elements: Mapping[str, int],
-    compared: float,
-    *,
-    same_file: bool,
+    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, compared: float, *, same_file: bool
 ) -> StageLimits:
     """The limits if at least the share `compared` of the rows has compared floating-point outputs."""
-    floating = [
-        tensor.name
-        for tensor in case.model.outputs
-        if tensor.name in elements and tensor.dtype.startswith(("FP", "BF"))
-    ]
+    numbers = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
+    floating = [name for name in numbers if name in sizes]
     largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
     tolerated = tolerance_of(case, precision).agreement
     unequal = {
         name: 1 - (tolerated if cost is None else least_agreement(1 - cost.mean[name], count))
-        for name, count in elements.items()
+        for name, count in sizes.items()
         if name not in floating
     }
     rounding = rounding_of(case.model, precision)
@@ -200,9 +186,8 @@ def _limits(
         compared=compared,
         by_output={} if cost is None else by_output,
     )
-    return StageLimits(
-        per_answer, mean | unequal, PRECISIONS["fp32"].rounding if cost is None else 0.0, source
-    )
+    mean_rounding = PRECISIONS["fp32"].rounding if cost is None else 0.0
+    return StageLimits(per_answer, mean | unequal, mean_rounding, source)
 
 
 def _floating_limits(
@@ -218,10 +203,8 @@ def _floating_limits(
         factor = rule.kernel_factor if same_file else rule.conversion_factor
         largest = {name: max(LARGEST_LIMIT * cost.largest[name], _MIN_LARGEST) for name in names}
         mean = {name: factor * cost.mean[name] for name in names}
-        source = (
-            f"{factor:g} times what {precision.upper()} itself costs this model on the mean, "
-            f"{LARGEST_LIMIT:g} times at most"
-        )
+        most = f"{LARGEST_LIMIT:g} times at most"
+        source = f"{factor:g} times what {precision.upper()} itself costs this model on the mean, {most}"
         return largest, mean, source
     if same_file and precision in PRECISIONS and not tolerance.is_given:
         source = f"the same file by other kernels in {precision.upper()}"

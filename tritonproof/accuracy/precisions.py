@@ -46,23 +46,18 @@ PRECISIONS: Mapping[str, PrecisionRule] = {
         unknown_largest=2e-3,
         kept_score=0.999,
     ),
-    "tf32": PrecisionRule(
-        rounding=1e-3,  # two units in the last place of 11 bits
-        conversion_factor=2.5,
-        kernel_factor=2.5,  # on a GPU two right ways are each off by the cost
-        unknown_mean=5e-3,
-        unknown_largest=5e-2,
-        kept_score=0.999,  # FP32's
-    ),
-    "fp16": PrecisionRule(
-        rounding=1e-3,  # two units in the last place of 11 bits
-        # Right builds: 0.7 (ONNX Runtime, BERT) to 1.9 times (TorchScript folds ResNet50's BatchNorm in the
-        # precision, which rounds once more).
-        conversion_factor=2.5,
-        kernel_factor=2.5,  # 0.45 times on a CPU; on a GPU two right ways are each off by the cost
-        unknown_mean=5e-3,  # 5e-4
-        unknown_largest=5e-2,
-        kept_score=0.999,
+    **dict.fromkeys(
+        ("tf32", "fp16"),
+        PrecisionRule(
+            rounding=1e-3,  # two units in the last place of 11 bits
+            # Right builds in FP16: 0.7 (ONNX Runtime, BERT) to 1.9 times (TorchScript folds ResNet50's
+            # BatchNorm in the precision, which rounds once more).
+            conversion_factor=2.5,
+            kernel_factor=2.5,  # 0.45 times on a CPU; on a GPU two right ways are each off by the cost
+            unknown_mean=5e-3,  # 5e-4
+            unknown_largest=5e-2,
+            kept_score=0.999,  # FP32's
+        ),
     ),
     "bf16": PrecisionRule(
         rounding=8e-3,  # two units in the last place of 8 bits

@@ -19,7 +19,7 @@ from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, ask_one_by_one
+from tritonproof.consistency.served import CheckedGate, ServedModel, SingleRequestAnswers, ask_one_by_one
 from tritonproof.efficiency import machine_peak
 from tritonproof.frameworks import pytorch
 from tritonproof.host import machine
@@ -67,7 +67,7 @@ class SuiteRun:
     """How many load points this run measures, and so how many may be compared with a baseline."""
     run_id: str = field(default_factory=lambda: machine.own_run()[0])
     peaks: dict[machine_peak.PeakKind, schema.Estimate | ProofError | None] = field(default_factory=dict)
-    """The machine's peaks that stages will need; None for those not measured yet."""
+    """The machine's peaks that steps will need; None for those not measured yet."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,10 @@ class Deployed:
 Sweep = tuple[Deployed, Mapping[LoadPoint, Outcome]]
 """How a case was loaded for a scenario, and what came of each load point."""
 
-ServedComparison = tuple[schema.Serving, schema.GateResult, schema.UpgradeComparison]
+GateRun = tuple[Deployed, schema.GateResult, Mismatch | None]
+"""How a case was loaded for a gate, the gate's result, and its first wrong answer."""
+
+ServedComparison = tuple[schema.Serving, CheckedGate, schema.UpgradeComparison]
 """How a case was served beside its baseline, whether the answers are the same, and what else differs."""
 
 
@@ -102,10 +105,7 @@ class CaseRun(contextlib.ExitStack):
     """Whether it is the case's own run, or one that is measured beside it."""
     deployed: Deployed | None = field(default=None, init=False)
     sweeps: dict[Scenario, Sweep] = field(default_factory=dict, init=False)
-    gates: dict[str, tuple[Deployed, schema.GateResult]] = field(default_factory=dict, init=False)
-    """How it was loaded for each gate, and the gate's result."""
-    mismatches: dict[str, Mismatch] = field(default_factory=dict, init=False)
-    """The first wrong answer of each gate."""
+    gates: dict[str, GateRun] = field(default_factory=dict, init=False)
     comparison: ServedComparison | None = field(default=None, init=False)
     """What the comparison with the baseline has shown."""
 
@@ -263,10 +263,8 @@ class CaseRun(contextlib.ExitStack):
         stages, cost = (self.model_run.framework_answers, self.converted_answers), self.precision_cost
         report, precision = functools.partial(self.say, "compare with the framework"), self.compute_precision
         with self.hold_machine(exclusive=False):
-            trained, ids = self.model_run.framework_model.trained, self.samples.ids
-            return compare_conversion(
-                self.case, precision, *stages, ids, cost, trained=trained, report=report
-            )
+            trained, ids, case = self.model_run.framework_model.trained, self.samples.ids, self.case
+            return compare_conversion(case, precision, *stages, ids, cost, trained=trained, report=report)
 
     @once
     def accuracy_missing(self) -> str | None:
@@ -314,7 +312,6 @@ class CaseRun(contextlib.ExitStack):
             least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
             as_is_device=self.case.answers_on if self.case.model.as_is else "",
             kernels_may_change=self.case.answers_on == "cuda",
-            on_mismatch=self.mismatches.__setitem__,
         )
 
     def accuracy_error(self, what: str, *, where: object = None) -> AccuracyError:

@@ -13,6 +13,7 @@ from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.build import baseline_source
 from tritonproof.consistency.conversations import compare_server_conversations
 from tritonproof.consistency.repeat_checks import compare_servers
+from tritonproof.consistency.served import CheckedGate
 from tritonproof.measure import point_state
 from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.job import Job, remaining_data
@@ -90,8 +91,8 @@ def _compare(run: CaseRun) -> ServedComparison:
         what = f"{model.name} is new: {text} has no such model to compare it with"
         raise NotAvailableError(what, where=run.case)
     with run.hold_machine(exclusive=False):
-        comparison = _compare_answers(run, baseline, text)
-    wrong = "; ".join(filter(None, [*_lost_by_clients(run, baseline), comparison.wrong]))
+        gate = _compare_answers(run, baseline, text)
+    wrong = "; ".join(filter(None, [*_lost_by_clients(run, baseline), gate.result.wrong]))
     new_warnings = warnings_in(run.server.log)
     for known_warning in warnings_in(baseline.server.log):
         new_warnings.pop(known_warning, None)
@@ -105,15 +106,15 @@ def _compare(run: CaseRun) -> ServedComparison:
     )
     return (
         serving_of(run.server, run.case.format.library, run.settings.shared_memory),
-        structs.replace(comparison, wrong=wrong),
+        gate._replace(result=structs.replace(gate.result, wrong=wrong)),
         UpgradeComparison(text, here, there, tuple(new_warnings.values())[:20]),
     )
 
 
-def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> GateResult:
+def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> CheckedGate:
     model = run.case.model
     if model.exchange != baseline.case.model.exchange:
-        return GateResult("baseline", 0, "the configuration")
+        return CheckedGate(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
         run.say("answers beside the other's", text)
         ours = run.served_online, run.single_answers
@@ -121,7 +122,7 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> GateResult:
         return compare_servers(ours, theirs, remaining_data(model, run.samples), text)
     run.say("the same messages to the other", text)
     servers = run.server, baseline.server
-    return compare_server_conversations(*servers, model, run.samples, text)
+    return CheckedGate(compare_server_conversations(*servers, model, run.samples, text))
 
 
 def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:

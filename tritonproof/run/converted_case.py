@@ -46,7 +46,7 @@ class ConvertedCase:
         """Its Triton. It is built first, as a server without its model repository ends."""
         run = self.run
         for kind in run.suite_run.peaks:
-            with contextlib.suppress(ProofError):  # raised again by the stage that needs it
+            with contextlib.suppress(ProofError):  # raised again by the step that needs it
                 run.peak_per_s(kind)
         triton = run.triton(
             run.build.folder.parent,

@@ -5,6 +5,7 @@ import functools
 import shutil
 from dataclasses import dataclass
 
+from tritonproof.accuracy.compare_answers import Mismatch
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_each_sample, served_ledger
 from tritonproof.accuracy.precision_cost import stage_limits
@@ -17,7 +18,7 @@ from tritonproof.consistency.served import AnswersFolder, GateContext, ServedMod
 from tritonproof.measure.job import remaining_data
 from tritonproof.record import per_sample as sample_files
 from tritonproof.record.schema import Accuracy, Conversation, GateResult, Serving
-from tritonproof.run.case_run import CaseRun, Deployed
+from tritonproof.run.case_run import CaseRun, Deployed, GateRun
 from tritonproof.serve.backends import serving_of
 from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
@@ -62,10 +63,9 @@ def evaluate(run: CaseRun, deployed: Deployed) -> Evaluation:
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
     limits = stage_limits(case, precision, run.precision_cost, elements, len(run.samples), same_file=True)
-    batch = run.deployment.max_batch_size
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
-    served_stage = _through_server(run, run.samples, batch, comparison)
+    served_stage = _through_server(run, run.samples, run.deployment.max_batch_size, comparison)
     stages = framework, converted, served_stage
     scores = score_each_sample(case, run.samples, stages, labelled=missing is None)
     ledger = accuracy_ledger(case, precision, run.samples, stages, scores, requested=requested)
@@ -96,7 +96,7 @@ def converse(run: CaseRun) -> tuple[Serving, Conversation]:
     return serving_of(run.server, run.case.format.library, run.settings.shared_memory), conversation
 
 
-def run_gate(run: CaseRun, gate: str) -> tuple[Deployed, GateResult]:
+def run_gate(run: CaseRun, gate: str) -> GateRun:
     """How the case was loaded, and the result of a gate such as "batches", which runs once."""
     run.say("answers without labels", gate)
     if gate not in run.gates:
@@ -105,7 +105,7 @@ def run_gate(run: CaseRun, gate: str) -> tuple[Deployed, GateResult]:
     return run.gates[gate]
 
 
-def _check_gate(run: CaseRun, gate: GateCheck) -> tuple[Deployed, GateResult]:
+def _check_gate(run: CaseRun, gate: GateCheck) -> GateRun:
     served, alone = run.served_online, run.single_answers
     if gate.after_reload:
         deployed, served = _load_anew(run)
@@ -113,10 +113,10 @@ def _check_gate(run: CaseRun, gate: GateCheck) -> tuple[Deployed, GateResult]:
         deployed = run.deploy("online")
     if gate.needs_configuration and run.as_is and "configuration" in run.as_is.loaded.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
-    # For a converted model, the accuracy stage sends every sample and looks at every number.
+    # For a converted model, the accuracy step sends every sample and looks at every number.
     remaining = () if run.as_is is None else remaining_data(run.case.model, run.samples)
     shared_memory = run.settings.shared_memory == "system"
-    return deployed, gate.check(GateContext(served, alone, remaining, shared_memory, _answers_folder(run)))
+    return deployed, *gate.check(GateContext(served, alone, remaining, shared_memory, _answers_folder(run)))
 
 
 def _answers_folder(run: CaseRun) -> AnswersFolder | None:
@@ -145,12 +145,11 @@ def check_may_reload(run: CaseRun) -> None:
         raise NotAvailableError("models are not reloaded on a server that others may use", where=run.case)
 
 
-def reproduce(run: CaseRun, result: GateResult) -> str:
+def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -> str:
     """Write the reproducer of a gate's wrong answer in place of an earlier run's; returns where it lies, or
     "" if nothing is wrong, or no single answer is."""
     folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
     shutil.rmtree(folder, ignore_errors=True)
-    wrong_answer = run.mismatches.get(result.gate)
     if not result.wrong or wrong_answer is None:
         return ""
     places = {str(name): place for place, name in enumerate(run.samples.ids)}

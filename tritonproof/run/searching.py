@@ -101,7 +101,7 @@ class SearchedCase:
         return config_text(config), ""
 
     def restore(self) -> None:
-        """The next stage loads its own settings."""
+        """The next step loads its own settings."""
 
 
 class SearchedModel:
@@ -160,7 +160,7 @@ class SearchedModel:
         joins = self.served.joins or candidate.scenario == "online"
         served = dataclasses.replace(self.served, first_answer=None, joins=joins)
         for check in (check_reloaded, check_in_flight):
-            if wrong := check(GateContext(served, self.single_answers)).wrong:
+            if wrong := check(GateContext(served, self.single_answers)).result.wrong:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:
