@@ -4,6 +4,7 @@ served, under many requests of mixed batch sizes; for --convert-only it is conve
 import pytest
 
 from fixtures.recorder import Recorder
+from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.record.quantities import AGREEMENT, RATIO, RELATIVE_ERROR
 from tritonproof.reports.text.correctness import (
     conversion_failure,
@@ -36,7 +37,7 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
         texts.append(f"{AGREEMENT.text(conversion.agreement)} of decisions agree")
     recorder.show(", ".join(texts))
     if failure := conversion_failure(conversion):
-        where = f"tolerance: {case.tolerance(run.deployment.tf32).source}"
+        where = f"tolerance: {tolerance_of(case, run.compute_precision).source}"
         if case.model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"
         raise run.accuracy_error(failure, where=where)

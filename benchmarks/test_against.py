@@ -14,10 +14,10 @@ from tritonproof.run.proving import reproduce
 @pytest.mark.step("against")
 def test_same_answer_as_baseline(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
-    gate, comparison = compare_with_baseline(run)
+    (gate, wrong_answer), comparison = compare_with_baseline(run)
     recorder.keep(gates=(gate,), against=comparison)
     recorder.show(gate_text(gate))
-    shown = reproduce(run, gate)
+    shown = reproduce(run, gate, wrong_answer)
     if gate.wrong:
         fix = f"where that is meant, say how far answers may differ: --tolerance {run.case.model.name}=SHARE"
         raise AccuracyError(gate.wrong, where=shown or run.case, fix=fix)

@@ -12,10 +12,10 @@ from tritonproof.run.proving import converse, reproduce, run_gate
 
 def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
     """Record what a gate such as "batches" finds. Raises AccuracyError if something is wrong."""
-    gate_result = run_gate(run, gate)
+    gate_result, wrong_answer = run_gate(run, gate)
     recorder.keep(gates=(gate_result,))
     recorder.show(gate_text(gate_result))
-    shown = reproduce(run, gate_result)
+    shown = reproduce(run, gate_result, wrong_answer)
     if gate_result.wrong:
         raise run.accuracy_error(gate_result.wrong, where=shown or None)
 

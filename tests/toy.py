@@ -135,11 +135,11 @@ def compare_conversion(
     given: Samples,
     batch: int,
     *,
-    tf32: bool | None = None,
+    precision: str = "",
     emulated: Callable[[Arrays], Arrays] | None = None,
 ) -> Conversion:
     """The result of the conversion test: both stages evaluated, and the cost of the precision if known."""
-    toy, ids = one.model, given.ids
+    toy, ids, precision = one.model, given.ids, precision or one.precision
 
     def run(inputs: Arrays) -> Arrays:
         return toy.run(of.network, inputs)
@@ -151,8 +151,8 @@ def compare_conversion(
         evaluate_in_process(name, toy, how, given, batch, with_outputs=True)
         for name, how in (("framework", run), ("converted", converted))
     )
-    cost = measure_cost(one, of, given, training, batch, tf32=tf32, emulated=emulated)
-    return stages.compare_conversion(one, framework, after, ids, cost, trained=of.trained, tf32=tf32)
+    cost = measure_cost(one, precision, of, given, training, batch, emulated=emulated)
+    return stages.compare_conversion(one, precision, framework, after, ids, cost, trained=of.trained)
 
 
 def rows(indices: Sequence[int]) -> np.ndarray:

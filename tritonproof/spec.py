@@ -128,11 +128,6 @@ class Metric:
     beside_framework: bool = True
     """Whether one with labels must also nearly keep the framework's score; not with a user's own limit."""
 
-    def limit(self, precision: str, tf32: bool | None = None) -> Limit | None:
-        """The limit in a precision, if any; `tf32` is the deployment's."""
-        names = ("tf32", "fp16", precision) if tf32 else (precision,)
-        return next((self.limits[name] for name in names if name in self.limits), None)
-
 
 @dataclass(frozen=True)
 class Matrix:
@@ -329,11 +324,6 @@ class Case:
     def answers_on(self) -> Device:
         """The device whose precision and kernels its answers may show: a server elsewhere may have a GPU."""
         return "cuda" if self.model.as_is and self.target.name == schema.REMOTE else self.target.device
-
-    def tolerance(self, tf32: bool | None = None) -> Tolerance:
-        """The model's own tolerance, else the format's; `tf32` is the deployment's."""
-        name = "fp16" if tf32 else self.precision
-        return self.model.tolerances.get(name) or self.format.tolerances[name]
 
     @property
     def key(self) -> schema.CaseKey:

@@ -32,11 +32,12 @@ def ledger(
     *,
     labelled: bool = True,
     requested: Mapping[str, Limit] = MappingProxyType({}),
-    tf32: bool | None = None,
+    precision: str = "",
 ) -> Accuracy:
     """The ledger of each sample's scores; `requested` holds limits that replace the model's."""
     per_sample = score_each_sample(case, samples, stages, labelled=labelled)
-    return accuracy_ledger(case, samples, stages, per_sample, requested=requested, tf32=tf32)
+    name = precision or case.precision
+    return accuracy_ledger(case, name, samples, stages, per_sample, requested=requested)
 
 
 def stage(name: str, right: int, **changes: Any) -> StageAnswers:
@@ -177,7 +178,7 @@ def test_loss_fails_only_beyond_tolerance_and_chance(
     case = toy.case(model, precision="fp32" if precision == "tf32" else precision)
 
     three = changed(count, lost, gained)
-    score, error = ledger(case, toy.samples(count), three, tf32=precision == "tf32").scores
+    score, error = ledger(case, toy.samples(count), three, precision=precision).scores
 
     assert score.passed is passed
     # The error is small, so the same share of it allows less.

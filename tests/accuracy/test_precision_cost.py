@@ -12,7 +12,7 @@ import torch
 
 from tests import toy
 from tests.toy import compare_conversion
-from tritonproof.accuracy.compare_answers import AnswerLimits, expect
+from tritonproof.accuracy.expected import AnswerLimits, expect
 from tritonproof.accuracy.precision_cost import (
     emulated_precision,
     inferred_limits,
@@ -163,7 +163,7 @@ def test_few_wrong_voxels_in_every_mask_fail() -> None:
     tied[[3, 7], 5] += 1
     outputs = (Tensor("masks", "INT64", (10_000,)),)
     case = toy.case(toy.model(outputs=outputs), "fp16", Tolerance(0.01, 0.99, "chosen"))
-    limits = stage_limits(case, None, {"masks": masks.size}, 24, None, same_file=True)
+    limits = stage_limits(case, "fp16", None, {"masks": masks.size}, 24, same_file=True)
 
     def compared(served: np.ndarray) -> OutputDifference:
         ids = [str(row) for row in range(24)]
@@ -180,15 +180,15 @@ def test_few_wrong_voxels_in_every_mask_fail() -> None:
 def test_int8_emulation_uses_only_training_samples() -> None:
     model = MODELS["resnet50-micro"]
     seen: list[int] = []
-    training = model.samples("training", None, None)
-    training = dataclasses.replace(training, ids=training.ids[:16])
+    whole = model.samples("training", None, None)
 
     def load(indices: Any) -> Arrays:
         seen.extend(indices)
-        return training.load(indices)
+        return whole.load(indices)
 
     case = Case(CPU, model, ONNX, None, "int8")
-    run = emulated_precision(case, weights_of(model), lambda: dataclasses.replace(training, load=load), 16)
+    training = dataclasses.replace(whole, ids=whole.ids[:16], load=load)
+    run = emulated_precision(case, "int8", weights_of(model), lambda: training, 16)
     assert run is not None
     count = len(seen)
     inputs = few(model, 4).load(range(4))

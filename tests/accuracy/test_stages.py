@@ -134,7 +134,6 @@ def found(
         toy.samples(COUNT),
         8,
         emulated=None if emulated is None else changing(emulated),
-        tf32=False,
     )
 
 

@@ -11,7 +11,7 @@ from tritonclient.utils import deserialize_bytes_tensor
 from tests import examples, toy
 from tests.accuracy.conftest import COUNT, Answer, Connect
 from tritonproof.accuracy import stages
-from tritonproof.accuracy.compare_answers import expect
+from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, score_each_sample
 from tritonproof.accuracy.precision_cost import stage_limits
 from tritonproof.accuracy.stages import (
@@ -157,7 +157,7 @@ def test_ledger_catches_swapped_rows(connect: Connect) -> None:
 
     last = evaluate_through_server(server, CASE, samples, 4)
     stages = (framework, converted, last)
-    result = accuracy_ledger(CASE, samples, stages, score_each_sample(CASE, samples, stages))
+    result = accuracy_ledger(CASE, "fp32", samples, stages, score_each_sample(CASE, samples, stages))
 
     wrong = [
         samples.ids[batch[place]]
@@ -209,11 +209,11 @@ def served_ledger(
     converted = evaluate_in_process("converted", case.model, three_outputs, samples, 8, with_outputs=True)
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
-    limits = stage_limits(case, None, elements, COUNT, None, same_file=True)
+    limits = stage_limits(case, precision, None, elements, COUNT, same_file=True)
     comparison = StageComparison(expect(samples.ids, converted.outputs), limits, "served", "in process it")
     last = evaluate_through_server(server, case, samples, 4, comparison=comparison)
     stages = (framework, converted, last)
-    return accuracy_ledger(case, samples, stages, score_each_sample(case, samples, stages))
+    return accuracy_ledger(case, precision, samples, stages, score_each_sample(case, samples, stages))
 
 
 def test_equal_served_outputs_pass_and_are_recorded(connect: Connect) -> None:
@@ -276,7 +276,7 @@ def test_wrong_shape_of_unused_output_is_an_error(connect: Connect) -> None:
 def test_wrong_text_fails_and_its_sample_is_named() -> None:
     texts = np.array([[b"one"], [b"two"], [b"three"]], object)
     case = toy.case(toy.model(outputs=(Tensor("TEXT", "BYTES", (1,)),)))
-    limits = stage_limits(case, None, {"TEXT": 3}, 3, None, same_file=True)
+    limits = stage_limits(case, "fp32", None, {"TEXT": 3}, 3, same_file=True)
     comparison = StageComparison(expect(["a", "b", "c"], {"TEXT": texts}), limits, "served", "in process it")
 
     comparison.add({"TEXT": np.array([[b"three"], [b"one"], [b"another"]], object)}, [2, 0, 1])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests import toy
-from tritonproof.accuracy.compare_answers import Answer, AnswerLimits
+from tritonproof.accuracy.expected import Answer, AnswerLimits
 from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, single_request_answers
 from tritonproof.measure.job import LoadData
 from tritonproof.record.schema import LoadPoint

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
-from tritonproof.accuracy.compare_answers import AnswerLimits
+from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.consistency.gates import GATE_CHECKS
 from tritonproof.consistency.served import GateContext, ServedModel, ask_one_by_one
 from tritonproof.measure.job import input_data
@@ -76,7 +76,7 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
     """The results of these gates, by name."""
     context = GateContext(served, ask_one_by_one(served), shared_memory=True)
-    return {name: GATE_CHECKS[name].check(context) for name in names}
+    return {name: GATE_CHECKS[name].check(context).result for name in names}
 
 
 def test_sound_model_passes_every_gate(served_with: Load) -> None:

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from tests.consistency import stand_in
 from tests.consistency.stand_in import ROWS
-from tritonproof.accuracy.compare_answers import AnswerLimits
+from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.base.errors import InputError
 from tritonproof.consistency import recorded
 from tritonproof.consistency.recorded import RecordedAnswers
@@ -61,7 +61,7 @@ def test_recorded_answers_round_trip(
     path, answers = kept
     answering(monkeypatch)
 
-    gate = recorded.compare_with_recorded(served_model(), answers, path)
+    gate, _ = recorded.compare_with_recorded(served_model(), answers, path)
 
     assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
     assert len(set(answers.digests.values())) == 8
@@ -79,7 +79,7 @@ def test_answer_unlike_the_recorded_one_is_found(
 ) -> None:
     answering(monkeypatch, **changed)
 
-    assert "row-" in recorded.compare_with_recorded(served_model(), kept[1], kept[0]).wrong
+    assert "row-" in recorded.compare_with_recorded(served_model(), kept[1], kept[0]).result.wrong
 
 
 def test_looser_of_two_tolerances_applies_to_recorded_answers(
@@ -99,7 +99,7 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
         (wide_for_output, FINE, True),
     ):
         path.write_bytes(recorded.encoded(structs.replace(answers, limits=of_file)))
-        gate = recorded.compare_with_recorded(
+        gate, _ = recorded.compare_with_recorded(
             dataclasses.replace(served_model(), limits=limits), recorded.read(path), path
         )
         assert recorded.read(path).limits == of_file

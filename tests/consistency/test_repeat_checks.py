@@ -7,18 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.consistency.stand_in import (
-    IDS,
-    LIMITS,
-    ROWS,
-    WIDE,
-    Model,
-    Server,
-    alone,
-    served_model,
-    sound,
-)
-from tritonproof.accuracy.compare_answers import Answer, AnswerLimits
+from tests.consistency.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, alone, served_model, sound
+from tritonproof.accuracy.expected import Answer, AnswerLimits
 from tritonproof.consistency import repeat_checks, served
 from tritonproof.consistency.gates import GATE_CHECKS
 from tritonproof.consistency.served import GateContext, ServedModel, single_request_answers
@@ -43,7 +33,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         toy = served_model(count, limits=limits, **changes)
         alone = served.ask_one_by_one(toy)
         server.asked.clear()
-        return GATE_CHECKS[name].check(GateContext(toy, alone)), server
+        return GATE_CHECKS[name].check(GateContext(toy, alone)).result, server
 
     return run
 
@@ -102,8 +92,10 @@ def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, na
 
     monkeypatch.setattr(repeat_checks, "ask", Server(wrong_for_row_5).ask)
 
-    result = GATE_CHECKS[name].check(GateContext(served_model(), alone()))
+    result, mismatch = GATE_CHECKS[name].check(GateContext(served_model(), alone()))
 
+    assert mismatch is not None
+    assert mismatch.batch[mismatch.row] == "row-5"
     assert "row-5" in result.wrong
     assert result.same is not None
     assert (result.same.passed, result.same.sample) == (False, "row-5")
@@ -165,7 +157,7 @@ def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(repeat_checks, "ask", Server().ask)
 
     nothing = GateContext(served_model(), single_request_answers(IDS, {}, LIMITS))
-    assert repeat_checks.check_reloaded(nothing).wrong
+    assert repeat_checks.check_reloaded(nothing).result.wrong
 
 
 # --- optional inputs ----------------------------------------------------------------------------------------
@@ -191,7 +183,7 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> GateRes
 
     for module in (repeat_checks, served):
         monkeypatch.setattr(module, "ask", ask)
-    return repeat_checks.check_repeated(GateContext(toy, served.ask_one_by_one(toy)))
+    return repeat_checks.check_repeated(GateContext(toy, served.ask_one_by_one(toy))).result
 
 
 def test_request_without_optional_input_ignores_earlier_requests(monkeypatch: pytest.MonkeyPatch) -> None:

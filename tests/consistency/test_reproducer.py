@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests import examples, toy
-from tritonproof.accuracy.compare_answers import Answer, AnswerLimits, Mismatch, compare, expect
+from tritonproof.accuracy.compare_answers import Mismatch, compare
+from tritonproof.accuracy.expected import Answer, AnswerLimits, expect
 from tritonproof.consistency.reproducer import write_reproducer
 from tritonproof.run.proving import reproduce
 from tritonproof.spec import Tensor
@@ -79,7 +80,6 @@ def test_answer_to_no_sample_of_the_case_has_no_reproducer(tmp_path: Path) -> No
     run: Any = SimpleNamespace(
         case=toy.case(),
         samples=toy.samples(),
-        mismatches={"repeated": other},
         settings=SimpleNamespace(results=tmp_path),
     )
-    assert reproduce(run, examples.gate("repeated", "1 of 2 answers differs")) == ""
+    assert reproduce(run, examples.gate("repeated", "1 of 2 answers differs"), other) == ""

@@ -15,7 +15,8 @@ from tests import examples
 from tests.consistency.answering_servers import ROWS as SENT
 from tests.consistency.answering_servers import careful, right, served_by
 from tests.consistency.stand_in import CLASSES, FAULTS, WIDE, Fault
-from tritonproof.accuracy.compare_answers import MIN_NOISE, Answer, AnswerComparison, AnswerLimits
+from tritonproof.accuracy.compare_answers import MIN_NOISE, AnswerComparison
+from tritonproof.accuracy.expected import Answer, AnswerLimits
 from tritonproof.consistency import declared, served
 from tritonproof.consistency.served import compare_to_single, single_request_answers, with_same_answers
 from tritonproof.record.schema import SameAnswers
@@ -104,7 +105,8 @@ def compared(
 def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
     comparison = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
 
-    assert (comparison.wrong, comparison.answers, comparison.agreement, comparison.left_out) == (0, 4, 1.0, 0)
+    assert (comparison.wrong, comparison.compared, comparison.left_out) == (0, 4, 0)
+    assert comparison.agreement == 1.0
     assert comparison.sample == "", "none differs most"
 
 
@@ -158,7 +160,7 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     alone = single_request_answers(IDS, rows, EXACT)
 
     comparison = compare_to_single(alone, again, EXACT)
-    assert (comparison.answers, comparison.wrong) == (6, 0)
+    assert (comparison.compared, comparison.wrong) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
     assert compare_to_single(alone, again, EXACT).wrong == 1
 
@@ -196,7 +198,7 @@ ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
 def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, limits: AnswerLimits) -> None:
     comparison = compared({"OUT": right}, {"OUT": given}, range(20), limits)
 
-    assert (comparison.wrong, comparison.answers) == (0, 20)
+    assert (comparison.wrong, comparison.compared) == (0, 20)
 
 
 def test_class_may_differ_only_if_scores_tie() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.toy import compare_conversion
+from tritonproof.accuracy.precisions import limit_in, tolerance_of
 from tritonproof.formats import all_formats
 from tritonproof.frameworks import pytorch
 from tritonproof.frameworks.rounding import rounded_pytorch
@@ -50,21 +51,21 @@ def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
     def run(inputs: Arrays) -> Arrays:
         return model.run(in_tf32, inputs)
 
-    held_to = {tf32: compare_conversion(case, weights, run, samples, 8, tf32=tf32) for tf32 in (True, False)}
-    assert held_to[True].passed
-    assert not held_to[False].passed
+    held_to = {p: compare_conversion(case, weights, run, samples, 8, precision=p) for p in ("tf32", "fp32")}
+    assert held_to["tf32"].passed
+    assert not held_to["fp32"].passed
 
 
 def test_tf32_is_held_to_limits_of_fp16_unless_it_has_its_own() -> None:
     models = {model.name: model for model in all_models()}
     onnx = next(format_ for format_ in all_formats() if format_.name == "onnx")
     case = Case(recognise("NVIDIA A100"), models["resnet50-micro"], onnx, None, "fp32")
-    assert case.tolerance(True) == onnx.tolerances["fp16"]
-    assert case.tolerance(False) == onnx.tolerances["fp32"]
+    assert tolerance_of(case, "tf32") == onnx.tolerances["fp16"]
+    assert tolerance_of(case, "fp32") == onnx.tolerances["fp32"]
     for name, own in (("fastpitch", "fp16"), ("fastpitch-micro", "tf32")):
-        metric = models[name].metrics[1]
-        assert metric.limit("fp32", True) == metric.limits[own]
-        assert metric.limit("fp32", False) == metric.limits["fp32"]
+        limits = models[name].metrics[1].limits
+        assert limit_in("tf32", limits) == limits[own]
+        assert limit_in("fp32", limits) == limits["fp32"]
 
 
 def test_emulated_tf32_keeps_11_bits_and_the_range_of_fp32() -> None:

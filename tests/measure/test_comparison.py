@@ -115,7 +115,7 @@ def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
 def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
     """The first pass over a point is the one that is always verified: it warms up the first loading."""
     wrong = VerifiedAnswers(9, 1, 9, 0.1)
-    load = LoadGenerator(changes=lambda _job, number: {} if number else {"answers": wrong})
+    load = LoadGenerator(changes=lambda _job, number: {} if number else {"verified": wrong})
     outcome = measured(
         load,
         is_done=lambda one: len(one.current.passes) > sweep.PAIRS_PER_LOADING,

@@ -12,8 +12,8 @@ from msgspec import structs
 
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
-from tritonproof.accuracy.compare_answers import AnswerLimits, expect
-from tritonproof.measure.job import ExpectedAnswers, Job, input_data
+from tritonproof.accuracy.expected import AnswerLimits, expect
+from tritonproof.measure.job import AnswerCheck, Job, input_data
 from tritonproof.measure.measurement import summed
 from tritonproof.measure.verifying import ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
@@ -81,20 +81,20 @@ def job_of(
             instances = 2 if "is_first" in fault else 1
             triton.load(built, structs.replace(DEPLOYMENT, instances=instances), point.scenario)
             stack.callback(triton.unload, name)
-            expected = ExpectedAnswers(
+            check = AnswerCheck(
                 expect(data.ids, {model.outputs[0].name: 3 * rows + 1}), AnswerLimits(1e-4, 5e-4, 1.0)
             )
-            return Job(triton, name, model, point, "system", data, expected=expected)
+            return Job(triton, name, model, point, "system", data, check=check)
 
         yield load
 
 
 def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnswers:
     """Check a server's answers until there are enough."""
-    assert job.expected is not None
-    so_far, deadline = verify(job.expected, ask_server(job, 0.3), 0.3), time.monotonic() + SECONDS
+    assert job.check is not None
+    so_far, deadline = verify(job.check, ask_server(job, 0.3), 0.3), time.monotonic() + SECONDS
     while not is_enough(so_far) and time.monotonic() < deadline:
-        joined = summed([so_far, verify(job.expected, ask_server(job, 0.3), 0.3)])
+        joined = summed([so_far, verify(job.check, ask_server(job, 0.3), 0.3)])
         assert joined is not None
         so_far = joined
     return so_far

@@ -19,11 +19,11 @@ from tests import toy
 from tests.helpers import theirs
 from tests.measure.generator import Generator, server_of
 from tests.measure.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
-from tritonproof.accuracy.compare_answers import AnswerLimits, expect
+from tritonproof.accuracy.expected import AnswerLimits, expect
 from tritonproof.base.errors import ProofError
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, SharedMemory, input_data
+from tritonproof.measure.job import AnswerCheck, Job, LoadData, SharedMemory, input_data
 from tritonproof.measure.verifying import ask_once, ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve import shared_memory
@@ -45,16 +45,14 @@ def job_of(
         "COUNT": generator.integers(100, 1000, (samples, 1)),
     }
     ids = [f"row-{number}" for number in range(samples)]
-    expected = ExpectedAnswers(
-        expect(ids, answers(rows["VALUES"], rows["COUNT"])), AnswerLimits(1e-4, 5e-4, 1.0)
-    )
+    check = AnswerCheck(expect(ids, answers(rows["VALUES"], rows["COUNT"])), AnswerLimits(1e-4, 5e-4, 1.0))
     model = dataclasses.replace(toy.model(), inputs=INPUTS, outputs=OUTPUTS)
-    return Job(server, "m", model, point, through, LoadData(Path(), ids, rows), expected=expected)
+    return Job(server, "m", model, point, through, LoadData(Path(), ids, rows), check=check)
 
 
 def look(job: Job) -> VerifiedAnswers:
-    assert job.expected is not None
-    return verify(job.expected, ask_server(job, 0.05), 0.05)
+    assert job.check is not None
+    return verify(job.check, ask_server(job, 0.05), 0.05)
 
 
 @pytest.fixture(autouse=True)
@@ -95,8 +93,8 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
     """A single sample: the answer that the server wrote once would stay right if it were not erased."""
     with memory_server("writes once") as (server, _seen):
         job = job_of(server, LoadPoint("online", 1, 1), samples=1)
-        assert job.expected is not None
-        checked = verify(job.expected, ask_once(job, [np.array([0])] * 20), 0.0)
+        assert job.check is not None
+        checked = verify(job.check, ask_once(job, [np.array([0])] * 20), 0.0)
 
     assert (checked.verified, checked.wrong) == (20, 19)
     assert checked.first_wrong is not None

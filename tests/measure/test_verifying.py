@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tritonproof.accuracy.compare_answers import Answer, AnswerLimits, expect
-from tritonproof.measure.job import ExpectedAnswers
+from tritonproof.accuracy.expected import Answer, AnswerLimits, expect
+from tritonproof.measure.job import AnswerCheck
 from tritonproof.measure.measurement import summed
 from tritonproof.measure.verifying import verify, verifying
 from tritonproof.record.schema import LoadPoint
@@ -19,13 +19,13 @@ SAMPLES = np.array([4, 1, 2])
 SPREAD = ROWS[:, 0].std()
 
 
-def answers_of(limits: AnswerLimits = LIMITS, **outputs: np.ndarray) -> ExpectedAnswers:
+def answers_of(limits: AnswerLimits = LIMITS, **outputs: np.ndarray) -> AnswerCheck:
     """These outputs, expected."""
     count = len(next(iter(outputs.values())))
-    return ExpectedAnswers(expect([f"row-{n}" for n in range(count)], outputs), limits)
+    return AnswerCheck(expect([f"row-{n}" for n in range(count)], outputs), limits)
 
 
-EXPECTED = answers_of(OUT=ROWS)
+CHECK = answers_of(OUT=ROWS)
 
 
 def answer(values: np.ndarray | None = None, **outputs: Any) -> Answer:
@@ -39,7 +39,7 @@ def changed(row: int, place: int, value: float) -> np.ndarray:
     return values
 
 
-def wrong(one: ExpectedAnswers, *answers: Answer) -> int:
+def wrong(one: AnswerCheck, *answers: Answer) -> int:
     return verify(one, answers, 0).wrong
 
 
@@ -58,7 +58,7 @@ def wrong(one: ExpectedAnswers, *answers: Answer) -> int:
     ids=["right", "near", "far", "infinite", "swapped", "too few rows", "another shape", "another output"],
 )
 def test_wrong_rows_are_counted(given: Answer, count: int) -> None:
-    result = verify(EXPECTED, [answer(), given], 0.25)
+    result = verify(CHECK, [answer(), given], 0.25)
     assert (result.verified, result.wrong, result.requests) == (6, count, 2)
 
 
@@ -130,7 +130,7 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
 
 
 def test_checks_add_up_and_keep_first_fault() -> None:
-    right, broken = verify(EXPECTED, [answer()], 0.5), verify(EXPECTED, [answer(changed(0, 0, np.nan))], 0.5)
+    right, broken = verify(CHECK, [answer()], 0.5), verify(CHECK, [answer(changed(0, 0, np.nan))], 0.5)
     total = summed([right, broken, right])
 
     assert total is not None
@@ -140,7 +140,7 @@ def test_checks_add_up_and_keep_first_fault() -> None:
 
 
 def passes_of(
-    count: int, request_s: float = 0.0, expected: ExpectedAnswers | None = EXPECTED
+    count: int, request_s: float = 0.0, check: AnswerCheck | None = CHECK
 ) -> tuple[list[Any], list[float]]:
     """Passes over a fake server that gives a wrong answer, and the seconds of each request for answers."""
     seconds: list[float] = []
@@ -149,16 +149,16 @@ def passes_of(
         seconds.append(asked_s)
         return [answer(changed(0, 0, np.nan))]
 
-    job = dataclasses.replace(toy.job(LoadPoint("online", 1, 2), request_s=request_s), expected=expected)
+    job = dataclasses.replace(toy.job(LoadPoint("online", 1, 2), request_s=request_s), check=check)
     run_pass = verifying(toy.LoadGenerator().run_pass, ask)
     return [run_pass(job, 0.12) for _ in range(count)], seconds
 
 
 def test_checking_answers_takes_a_tenth_of_the_time() -> None:
     results, seconds = passes_of(20)
-    (unchecked, *_), _none = passes_of(1, expected=None)
+    (unchecked, *_), _none = passes_of(1, check=None)
 
-    assert (results[0].answers.verified, results[0].answers.wrong) == (3, 1)
+    assert (results[0].verified.verified, results[0].verified.wrong) == (3, 1)
     assert results[0].elapsed_s == unchecked.elapsed_s
     spent_s = sum(result.elapsed_s for result in results)
     assert 0.08 * spent_s < sum(seconds) < 0.12 * spent_s
@@ -167,6 +167,6 @@ def test_checking_answers_takes_a_tenth_of_the_time() -> None:
 
 def test_slow_requests_are_checked_less_often_and_none_without_a_reference() -> None:
     assert len(passes_of(10, request_s=30.0)[1]) == 1
-    results, seconds = passes_of(2, expected=None)
-    assert [result.answers for result in results] == [None, None]
+    results, seconds = passes_of(2, check=None)
+    assert [result.verified for result in results] == [None, None]
     assert seconds == []

@@ -11,6 +11,7 @@ from fixtures import selection
 from fixtures.selection import is_selected, positive_words
 from tests.helpers import ROOT, WITHOUT, Collect
 from tritonproof import cases
+from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.cases import matrix_of, precisions_of
 from tritonproof.formats import all_formats
 from tritonproof.frameworks import pytorch
@@ -133,7 +134,7 @@ def test_case_names_are_unique_and_valid_file_names() -> None:
 def test_every_case_has_tolerance_floor_and_matrix() -> None:
     for target in EVERY_TARGET:
         for case in cases.cases_of(target):
-            assert case.tolerance().source, case
+            assert tolerance_of(case, case.precision).source, case
             assert case.model.metrics[0].limits[case.precision].source, case
             matrix = matrix_of(case.model, target)
             assert max(matrix.batches) <= matrix.deployment.max_batch_size, case

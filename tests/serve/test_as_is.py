@@ -10,11 +10,11 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
-from tritonproof.accuracy.compare_answers import AnswerLimits, expect
+from tritonproof.accuracy.expected import AnswerLimits, expect
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.job import ExpectedAnswers, Job, SharedMemory, input_data
+from tritonproof.measure.job import AnswerCheck, Job, SharedMemory, input_data
 from tritonproof.measure.verifying import ask_once, verify
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.as_is import (
@@ -102,7 +102,7 @@ def test_load_generator_sends_strings_and_variable_lengths(
     samples = send_first_request(server, model, None).samples
     with input_data(model, samples, server.scratch) as data:
         point = LoadPoint("offline", 1, 1)
-        check = ExpectedAnswers(
+        check = AnswerCheck(
             expect(data.ids, {"OUT": data.rows["IN"][:, ::-1]}), AnswerLimits(1e-4, 1e-4, 1.0)
         )
         job = Job(server, "texts", model, point, shared_memory, data, 0.01, check)

@@ -23,7 +23,7 @@ from tests.conftest import DEPLOYMENT
 from tests.helpers import settings
 from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tests.toy import samples_of
-from tritonproof.accuracy.compare_answers import AnswerLimits
+from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.consistency.declared import send

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.measure.timed_server import write_echoing
-from tritonproof.accuracy.compare_answers import AnswerLimits, expect
-from tritonproof.measure.job import ExpectedAnswers, Job, input_data
+from tritonproof.accuracy.expected import AnswerLimits, expect
+from tritonproof.measure.job import AnswerCheck, Job, input_data
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import inputs_of
@@ -43,7 +43,7 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
         serve(ServerSpec("embedded"), folder / "models", folder / "server.log", device="cpu") as server,
         input_data(model, samples, server.scratch) as data,
     ):
-        expected = ExpectedAnswers(
+        check = AnswerCheck(
             expect(data.ids, {f"{name}_OUT": data.rows[f"{name}_IN"]}), AnswerLimits(1e-6, 1e-6, 1.0)
         )
         sample = {f"{name}_IN": np.ones((1, 4), np.float32)}
@@ -55,6 +55,4 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
 
         server.client.load_model(name)
         point = LoadPoint("online", 1, 4)
-        yield Served(
-            Job(server, name, model, point, "system", data.below(server.scratch), expected=expected), load
-        )
+        yield Served(Job(server, name, model, point, "system", data.below(server.scratch), check=check), load)

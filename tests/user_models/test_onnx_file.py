@@ -159,13 +159,13 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
     usual, wide = linear(tmp_path), linear(tmp_path, tolerance=0.25)
     for same_file in (False, True):
         of_usual, limits = (
-            stage_limits(case(each_model), None, {"scores": 10}, 10, None, same_file=same_file)
+            stage_limits(case(each_model), "fp32", None, {"scores": 10}, 10, same_file=same_file)
             for each_model in (usual, wide)
         )
-        assert (limits.answers.element, limits.all_rows["scores"]) == (0.25, 0.25)
+        assert (limits.per_answer.element, limits.all_rows["scores"]) == (0.25, 0.25)
         assert "--tolerance" in limits.source
-        assert of_usual.answers.element < 0.25
-    of_answers = answer_limits(case(wide), None, {"scores": 10}, None)
+        assert of_usual.per_answer.element < 0.25
+    of_answers = answer_limits(case(wide), "fp32", None, {"scores": 10})
     assert of_answers.element == 0.25
     path = networks.through(tmp_path / "n.onnx", "Neg", 6, 20)
     assert model_of("mine", OnnxOptions(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25

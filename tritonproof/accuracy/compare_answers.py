@@ -7,32 +7,20 @@
   differ, as many as the precision allows; then the rule compares no numbers of the row, as an integer moves
   them: a duration that is rounded up moves all that follows. Over all rows it limits the share of elements
   that differ and the share of rows left out.
-- Row identity: an answer is nearer to its own sample's answer than to any other sample's. The rule asks this
-  of the server's answers to the samples of the gates and of the load, and not of the conversion and of the
-  evaluation set: there a right INT8 is off by up to 3.8 times the measured cost, and two samples count as
-  told apart only from twice that on.
+- Row identity: an answer is nearer to its own sample's answer than to any other sample's (`row_identity`).
 """
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 
-from tritonproof.accuracy.outputs import (
-    Spread,
-    beyond_rounding,
-    differences,
-    floating_outputs,
-    spread_of,
-)
+from tritonproof.accuracy.expected import Answer, AnswerLimits, ExpectedOutputs
+from tritonproof.accuracy.outputs import beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
+from tritonproof.accuracy.row_identity import nearer_to_another
 from tritonproof.record.schema import WrongAnswer
 from tritonproof.spec import Arrays
-
-_Key = TypeVar("_Key")
-"""The key of an answer: a sample's index, or the answer's place in a conversation."""
 
 NOISE_FACTOR = 10.0
 """The largest unexplained difference, as a multiple of a repeated request's typical noise. Of 10,000 normally
@@ -44,145 +32,6 @@ _TIED_ELEMENTS = 2
 _ROW_FACTOR = 3
 """A row's share of differing integers over that of all rows, at most, plus three standard deviations of such
 a count. In BF16 nnU-Net's micro size differs in 73 voxels of 24 masks, 7 in one, where 28 may."""
-_CLASS_SHARE = 0.9
-"""Integers are classes if in this share of rows they are the place of the largest score."""
-_MIN_COLUMNS = 4
-"""Rows with fewer elements are not compared with other samples' rows: noise may lie near another."""
-_DISTINCT_SHARE = 0.25
-"""How far apart the answers to two samples must be before one counts as mistaken for the other, as a share of
-what kernels may do. Between two nearer ones rounding decides."""
-_MAX_COMPARED = 4096
-"""Elements of a row, evenly spread over it, that decide its nearest sample."""
-_CLIP = 10.0
-"""The most that an element counts for there, in multiples of the spread."""
-
-
-@dataclass(frozen=True)
-class AnswerLimits:
-    """How far two answers to the same sample may differ."""
-
-    element: float
-    """The most that an element of a floating-point output may differ, over its scale (`compare_rows`)."""
-    mean: float
-    """The most that a row of it may differ on the mean, as a share of the output's mean magnitude."""
-    agreement: float
-    """The least share of equal elements of an integer output over all rows, from 0 to 1."""
-    rounding: float = PRECISIONS["fp32"].rounding
-    """What rounding may do to an element, as a share of the output's largest magnitude."""
-    compared: float = 0.5
-    """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
-    by_output: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """`element` and `mean` of single outputs that need less than the rest."""
-
-    def of_output(self, output: str) -> tuple[float, float]:
-        """`element` and `mean` of an output."""
-        return self.by_output.get(output, (self.element, self.mean))
-
-    def or_wider(self, other: "AnswerLimits") -> "AnswerLimits":
-        """The limits that allow whatever either allows."""
-        pairs = {
-            name: (self.of_output(name), other.of_output(name))
-            for name in self.by_output.keys() | other.by_output.keys()
-        }
-        return AnswerLimits(
-            element=max(self.element, other.element),
-            mean=max(self.mean, other.mean),
-            agreement=min(self.agreement, other.agreement),
-            rounding=max(self.rounding, other.rounding),
-            compared=min(self.compared, other.compared),
-            by_output={name: (max(a[0], b[0]), max(a[1], b[1])) for name, (a, b) in pairs.items()},
-        )
-
-    def at_least(self, element: float) -> "AnswerLimits":
-        """The same, with at least this `element` for every output."""
-        by_output = {name: (max(limit, element), mean) for name, (limit, mean) in self.by_output.items()}
-        return replace(self, element=max(self.element, element), by_output=by_output)
-
-
-@dataclass
-class Answer:
-    """The server's answer to one request."""
-
-    samples: np.ndarray
-    """The indices of the samples that the request held, [batch]."""
-    outputs: Arrays
-    """The outputs, [batch, ...] each. One with another number of rows counts as missing."""
-
-    def __post_init__(self) -> None:
-        arrays, count = self.outputs.items(), len(self.samples)
-        self.outputs = {name: array for name, array in arrays if array.ndim and len(array) == count}
-
-
-def single_answer(sample: int, row: Arrays) -> Answer:
-    """The answer to a request of one sample, from outputs without the batch axis."""
-    return Answer(np.array([sample]), {name: values[None] for name, values in row.items()})
-
-
-@dataclass(frozen=True)
-class Expected:
-    """The right answers, to which others are held."""
-
-    ids: Sequence[str]
-    outputs: Arrays
-    """The right outputs, [samples, ...] each."""
-    spreads: Mapping[str, Spread]
-    """Of each floating-point output."""
-
-    @functools.cached_property
-    def standardized(self) -> np.ndarray:
-        """The floating-point outputs as multiples of their spread, [samples, places]."""
-        return _standardized(self, self.outputs)
-
-    @property
-    def discrete_outputs(self) -> list[str]:
-        """The outputs that are integers, truth values or texts. Long ones come first: a duration that is
-        rounded up moves a short output, their sum."""
-        names = self.outputs.keys() - self.spreads.keys()
-        return sorted(names, key=lambda name: (-self.outputs[name][:1].size, name))
-
-    @functools.cached_property
-    def scores(self) -> Mapping[str, str]:
-        """The scores beside each output of classes, which are the places of a row's largest scores."""
-        all_scores = {name: self.outputs[name] for name in self.spreads if self.outputs[name].ndim == 2}
-        score_names: dict[str, str] = {}
-        for name in self.discrete_outputs:
-            classes = self.outputs[name].reshape(len(self.ids), -1)
-            for score_name, scores in all_scores.items():
-                is_choice = classes.dtype.kind in "iu" and classes.size and scores.shape[1] > 1
-                if is_choice and (classes[:, 0] == scores.argmax(axis=1)).mean() >= _CLASS_SHARE:
-                    score_names[name] = score_name
-        return score_names
-
-    @property
-    def tells_apart(self) -> bool:
-        """Whether samples get different answers at all: otherwise no answer can be another sample's."""
-        floating = any(spread.tells_apart for spread in self.spreads.values())
-        discrete = (self.outputs[name] for name in self.discrete_outputs)
-        return floating or any(bool((values != values[:1]).any()) for values in discrete)
-
-
-def expect(ids: Sequence[str], outputs: Arrays) -> Expected:
-    """The right answers, with their spread."""
-    return Expected(ids, outputs, {name: spread_of(outputs[name]) for name in floating_outputs(outputs)})
-
-
-def signature(row: Arrays) -> object:
-    """The names, shapes and kinds of types of an answer's outputs, without the batch axis."""
-    return tuple((name, np.shape(array), np.asarray(array).dtype.kind) for name, array in sorted(row.items()))
-
-
-def expect_by_signature(
-    rows: Mapping[_Key, Arrays], id_of: Callable[[_Key], str]
-) -> dict[object, tuple[list[_Key], Expected]]:
-    """The right answers, from rows without a batch axis, with their keys, for each signature."""
-    by_signature: dict[object, list[_Key]] = {}
-    for key, row in rows.items():
-        by_signature.setdefault(signature(row), []).append(key)
-    groups = {}
-    for group_signature, keys in by_signature.items():
-        outputs = {name: np.stack([rows[key][name] for key in keys]) for name in rows[keys[0]]}
-        groups[group_signature] = keys, expect([id_of(key) for key in keys], outputs)
-    return groups
 
 
 @dataclass(frozen=True)
@@ -201,7 +50,7 @@ class Mismatch:
 class AnswerComparison:
     """The result of comparing answers with the expected ones."""
 
-    answers: int = 0
+    compared: int = 0
     wrong: int = 0
     """How many of the answers differ by more than the rule allows."""
     left_out: int = 0
@@ -249,7 +98,12 @@ class RowDifferences:
 
 
 def compare_rows(
-    expected: Expected, answer: Answer, limits: AnswerLimits, *, finite: bool = False, identity: bool = True
+    expected: ExpectedOutputs,
+    answer: Answer,
+    limits: AnswerLimits,
+    *,
+    finite: bool = False,
+    identity: bool = True,
 ) -> RowDifferences:
     """Hold every output of every row of an answer to the expected one, by the rule above except for its
     bounds on all rows together. With `finite`, numbers must be finite, even if others are expected. Without
@@ -277,8 +131,9 @@ def compare_rows(
         is_far = shares.max(axis=1, initial=0.0) > element
         is_far |= compared.means[name] > mean * spread.mean + limits.rounding * spread.magnitude
         compared.wrong[name] = ~is_finite.all(axis=1) | (is_far & ~compared.excluded)
-    if identity and compared.shares:
-        is_nearer = _nearer_to_another(expected, compared, limits)
+    has_all = all(name in compared.shares or name not in compared.wrong for name in expected.spreads)
+    if identity and compared.shares and has_all:
+        is_nearer = nearer_to_another(expected, answer, np.flatnonzero(compared.largest > 0), limits)
         compared.wrong[next(iter(compared.shares))] |= is_nearer & ~compared.excluded
     return compared
 
@@ -289,7 +144,9 @@ def allowed_in_a_row(size: int, agreement: float) -> float:
     return max(_TIED_ELEMENTS, typical + 3 * typical**0.5) if agreement < 1 else 0.0
 
 
-def _compare_discrete(expected: Expected, compared: RowDifferences, name: str, limits: AnswerLimits) -> None:
+def _compare_discrete(
+    expected: ExpectedOutputs, compared: RowDifferences, name: str, limits: AnswerLimits
+) -> None:
     """Texts, integers and truth values of one output: which rows are wrong, and which differ as ties do."""
     answer = compared.answer
     count = len(answer.samples)
@@ -313,32 +170,30 @@ def _compare_discrete(expected: Expected, compared: RowDifferences, name: str, l
     compared.wrong[name] = (differing > 0) & ~is_tied
 
 
-def _is_tie_of_scores(expected: Expected, answer: Answer, name: str, limits: AnswerLimits) -> np.ndarray:
+def _is_tie_of_scores(
+    expected: ExpectedOutputs, answer: Answer, name: str, limits: AnswerLimits
+) -> np.ndarray:
     """Whether the scores beside classes show a tie, [rows]: the scores of the expected and of the given class
     are no further apart than twice what each may be off."""
     beside = expected.scores[name]
     spread, scores = expected.spreads[beside], expected.outputs[beside][answer.samples]
-    classes = [
-        values.reshape(len(scores), -1).astype(np.int64)
-        for values in (answer.outputs[name], expected.outputs[name][answer.samples])
-    ]
+    given_and_right = answer.outputs[name], expected.outputs[name][answer.samples]
+    classes = [values.reshape(len(scores), -1).astype(np.int64) for values in given_and_right]
     is_known = [((values >= 0) & (values < scores.shape[1])).all(axis=1) for values in classes]
     values, other_values = (
         np.take_along_axis(scores, indices.clip(0, scores.shape[1] - 1), axis=1) for indices in classes
     )
-    tolerance = (
-        limits.of_output(beside)[0] * float(np.max(spread.columns)) + limits.rounding * spread.magnitude
-    )
+    element, _mean = limits.of_output(beside)
+    tolerance = element * float(np.max(spread.columns)) + limits.rounding * spread.magnitude
     return is_known[0] & is_known[1] & (np.abs(values - other_values) <= 2 * tolerance).all(axis=1)
 
 
 def compare(
-    expected: Expected, answers: Sequence[Answer], limits: AnswerLimits, *, finite: bool = False
+    expected: ExpectedOutputs, answers: Sequence[Answer], limits: AnswerLimits, *, finite: bool = False
 ) -> AnswerComparison:
     """Hold some answers to the expected ones, row by row and together; see `compare_rows`."""
-    compared_answers = [
-        compare_rows(expected, answer, limits, finite=finite) for answer in answers if len(answer.samples)
-    ]
+    given = [answer for answer in answers if len(answer.samples)]
+    compared_answers = [compare_rows(expected, answer, limits, finite=finite) for answer in given]
     rows = sum(len(compared.excluded) for compared in compared_answers)
     excluded = sum(int(compared.excluded.sum()) for compared in compared_answers)
     too_many = excluded > max(_TIED_ELEMENTS, (1 - limits.compared) * rows)
@@ -355,7 +210,7 @@ def compare(
     return merge_comparisons([_summary(expected, compared, limit) for compared in compared_answers])
 
 
-def _summary(expected: Expected, compared: RowDifferences, limit: float | None) -> AnswerComparison:
+def _summary(expected: ExpectedOutputs, compared: RowDifferences, limit: float | None) -> AnswerComparison:
     """The comparison of one answer; it describes the worst of its wrong rows."""
     answer, largest = compared.answer, compared.largest
     wrong = np.any([np.zeros_like(compared.excluded), *compared.wrong.values()], axis=0)
@@ -372,7 +227,7 @@ def _summary(expected: Expected, compared: RowDifferences, limit: float | None) 
         given = {name: values[worst] for name, values in answer.outputs.items()}
         mismatch = Mismatch([str(expected.ids[place]) for place in answer.samples], worst, right, given)
     return AnswerComparison(
-        answers=len(wrong),
+        compared=len(wrong),
         wrong=int(wrong.sum()),
         left_out=int((compared.excluded & ~wrong).sum()),
         largest=None if limit is None else float(largest.max()),
@@ -391,7 +246,7 @@ def merge_comparisons(comparisons: Sequence[AnswerComparison]) -> AnswerComparis
     first = next((part for part in comparisons if part.first_wrong is not None), worst)
     return replace(
         first,
-        answers=sum(part.answers for part in comparisons),
+        compared=sum(part.compared for part in comparisons),
         wrong=sum(part.wrong for part in comparisons),
         left_out=sum(part.left_out for part in comparisons),
         largest=max((part.largest for part in comparisons if part.largest is not None), default=None),
@@ -401,7 +256,7 @@ def merge_comparisons(comparisons: Sequence[AnswerComparison]) -> AnswerComparis
     )
 
 
-def typical_difference(expected: Expected, answers: Sequence[Answer]) -> float:
+def typical_difference(expected: ExpectedOutputs, answers: Sequence[Answer]) -> float:
     """The typical difference from the expected answers beyond FP32's rounding, as a share of the spread: the
     median of each row's largest, so that a few wrong answers are no noise."""
     parts = []
@@ -416,51 +271,7 @@ def typical_difference(expected: Expected, answers: Sequence[Answer]) -> float:
     return float(np.median(np.concatenate(parts))) if parts else 0.0
 
 
-def _nearer_to_another(expected: Expected, compared: RowDifferences, limits: AnswerLimits) -> np.ndarray:
-    """Which rows are nearer to the answer of another sample than to that of their own, [rows]. However much a
-    precision may cost, it does not make one sample's answer another's."""
-    answer = compared.answer
-    mistaken = np.zeros(len(answer.samples), bool)
-    rows = np.flatnonzero(compared.largest > 0)
-    total = sum(np.prod(expected.outputs[name].shape[1:], dtype=int) for name in expected.spreads)
-    has_all = all(name in compared.shares or name not in compared.wrong for name in expected.spreads)
-    if not rows.size or total < _MIN_COLUMNS or not has_all:
-        return mistaken
-    own, right = answer.samples[rows], expected.standardized
-    here = _standardized(expected, {name: answer.outputs[name][rows] for name in expected.spreads})
-    # The square of the distance, but for the row's own square.
-    nearest = (np.square(right).sum(axis=1) - 2 * here @ right.T).argmin(axis=1)
-    to_own, to_nearest = (np.linalg.norm(here - right[targets], axis=1) for targets in (own, nearest))
-    for place in np.flatnonzero((nearest != own) & (2 * to_nearest < to_own)):
-        mistaken[rows[place]] = _are_distinct(expected, int(own[place]), int(nearest[place]), limits)
-    return mistaken
-
-
-def _are_distinct(expected: Expected, sample: int, other: int, limits: AnswerLimits) -> bool:
-    """Whether the right answers to two samples differ by more than kernels may change."""
-    for name, spread in expected.spreads.items():
-        apart = differences(expected.outputs[name][sample], expected.outputs[name][other])
-        beyond = beyond_rounding(apart, spread, limits.rounding)
-        if beyond.max(initial=0.0) > _DISTINCT_SHARE * limits.of_output(name)[0]:
-            return True
-    return False
-
-
-def _standardized(expected: Expected, outputs: Arrays) -> np.ndarray:
-    """The floating-point outputs of some rows as multiples of the spread from the first sample's answer,
-    [rows, places]. One element that is far off, or no number, may not outweigh all others."""
-    parts = []
-    for name, spread in expected.spreads.items():
-        right, given = (arrays[name].reshape(len(arrays[name]), -1) for arrays in (expected.outputs, outputs))
-        places = np.linspace(0, right.shape[1] - 1, min(right.shape[1], _MAX_COMPARED)).astype(int)
-        scale = np.broadcast_to(spread.columns, expected.outputs[name].shape[1:]).reshape(-1)[places]
-        with np.errstate(invalid="ignore"):
-            apart = given[:, places].astype(np.float64) - right[0, places]
-        parts.append(np.divide(apart, scale, out=apart, where=scale > 0))
-    return np.clip(np.nan_to_num(np.concatenate(parts, axis=1), nan=_CLIP), -_CLIP, _CLIP)
-
-
-def _describe(expected: Expected, answer: Answer, name: str, row: int) -> WrongAnswer:
+def _describe(expected: ExpectedOutputs, answer: Answer, name: str, row: int) -> WrongAnswer:
     """The element of a wrong row that differs most."""
     sample = int(answer.samples[row])
     right, values = expected.outputs[name][sample], answer.outputs.get(name)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tritonproof.accuracy.outputs import equal_fraction
-from tritonproof.accuracy.precisions import PRECISIONS, precision_of
+from tritonproof.accuracy.precisions import PRECISIONS, limit_in, tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import per_sample as sample_files
@@ -37,22 +37,21 @@ def score_each_sample(case: Case, samples: Samples, stages: Stages, *, labelled:
 
 def accuracy_ledger(
     case: Case,
+    precision: str,
     samples: Samples,
     stages: Stages,
     per_sample: PerSample,
     *,
-    tf32: bool | None = None,
     requested: Mapping[str, Limit] = MappingProxyType({}),
 ) -> Accuracy:
     """The ledger of three stages with its limits: the model's own, or those `requested`, and a share of the
     framework's score. The served and the converted model are the same file on the same data, so their
-    decisions must agree as far as the format demands, and outputs must be as near as other kernels make them.
-    `tf32` is the deployment's."""
+    decisions must agree as far as the format demands, and outputs be as near as other kernels make them."""
     metrics = [metric for metric in case.model.metrics if metric.name in per_sample]
     scores = tuple(
-        _score(case, metric, per_sample[metric.name], requested.get(metric.name), tf32) for metric in metrics
+        _score(metric, precision, per_sample[metric.name], requested.get(metric.name)) for metric in metrics
     )
-    agreement = case.tolerance(tf32).agreement if stages[1].decisions.size else None
+    agreement = tolerance_of(case, precision).agreement if stages[1].decisions.size else None
     goodness = _goodness(metrics, per_sample)
     disagreements = tuple(
         _disagreement(stages[i : i + 2], samples, goodness[i : i + 2], limit)
@@ -114,18 +113,17 @@ def _scores(metric: Metric, samples: Samples, stages: Sequence[StageAnswers]) ->
 
 
 def _score(
-    case: Case, metric: Metric, per_sample: Sequence[np.ndarray], requested: Limit | None, tf32: bool | None
+    metric: Metric, precision: str, per_sample: Sequence[np.ndarray], requested: Limit | None
 ) -> Score:
     framework, converted, last = (float(scores.mean()) for scores in per_sample)
-    own_limit = requested or metric.limit(case.precision, tf32)
+    own_limit = requested or limit_in(precision, metric.limits)
     limits = [] if own_limit is None else [own_limit]
     if metric.labelled and metric.beside_framework:
-        fraction, sign = PRECISIONS[precision_of(case, tf32)].kept_score, 1
+        fraction, sign = PRECISIONS[precision].kept_score, 1
         if metric.better == "lower":
             fraction, sign = 1 / fraction, -1
         # FP32's rounding, a millionth, hardly breaks a tie, so no loss is chance.
-        is_exact = case.precision == "fp32" and not tf32
-        chance = 0.0 if is_exact else chance_of_a_change(per_sample[0], per_sample[-1])
+        chance = 0.0 if precision == "fp32" else chance_of_a_change(per_sample[0], per_sample[-1])
         worst, source = fraction * framework, f"{fraction:.1%} of the framework's score on the same samples"
         if not meets(metric.better, framework - sign * chance, worst):
             worst = framework - sign * chance

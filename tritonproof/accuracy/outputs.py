@@ -86,12 +86,8 @@ def spread_of(values: np.ndarray) -> Spread:
     is_same = deviation <= PRECISIONS["fp32"].rounding * largest
     magnitude = 1.0 if are_shares else float(largest.max(initial=0.0))
     columns = np.where(is_same, largest, deviation)
-    return Spread(
-        columns if values.ndim > 1 else columns[0],
-        magnitude,
-        float(sizes.sum() / max(count.sum(), 1)),
-        bool((~is_same).any()),
-    )
+    mean, tells_apart = float(sizes.sum() / max(count.sum(), 1)), bool((~is_same).any())
+    return Spread(columns if values.ndim > 1 else columns[0], magnitude, mean, tells_apart)
 
 
 def _known(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

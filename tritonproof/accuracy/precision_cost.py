@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import AnswerLimits, expect
+from tritonproof.accuracy.expected import AnswerLimits, expect
 from tritonproof.accuracy.outputs import (
     beyond_rounding,
     check_finite,
@@ -19,7 +19,7 @@ from tritonproof.accuracy.outputs import (
     equal_fraction,
     floating_outputs,
 )
-from tritonproof.accuracy.precisions import PRECISIONS, precision_of, rounding_of
+from tritonproof.accuracy.precisions import PRECISIONS, rounding_of, tolerance_of
 from tritonproof.host.machine import int8_weight_bits
 from tritonproof.spec import Arrays, Case, Samples, Weights
 
@@ -73,21 +73,21 @@ class PrecisionCost:
 
 def measure_cost(
     case: Case,
+    precision: str,
     weights: Weights,
     samples: Samples,
     calibration: Callable[[], Samples],
     batch: int,
     *,
-    tf32: bool | None = None,
     emulated: Callable[[Arrays], Arrays] | None = None,
 ) -> PrecisionCost | None:
-    """What the case's precision costs its model on the first samples; None if it is no framework's network.
+    """What a precision costs the case's model on the first samples; None if it is no framework's network.
     INT8 takes training samples by `calibration`. `emulated` gives known answers of the precision."""
     model = case.model
-    emulated = emulated or emulated_precision(case, weights, calibration, batch, tf32=tf32)
+    emulated = emulated or emulated_precision(case, precision, weights, calibration, batch)
     if emulated is None:
         return None
-    fewer = _FP64_DIVISOR if precision_of(case, tf32) == "fp32" else 1
+    fewer = _FP64_DIVISOR if precision == "fp32" else 1
     indices = range(_count(case, len(samples), fewer))
     parts: list[list[Arrays]] = [[], []]
     for start in range(0, len(indices), batch):
@@ -111,7 +111,7 @@ def measure_cost(
     for name, spread in expected.spreads.items():
         values = right[name][is_comparable]
         errors = differences(emulated_outputs[name][is_comparable], values)
-        largest[name] = float(beyond_rounding(errors, spread, rounding_of(case, tf32)).max(initial=0.0))
+        largest[name] = float(beyond_rounding(errors, spread, rounding_of(model, precision)).max(initial=0.0))
         cost = float(errors.sum() / (np.abs(values.astype(np.float64)).sum() or errors.size or 1))
         mean[name] = max(cost, MIN_COST)
         rounding = max(rounding, float(errors.max(initial=0.0)) / (spread.magnitude or 1.0))
@@ -132,7 +132,7 @@ def least_agreement(agreement: float, decisions: int) -> float:
 class StageLimits:
     """How far the outputs of a stage may be from those of the stage before, on all samples."""
 
-    answers: AnswerLimits
+    per_answer: AnswerLimits
     """How far the answers to one sample may differ."""
     all_rows: Mapping[str, float]
     """How far all rows of an output may differ on the mean, as a share of the mean magnitude, or the largest
@@ -143,56 +143,42 @@ class StageLimits:
     """Where these limits come from, in words."""
 
 
-def answer_limits(
-    case: Case, cost: PrecisionCost | None, elements: Mapping[str, int], tf32: bool | None
-) -> AnswerLimits:
-    """How far answers to one sample by the same file may differ if other kernels may compute them. `elements`
-    is the number of elements of each output that are compared."""
+Sizes = Mapping[str, int]
+"""The number of elements of each output that are compared."""
+
+
+def answer_limits(case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes) -> AnswerLimits:
+    """How far answers to one sample by the same file may differ if other kernels may compute them."""
     compared = AnswerLimits.compared if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
-    return _limits(case, cost, elements, compared, tf32, same_file=True).answers
+    return _limits(case, precision, cost, sizes, compared, same_file=True).per_answer
 
 
 def stage_limits(
-    case: Case,
-    cost: PrecisionCost | None,
-    elements: Mapping[str, int],
-    rows: int,
-    tf32: bool | None,
-    *,
-    same_file: bool,
+    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, rows: int, *, same_file: bool
 ) -> StageLimits:
-    """How far outputs may be from those of the stage before, of the `same_file` or before its conversion.
-    `elements` is the number of elements of each output that are compared, in so many `rows`."""
-    compared = least_agreement(case.tolerance(tf32).agreement if cost is None else cost.comparable, rows)
-    return _limits(case, cost, elements, compared, tf32, same_file=same_file)
+    """How far outputs of so many `rows` may be from those of the stage before, of the `same_file` or before
+    its conversion."""
+    comparable = tolerance_of(case, precision).agreement if cost is None else cost.comparable
+    return _limits(case, precision, cost, sizes, least_agreement(comparable, rows), same_file=same_file)
 
 
 def _limits(
-    case: Case,
-    cost: PrecisionCost | None,
-    elements: Mapping[str, int],
-    compared: float,
-    tf32: bool | None,
-    *,
-    same_file: bool,
+    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, compared: float, *, same_file: bool
 ) -> StageLimits:
     """The limits if at least the share `compared` of the rows has compared floating-point outputs."""
-    floating = [
-        tensor.name
-        for tensor in case.model.outputs
-        if tensor.name in elements and tensor.dtype.startswith(("FP", "BF"))
-    ]
-    largest, mean, source = _floating_limits(case, cost, floating, tf32, same_file=same_file)
-    tolerated = case.tolerance(tf32).agreement
+    numbers = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
+    floating = [name for name in numbers if name in sizes]
+    largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
+    tolerated = tolerance_of(case, precision).agreement
     unequal = {
         name: 1 - (tolerated if cost is None else least_agreement(1 - cost.mean[name], count))
-        for name, count in elements.items()
+        for name, count in sizes.items()
         if name not in floating
     }
-    rounding = rounding_of(case, tf32)
+    rounding = rounding_of(case.model, precision)
     measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
     by_output = {name: (largest[name], _ROW_FACTOR * mean[name]) for name in floating}
-    answers = AnswerLimits(
+    per_answer = AnswerLimits(
         element=max(largest.values(), default=_MIN_LARGEST),
         mean=_ROW_FACTOR * max(mean.values(), default=0.0),
         agreement=1 - max(unequal.values(), default=0.0),
@@ -200,26 +186,25 @@ def _limits(
         compared=compared,
         by_output={} if cost is None else by_output,
     )
-    return StageLimits(answers, mean | unequal, PRECISIONS["fp32"].rounding if cost is None else 0.0, source)
+    mean_rounding = PRECISIONS["fp32"].rounding if cost is None else 0.0
+    return StageLimits(per_answer, mean | unequal, mean_rounding, source)
 
 
 def _floating_limits(
-    case: Case, cost: PrecisionCost | None, names: Sequence[str], tf32: bool | None, *, same_file: bool
+    case: Case, precision: str, cost: PrecisionCost | None, names: Sequence[str], *, same_file: bool
 ) -> tuple[dict[str, float], dict[str, float], str]:
     """The largest and the mean error of these floating-point outputs, at most, and where the limits come
     from: a multiple of what the precision costs for a conversion, and another for the `same_file` by other
     kernels. If the cost is unknown, the case's tolerance counts for a conversion, and the precision's
     `unknown_mean` for the same file."""
-    tolerance, precision = case.tolerance(tf32), precision_of(case, tf32)
+    tolerance = tolerance_of(case, precision)
     if cost is not None:
         rule = PRECISIONS[precision]
         factor = rule.kernel_factor if same_file else rule.conversion_factor
         largest = {name: max(LARGEST_LIMIT * cost.largest[name], _MIN_LARGEST) for name in names}
         mean = {name: factor * cost.mean[name] for name in names}
-        source = (
-            f"{factor:g} times what {precision.upper()} itself costs this model on the mean, "
-            f"{LARGEST_LIMIT:g} times at most"
-        )
+        most = f"{LARGEST_LIMIT:g} times at most"
+        source = f"{factor:g} times what {precision.upper()} itself costs this model on the mean, {most}"
         return largest, mean, source
     if same_file and precision in PRECISIONS and not tolerance.is_given:
         source = f"the same file by other kernels in {precision.upper()}"
@@ -263,11 +248,11 @@ def inferred_precision(answers: Iterable[Arrays]) -> str:
 
 
 def emulated_precision(
-    case: Case, weights: Weights, calibration: Callable[[], Samples], batch: int, *, tf32: bool | None = None
+    case: Case, precision: str, weights: Weights, calibration: Callable[[], Samples], batch: int
 ) -> Callable[[Arrays], Arrays] | None:
-    """The framework's model as it computes in the case's precision, from inputs to outputs; for FP32 without
+    """The framework's model as it computes in a precision, from inputs to outputs; for FP32 without
     any rounding. None if it is no framework's network."""
-    precision, model, network = precision_of(case, tf32), case.model, weights.network
+    model, network = case.model, weights.network
     if precision not in PRECISIONS or model.framework not in ("pytorch", "tensorflow"):
         return None
     import torch

@@ -1,10 +1,14 @@
 """Each precision's share of the limits, in one table: what it rounds, what a conversion to it and other
-kernels may cost, and how much of the framework's score it keeps."""
+kernels may cost, and how much of the framework's score it keeps. Here and wherever the accuracy is judged, a
+precision is the one that the case computes in: tf32 for FP32 whose products a GPU computes in TF32."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from tritonproof.spec import Case
+from tritonproof.spec import Case, Model, Tolerance
+
+_Limit = TypeVar("_Limit")
 
 
 @dataclass(frozen=True)
@@ -42,23 +46,18 @@ PRECISIONS: Mapping[str, PrecisionRule] = {
         unknown_largest=2e-3,
         kept_score=0.999,
     ),
-    "tf32": PrecisionRule(
-        rounding=1e-3,  # two units in the last place of 11 bits
-        conversion_factor=2.5,
-        kernel_factor=2.5,  # on a GPU two right ways are each off by the cost
-        unknown_mean=5e-3,
-        unknown_largest=5e-2,
-        kept_score=0.999,  # FP32's
-    ),
-    "fp16": PrecisionRule(
-        rounding=1e-3,  # two units in the last place of 11 bits
-        # Right builds: 0.7 (ONNX Runtime, BERT) to 1.9 times (TorchScript folds ResNet50's BatchNorm in the
-        # precision, which rounds once more).
-        conversion_factor=2.5,
-        kernel_factor=2.5,  # 0.45 times on a CPU; on a GPU two right ways are each off by the cost
-        unknown_mean=5e-3,  # 5e-4
-        unknown_largest=5e-2,
-        kept_score=0.999,
+    **dict.fromkeys(
+        ("tf32", "fp16"),
+        PrecisionRule(
+            rounding=1e-3,  # two units in the last place of 11 bits
+            # Right builds in FP16: 0.7 (ONNX Runtime, BERT) to 1.9 times (TorchScript folds ResNet50's
+            # BatchNorm in the precision, which rounds once more).
+            conversion_factor=2.5,
+            kernel_factor=2.5,  # 0.45 times on a CPU; on a GPU two right ways are each off by the cost
+            unknown_mean=5e-3,  # 5e-4
+            unknown_largest=5e-2,
+            kept_score=0.999,  # FP32's
+        ),
     ),
     "bf16": PrecisionRule(
         rounding=8e-3,  # two units in the last place of 8 bits
@@ -77,18 +76,30 @@ PRECISIONS: Mapping[str, PrecisionRule] = {
         kept_score=0.99,
     ),
 }
-"""By the name of the precision; tf32 is FP32 whose products a GPU computes in TF32."""
+"""By the name of the precision."""
 
 
-def precision_of(case: Case, tf32: bool | None) -> str:
-    """The precision in which a case computes, with `tf32` for FP32 whose products a GPU computes in TF32."""
-    return "tf32" if tf32 else case.precision
+_FALLBACKS: Mapping[str, Sequence[str]] = {"tf32": ("fp16", "fp32")}
+"""The precisions whose limits hold where there are none of its own: TF32 has FP16's 11 bits."""
 
 
-def rounding_of(case: Case, tf32: bool | None) -> float:
+def limit_in(precision: str, limits: Mapping[str, _Limit]) -> _Limit | None:
+    """The limit in a precision of `limits` by precision, if any."""
+    names = (precision, *_FALLBACKS.get(precision, ()))
+    return next((limits[name] for name in names if name in limits), None)
+
+
+def tolerance_of(case: Case, precision: str) -> Tolerance:
+    """The model's own tolerance in a precision, else the format's."""
+    tolerance = limit_in(precision, {**case.format.tolerances, **case.model.tolerances})
+    assert tolerance is not None, f"{case} has no tolerance in {precision}"
+    return tolerance
+
+
+def rounding_of(model: Model, precision: str) -> float:
     """What rounding may do to an element, as a share of its output's magnitude; for a model of unknown
     precision, by the type of its outputs."""
-    if case.precision:
-        return PRECISIONS[precision_of(case, tf32)].rounding
-    types = {tensor.dtype.lower() for tensor in case.model.outputs} & {"fp16", "bf16"}
+    if precision:
+        return PRECISIONS[precision].rounding
+    types = {tensor.dtype.lower() for tensor in model.outputs} & {"fp16", "bf16"}
     return max(PRECISIONS[name].rounding for name in {"fp32", *types})

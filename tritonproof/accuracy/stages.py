@@ -13,21 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import (
-    Answer,
-    Expected,
-    allowed_in_a_row,
-    compare_rows,
-    expect,
-)
+from tritonproof.accuracy.compare_answers import allowed_in_a_row, compare_rows
+from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect
 from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes, equal_fraction
-from tritonproof.accuracy.precision_cost import (
-    PrecisionCost,
-    StageLimits,
-    least_agreement,
-    stage_limits,
-)
-from tritonproof.accuracy.precisions import PRECISIONS, precision_of
+from tritonproof.accuracy.precision_cost import PrecisionCost, StageLimits, least_agreement, stage_limits
+from tritonproof.accuracy.precisions import PRECISIONS, tolerance_of
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
@@ -65,7 +55,7 @@ class OutputTotals:
 class StageComparison:
     """How far the outputs of two stages are apart. `add` compares rows as they come in, in any order."""
 
-    expected: Expected
+    expected: ExpectedOutputs
     """All rows of the other stage's outputs."""
     limits: StageLimits
     stage: str
@@ -83,7 +73,9 @@ class StageComparison:
         chosen = np.asarray(rows)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
         check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
-        compared = compare_rows(self.expected, Answer(chosen, outputs), self.limits.answers, identity=False)
+        compared = compare_rows(
+            self.expected, Answer(chosen, outputs), self.limits.per_answer, identity=False
+        )
         is_kept = ~compared.excluded
         self.rows += len(chosen)
         self.left_out += int(compared.excluded.sum())
@@ -118,14 +110,14 @@ class StageComparison:
         return tuple(self._difference(name, totals) for name, totals in self.by_output.items())
 
     def _difference(self, name: str, totals: OutputTotals) -> OutputDifference:
-        limits, answers = self.limits, self.limits.answers
+        limits, per_answer = self.limits, self.limits.per_answer
         spread, besides = self.expected.spreads.get(name), 0.0
         if spread is None:
             size = self.expected.outputs[name][:1].size
-            allowed = 0.0 if name in self.expected.scores else allowed_in_a_row(size, answers.agreement)
+            allowed = 0.0 if name in self.expected.scores else allowed_in_a_row(size, per_answer.agreement)
             largest_limit = allowed / size if totals.is_wrong else 1.0
         else:
-            largest_limit = answers.of_output(name)[0]
+            largest_limit = per_answer.of_output(name)[0]
             besides = limits.mean_rounding * spread.magnitude / (spread.mean or 1.0)
         return OutputDifference(
             output=name,
@@ -139,7 +131,7 @@ class StageComparison:
             given=totals.given,
             source=limits.source,
             compared=1.0 if spread is None else 1 - self.left_out / max(self.rows, 1),
-            compared_limit=1.0 if spread is None else answers.compared,
+            compared_limit=1.0 if spread is None else per_answer.compared,
         )
 
 
@@ -349,13 +341,13 @@ def _send(server: Server, case: Case, arrays: Arrays, indices: range, replies: _
 
 def compare_conversion(
     case: Case,
+    precision: str,
     framework: StageAnswers,
     converted: StageAnswers,
     ids: Sequence[str],
     cost: PrecisionCost | None,
     *,
     trained: bool,
-    tf32: bool | None = None,
     on_progress: OnProgress = lambda _text: None,
 ) -> Conversion:
     """Compare the outputs of the converted model with the framework's, on all samples; both stages need them.
@@ -365,7 +357,7 @@ def compare_conversion(
     assert framework.outputs is not None
     assert converted.outputs is not None
     elements = {name: values.size for name, values in framework.outputs.items()}
-    limits = stage_limits(case, cost, elements, len(ids), tf32, same_file=False)
+    limits = stage_limits(case, precision, cost, elements, len(ids), same_file=False)
     comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "the framework's")
     row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))
     step = max(1, CHUNK_BYTES // row_bytes)
@@ -378,7 +370,8 @@ def compare_conversion(
     decided = framework.decisions.size > 0
     agreed = float(equal_fraction(converted.decisions, framework.decisions).mean())
     floating = [output for output in outputs if output.kind == "error"]
-    limit = case.tolerance(tf32).agreement if decided and (trained or not floating) else None
+    tolerance = tolerance_of(case, precision)
+    limit = tolerance.agreement if decided and (trained or not floating) else None
     if limit is not None and cost is not None:
         limit = max(limit, least_agreement(cost.agreement, framework.decisions.size))
     # The output that is worst by this measure.
@@ -389,7 +382,7 @@ def compare_conversion(
     return Conversion(
         samples=len(ids),
         relative_error=None if worst is None else worst.largest,
-        relative_error_limit=case.tolerance(tf32).relative_error if worst is None else worst.largest_limit,
+        relative_error_limit=tolerance.relative_error if worst is None else worst.largest_limit,
         agreement=agreed if decided else None,
         agreement_limit=limit,
         passed=all(map(within_limits, outputs)) and (limit is None or agreed >= limit),
@@ -397,5 +390,5 @@ def compare_conversion(
         same_file=case.model.framework == case.format.name == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(costly),
         error_in_costs=ratios.get(costly),
-        error_in_costs_limit=PRECISIONS[precision_of(case, tf32)].conversion_factor if ratios else None,
+        error_in_costs_limit=PRECISIONS[precision].conversion_factor if ratios else None,
     )

@@ -7,16 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import (
-    MIN_NOISE,
-    NOISE_FACTOR,
-    Answer,
-    AnswerLimits,
-    compare,
-    expect_by_signature,
-    single_answer,
-    typical_difference,
-)
+from tritonproof.accuracy.compare_answers import MIN_NOISE, NOISE_FACTOR, compare, typical_difference
+from tritonproof.accuracy.expected import Answer, AnswerLimits, expect_by_signature, single_answer
 from tritonproof.base.errors import AccuracyError
 from tritonproof.consistency.declared import fault_in
 from tritonproof.record.schema import Conversation, GateResult

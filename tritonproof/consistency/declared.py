@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.consistency.served import AnswersBySample, GateContext, ServedModel, ask, rows_of
+from tritonproof.consistency.served import (
+    AnswersBySample,
+    CheckedGate,
+    GateContext,
+    ServedModel,
+    ask,
+    rows_of,
+)
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S
 from tritonproof.serve.messages import inputs_of, response_outputs
@@ -50,11 +57,11 @@ def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarra
     return replies
 
 
-def check_declared(context: GateContext) -> GateResult:
+def check_declared(context: GateContext) -> CheckedGate:
     """Send four samples alone, and two in one batch if the model takes batches. Every output must be there,
     finite, with the declared type and shape. The answers given alone before, and those to the remaining
     data, must have every output and be finite: some input may give NaN."""
-    served, alone = context.served, context.alone.rows
+    served, alone = context.served, context.single_answers.rows
     batches = [[sample] for sample in range(served.samples)][:4]
     if served.takes_batches:
         batches.append([0, served.samples - 1])
@@ -69,7 +76,8 @@ def check_declared(context: GateContext) -> GateResult:
         remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
     tried = f"outputs as declared: {names}; finite for {len(alone) + remaining_count} samples"
-    return GateResult("declared", len(batches) + remaining_count, tried, next(filter(None, problems), ""))
+    wrong = next(filter(None, problems), "")
+    return CheckedGate(GateResult("declared", len(batches) + remaining_count, tried, wrong))
 
 
 def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str]:
@@ -111,12 +119,12 @@ def fault_in(output: str, values: np.ndarray | None, answer: str) -> str:
     return f"{output} holds {values[bad].flat[0]} in {answer} ({count} elements are not finite)"
 
 
-def check_largest_batch(context: GateContext) -> GateResult:
+def check_largest_batch(context: GateContext) -> CheckedGate:
     """Send batches of the declared sizes that decide which kernels run, which the server must answer, and one
     with a row more than the largest, which it must refuse."""
     served = context.served
     if not served.model.batched:
-        return GateResult("largest-batch", 0, "no batch axis, so no batch sizes")
+        return CheckedGate(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
     sizes, largest = served.kernel_sizes, served.max_batch_size
     replies = send(served, (np.arange(size) % served.samples for size in (*sizes, largest + 1)))
     problems = [
@@ -127,4 +135,4 @@ def check_largest_batch(context: GateContext) -> GateResult:
     if replies[-1].response is not None:
         problems.append(f"a batch of {largest + 1} was answered, and {largest} is declared")
     text = f"{len(sizes)} of the {largest} batch sizes, and a batch of {largest + 1}, which has to be refused"
-    return GateResult("largest-batch", len(replies), text, next(iter(problems), ""))
+    return CheckedGate(GateResult("largest-batch", len(replies), text, next(iter(problems), "")))

@@ -12,16 +12,15 @@ from tritonproof.consistency.repeat_checks import (
     check_reloaded,
     check_repeated,
 )
-from tritonproof.consistency.served import GateContext
+from tritonproof.consistency.served import CheckedGate, GateContext
 from tritonproof.consistency.transports import check_transports
-from tritonproof.record.schema import GateResult
 
 
 @dataclass(frozen=True)
 class GateCheck:
     """How a gate is checked."""
 
-    check: Callable[[GateContext], GateResult]
+    check: Callable[[GateContext], CheckedGate]
     after_reload: bool = False
     """Whether the model is loaded again, for offline, between its answers alone and the check; all others
     check it as it is loaded online."""
@@ -39,4 +38,4 @@ GATE_CHECKS: Mapping[str, GateCheck] = {
     "recorded": GateCheck(check_recorded),
     "reloaded": GateCheck(check_reloaded, after_reload=True),
 }
-"""All but the gate `other`, which compares two servers."""
+"""All but the gate `baseline`, which compares two servers."""

@@ -9,12 +9,13 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import AnswerLimits
+from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
-from tritonproof.consistency.repeat_checks import gate_result
+from tritonproof.consistency.repeat_checks import checked_gate
 from tritonproof.consistency.served import (
     AnswersBySample,
+    CheckedGate,
     GateContext,
     ServedModel,
     ask,
@@ -23,7 +24,6 @@ from tritonproof.consistency.served import (
     single_request_answers,
 )
 from tritonproof.host import locks
-from tritonproof.record.schema import GateResult
 from tritonproof.safe_io.files import content, readable
 from tritonproof.serve.messages import raw_content, values_of
 from tritonproof.spec import Arrays
@@ -77,24 +77,24 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run: str) -> 
     return RecordedAnswers(served.model.name, case, served.server.version, run, limits, digests, rows)
 
 
-def check_recorded(context: GateContext) -> GateResult:
+def check_recorded(context: GateContext) -> CheckedGate:
     """Hold answers to the recorded ones. In a run that records them, the first case of a model records its
     own, and the others are held to these. Raises NotAvailableError where there are none."""
-    folder, served = context.answers_folder, context.served
+    folder, served, alone = context.answers_folder, context.served, context.single_answers
     assert folder is not None
     path = path_of(folder.path, served.model.name)
     if folder.run is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.hold_path(path, on_wait=folder.on_wait):
             if not path.is_file() or read(path).run != folder.run:
-                disk.replace(path, encoded(record(served, context.alone.rows, folder.case, folder.run)))
+                disk.replace(path, encoded(record(served, alone.rows, folder.case, folder.run)))
     elif not path.is_file():
         what = f"no answers of {served.model.name} were recorded"
         raise NotAvailableError(what, where=path, fix="record them: --record-answers")
     return compare_with_recorded(served, read(path), path)
 
 
-def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: Path) -> GateResult:
+def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: Path) -> CheckedGate:
     """Ask for the recorded samples again, each alone, and hold the answers to the recorded ones, within what
     either case allows. Raises InputError if the file is of another model, or of other samples."""
     outputs = {name for row in earlier.rows.values() for name in row}
@@ -116,7 +116,7 @@ def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: 
     recorded = single_request_answers(served.data.ids, expected, limits)
     comparison = compare_to_single(recorded, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"
-    return gate_result("recorded", served, recorded, comparison, len(answers), tried, "recorded")
+    return checked_gate("recorded", recorded, comparison, len(answers), tried, "recorded")
 
 
 def _digest(served: ServedModel, sample: int) -> str:

@@ -8,15 +8,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.compare_answers import (
-    NOISE_FACTOR,
+from tritonproof.accuracy.compare_answers import NOISE_FACTOR, AnswerComparison, compare, merge_comparisons
+from tritonproof.accuracy.expected import (
     Answer,
-    AnswerComparison,
     AnswerLimits,
-    Expected,
-    compare,
+    ExpectedOutputs,
     expect,
-    merge_comparisons,
     signature,
     single_answer,
 )
@@ -24,6 +21,7 @@ from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precision_cost import inferred_precision
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.consistency.served import (
+    CheckedGate,
     GateContext,
     ServedModel,
     SingleRequestAnswers,
@@ -40,11 +38,11 @@ _KEPT_BYTES = 256 << 20
 """Bytes of answers to keep before they are compared."""
 
 
-def check_repeated(context: GateContext) -> GateResult:
+def check_repeated(context: GateContext) -> CheckedGate:
     """Send samples once more, alone, in the same and in the reverse order, so that each request follows
     a different one than before. The next answer shows what a request leaves in the model; so do the first
     answer after a load, and one to a request without optional inputs."""
-    served, alone = context.served, context.alone
+    served, alone = context.served, context.single_answers
     backwards = ask(served, [[sample] for sample in sorted(alone.rows, reverse=True)])
     comparisons = [compare_to_single(alone, [*alone.repeats, *backwards], alone.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
@@ -55,34 +53,34 @@ def check_repeated(context: GateContext) -> GateResult:
         comparisons.append(lacking)
         text += ", and requests without the optional inputs"
     whole = merge_comparisons(comparisons)
-    return gate_result("repeated", served, alone, whole, whole.answers, text)
+    return checked_gate("repeated", alone, whole, whole.compared, text)
 
 
-def check_reloaded(context: GateContext) -> GateResult:
-    """Send samples alone once more, to a model that was loaded again after it gave the answers `alone`."""
-    served, alone = context.served, context.alone
+def check_reloaded(context: GateContext) -> CheckedGate:
+    """Send samples alone once more, to a model that was loaded again after it gave the single answers."""
+    served, alone = context.served, context.single_answers
     answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(alone.rows)])]
     text = "each sample again alone, after the model was loaded again"
     comparison = compare_to_single(alone, answers, _limits_after_load(served, alone))
-    return gate_result("reloaded", served, alone, comparison, len(answers), text)
+    return checked_gate("reloaded", alone, comparison, len(answers), text)
 
 
-def check_in_flight(context: GateContext) -> GateResult:
+def check_in_flight(context: GateContext) -> CheckedGate:
     """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
-    served, alone = context.served, context.alone
+    served, alone = context.served, context.single_answers
     at_once = served.in_flight(1)
     count = max(len(alone.rows), at_once)
     limits = alone.limits if served.joins and served.takes_batches else alone.noise_limits
     answers = ask(served, [[sample] for sample in np.resize(sorted(alone.rows), count)], at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
-    return gate_result("in-flight", served, alone, compare_to_single(alone, answers, limits), count, text)
+    return checked_gate("in-flight", alone, compare_to_single(alone, answers, limits), count, text)
 
 
-def check_batches(context: GateContext) -> GateResult:
+def check_batches(context: GateContext) -> CheckedGate:
     """Send samples in batches of every size up to 64, and of larger ones that decide which kernels run.
     Another size may round otherwise. In batches of one size an answer at the same place may depend neither
     on its neighbours nor, in the largest, on the instance that computes it."""
-    served, alone = context.served, context.alone
+    served, alone = context.served, context.single_answers
     answers: list[Answer] = []
     comparisons: list[AnswerComparison] = []
     sent = 0
@@ -117,7 +115,7 @@ def check_batches(context: GateContext) -> GateResult:
         f"{len(served.batch_sizes)} of {served.max_batch_size} batch sizes, {served.batch_sizes[0]} to "
         f"{largest}, {len(chosen)} of them beside other neighbours, {len(requests)} of {largest} in flight"
     )
-    return gate_result("batches", served, alone, merge_comparisons(comparisons), sent, text)
+    return checked_gate("batches", alone, merge_comparisons(comparisons), sent, text)
 
 
 def _first_answer(served: ServedModel) -> list[Answer]:
@@ -145,11 +143,9 @@ def _compare_places(
         return AnswerComparison()
     rows = np.flatnonzero(before.samples == after.samples)
     ids = [str(served.data.ids[sample]) for sample in before.samples[rows]]
-    right, given = (
-        {name: values[rows] for name, values in answer.outputs.items()} for answer in (before, after)
-    )
+    right, given = ({name: values[rows] for name, values in one.outputs.items()} for one in (before, after))
     answer = Answer(np.arange(len(rows)), given)
-    return compare(Expected(ids, right, spreads), [answer], alone.noise_limits)
+    return compare(ExpectedOutputs(ids, right, spreads), [answer], alone.noise_limits)
 
 
 def _without_optional(served: ServedModel, alone: SingleRequestAnswers) -> AnswerComparison | None:
@@ -177,21 +173,18 @@ def _spreads_like(alone: SingleRequestAnswers, outputs: Arrays) -> Mapping[str, 
     return None if group is None else group[1].spreads
 
 
-def gate_result(
+def checked_gate(
     gate: str,
-    served: ServedModel,
     alone: SingleRequestAnswers,
     comparison: AnswerComparison,
     requests: int,
     tried: str,
     expected_from: str = "alone",
-) -> GateResult:
-    """The result of a gate that compares answers with those alone, or with those that `expected_from` names.
-    It keeps the first wrong one."""
-    if comparison.mismatch is not None:
-        served.on_mismatch(gate, comparison.mismatch)
+) -> CheckedGate:
+    """The result of a gate that compares answers with those alone, or those that `expected_from` names."""
     wrong = wrong_text(comparison, expected_from) if alone.rows else "no answer could be read"
-    return GateResult(gate, requests, tried, wrong, same_answers_entry(alone, comparison))
+    result = GateResult(gate, requests, tried, wrong, same_answers_entry(alone, comparison))
+    return CheckedGate(result, comparison.mismatch)
 
 
 def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
@@ -199,7 +192,7 @@ def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
     if (first := comparison.first_wrong) is None:
         return ""
     return (
-        f"{comparison.wrong} of {comparison.answers} answers differ, the first to sample {first.sample}: "
+        f"{comparison.wrong} of {comparison.compared} answers differ, the first to sample {first.sample}: "
         f"{first.output} is {first.given}, and {first.expected} {expected_from}"
     )
 
@@ -209,7 +202,7 @@ def compare_servers(
     baseline: tuple[ServedModel, SingleRequestAnswers],
     others: Iterator[LoadData],
     text: str,
-) -> GateResult:
+) -> CheckedGate:
     """Hold all answers of a server to those of its baseline, called `text`: to the samples that both were
     asked, and to all `others`. Every request is sent twice to each."""
     comparisons, samples = [], 0
@@ -223,11 +216,11 @@ def compare_servers(
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {text}"
-    gate = gate_result("baseline", current[0], baseline[1], whole, 4 * samples, tried, f"by {text}")
+    gate = checked_gate("baseline", baseline[1], whole, 4 * samples, tried, f"by {text}")
     precisions = [inferred_precision(answers.rows.values()) or "fp32" for _, answers in (current, baseline)]
     if whole.wrong and precisions[0] != precisions[1]:
         difference = f"its answers show {precisions[0].upper()}, and {precisions[1].upper()} there"
-        gate = structs.replace(gate, wrong=f"{gate.wrong}; {difference}")
+        gate = gate._replace(result=structs.replace(gate.result, wrong=f"{gate.result.wrong}; {difference}"))
     return gate
 
 

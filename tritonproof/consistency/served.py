@@ -1,9 +1,10 @@
 """A loaded model whose answers are checked without labels: its answers to samples that were each sent alone,
 how others are held to them, and what else gates get."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -11,22 +12,19 @@ from msgspec import structs
 from tritonproof.accuracy.compare_answers import (
     MIN_NOISE,
     NOISE_FACTOR,
-    Answer,
     AnswerComparison,
-    AnswerLimits,
-    Expected,
     Mismatch,
     compare,
-    expect_by_signature,
     merge_comparisons,
     typical_difference,
 )
+from tritonproof.accuracy.expected import Answer, AnswerLimits, ExpectedOutputs, expect_by_signature
 from tritonproof.accuracy.precision_cost import inferred_limits
 from tritonproof.accuracy.stages import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.host.locks import OnWait
 from tritonproof.measure.job import Job, LoadData
 from tritonproof.measure.verifying import ask_once
-from tritonproof.record.schema import Accuracy, LoadPoint, SameAnswers
+from tritonproof.record.schema import Accuracy, GateResult, LoadPoint, SameAnswers
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
 
@@ -57,8 +55,6 @@ class ServedModel:
     """How far answers may be apart in any case, as a share of the spread; the user may ask for more."""
     as_is_device: str = ""
     """The device, cpu or cuda, of a model whose precision only its answers show; empty if that is known."""
-    on_mismatch: Callable[[str, Mismatch], None] = lambda _gate, _mismatch: None
-    """Called with a gate's name and its whole first wrong answer."""
 
     @property
     def samples(self) -> int:
@@ -111,7 +107,7 @@ class SingleRequestAnswers:
     """The answers to samples that were each sent alone: gates hold all other answers to them."""
 
     rows: AnswersBySample
-    groups: Mapping[object, tuple[Sequence[int], Expected]]
+    groups: Mapping[object, tuple[Sequence[int], ExpectedOutputs]]
     """Samples whose answers have the same shapes and types, with those answers, by this signature; nearly
     always one group."""
     limits: AnswerLimits
@@ -147,7 +143,7 @@ class GateContext:
     """What a gate gets: the model as it is loaded, its answers before, and what single gates need."""
 
     served: ServedModel
-    alone: SingleRequestAnswers
+    single_answers: SingleRequestAnswers
     remaining_data: Iterable[LoadData] = ()
     """Samples that no other check sends."""
     shared_memory: bool = False
@@ -156,13 +152,20 @@ class GateContext:
     """None if the user gave none."""
 
 
+class CheckedGate(NamedTuple):
+    """What the check of a gate has found."""
+
+    result: GateResult
+    mismatch: Mismatch | None = None
+    """The whole first wrong answer, if a single one is wrong."""
+
+
 def ask_one_by_one(served: ServedModel) -> SingleRequestAnswers:
     """The answers to all samples, each sent alone, one after the other, and to the same requests again."""
     requests = [[sample] for sample in range(served.samples)]
     rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
-    return single_request_answers(
-        served.data.ids, rows, limits_for(served, rows), repeats, served.least_noise
-    )
+    limits = limits_for(served, rows)
+    return single_request_answers(served.data.ids, rows, limits, repeats, served.least_noise)
 
 
 def limits_for(served: ServedModel, rows: AnswersBySample) -> AnswerLimits:
@@ -225,7 +228,7 @@ def same_answers_entry(alone: SingleRequestAnswers, comparison: AnswerComparison
     largest = comparison.largest
     return SameAnswers(
         samples=len(alone.rows),
-        answers=comparison.answers,
+        answers=comparison.compared,
         relative_difference=largest if largest is not None and np.isfinite(largest) else None,
         agreement=comparison.agreement,
         passed=comparison.wrong == 0,

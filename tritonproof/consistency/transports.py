@@ -9,11 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import Answer, AnswerComparison, merge_comparisons, single_answer
+from tritonproof.accuracy.compare_answers import AnswerComparison, merge_comparisons
+from tritonproof.accuracy.expected import Answer, single_answer
 from tritonproof.base.errors import ProofError
 from tritonproof.consistency.declared import MAX_REFUSAL_CHARS
 from tritonproof.consistency.repeat_checks import wrong_text
-from tritonproof.consistency.served import GateContext, ServedModel, compare_to_single, same_answers_entry
+from tritonproof.consistency.served import (
+    CheckedGate,
+    GateContext,
+    ServedModel,
+    compare_to_single,
+    same_answers_entry,
+)
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S, client_error
 from tritonproof.serve.messages import raw_content, read_output, values_of
@@ -36,10 +43,10 @@ class Transport:
     in_memory: bool = False
 
 
-def check_transports(context: GateContext) -> GateResult:
+def check_transports(context: GateContext) -> CheckedGate:
     """Send four samples over each possible transport, also through shared memory if the context has it, and
     compare the answers with those to the samples alone over gRPC. Raises ProofError if the server is gone."""
-    served, alone = context.served, context.alone
+    served, alone = context.served, context.single_answers
     samples = sorted(alone.rows)[:4]
     comparisons: list[AnswerComparison] = []
     names, problems = [], []
@@ -60,7 +67,7 @@ def check_transports(context: GateContext) -> GateResult:
                 problems.append(f"over {transport.name} {problem}")
     same = same_answers_entry(alone, merge_comparisons(comparisons)) if comparisons else None
     wrong = next(iter(problems), "")
-    return GateResult("transports", len(samples) * len(names), ", ".join(names), wrong, same)
+    return CheckedGate(GateResult("transports", len(samples) * len(names), ", ".join(names), wrong, same))
 
 
 @contextlib.contextmanager
@@ -76,10 +83,8 @@ def _available(server: Server, shared_memory: bool) -> Iterator[Sequence[Transpo
             stack.callback(client.close)
             available.append(Transport("HTTP", client, tritonclient.http))
         if shared_memory:
-            available += [
-                replace(transport, name=f"{transport.name} with shared memory", in_memory=True)
-                for transport in available
-            ]
+            how = "with shared memory"
+            available += [replace(one, name=f"{one.name} {how}", in_memory=True) for one in available]
         yield available
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import AnswerLimits, Expected
+from tritonproof.accuracy.expected import AnswerLimits, ExpectedOutputs
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
@@ -151,11 +151,11 @@ def _data_of(model: Model, samples: Samples, indices: range, folder: Path) -> Lo
 
 
 @dataclass(frozen=True)
-class ExpectedAnswers:
-    """The expected answers to the samples of the load data, and how near to them answers have to be."""
+class AnswerCheck:
+    """The expected outputs for the samples of the load data, and how near to them answers have to be."""
 
-    answers: Expected
-    """The outputs of the converted model in process, or the server's own to each sample alone."""
+    expected: ExpectedOutputs
+    """Those of the converted model in process, or the server's own to each sample alone."""
     limits: AnswerLimits
     held_to: Literal["in process", "alone"] = "in process"
     """Where the expected outputs come from, as in VerifiedAnswers."""
@@ -174,9 +174,9 @@ class Job:
     data: LoadData
     request_s: float = 0.0
     """Seconds that one request takes on an idle server; 0 if unknown."""
-    expected: ExpectedAnswers | None = None
+    check: AnswerCheck | None = None
     verifies: bool = True
-    """Whether answers are verified. A baseline's may differ: then `expected` only gives their size."""
+    """Whether answers are verified. A baseline's may differ: then `check` only gives their size."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class PassResult:
     """What the server's GPU did while the windows were open; None if unknown."""
     damaged: tuple[str, ...] = ()
     """Why each earlier attempt left nothing usable."""
-    answers: VerifiedAnswers | None = None
+    verified: VerifiedAnswers | None = None
     """The answers verified after the pass, at the same load, if any."""
 
     @functools.cached_property

@@ -81,7 +81,7 @@ def load_entry(state: PointState, plan: MeasuringPlan, *, finished: bool = True)
             f"p{percent:g}": estimates.certified(latencies_ms, percent) for percent in estimates.CERTIFIABLE
         },
         samples=data.count(point.batch) + sum(len(other.ids) for other in data.other_shapes_for(point.batch)),
-        answers=summed(side.answers),
+        answers=summed(side.verified),
     )
     load = structs.replace(load, marks=_marks(state, load, plan, finished=finished))
     return Measurement(load, (latencies_ms / 1e3).tolist())

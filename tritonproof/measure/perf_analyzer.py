@@ -171,7 +171,7 @@ def command(job: Job, samples: Path) -> list[str]:
         command += ["--ssl-grpc-use-ssl", "--ssl-grpc-root-certifications-file", str(access.roots)]
     if job.shared_memory != "none":
         size = max(tensor.row_bytes for tensor in job.model.outputs)
-        expected = {} if job.expected is None else job.expected.answers.outputs
+        expected = {} if job.check is None else job.check.expected.outputs
         for tensor in job.model.outputs:
             if tensor.name in expected and not tensor.has_fixed_size:
                 size = max(size, *(len(raw_content(row, tensor.dtype)) for row in expected[tensor.name]))

@@ -27,7 +27,7 @@ class Side:
     window_s: float = 0.0
     """Seconds of a measuring window of the next pass."""
     damaged: tuple[str, ...] = ()
-    answers: tuple[VerifiedAnswers, ...] = ()
+    verified: tuple[VerifiedAnswers, ...] = ()
     """The verified answers of all passes, also of warm-ups after earlier loadings."""
 
     @property
@@ -82,7 +82,7 @@ def with_pass(side: Side, result: PassResult, *, warms_up: bool = False) -> Side
         passes=side.passes if warms_up else (*side.passes, result),
         window_s=result.next_window_s,  # what was too short for these requests is so for the next ones too
         damaged=(*side.damaged, *result.damaged),
-        answers=(*side.answers, *filter(None, [result.answers])),
+        verified=(*side.verified, *filter(None, [result.verified])),
     )
 
 

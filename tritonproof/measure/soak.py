@@ -61,7 +61,7 @@ class UnderLoad:
     """How many requests it had answered by then."""
     speeds: Sequence[float]
     """The speed in each pass but the first."""
-    answers: Sequence[VerifiedAnswers]
+    verified: Sequence[VerifiedAnswers]
     duration_s: float
     """Seconds from the first pass to the end of the last."""
 
@@ -88,17 +88,16 @@ def keep_under_load(
     first = run_pass(job, warm_up_window_s(job.point, job.request_s, 0.0))
     longest_s = float(first.latencies_s.max())
     window_s = pass_window_s(job.point, longest_s, min(duration_s, _MAX_S), _PASSES)
-    used, times, speeds, answers = [read()], [float(count() - before)], [], [first.answers]
+    used, times, speeds, verified = [read()], [float(count() - before)], [], [first.verified]
     while clock() - begun_s < duration_s or len(used) < MIN_SAMPLES["request"]:
         on_progress(clock() - begun_s, times[-1], used[0], used[-1])
         result = run_pass(job, window_s)
         window_s = result.next_window_s
         speeds.append(point_state.speed(result.steady, job.point))
-        answers.append(result.answers)
+        verified.append(result.verified)
         times.append(float(count() - before))
         used.append(read())
-    verified = [answer for answer in answers if answer is not None]
-    return UnderLoad(used, times, speeds, verified, clock() - begun_s)
+    return UnderLoad(used, times, speeds, [*filter(None, verified)], clock() - begun_s)
 
 
 def reload_repeatedly(
@@ -149,7 +148,7 @@ def soak_entry(
         not_watched=tuple(missing),
         end_over_begin=end_over_begin(under_load.speeds),
         requests_per_s=under_load.times[-1] / under_load.duration_s,
-        answers=summed(under_load.answers),
+        answers=summed(under_load.verified),
     )
 
 

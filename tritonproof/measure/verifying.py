@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import Answer, AnswerLimits, compare, expect
+from tritonproof.accuracy.compare_answers import compare
+from tritonproof.accuracy.expected import Answer, AnswerLimits, expect
 from tritonproof.accuracy.precision_cost import inferred_limits
 from tritonproof.base.errors import ProofError
-from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, PassResult, RunPass
+from tritonproof.measure.job import AnswerCheck, Job, LoadData, PassResult, RunPass
 from tritonproof.measure.requests import RawAnswer, Requests, prepared
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.connection import REQUEST_S, HangsError, error_text, grpc_channel
@@ -36,10 +37,10 @@ _SOON_S = 1.0
 """Seconds after which an answer under load is late."""
 
 
-def expected_answers(
+def answer_check(
     case: Case, data: LoadData, converted: Callable[[Arrays], Arrays], batch: int, limits: AnswerLimits
-) -> ExpectedAnswers:
-    """The expected answers of a case: the converted model's to the load data, in batches of `batch` rows."""
+) -> AnswerCheck:
+    """The check against the converted model's answers to the load data, in batches of `batch` rows."""
     row_bytes = sum(tensor.row_bytes for tensor in (*case.model.inputs, *case.model.outputs))
     size = max(1, min(batch, _MAX_BYTES // row_bytes))
     parts = [
@@ -51,21 +52,21 @@ def expected_answers(
         for tensor in case.model.outputs
     }
     if not case.model.as_is:
-        return ExpectedAnswers(expect(data.ids, outputs), limits)
+        return AnswerCheck(expect(data.ids, outputs), limits)
     limits = inferred_limits(limits, [outputs], case.answers_on)
-    return ExpectedAnswers(expect(data.ids, outputs), limits, "alone")
+    return AnswerCheck(expect(data.ids, outputs), limits, "alone")
 
 
-def verify(expected: ExpectedAnswers, answers: Sequence[Answer], duration_s: float) -> VerifiedAnswers:
+def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> VerifiedAnswers:
     """Compare every row of the answers, collected in `duration_s` seconds; a value must be finite."""
-    comparison = compare(expected.answers, answers, expected.limits, finite=True)
+    comparison = compare(check.expected, answers, check.limits, finite=True)
     return VerifiedAnswers(
-        comparison.answers,
+        comparison.compared,
         comparison.wrong,
         len(answers),
         round(duration_s, 3),
         comparison.first_wrong,
-        expected.held_to,
+        check.held_to,
         comparison.left_out,
     )
 
@@ -83,7 +84,7 @@ def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] =
 
     def run_and_verify(job: Job, window_s: float) -> PassResult:
         result = run_pass(job, window_s)
-        if job.expected is None or not job.verifies:
+        if job.check is None or not job.verifies:
             return result
         key = (job.name, job.point)
         seconds = owed_s.get(key, 0.0) + _SHARE * result.elapsed_s
@@ -95,7 +96,7 @@ def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] =
         asked_s = time.monotonic() - started
         # Verifying that took too long, as even a single request may, shortens later verifying.
         owed_s[key] = min(0.0, seconds - asked_s)
-        return dataclasses.replace(result, answers=verify(job.expected, answers, asked_s))
+        return dataclasses.replace(result, verified=verify(job.check, answers, asked_s))
 
     return run_and_verify
 

@@ -11,19 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tritonproof.accuracy.compare_answers import MIN_NOISE, AnswerLimits, Mismatch
+from tritonproof.accuracy.compare_answers import MIN_NOISE
+from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.precision_cost import PrecisionCost, answer_limits, measure_cost
+from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, ask_one_by_one
+from tritonproof.consistency.served import CheckedGate, ServedModel, SingleRequestAnswers, ask_one_by_one
 from tritonproof.efficiency import machine_peak
 from tritonproof.frameworks import pytorch
 from tritonproof.host import locks, machine
-from tritonproof.measure.job import ExpectedAnswers, Job, LoadData, input_data
+from tritonproof.measure.job import AnswerCheck, Job, LoadData, input_data
 from tritonproof.measure.measurement import Outcome
-from tritonproof.measure.verifying import expected_answers
+from tritonproof.measure.verifying import answer_check
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.run.as_is_case import AsIsCase, serve_as_is
@@ -108,10 +110,8 @@ class CaseRun(contextlib.ExitStack):
     """What came of each load point of a scenario."""
     swept: Deployed | None = field(default=None, init=False)
     """The loading that the last sweep has warmed."""
-    gates: dict[str, schema.GateResult] = field(default_factory=dict, init=False)
-    mismatches: dict[str, Mismatch] = field(default_factory=dict, init=False)
-    """The first wrong answer of each gate."""
-    comparison: tuple[schema.GateResult, schema.UpgradeComparison] | None = field(default=None, init=False)
+    gates: dict[str, CheckedGate] = field(default_factory=dict, init=False)
+    comparison: tuple[CheckedGate, schema.UpgradeComparison] | None = field(default=None, init=False)
     """Whether its answers are the baseline's, and what else differs."""
 
     def __post_init__(self) -> None:
@@ -155,6 +155,11 @@ class CaseRun(contextlib.ExitStack):
     @once
     def deployment(self) -> Deployment:
         return deployment_of(self.case, self.settings)
+
+    @property
+    def compute_precision(self) -> str:
+        """The case's precision; tf32 for FP32 whose products a GPU computes in TF32."""
+        return "tf32" if self.deployment.tf32 else self.case.precision
 
     @once
     def build(self) -> BuiltModel:
@@ -248,7 +253,7 @@ class CaseRun(contextlib.ExitStack):
         self.say(f"measure what {self.case.precision.upper()} costs")
         training = functools.partial(samples_of, self.case.model, "training", self.settings)
         reference, batch = self.model_run.framework_model, evaluation_batch(self.deployment)
-        return measure_cost(self.case, reference, self.samples, training, batch, tf32=self.deployment.tf32)
+        return measure_cost(self.case, self.compute_precision, reference, self.samples, training, batch)
 
     @shared_once
     def converted_answers(self) -> StageAnswers:
@@ -263,10 +268,13 @@ class CaseRun(contextlib.ExitStack):
     def conversion(self) -> schema.Conversion:
         """The converted model in process against the framework."""
         stages, cost = (self.model_run.framework_answers, self.converted_answers), self.precision_cost
-        on_progress, tf32 = functools.partial(self.say, "compare with the framework"), self.deployment.tf32
+        on_progress, precision = (
+            functools.partial(self.say, "compare with the framework"),
+            self.compute_precision,
+        )
         trained, ids = self.model_run.framework_model.trained, self.samples.ids
         return compare_conversion(
-            self.case, *stages, ids, cost, trained=trained, tf32=tf32, on_progress=on_progress
+            self.case, precision, *stages, ids, cost, trained=trained, on_progress=on_progress
         )
 
     @once
@@ -285,7 +293,7 @@ class CaseRun(contextlib.ExitStack):
         """How far answers to one sample may differ if different kernels may compute them."""
         outputs = self.case.model.outputs
         elements = {tensor.name: len(self.samples) * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return answer_limits(self.case, self.precision_cost, elements, self.deployment.tf32)
+        return answer_limits(self.case, self.compute_precision, self.precision_cost, elements)
 
     @once
     def served_online(self) -> ServedModel:
@@ -301,7 +309,7 @@ class CaseRun(contextlib.ExitStack):
     def served_model(self, deployed: Deployed) -> ServedModel:
         """The case for the gates, as it is loaded now."""
         deployment = deployed.deployment
-        tolerance = self.case.tolerance(deployment.tf32)
+        tolerance = tolerance_of(self.case, self.compute_precision)
         return ServedModel(
             server=self.server,
             name=self.server.name_of(self.case),
@@ -315,7 +323,6 @@ class CaseRun(contextlib.ExitStack):
             least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
             as_is_device=self.case.answers_on if self.case.model.as_is else "",
             kernels_may_change=self.case.answers_on == "cuda",
-            on_mismatch=self.mismatches.__setitem__,
         )
 
     def accuracy_error(self, what: str, *, where: object = None) -> AccuracyError:
@@ -333,19 +340,19 @@ class CaseRun(contextlib.ExitStack):
         return self.enter_context(input_data(self.case.model, self.samples, self.server.scratch))
 
     @shared_once
-    def expected_answers(self) -> ExpectedAnswers:
-        """The answers that the case has to give under load."""
+    def answer_check(self) -> AnswerCheck:
+        """How the case's answers under load are checked."""
         data, limits, oracle = self.load_data, self.answer_limits, self.oracle
         where = "asked alone" if self.case.model.as_is else "in process"
         self.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
         size = min(self.deployment.max_batch_size, len(data.ids))
-        return expected_answers(self.case, data, oracle, size, limits)
+        return answer_check(self.case, data, oracle, size, limits)
 
-    def job(self, point: LoadPoint, request_s: float, expected: ExpectedAnswers) -> Job:
+    def job(self, point: LoadPoint, request_s: float, check: AnswerCheck) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""
         server, memory, model = self.server, self.settings.shared_memory, self.case.model
         data = self.load_data.below(server.scratch)
-        return Job(server, server.name_of(self.case), model, point, memory, data, request_s, expected)
+        return Job(server, server.name_of(self.case), model, point, memory, data, request_s, check)
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario that are measured together."""

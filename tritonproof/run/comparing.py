@@ -13,6 +13,7 @@ from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.build import baseline_source
 from tritonproof.consistency.conversations import compare_server_conversations
 from tritonproof.consistency.repeat_checks import compare_servers
+from tritonproof.consistency.served import CheckedGate
 from tritonproof.measure import point_state
 from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.job import Job, remaining_data
@@ -75,7 +76,7 @@ def reloader(run: CaseRun, baseline: CaseRun, scenario: Scenario) -> Callable[[]
 # --- a model of another repository, or on another Triton ----------------------------------------------------
 
 
-def compare_with_baseline(run: CaseRun) -> tuple[GateResult, UpgradeComparison]:
+def compare_with_baseline(run: CaseRun) -> tuple[CheckedGate, UpgradeComparison]:
     """Whether every sample gets the same answer from the baseline, of another repository or on another
     Triton, and what else differs; compared once. Raises NotAvailableError if its repository has no such
     model."""
@@ -84,14 +85,14 @@ def compare_with_baseline(run: CaseRun) -> tuple[GateResult, UpgradeComparison]:
     return run.comparison
 
 
-def _compare(run: CaseRun) -> tuple[GateResult, UpgradeComparison]:
+def _compare(run: CaseRun) -> tuple[CheckedGate, UpgradeComparison]:
     baseline, text, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
         what = f"{model.name} is new: {text} has no such model to compare it with"
         raise NotAvailableError(what, where=run.case)
     with run.hold_machine(exclusive=False):
-        comparison = _compare_answers(run, baseline, text)
-    wrong = "; ".join(filter(None, [*_lost_by_clients(run, baseline), comparison.wrong]))
+        gate = _compare_answers(run, baseline, text)
+    wrong = "; ".join(filter(None, [*_lost_by_clients(run, baseline), gate.result.wrong]))
     new_warnings = warnings_in(run.server.log)
     for known_warning in warnings_in(baseline.server.log):
         new_warnings.pop(known_warning, None)
@@ -103,14 +104,14 @@ def _compare(run: CaseRun) -> tuple[GateResult, UpgradeComparison]:
         structs.replace(side, loadings_s=tuple(side_loads_s))
         for side, side_loads_s in zip(sides, loadings_s, strict=True)
     )
-    warnings = tuple(new_warnings.values())[:20]
-    return structs.replace(comparison, wrong=wrong), UpgradeComparison(text, here, there, warnings)
+    gate = gate._replace(result=structs.replace(gate.result, wrong=wrong))
+    return gate, UpgradeComparison(text, here, there, tuple(new_warnings.values())[:20])
 
 
-def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> GateResult:
+def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> CheckedGate:
     model = run.case.model
     if model.exchange != baseline.case.model.exchange:
-        return GateResult("baseline", 0, "the configuration")
+        return CheckedGate(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
         run.say("answers beside the other's", text)
         ours = run.served_online, run.single_answers
@@ -118,7 +119,7 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> GateResult:
         return compare_servers(ours, theirs, remaining_data(model, run.samples), text)
     run.say("the same messages to the other", text)
     servers = run.server, baseline.server
-    return compare_server_conversations(*servers, model, run.samples, text)
+    return CheckedGate(compare_server_conversations(*servers, model, run.samples, text))
 
 
 def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:

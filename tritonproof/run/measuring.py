@@ -32,13 +32,13 @@ def ready(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint])
     """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
     the seconds of one request each; otherwise one is timed."""
     run.server.check_measurable(run.as_is_case.loaded.unreported if run.as_is_case else ())
-    expected, scenario = run.expected_answers, next(iter(points)).scenario
+    check, scenario = run.answer_check, next(iter(points)).scenario
     run.deploy(scenario)
     with run.hold_machine(exclusive=True):
         if not isinstance(points, Mapping):
             run.say(f"measure {scenario}", "first request of each batch size")
             points = {point: run.timed_answer(point.batch)[0] for point in points}
-        yield [run.job(point, points[point], expected) for point in points]
+        yield [run.job(point, points[point], check) for point in points]
 
 
 def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _loads: None) -> Measurement:

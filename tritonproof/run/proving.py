@@ -5,7 +5,8 @@ import functools
 import shutil
 from dataclasses import dataclass
 
-from tritonproof.accuracy.compare_answers import expect
+from tritonproof.accuracy.compare_answers import Mismatch
+from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_each_sample, served_ledger
 from tritonproof.accuracy.precision_cost import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, evaluate_through_server
@@ -13,7 +14,13 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.consistency.conversations import compare_conversations
 from tritonproof.consistency.gates import GATE_CHECKS, GateCheck
 from tritonproof.consistency.reproducer import write_reproducer
-from tritonproof.consistency.served import AnswersFolder, GateContext, ServedModel, with_same_answers
+from tritonproof.consistency.served import (
+    AnswersFolder,
+    CheckedGate,
+    GateContext,
+    ServedModel,
+    with_same_answers,
+)
 from tritonproof.measure.job import remaining_data
 from tritonproof.record import per_sample as sample_files
 from tritonproof.record.schema import Accuracy, Conversation, GateResult
@@ -41,7 +48,7 @@ def prove_accuracy(run: CaseRun) -> Evaluation:
     sample gets the same answer again, with many requests in flight, and in batches too."""
     run.deploy("online")
     evaluation = evaluate(run)
-    gates = [run_gate(run, name) for name in ("repeated", "in-flight", "batches")]
+    gates = [run_gate(run, name).result for name in ("repeated", "in-flight", "batches")]
     same = [gate.same for gate in gates if gate.same is not None]
     return dataclasses.replace(evaluation, ledger=with_same_answers(evaluation.ledger, same))
 
@@ -56,19 +63,18 @@ def evaluate(run: CaseRun) -> Evaluation:
         served_stage = _through_server(run, labelled, run.deployment.max_batch_size)
         ledger = served_ledger(run.case, labelled, served_stage, requested)
         return Evaluation(ledger, None, None)
-    missing, tf32 = run.accuracy_missing, run.deployment.tf32
+    case, precision, missing = run.case, run.compute_precision, run.accuracy_missing
     framework, converted = run.model_run.framework_answers, run.converted_answers
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
-    limits = stage_limits(run.case, run.precision_cost, elements, len(run.samples), tf32, same_file=True)
-    batch = run.deployment.max_batch_size
+    limits = stage_limits(case, precision, run.precision_cost, elements, len(run.samples), same_file=True)
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
-    served_stage = _through_server(run, run.samples, batch, comparison)
+    served_stage = _through_server(run, run.samples, run.deployment.max_batch_size, comparison)
     stages = framework, converted, served_stage
-    scores = score_each_sample(run.case, run.samples, stages, labelled=missing is None)
-    ledger = accuracy_ledger(run.case, run.samples, stages, scores, tf32=tf32, requested=requested)
-    per_sample = per_sample_file(run.case, run.build.digest, run.samples, stages, scores)
+    scores = score_each_sample(case, run.samples, stages, labelled=missing is None)
+    ledger = accuracy_ledger(case, precision, run.samples, stages, scores, requested=requested)
+    per_sample = per_sample_file(case, run.build.digest, run.samples, stages, scores)
     return Evaluation(ledger, missing, per_sample)
 
 
@@ -94,8 +100,8 @@ def converse(run: CaseRun) -> Conversation:
         return compare_conversations(run.as_is_case.server, run.case.model, run.samples, at_once)
 
 
-def run_gate(run: CaseRun, gate: str) -> GateResult:
-    """The result of a gate such as "batches", which runs once."""
+def run_gate(run: CaseRun, gate: str) -> CheckedGate:
+    """The result of a gate such as "batches", which runs once, with its first wrong answer."""
     run.say("answers without labels", gate)
     if gate not in run.gates:
         with run.hold_machine(exclusive=False):
@@ -103,7 +109,7 @@ def run_gate(run: CaseRun, gate: str) -> GateResult:
     return run.gates[gate]
 
 
-def _check_gate(run: CaseRun, gate: GateCheck) -> GateResult:
+def _check_gate(run: CaseRun, gate: GateCheck) -> CheckedGate:
     served, alone = run.served_online, run.single_answers
     if gate.after_reload:
         served = _load_anew(run)
@@ -111,7 +117,7 @@ def _check_gate(run: CaseRun, gate: GateCheck) -> GateResult:
         run.deploy("online")
     if gate.needs_configuration and run.as_is_case and "configuration" in run.as_is_case.loaded.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
-    # For a converted model, the accuracy stage sends every sample and looks at every number.
+    # For a converted model, the accuracy step sends every sample and looks at every number.
     remaining = () if run.as_is_case is None else remaining_data(run.case.model, run.samples)
     shared_memory = run.settings.shared_memory == "system"
     return gate.check(GateContext(served, alone, remaining, shared_memory, _answers_folder(run)))
@@ -142,12 +148,11 @@ def check_may_reload(run: CaseRun) -> None:
         raise NotAvailableError("models are not reloaded on a server that others may use", where=run.case)
 
 
-def reproduce(run: CaseRun, result: GateResult) -> str:
+def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -> str:
     """Write the reproducer of a gate's wrong answer in place of an earlier run's; returns where it lies, or
     "" if nothing is wrong, or no single answer is."""
     folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
     shutil.rmtree(folder, ignore_errors=True)
-    wrong_answer = run.mismatches.get(result.gate)
     if not result.wrong or wrong_answer is None:
         return ""
     places = {str(name): place for place, name in enumerate(run.samples.ids)}

@@ -47,7 +47,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         key = candidate, point.batch
         if key not in request_s:
             request_s[key] = run.timed_answer(point.batch)[0]
-        return run.job(point, request_s[key], run.expected_answers)
+        return run.job(point, request_s[key], run.answer_check)
 
     def say(step: str, detail: str = "") -> None:
         run.say(f"search within {goal.budget_ms:g} ms: {step}", detail)
@@ -102,7 +102,7 @@ class SearchedCase:
         return config_text(config), ""
 
     def restore(self) -> None:
-        """The next stage loads its own settings."""
+        """The next step loads its own settings."""
 
 
 class SearchedModel:
@@ -119,8 +119,8 @@ class SearchedModel:
         assert self.model.folder is not None
         self.folder, self.completed = self.model.folder, run.as_is_case.loaded.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
-        self.served, self.answers = run.served_online, run.single_answers
-        _ = run.expected_answers  # made now, of its own configuration
+        self.served, self.single_answers = run.served_online, run.single_answers
+        _ = run.answer_check  # made now, of its own configuration
         self.loaded: object = None  # the loaded settings; None for the model's own
 
     def space(self, goal: Goal) -> Space:
@@ -161,7 +161,7 @@ class SearchedModel:
         joins = self.served.joins or candidate.scenario == "online"
         served = dataclasses.replace(self.served, first_answer=None, joins=joins)
         for check in (check_reloaded, check_in_flight):
-            if wrong := check(GateContext(served, self.answers)).wrong:
+            if wrong := check(GateContext(served, self.single_answers)).result.wrong:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:

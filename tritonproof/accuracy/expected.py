@@ -1,0 +1,165 @@
+"""What answers are held to: the right outputs, and how far those of others may differ."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+
+from tritonproof.accuracy.outputs import Spread, floating_outputs, spread_of
+from tritonproof.accuracy.precisions import PRECISIONS
+from tritonproof.spec import Arrays
+
+_Key = TypeVar("_Key")
+"""The key of an answer: a sample's index, or the answer's place in a conversation."""
+_CLASS_SHARE = 0.9
+"""Integers are classes if in this share of rows they are the place of the largest score."""
+_MAX_COMPARED = 4096
+"""Elements of a row, evenly spread over it, that decide its nearest sample."""
+_CLIP = 10.0
+"""The most that an element counts for there, in multiples of the spread."""
+
+
+@dataclass(frozen=True)
+class AnswerLimits:
+    """How far two answers to the same sample may differ."""
+
+    element: float
+    """The most that an element of a floating-point output may differ, over its scale (`compare_rows`)."""
+    mean: float
+    """The most that a row of it may differ on the mean, as a share of the output's mean magnitude."""
+    agreement: float
+    """The least share of equal elements of an integer output over all rows, from 0 to 1."""
+    rounding: float = PRECISIONS["fp32"].rounding
+    """What rounding may do to an element, as a share of the output's largest magnitude."""
+    compared: float = 0.5
+    """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
+    by_output: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """`element` and `mean` of single outputs that need less than the rest."""
+
+    def of_output(self, output: str) -> tuple[float, float]:
+        """`element` and `mean` of an output."""
+        return self.by_output.get(output, (self.element, self.mean))
+
+    def or_wider(self, other: "AnswerLimits") -> "AnswerLimits":
+        """The limits that allow whatever either allows."""
+        pairs = {
+            name: (self.of_output(name), other.of_output(name))
+            for name in self.by_output.keys() | other.by_output.keys()
+        }
+        return AnswerLimits(
+            element=max(self.element, other.element),
+            mean=max(self.mean, other.mean),
+            agreement=min(self.agreement, other.agreement),
+            rounding=max(self.rounding, other.rounding),
+            compared=min(self.compared, other.compared),
+            by_output={name: (max(a[0], b[0]), max(a[1], b[1])) for name, (a, b) in pairs.items()},
+        )
+
+    def at_least(self, element: float) -> "AnswerLimits":
+        """The same, with at least this `element` for every output."""
+        by_output = {name: (max(limit, element), mean) for name, (limit, mean) in self.by_output.items()}
+        return replace(self, element=max(self.element, element), by_output=by_output)
+
+
+@dataclass
+class Answer:
+    """The server's answer to one request."""
+
+    samples: np.ndarray
+    """The indices of the samples that the request held, [batch]."""
+    outputs: Arrays
+    """The outputs, [batch, ...] each. One with another number of rows counts as missing."""
+
+    def __post_init__(self) -> None:
+        arrays, count = self.outputs.items(), len(self.samples)
+        self.outputs = {name: array for name, array in arrays if array.ndim and len(array) == count}
+
+
+def single_answer(sample: int, row: Arrays) -> Answer:
+    """The answer to a request of one sample, from outputs without the batch axis."""
+    return Answer(np.array([sample]), {name: values[None] for name, values in row.items()})
+
+
+@dataclass(frozen=True)
+class ExpectedOutputs:
+    """The right answers, to which others are held."""
+
+    ids: Sequence[str]
+    outputs: Arrays
+    """The right outputs, [samples, ...] each."""
+    spreads: Mapping[str, Spread]
+    """Of each floating-point output."""
+
+    @functools.cached_property
+    def standardized(self) -> np.ndarray:
+        """The floating-point outputs as multiples of their spread, [samples, places]."""
+        return standardize(self, self.outputs)
+
+    @property
+    def discrete_outputs(self) -> list[str]:
+        """The outputs that are integers, truth values or texts. Long ones come first: a duration that is
+        rounded up moves a short output, their sum."""
+        names = self.outputs.keys() - self.spreads.keys()
+        return sorted(names, key=lambda name: (-self.outputs[name][:1].size, name))
+
+    @functools.cached_property
+    def scores(self) -> Mapping[str, str]:
+        """The scores beside each output of classes, which are the places of a row's largest scores."""
+        all_scores = {name: self.outputs[name] for name in self.spreads if self.outputs[name].ndim == 2}
+        score_names: dict[str, str] = {}
+        for name in self.discrete_outputs:
+            classes = self.outputs[name].reshape(len(self.ids), -1)
+            for score_name, scores in all_scores.items():
+                is_choice = classes.dtype.kind in "iu" and classes.size and scores.shape[1] > 1
+                if is_choice and (classes[:, 0] == scores.argmax(axis=1)).mean() >= _CLASS_SHARE:
+                    score_names[name] = score_name
+        return score_names
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether samples get different answers at all: otherwise no answer can be another sample's."""
+        floating = any(spread.tells_apart for spread in self.spreads.values())
+        discrete = (self.outputs[name] for name in self.discrete_outputs)
+        return floating or any(bool((values != values[:1]).any()) for values in discrete)
+
+
+def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
+    """The floating-point outputs of some rows as multiples of the spread from the first sample's answer,
+    [rows, places]. One element that is far off, or no number, may not outweigh all others."""
+    parts = []
+    for name, spread in expected.spreads.items():
+        right, given = (arrays[name].reshape(len(arrays[name]), -1) for arrays in (expected.outputs, outputs))
+        places = np.linspace(0, right.shape[1] - 1, min(right.shape[1], _MAX_COMPARED)).astype(int)
+        scale = np.broadcast_to(spread.columns, expected.outputs[name].shape[1:]).reshape(-1)[places]
+        with np.errstate(invalid="ignore"):
+            apart = given[:, places].astype(np.float64) - right[0, places]
+        parts.append(np.divide(apart, scale, out=apart, where=scale > 0))
+    return np.clip(np.nan_to_num(np.concatenate(parts, axis=1), nan=_CLIP), -_CLIP, _CLIP)
+
+
+def expect(ids: Sequence[str], outputs: Arrays) -> ExpectedOutputs:
+    """The right answers, with their spread."""
+    return ExpectedOutputs(
+        ids, outputs, {name: spread_of(outputs[name]) for name in floating_outputs(outputs)}
+    )
+
+
+def signature(row: Arrays) -> object:
+    """The names, shapes and kinds of types of an answer's outputs, without the batch axis."""
+    return tuple((name, np.shape(array), np.asarray(array).dtype.kind) for name, array in sorted(row.items()))
+
+
+def expect_by_signature(
+    rows: Mapping[_Key, Arrays], id_of: Callable[[_Key], str]
+) -> dict[object, tuple[list[_Key], ExpectedOutputs]]:
+    """The right answers, from rows without a batch axis, with their keys, for each signature."""
+    by_signature: dict[object, list[_Key]] = {}
+    for key, row in rows.items():
+        by_signature.setdefault(signature(row), []).append(key)
+    groups = {}
+    for group_signature, keys in by_signature.items():
+        outputs = {name: np.stack([rows[key][name] for key in keys]) for name in rows[keys[0]]}
+        groups[group_signature] = keys, expect([id_of(key) for key in keys], outputs)
+    return groups
